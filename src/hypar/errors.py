@@ -1,0 +1,113 @@
+"""Every error that hypar raises on purpose.
+
+::
+
+    HyparError
+    ├── InputError            something a person wrote cannot be used
+    │   ├── DocumentError     a file that cannot be read, or is not YAML or JSON
+    │   ├── ModelError        a model file, or the network that it describes
+    │   ├── PlanError         a stored plan
+    │   ├── OptionError       an argument: levels, batch, a pin, a space
+    │   └── UnknownNameError  a name that no file or plug-in has
+    ├── ProblemError          a CostGraph that is not one
+    └── TableLimitError       an exact search whose tables would not fit
+
+A message is one line: where, what was found, what is allowed, what to try.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class HyparError(Exception):
+    """The root: catching it catches every deliberate error."""
+
+
+class InputError(HyparError):
+    """Something a person wrote cannot be used.
+
+    Attributes:
+        where: the place, as ``file:line: field`` or an option.
+        found: what stands there.
+        allowed: what may stand there; empty where the finding says it all.
+        hint: what to try; may be empty.
+    """
+
+    def __init__(self, where: str, found: str, allowed: str = "", hint: str = "") -> None:
+        """Compose the one-line message from its parts."""
+        self.where, self.found, self.allowed, self.hint = where, found, allowed, hint
+        line = f"{where}: {found}" if where else found
+        line += f"; allowed: {allowed}" if allowed else ""
+        line += f"; {hint}" if hint else ""
+        super().__init__(" ".join(line.split()))
+
+
+class DocumentError(InputError):
+    """A file that cannot be read or written, or is not the YAML or JSON it should be."""
+
+
+class ModelError(InputError):
+    """A model file, or the network that it describes, is wrong."""
+
+
+class PlanError(InputError):
+    """A stored plan is damaged, of another schema, or for another model."""
+
+
+class OptionError(InputError):
+    """An argument is out of its range or does not fit the model."""
+
+
+class UnknownNameError(InputError):
+    """A name that nothing has.
+
+    Attributes:
+        kind: what was looked for, as ``model`` or ``solver``.
+        name: the name asked for.
+        known: the names there are.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
+        """Suggest the nearest known name."""
+        self.kind, self.name, self.known = kind, name, tuple(known)
+        super().__init__(where, f"no {kind} {name!r}", _listing(self.known), suggestion(name, self.known))
+
+
+class ProblemError(HyparError):
+    """The arrays handed to a solver do not form a cost graph."""
+
+
+class TableLimitError(HyparError):
+    """An exact search would need larger tables than allowed.
+
+    Attributes:
+        entries: how many entries the largest table would have.
+        limit: how many are allowed.
+    """
+
+    def __init__(self, message: str, entries: int, limit: int) -> None:
+        """Keep the two sizes beside the message."""
+        self.entries, self.limit = entries, limit
+        super().__init__(message)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """A hint that names the nearest known word, or nothing.
+
+    Example:
+        >>> suggestion("conv", ["conv1", "pool"])
+        "did you mean 'conv1'?"
+    """
+    near = difflib.get_close_matches(name, [str(word) for word in known], n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else ""
+
+
+def _listing(words: tuple[str, ...], most: int = 12) -> str:
+    """Join words, cutting a long list short."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more

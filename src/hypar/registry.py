@@ -1,0 +1,77 @@
+"""The two registries: plug-ins by file name, and data files by file name.
+
+A plug-in is ``hypar/<group>/<name>.py`` and ends in a constant ``plugin``. It is found by listing the
+folder, imported when named. Another distribution adds one through the entry-point group
+``hypar.<group>``. A model is ``models/<name>.yaml``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from hypar.errors import UnknownNameError
+
+_PACKAGE = Path(__file__).parent
+
+
+@cache
+def _own_names(group: str) -> frozenset[str]:
+    """The plug-ins that hypar itself brings, by listing the folder."""
+    files = (_PACKAGE / group).glob("*.py")
+    return frozenset(file.stem for file in files if file.stem not in {"__init__", "base"})
+
+
+@cache
+def plugin_names(group: str) -> tuple[str, ...]:
+    """Every plug-in of a group (``solvers``, ``costs``, ...), sorted, none imported."""
+    foreign = {point.name for point in entry_points(group=f"hypar.{group}")}
+    return tuple(sorted(_own_names(group) | foreign))
+
+
+@cache
+def load_plugin(group: str, name: str) -> Any:
+    """Import one plug-in.
+
+    Args:
+        group: the folder, as ``solvers``.
+        name: the file's name without its ending.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    if name in _own_names(group):
+        return importlib.import_module(f"hypar.{group}.{name}").plugin
+    for point in entry_points(group=f"hypar.{group}", name=name):
+        return point.load()
+    raise UnknownNameError(
+        group.removesuffix("s").replace("strategie", "strategy"), name, plugin_names(group)
+    )
+
+
+def data_folder(kind: str) -> Path:
+    """Where the data files of a kind lie: inside the installed package, or beside the source tree."""
+    installed = _PACKAGE / kind
+    return installed if installed.is_dir() else _PACKAGE.parents[1] / kind
+
+
+def data_names(kind: str) -> tuple[str, ...]:
+    """The bare names of the data files of a kind, as ``models``, sorted."""
+    return tuple(sorted(file.stem for file in data_folder(kind).glob("*.yaml")))
+
+
+def data_file(kind: str, name: str) -> Path:
+    """The data file of a bare name, or the path itself where one was given.
+
+    Raises:
+        UnknownNameError: a bare name that no file has.
+    """
+    if "/" in name or "\\" in name or name.endswith((".yaml", ".yml", ".json")):
+        return Path(name)
+    file = data_folder(kind) / f"{name}.yaml"
+    if not file.is_file():
+        raise UnknownNameError(kind.removesuffix("s"), name, data_names(kind))
+    return file

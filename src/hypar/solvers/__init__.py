@@ -1,0 +1,1 @@
+"""Searches over a CostGraph, one file each."""

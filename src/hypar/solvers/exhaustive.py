@@ -1,0 +1,60 @@
+"""Every assignment, counted out: the oracle that the other exact solvers must equal.
+
+Idea: the sum of all node vectors and edge matrices, broadcast to one table with a dim for each node.
+Cost: the product of all the numbers of choices; refused past ``LIMIT`` entries.
+Guarantee: exact on any graph. Of equal optima it takes the one whose choices come first, node by node.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.problem import Solution
+from hypar.solvers.base import Solver, Tables, require_tables
+
+if TYPE_CHECKING:
+    from hypar.problem import CostGraph, Structure
+
+LIMIT = 2**22
+"""Entries of the one table: 32 MiB."""
+
+
+class Exhaustive:
+    """Exact on any small graph."""
+
+    exact = True
+
+    def tables(self, structure: Structure) -> Tables | None:
+        """One entry an assignment; None where numpy has too few dims for the nodes."""
+        if len(structure.sizes) > 32:
+            return None
+        entries = math.prod(structure.sizes)
+        return Tables(largest=entries, total=entries) if entries <= LIMIT else None
+
+    def solve(self, problem: CostGraph) -> Solution:
+        """Add everything up and take the first least entry."""
+        sizes = problem.structure.sizes
+        entries = math.prod(sizes)
+        require_tables("exhaustive", Tables(largest=entries, total=entries), LIMIT)
+        kept = [node for node, size in enumerate(sizes) if size > 1]
+        total = np.zeros([sizes[node] for node in kept])
+        for node, costs in enumerate(problem.nodes):
+            total += costs.reshape([size if here == node else 1 for here, size in _dims(kept, sizes)])
+        for edge in problem.edges:
+            low, high = sorted((edge.source, edge.target))
+            costs = edge.costs if edge.source == low else edge.costs.T
+            total += costs.reshape([size if here in (low, high) else 1 for here, size in _dims(kept, sizes)])
+        found = dict(zip(kept, np.unravel_index(int(total.argmin()), total.shape), strict=True))
+        assignment = tuple(int(found.get(node, 0)) for node in range(len(sizes)))
+        return Solution(assignment=assignment, cost=problem.cost(assignment))
+
+
+def _dims(kept: list[int], sizes: tuple[int, ...]) -> list[tuple[int, int]]:
+    """The dims of the table: a node and its number of choices."""
+    return [(node, sizes[node]) for node in kept]
+
+
+plugin: Solver = Exhaustive()

@@ -1,0 +1,39 @@
+"""The same choice everywhere.
+
+Idea: the best of the assignments that take choice ``i`` at every node (its last where it has fewer).
+Cost: one look at every node and edge for each ``i``.
+Guarantee: none beyond that; it is the yardstick, all-dp or all-mp, that a search must beat.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypar.problem import Solution
+from hypar.solvers.base import Solver, Tables
+
+if TYPE_CHECKING:
+    from hypar.problem import CostGraph, Structure
+
+
+class Uniform:
+    """Not exact: one index for all nodes."""
+
+    exact = False
+
+    def tables(self, structure: Structure) -> Tables | None:
+        """No table, only the sums of the candidates."""
+        candidates = max(structure.sizes, default=0)
+        return Tables(largest=candidates, total=candidates * (len(structure.sizes) + len(structure.pairs)))
+
+    def solve(self, problem: CostGraph) -> Solution:
+        """Try each index; the first best wins."""
+        sizes = problem.structure.sizes
+        candidates = [
+            tuple(min(index, size - 1) for size in sizes) for index in range(max(sizes, default=0))
+        ] or [()]
+        best = min(candidates, key=problem.cost)
+        return Solution(assignment=best, cost=problem.cost(best))
+
+
+plugin: Solver = Uniform()
