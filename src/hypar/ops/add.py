@@ -1,0 +1,29 @@
+"""Sum of tensors of one shape, as at the end of a residual block."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hypar.ops.base import Op, Shape, ShapeError, describe, elements_of
+
+
+class Add(Op):
+    """``F_out = F_1 + F_2 + ...``."""
+
+    join: ClassVar[bool] = True
+
+    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
+        """The shape that all inputs share."""
+        if len(inputs) < 2:
+            raise ShapeError(f"found {len(inputs)} input; allowed: 2 or more")
+        for shape in inputs[1:]:
+            if dict(shape) != dict(inputs[0]):
+                raise ShapeError(f"found {describe(inputs[0])} and {describe(shape)}; allowed: equal shapes")
+        return inputs[0]
+
+    def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:
+        """One addition an element for every input after the first."""
+        return (len(inputs) - 1) * elements_of(inputs[0])
+
+
+plugin: type[Op] = Add

@@ -1,0 +1,237 @@
+"""An op states its dims once; shapes, parameters, work and cuts all follow from them.
+
+An op is a frozen pydantic model: its fields are what a model file may say. A shape names the dims of one
+sample, ``{"channels": 64, "height": 56, "width": 56}`` or ``{"channels": 4096}``; every tensor has a
+``batch`` dim besides. Weighted ops and joins describe themselves as an einsum over named dims.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+LARGEST_SIZE = 2**24
+"""No dim of a network or a mini-batch is larger than this."""
+
+Size = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
+Count = Annotated[int, Field(ge=0, le=LARGEST_SIZE)]
+Shape = Mapping[str, int]
+IMAGE = ("channels", "height", "width")
+
+
+class ShapeError(ValueError):
+    """The shapes that an op is given do not suit it; the graph adds which layer of which file."""
+
+
+def _as_pair(value: Any) -> Any:
+    """One number stands for both height and width; a list of two becomes a tuple."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value, value
+    if isinstance(value, list) and len(value) == 2:
+        return tuple(value)
+    msg = "a whole number, or two of them as [height, width]"
+    raise ValueError(msg)
+
+
+SizePair = Annotated[tuple[Size, Size], BeforeValidator(_as_pair)]
+CountPair = Annotated[tuple[Count, Count], BeforeValidator(_as_pair)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """How a sliding window reads one spatial dim."""
+
+    kernel: int
+    stride: int = 1
+    padding: int = 0
+    dilation: int = 1
+
+    @property
+    def extent(self) -> int:
+        """Elements from the first to the last that one output element reads."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def halo(self) -> int:
+        """Elements that two neighbouring pieces both read: what an extent reaches past a stride."""
+        return max(0, self.extent - self.stride)
+
+    def output_size(self, size: int, *, round_up: bool = False) -> int:
+        """Number of places of the window on ``size`` elements.
+
+        Raises:
+            ShapeError: the window is larger than the padded input.
+        """
+        room = size + 2 * self.padding - self.extent
+        if room < 0:
+            raise ShapeError(
+                f"a window of {self.extent} does not fit {size} elements padded by {self.padding}"
+            )
+        if not round_up:
+            return room // self.stride + 1
+        places = -(-room // self.stride) + 1
+        # The last window must start on the input or its padding before it, not wholly past them.
+        return places - ((places - 1) * self.stride >= size + self.padding)
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Einsum:
+    """A layer's three phases as contractions of three tensors over named dims.
+
+    Forward ``F_out = F_in . W``, backward ``E_in = E_out . W'``, gradient ``dW = F_in' . E_out``. A dim
+    of the op is one dim of a tensor, under the tensor's own name for it: the ``in_channels`` of the op
+    are the ``channels`` of F_in. Einsums are compared by identity, so that what follows from one is kept.
+
+    Attributes:
+        sizes: size of each op dim; height and width are those of the output.
+        input: op dims that F_in and E_in carry, with the tensor's name for each.
+        weight: op dims that W and dW carry.
+        output: op dims that F_out and E_out carry, with the tensor's name for each.
+        input_elements: elements of F_in.
+        windows: how F_in is read along the op's spatial dims.
+        input_sizes: size of F_in along those dims.
+    """
+
+    sizes: Mapping[str, int]
+    input: Mapping[str, str]
+    weight: tuple[str, ...]
+    output: Mapping[str, str]
+    input_elements: int
+    windows: Mapping[str, Window] = field(default_factory=dict)
+    input_sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def dims(self, tensor: str) -> frozenset[str]:
+        """The op dims that a tensor, ``input``, ``weight`` or ``output``, carries."""
+        carried: frozenset[str] = frozenset(getattr(self, tensor))
+        return carried
+
+    def elements(self, tensor: str) -> int:
+        """Elements of the whole tensor; 0 for the weight of an op without one."""
+        if tensor == "input":
+            return self.input_elements
+        dims = self.dims(tensor)
+        return math.prod(self.sizes[dim] for dim in dims) if dims else 0
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the forward phase; 0 without a weight."""
+        return math.prod(self.sizes.values()) if self.weight else 0
+
+    def flop(self, phase: str) -> int:
+        """Floating-point operations of a phase: ``2 n - 1`` for every result element that contracts n terms.
+
+        Source: AccPar (HPCA 2020), the operation counts of its computation cost.
+        """
+        result = PHASES[phase].result
+        contracted = math.prod(size for dim, size in self.sizes.items() if dim not in self.dims(result))
+        return self.elements(result) * (2 * contracted - 1) if self.weight else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One of the three contractions: two operands, one result."""
+
+    operands: tuple[str, str]
+    result: str
+
+
+PHASES = {
+    "forward": Phase(("input", "weight"), "output"),
+    "backward": Phase(("output", "weight"), "input"),
+    "gradient": Phase(("input", "output"), "weight"),
+}
+
+
+class Op(BaseModel):
+    """What a layer is. Subclasses add the fields that a model file may give.
+
+    Attributes:
+        weighted: whether it has a weight whose cuts are planned.
+        join: whether it brings several tensors together.
+        flop_per_element: floating-point operations on each input element of an op without a weight.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    weighted: ClassVar[bool] = False
+    join: ClassVar[bool] = False
+    flop_per_element: ClassVar[int] = 0
+
+    @property
+    def contracts(self) -> frozenset[str]:
+        """Dims that an op without a weight removes by summing over them."""
+        return frozenset()
+
+    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
+        """The shape of one output sample.
+
+        Args:
+            inputs: the shape of each input.
+
+        Raises:
+            ShapeError: the inputs do not suit the op.
+        """
+        return one_input(inputs)
+
+    def num_parameters(self, inputs: tuple[Shape, ...]) -> int:  # noqa: ARG002
+        """Trained numbers, biases included."""
+        return 0
+
+    def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:
+        """Floating-point operations on one sample, forward, of an op without a weight."""
+        return self.flop_per_element * sum(elements_of(shape) for shape in inputs)
+
+    def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:  # noqa: ARG002
+        """The op as a contraction over named dims: here one that only passes tensors on, as a join does."""
+        dims = {"batch": "batch", **{dim: dim for dim in output}}
+        elements = batch * math.prod(output.values())
+        return Einsum(
+            sizes={"batch": batch, **output}, input=dims, weight=(), output=dims, input_elements=elements
+        )
+
+
+class Pointwise(Op):
+    """An op on each element by itself."""
+
+    flop_per_element: ClassVar[int] = 1
+
+
+def one_input(inputs: tuple[Shape, ...]) -> Shape:
+    """The only input of an op that reads one.
+
+    Raises:
+        ShapeError: there are none or several.
+    """
+    if len(inputs) != 1:
+        raise ShapeError(f"found {len(inputs)} inputs; allowed: 1")
+    return inputs[0]
+
+
+def image_input(inputs: tuple[Shape, ...]) -> Shape:
+    """The only input of an op that slides over height and width.
+
+    Raises:
+        ShapeError: it is not one image.
+    """
+    shape = one_input(inputs)
+    if tuple(shape) != IMAGE:
+        raise ShapeError(f"found an input of {describe(shape)}; allowed: channels, height and width")
+    return shape
+
+
+def elements_of(shape: Shape) -> int:
+    """Elements of one sample."""
+    return math.prod(shape.values())
+
+
+def describe(shape: Shape) -> str:
+    """A shape as people write it.
+
+    Example:
+        >>> describe({"channels": 3, "height": 224, "width": 224})
+        '3x224x224 (channels, height, width)'
+    """
+    return "x".join(str(size) for size in shape.values()) + f" ({', '.join(shape)})"

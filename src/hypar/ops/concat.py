@@ -1,0 +1,28 @@
+"""Tensors side by side along their channels."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hypar.ops.base import Op, Shape, ShapeError, describe
+
+
+class Concat(Op):
+    """Joins along ``channels``. Cut in channels, a device holds its part of every input's channels."""
+
+    join: ClassVar[bool] = True
+
+    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
+        """The channels added up; the other dims must agree."""
+        if len(inputs) < 2:
+            raise ShapeError(f"found {len(inputs)} input; allowed: 2 or more")
+        first = dict(inputs[0])
+        for shape in inputs[1:]:
+            if dict(shape) | {"channels": 0} != first | {"channels": 0}:
+                raise ShapeError(
+                    f"found {describe(first)} and {describe(shape)}; allowed: equal but for channels"
+                )
+        return first | {"channels": sum(shape["channels"] for shape in inputs)}
+
+
+plugin: type[Op] = Concat

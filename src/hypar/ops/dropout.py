@@ -1,0 +1,18 @@
+"""Dropout."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from hypar.ops.base import Op, Pointwise
+
+
+class Dropout(Pointwise):
+    """Zeroes elements with a probability."""
+
+    probability: Annotated[float, Field(ge=0, lt=1)] = 0.5
+
+
+plugin: type[Op] = Dropout

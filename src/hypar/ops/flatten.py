@@ -1,0 +1,16 @@
+"""Image to vector."""
+
+from __future__ import annotations
+
+from hypar.ops.base import Op, Shape, elements_of, one_input
+
+
+class Flatten(Op):
+    """All dims of a sample become channels."""
+
+    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
+        """One vector."""
+        return {"channels": elements_of(one_input(inputs))}
+
+
+plugin: type[Op] = Flatten

@@ -1,0 +1,42 @@
+"""Fully connected layer."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hypar.ops.base import Einsum, Op, Shape, ShapeError, Size, describe, one_input
+
+
+class Linear(Op):
+    """``F_out = F_in . W`` on a vector of features."""
+
+    weighted: ClassVar[bool] = True
+    out_features: Size
+    bias: bool = True
+
+    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
+        """``out_features`` numbers, which count as channels."""
+        shape = one_input(inputs)
+        if tuple(shape) != ("channels",):
+            raise ShapeError(
+                f"found an input of {describe(shape)}; allowed: a vector, so put a flatten before"
+            )
+        return {"channels": self.out_features}
+
+    def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
+        """The matrix, and a bias for each output feature."""
+        return self.out_features * (one_input(inputs)["channels"] + self.bias)
+
+    def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
+        """``F_out[n,o] = F_in[n,i] . W[i,o]``."""
+        features = one_input(inputs)["channels"]
+        return Einsum(
+            sizes={"batch": batch, "in_channels": features, "out_channels": output["channels"]},
+            input={"batch": "batch", "in_channels": "channels"},
+            weight=("in_channels", "out_channels"),
+            output={"batch": "batch", "out_channels": "channels"},
+            input_elements=batch * features,
+        )
+
+
+plugin: type[Op] = Linear

@@ -1,0 +1,12 @@
+"""Rectifier, the commonest pointwise op."""
+
+from __future__ import annotations
+
+from hypar.ops.base import Op, Pointwise
+
+
+class Relu(Pointwise):
+    """``max(0, x)``."""
+
+
+plugin: type[Op] = Relu

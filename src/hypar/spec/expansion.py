@@ -1,0 +1,201 @@
+"""From the entries of a model file to single layers: blocks put in place, inputs resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hypar.errors import ModelError, UnknownNameError, suggestion
+from hypar.registry import load_plugin
+from hypar.spec.schema import Argument, Block, BlockUse, LayerHead
+from hypar.validation import validated
+
+if TYPE_CHECKING:
+    from hypar.documents import Document, Where
+    from hypar.ops.base import Op
+
+MOST_LAYERS = 20_000
+"""Layers of a network, blocks and repeats expanded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerSpec:
+    """One layer, blocks expanded and inputs resolved.
+
+    Attributes:
+        name: unique in the network.
+        op_name: name of its op's plug-in.
+        op: what it is.
+        inputs: names of the layers that it reads.
+        where: ``file:line: layers[i] 'name'``.
+    """
+
+    name: str
+    op_name: str
+    op: Op
+    inputs: tuple[str, ...]
+    where: str
+
+
+@dataclass(slots=True)
+class _Scope:
+    """The names that the layers of one list may read.
+
+    Attributes:
+        prefix: what stands before the names of its layers.
+        arguments: the values of ``$parameters``.
+        outer: what ``input`` stands for inside a block.
+        outputs: the layer that each name stands for.
+        counts: how many unnamed layers there are of each op.
+        using: the blocks being expanded, outermost first.
+    """
+
+    prefix: str = ""
+    arguments: dict[str, Argument] = field(default_factory=dict)
+    outer: tuple[_Scope, str] | None = None
+    outputs: dict[str, str] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    using: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A layer whose inputs are still names within its scope."""
+
+    name: str
+    op_name: str
+    op: Op
+    inputs: list[str]
+    scope: _Scope
+    where: Where
+
+
+class Expansion:
+    """Puts blocks in place, then resolves the names of inputs; a layer may read one further down."""
+
+    def __init__(self, document: Document, blocks: dict[str, Block]) -> None:
+        self.document, self.blocks = document, blocks
+        self.layers: list[_Pending] = []
+
+    def run(self, entries: list[dict[str, Any]]) -> tuple[LayerSpec, ...]:
+        """Every layer of the file, in its order."""
+        self.add_all(entries, ("layers",), _Scope())
+        return tuple(
+            LayerSpec(
+                name=layer.name,
+                op_name=layer.op_name,
+                op=layer.op,
+                inputs=tuple(self.resolve(name, layer.scope, layer.where) for name in layer.inputs),
+                where=self.place(layer.where, layer.name),
+            )
+            for layer in self.layers
+        )
+
+    def place(self, where: Where, name: str = "") -> str:
+        """``file:line: field 'name'``."""
+        return self.document.at(where) + (f" {name!r}" if name else "")
+
+    def add_all(self, entries: list[dict[str, Any]], where: Where, scope: _Scope) -> None:
+        """Add a list's entries in order; each reads the one before unless it says otherwise."""
+        before = ["input"] if scope.outer else []
+        for index, entry in enumerate(entries):
+            here = (*where, index)
+            add = self.add_block if "block" in entry else self.add_layer
+            before = [add(self.substituted(entry, here, scope), here, scope, before)]
+
+    def substituted(self, entry: dict[str, Any], where: Where, scope: _Scope) -> dict[str, Any]:
+        """The entry with every ``$parameter`` replaced, also inside its lists and mappings."""
+
+        def replace(value: Any, place: Where) -> Any:
+            if isinstance(value, dict):
+                return {key: replace(item, (*place, key)) for key, item in value.items()}
+            if isinstance(value, list):
+                return [replace(item, (*place, index)) for index, item in enumerate(value)]
+            if not (isinstance(value, str) and value.startswith("$")):
+                return value
+            if value[1:] not in scope.arguments:
+                raise UnknownNameError("parameter", value[1:], scope.arguments, self.place(place))
+            return scope.arguments[value[1:]]
+
+        return {key: replace(value, (*where, key)) for key, value in entry.items()}
+
+    def add_layer(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> str:
+        """Add one layer; returns its name within the scope."""
+        shared = {key: entry[key] for key in LayerHead.model_fields if key in entry}
+        head = validated(LayerHead, shared, place=lambda at: self.document.at(where + at), error=ModelError)
+        try:
+            op_type: type[Op] = load_plugin("ops", head.op)
+        except UnknownNameError as error:
+            raise UnknownNameError("op", head.op, error.known, self.place((*where, "op"))) from None
+        local = head.name or self.free_name(head.op, scope)
+        op = validated(
+            op_type,
+            {key: value for key, value in entry.items() if key not in shared},
+            place=lambda at: self.place(where, local) + (f" {'.'.join(map(str, at))}" if at else ""),
+            error=ModelError,
+            also_allowed=LayerHead.model_fields,
+        )
+        inputs = ([] if head.op == "input" else before) if head.inputs is None else head.inputs
+        if len(self.layers) >= MOST_LAYERS:
+            raise ModelError(self.place(where, local), f"more than {MOST_LAYERS:,} layers", "fewer")
+        name = scope.prefix + local
+        self.register(local, name, scope, where)
+        self.layers.append(_Pending(name, head.op, op, inputs, scope, where))
+        return local
+
+    def add_block(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> str:
+        """Add the layers of a block as often as asked; returns the entry's name within the scope."""
+        use = validated(BlockUse, entry, place=lambda at: self.document.at(where + at), error=ModelError)
+        if use.block not in self.blocks:
+            raise UnknownNameError("block", use.block, self.blocks, self.place((*where, "block")))
+        if use.block in scope.using:
+            raise ModelError(self.place((*where, "block")), f"block {use.block!r} uses itself")
+        block = self.blocks[use.block]
+        if set(use.arguments) != set(block.parameters):
+            given = ", ".join(use.arguments) or "nothing"
+            wanted = ", ".join(block.parameters) or "nothing"
+            raise ModelError(self.place((*where, "with"), use.name), f"found {given}", wanted)
+        inputs = before if use.inputs is None else use.inputs
+        if len(inputs) != 1:
+            raise ModelError(self.place(where, use.name), f"found {len(inputs)} inputs", "1 for a block")
+        read, outer = inputs[0], scope
+        for turn in range(use.repeat):
+            name = f"{use.name}.{turn}" if use.repeat > 1 else use.name
+            inner = _Scope(
+                prefix=f"{scope.prefix}{name}.",
+                arguments=use.arguments,
+                outer=(outer, read),
+                using=(*scope.using, use.block),
+            )
+            self.add_all(block.layers, ("blocks", use.block, "layers"), inner)
+            read, outer = list(inner.outputs)[-1], inner
+            if use.repeat > 1:
+                scope.outputs[name] = inner.outputs[read]
+        self.register(use.name, inner.outputs[read], scope, where)
+        return use.name
+
+    def register(self, local: str, name: str, scope: _Scope, where: Where) -> None:
+        """Let a name stand for a layer in its scope, once."""
+        if local in scope.outputs or (local == "input" and scope.outer):
+            raise ModelError(self.place(where), f"name {local!r} given twice", "each name once")
+        scope.outputs[local] = name
+
+    @staticmethod
+    def free_name(op: str, scope: _Scope) -> str:
+        """A name for a layer that has none: ``relu1``, ``relu2``; the input is just ``input``."""
+        if op == "input" and "input" not in scope.outputs:
+            return op
+        while True:
+            scope.counts[op] = scope.counts.get(op, 0) + 1
+            if (name := f"{op}{scope.counts[op]}") not in scope.outputs:
+                return name
+
+    def resolve(self, local: str, scope: _Scope, where: Where) -> str:
+        """The layer that a name stands for."""
+        while local == "input" and scope.outer:
+            scope, local = scope.outer
+        if local not in scope.outputs:
+            raise ModelError(
+                self.place((*where, "inputs")), f"no layer {local!r}", hint=suggestion(local, scope.outputs)
+            )
+        return scope.outputs[local]

@@ -1,0 +1,79 @@
+"""From a model file to a network as its file says it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hypar.documents import Document, read_yaml
+from hypar.errors import ModelError
+from hypar.registry import data_file
+from hypar.spec.expansion import Expansion, LayerSpec
+from hypar.spec.schema import ModelFile, SameAs
+from hypar.validation import validated
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """A network as its file says it, every layer by itself.
+
+    Attributes:
+        name: the file's name without its ending.
+        source: where the network is published.
+        batch: the mini-batch that is planned for unless told otherwise.
+        dtype: number format of every tensor.
+        layers: in the order of the file.
+    """
+
+    name: str
+    source: str
+    batch: int
+    dtype: str
+    layers: tuple[LayerSpec, ...]
+
+    @property
+    def digest(self) -> str:
+        """A hash of everything that a plan depends on; comments, source and default batch do not count."""
+        layers = [
+            [layer.name, layer.op_name, layer.op.model_dump(mode="json"), layer.inputs]
+            for layer in self.layers
+        ]
+        text = json.dumps([self.dtype, layers], sort_keys=True)
+        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def load_spec(model: str | Path) -> ModelSpec:
+    """Read a model file.
+
+    Args:
+        model: a path, or the bare name of a file in ``models/``.
+
+    Raises:
+        InputError: the file is missing, not YAML, or not a model file.
+    """
+    file = data_file("models", str(model))
+    document = read_yaml(file)
+    if isinstance(document.data, dict) and "same_as" in document.data:
+        other = validated(SameAs, document.data, place=document.at, error=ModelError)
+        document = read_yaml(file.with_name(f"{other.same_as}.yaml"))
+    return parse_spec(document, file.stem)
+
+
+def parse_spec(document: Document, name: str) -> ModelSpec:
+    """Turn a document into a network.
+
+    Raises:
+        InputError: it is not a model file.
+    """
+    if not isinstance(document.data, dict):
+        raise ModelError(document.at(()), f"found a {type(document.data).__name__}", "a mapping with layers")
+    content = validated(ModelFile, document.data, place=document.at, error=ModelError)
+    layers = Expansion(document, content.blocks).run(content.layers)
+    return ModelSpec(
+        name=name, source=content.source, batch=content.batch, dtype=content.dtype, layers=layers
+    )

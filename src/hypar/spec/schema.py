@@ -1,0 +1,63 @@
+"""What a model file may say."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from hypar.ops.base import Size
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$")]
+Reference = Annotated[str, Field(max_length=200)]
+References = Annotated[
+    list[Reference], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
+]
+Argument = int | float | bool | str | list[int]
+
+
+class Strict(BaseModel):
+    """Unknown keys are refused, and a text is not a number."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Block(Strict):
+    """A list of layers with parameters."""
+
+    parameters: list[Name] = []
+    layers: Annotated[list[dict[str, Any]], Field(min_length=1)]
+
+
+class ModelFile(Strict):
+    """The whole file."""
+
+    source: str
+    batch: Size
+    dtype: Literal["float64", "float32", "float16", "bfloat16"] = "float32"
+    blocks: dict[Name, Block] = {}
+    layers: Annotated[list[dict[str, Any]], Field(min_length=1)]
+
+
+class SameAs(Strict):
+    """A second name for the model in a file beside this one."""
+
+    same_as: Name
+
+
+class LayerHead(Strict):
+    """What every layer may say; the rest are the fields of its op."""
+
+    op: Name
+    name: Name | None = None
+    inputs: References | None = None
+
+
+class BlockUse(Strict):
+    """The layers of a block, once or repeated one behind the other."""
+
+    block: Name
+    name: Name
+    inputs: References | None = None
+    arguments: dict[Name, Argument] = Field(default={}, alias="with")
+    repeat: Annotated[int, Field(ge=1, le=1000)] = 1
