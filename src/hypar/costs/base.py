@@ -1,0 +1,195 @@
+"""From a network and its choices to a CostGraph, for one level or several at once.
+
+A cost says what one level's choices cost, given how much the levels above have left of every tensor.
+Here that becomes nodes and edges. With several levels a choice of a node is a tuple, one for each level,
+outermost first; the tuples are in lexicographic order.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from hypar.placement import Choice, divisor
+from hypar.problem import CostGraph, Costs, Edge, Structure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.graph import ContractedGraph, CutLayer, Tensor
+    from hypar.ops.base import Einsum
+
+Options = tuple[Choice, ...]
+PARTS = ("input", "weight", "output", "height", "width")
+"""The tensors of a layer, and the dims of F_in that a window may read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """One split of the array.
+
+    Attributes:
+        index: 0 for the outermost.
+        ways: into how many parts every group is split.
+        groups: how many like groups it splits.
+        element_bytes: bytes of one element of any tensor.
+    """
+
+    index: int
+    ways: int
+    groups: int
+    element_bytes: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LocalSizes:
+    """How much of a layer one group still has, for each tuple of choices of the levels above.
+
+    Attributes:
+        parts: the part that is left of each of ``PARTS``, ``[parts, tuples]``.
+    """
+
+    parts: Costs
+
+    def of(self, part: str) -> Costs:
+        """What is left of a tensor or of a dim of F_in, ``[tuples]``."""
+        left: Costs = self.parts[PARTS.index(part)]
+        return left
+
+    def divided(self, einsum: Einsum, options: Options) -> LocalSizes:
+        """What is left below a level, for each tuple above and each option of the level."""
+        left = self.parts[:, :, None] / _divisors(einsum, options)[:, None, :]
+        return LocalSizes(left.reshape(len(PARTS), -1))
+
+
+WHOLE_LAYER = LocalSizes(np.ones((len(PARTS), 1)))
+"""What the outermost level sees."""
+
+
+@lru_cache(maxsize=4096)
+def _divisors(einsum: Einsum, options: Options) -> Costs:
+    """By how much each option divides each part, ``[parts, options]``."""
+    return np.array(
+        [
+            *([divisor(einsum, choice, tensor) for choice in options] for tensor in PARTS[:3]),
+            *([choice.degree if choice.dim == dim else 1 for choice in options] for dim in PARTS[3:]),
+        ],
+        dtype=np.float64,
+    )
+
+
+class Cost(Protocol):
+    """The number that a search minimises, level by level."""
+
+    @property
+    def unit(self) -> str:
+        """Unit of the sum."""
+
+    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Costs:
+        """What each option costs inside a layer, in all groups of the level: ``[tuples above, options]``."""
+
+    def tensor_costs(
+        self,
+        level: Level,
+        tensor: Tensor,
+        ends: tuple[CutLayer, CutLayer],
+        options: tuple[Options, Options],
+        sizes: LocalSizes,
+    ) -> Costs:
+        """What each pair of options costs between producer and consumer.
+
+        Args:
+            level: the split.
+            tensor: what the consumer reads.
+            ends: producer and consumer.
+            options: those of the producer and those of the consumer.
+            sizes: what the levels above have left of the consumer's tensors.
+
+        Returns:
+            ``[options of producer, tuples above of consumer, options of consumer]``.
+        """
+
+
+def structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:
+    """The cost graph without its costs, to know table sizes before anything is built."""
+    return Structure(
+        sizes=tuple(math.prod(len(at_level) for at_level in at_layer) for at_layer in options),
+        pairs=tuple((tensor.producer, tensor.consumer) for tensor in graph.tensors),
+    )
+
+
+def cost_graph(
+    cost: Cost,
+    graph: ContractedGraph,
+    levels: Sequence[Level],
+    options: Sequence[tuple[Options, ...]],
+    sizes: Sequence[LocalSizes],
+) -> CostGraph:
+    """Nodes and edges of the choices of some consecutive levels.
+
+    Args:
+        cost: what a choice costs.
+        graph: the layers that are cut.
+        levels: the levels, outermost first.
+        options: for each layer, at each of the levels, what it may do.
+        sizes: for each layer what the levels outside these have left of it, for one tuple of choices.
+
+    Returns:
+        One node a layer, one edge a tensor. Equal layers and equal edges share their arrays.
+    """
+    nodes: dict[object, tuple[Costs, list[LocalSizes]]] = {}
+    edges: dict[object, Costs] = {}
+    keys = [
+        (layer.einsum, layer.output_elements, choices, before)
+        for layer, choices, before in zip(graph.layers, options, sizes, strict=True)
+    ]
+    for key, layer in zip(keys, graph.layers, strict=True):
+        if key not in nodes:
+            nodes[key] = _node(cost, layer, levels, *key[2:])
+    found = []
+    for tensor in graph.tensors:
+        ends = (tensor.producer, tensor.consumer)
+        made, read = keys[ends[0]], keys[ends[1]]
+        pair = (made[0], made[2], read, tensor.elements, tensor.contracted)
+        if pair not in edges:
+            layers = (graph.layers[ends[0]], graph.layers[ends[1]])
+            edges[pair] = _edge(cost, tensor, levels, layers, (made[2], read[2]), nodes[read][1])
+        found.append(Edge(source=ends[0], target=ends[1], costs=edges[pair]))
+    return CostGraph(nodes=tuple(nodes[key][0] for key in keys), edges=tuple(found))
+
+
+def _node(
+    cost: Cost, layer: CutLayer, levels: Sequence[Level], options: tuple[Options, ...], sizes: LocalSizes
+) -> tuple[Costs, list[LocalSizes]]:
+    """A layer's vector over tuples of choices, and what is left of its tensors above each level."""
+    total, left = None, []
+    for level, choices in zip(levels, options, strict=True):
+        left.append(sizes)
+        added = cost.layer_costs(level, layer, choices, sizes).reshape(-1)
+        total = added if total is None else (total.repeat(len(choices)) + added)
+        sizes = sizes.divided(layer.einsum, choices) if level is not levels[-1] else sizes
+    return np.zeros(1) if total is None else total, left
+
+
+def _edge(
+    cost: Cost,
+    tensor: Tensor,
+    levels: Sequence[Level],
+    ends: tuple[CutLayer, CutLayer],
+    options: tuple[tuple[Options, ...], tuple[Options, ...]],
+    left: list[LocalSizes],
+) -> Costs:
+    """A tensor's matrix over pairs of tuples, grown level by level."""
+    total = None
+    for level, here, there, sizes in zip(levels, *options, left, strict=True):
+        added = cost.tensor_costs(level, tensor, ends, (here, there), sizes)
+        if total is None:
+            total = added.reshape(len(here), -1)
+        else:
+            grown = total[:, None, :, None] + added
+            total = grown.reshape(len(total) * len(here), -1)
+    return np.zeros((1, 1)) if total is None else total

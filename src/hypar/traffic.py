@@ -1,0 +1,81 @@
+"""What moves when a tensor changes its placement: what a device needs, less what it holds.
+
+Everything is in parts of the whole tensor and for each device of one level, whose *shares* (1/k each,
+or any that sum to 1) say how large a piece of a divided dim it has. Numbers may be floats, fractions or
+numpy arrays. The tables of HyPar and AccPar are test rows, not code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypar.placement import Partial, Placement, Replicate, Shard
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Number = Any
+"""A float, a fraction or an array: one arithmetic serves all."""
+
+
+def equal_shares(ways: int) -> tuple[float, ...]:
+    """The shares of ``ways`` like devices."""
+    return (1 / ways,) * ways
+
+
+def received(have: Placement, need: Placement, shares: Sequence[Number], halo: Number = 0) -> list[Number]:
+    """Parts of a tensor that each device receives to go from one placement to another.
+
+    A device that needs a ``Shard`` holds nothing of it but where its pieces of both dims cross; one that
+    needs the sum of ``Partial`` terms receives the other devices' terms.
+
+    Args:
+        have: the placement that there is.
+        need: the placement that is needed; never ``Partial``.
+        shares: each device's share, summing to 1.
+        halo: what a device needs besides its own shard, in parts of the tensor; at most all the rest.
+
+    Returns:
+        One number for each device.
+
+    Example:
+        >>> from fractions import Fraction
+        >>> received(Shard("batch"), Replicate(), (Fraction(1, 4), Fraction(3, 4)))
+        [Fraction(3, 4), Fraction(1, 4)]
+    """
+    if isinstance(have, Partial):
+        return _received_sum(need, shares)
+    needed = [_held(need, share) + halo for share in shares]
+    if isinstance(have, Replicate):
+        return [amount * 0 for amount in needed]
+    if have == need:
+        return [halo + share * 0 for share in shares]
+    return [amount - amount * _held(have, share) for amount, share in zip(needed, shares, strict=True)]
+
+
+def _received_sum(need: Placement, shares: Sequence[Number]) -> list[Number]:
+    """The other devices' terms of the own shard; for the whole tensor then the other devices' shards."""
+    others = len(shares) - 1
+    scattered = [others * share for share in shares]
+    if isinstance(need, Shard):
+        return scattered
+    gathered = [1 - share for share in shares]
+    return [terms + rest for terms, rest in zip(scattered, gathered, strict=True)]
+
+
+def _held(placement: Placement, share: Number) -> Number:
+    """The part of a tensor that one device holds."""
+    return share if isinstance(placement, Shard) else share * 0 + 1
+
+
+def resolve(result: Placement) -> Placement:
+    """The placement in which a phase's result goes on: partial sums are added up at once, to Replicate.
+
+    Source: the convention of HyPar (HPCA 2019, section 3) and AccPar (HPCA 2020), here called ``paper``.
+    """
+    return Replicate() if isinstance(result, Partial) else result
+
+
+def after_contraction(have: Placement, contracted: frozenset[str]) -> Placement:
+    """The placement of what is left when ops between two layers have summed some dims away."""
+    return Partial() if isinstance(have, Shard) and have.dim in contracted else have
