@@ -1,0 +1,27 @@
+"""``hypar compare``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hypar.cli.base import array_options, as_json, complete_model, complete_plugin
+from hypar.comparison import compare_strategies
+from hypar.listings import comparison_data, comparison_table
+from hypar.terminal import show, write_json
+
+
+@click.command("compare")
+@click.argument("model", shell_complete=complete_model)
+@array_options
+@click.option("--strategy", "strategies", multiple=True, shell_complete=complete_plugin("strategies"), metavar="NAME",
+              help="Only this strategy beside dp; may be given again.")  # fmt: skip
+@as_json
+def command(model: str, as_json: bool, **asked: Any) -> None:
+    """Plan MODEL by several strategies and show them side by side, relative to dp."""
+    rows = compare_strategies(model, **asked)
+    if as_json:
+        write_json(comparison_data(rows))
+    else:
+        show(comparison_table(rows))

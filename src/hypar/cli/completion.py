@@ -1,0 +1,18 @@
+"""``hypar completion``."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from hypar.terminal import write
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def command(ctx: click.Context, shell: str) -> None:
+    """Print the completion script of a SHELL, to be sourced: eval "$(hypar completion bash)"."""
+    found = get_completion_class(shell)
+    if found is not None:
+        write(found(ctx.find_root().command, {}, "hypar", "_HYPAR_COMPLETE").source())

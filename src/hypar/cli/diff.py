@@ -1,0 +1,25 @@
+"""``hypar diff``."""
+
+from __future__ import annotations
+
+import click
+
+from hypar.cli.base import as_json
+from hypar.listings import changes_data, changes_table
+from hypar.plan import diff_plans, read_plan
+from hypar.terminal import show, write, write_json
+
+
+@click.command("diff")
+@click.argument("before", type=click.Path())
+@click.argument("after", type=click.Path())
+@as_json
+def command(before: str, after: str, as_json: bool) -> None:
+    """Show in which layers and levels two stored plans differ, and what that costs."""
+    changes = diff_plans(read_plan(before), read_plan(after))
+    if as_json:
+        write_json(changes_data(changes))
+    elif changes:
+        show(changes_table(changes))
+    else:
+        write("the plans are equal")

@@ -1,0 +1,56 @@
+"""``hypar plan``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hypar.cli.base import array_options, as_json, complete_model, complete_plugin
+from hypar.graph import load_model
+from hypar.planner import plan_model
+from hypar.remarks import remarks
+from hypar.reports.base import summary
+from hypar.reports.table import PlanTable
+from hypar.terminal import note, show, write
+
+
+@click.command("plan")
+@click.argument("model", shell_complete=complete_model)
+@array_options
+@click.option("--strategy", default="hypar", shell_complete=complete_plugin("strategies"), metavar="NAME", show_default=True,
+              help="A space, a cost and a search under a name.")  # fmt: skip
+@click.option(
+    "--space", metavar="DIMS", help="Other choices: dims as batch,out_channels, 'all', or a strategy's."
+)
+@click.option(
+    "--cost",
+    shell_complete=complete_plugin("costs"),
+    metavar="NAME",
+    help="Another cost than the strategy's.",
+)
+@click.option("--search", shell_complete=complete_plugin("searches"), metavar="NAME", help="greedy or joint.")
+@click.option(
+    "--solver",
+    shell_complete=complete_plugin("solvers"),
+    metavar="NAME",
+    help="Not the cheapest exact solver but this.",
+)
+@click.option("--pin", "pins", multiple=True, metavar="LAYER[@LEVEL]=CHOICE",
+              help="Hold a choice, as fc1=mp or conv*@H2=batch; may be given again.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan to a file.")
+@as_json
+def command(model: str, output: str | None, as_json: bool, **asked: Any) -> None:
+    """Choose how each layer of MODEL is cut at each level of the array."""
+    graph = load_model(model)
+    plan = plan_model(graph, **asked)
+    said = list(remarks(plan, graph))
+    if output:
+        plan.write(output)
+        note(f"wrote {output}")
+    if as_json:
+        write(plan.to_json())
+        for line in said:
+            note(line)
+    else:
+        show(PlanTable.table(plan), *summary(plan), *said)

@@ -1,0 +1,27 @@
+"""``hypar show``."""
+
+from __future__ import annotations
+
+import click
+
+from hypar.cli.base import as_json, complete_plugin
+from hypar.plan import read_plan
+from hypar.reports.base import summary
+from hypar.reports.table import PlanTable
+from hypar.terminal import show, write
+
+
+@click.command("show")
+@click.argument("plan", type=click.Path())
+@click.option("--format", "report", default="table", shell_complete=complete_plugin("reports"), metavar="NAME", show_default=True,
+              help="table, markdown or html.")  # fmt: skip
+@as_json
+def command(plan: str, report: str, as_json: bool) -> None:
+    """Show a stored PLAN."""
+    stored = read_plan(plan)
+    if as_json:
+        write(stored.to_json())
+    elif report == "table":
+        show(PlanTable.table(stored), *summary(stored))
+    else:
+        write(stored.render(report))

@@ -1,0 +1,22 @@
+"""``hypar strategies``."""
+
+from __future__ import annotations
+
+import click
+
+from hypar.cli.base import as_json
+from hypar.listings import strategies_data, strategies_table
+from hypar.registry import plugin_names
+from hypar.strategies.base import load_strategy
+from hypar.terminal import show, write_json
+
+
+@click.command("strategies")
+@as_json
+def command(as_json: bool) -> None:
+    """List the strategies: their space, cost and search."""
+    named = {name: load_strategy(name) for name in plugin_names("strategies")}
+    if as_json:
+        write_json(strategies_data(named))
+    else:
+        show(strategies_table(named))

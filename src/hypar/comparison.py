@@ -1,0 +1,80 @@
+"""Several strategies side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hypar.errors import TableLimitError
+from hypar.graph import LayerGraph, load_model
+from hypar.planner import plan_model
+from hypar.registry import plugin_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from hypar.plan import Plan
+
+BASELINE = "dp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One strategy of a comparison.
+
+    Attributes:
+        name: the strategy.
+        plan: its plan; None where it would not fit.
+        gain: the baseline's cost over its own; None where there is no plan or its cost is 0.
+        note: why there is no plan, or what the plan is optimal over.
+    """
+
+    name: str
+    plan: Plan | None
+    gain: float | None
+    note: str
+
+
+def compare_strategies(
+    model: LayerGraph | str | Path,
+    *,
+    strategies: Sequence[str] = (),
+    levels: int | None = None,
+    array: Sequence[int] | None = None,
+    batch: int | None = None,
+    inter_weight: float = 1,
+) -> tuple[Row, ...]:
+    """Plan a network by several strategies.
+
+    Args:
+        model: a network, the path of a model file, or a bare name.
+        strategies: their names; all there are if none is given. ``dp`` is the baseline in any case.
+        levels: how many two-way levels; 4 unless ``array`` is given.
+        array: the ways of each level instead, outermost first.
+        batch: samples in a mini-batch, if not the model's own number.
+        inter_weight: weight of the amounts between layers in the cost.
+
+    Returns:
+        One row a strategy, the baseline first, then in the order asked for. A strategy whose exact search
+        would not fit has a note instead of a plan.
+
+    Raises:
+        InputError: something asked for is not possible.
+    """
+    graph = model if isinstance(model, LayerGraph) else load_model(model)
+    asked = strategies or plugin_names("strategies")
+    rows: list[Row] = []
+    baseline = 0.0
+    for name in dict.fromkeys((BASELINE, *asked)):
+        try:
+            plan = plan_model(
+                graph, strategy=name, levels=levels, array=array, batch=batch, inter_weight=inter_weight
+            )
+        except TableLimitError as error:
+            rows.append(Row(name=name, plan=None, gain=None, note=str(error)))
+            continue
+        baseline = plan.cost.value if name == BASELINE else baseline
+        gain = baseline / plan.cost.value if plan.cost.value else None
+        rows.append(Row(name=name, plan=plan, gain=gain, note=plan.claim))
+    return tuple(rows)

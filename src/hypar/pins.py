@@ -1,0 +1,97 @@
+"""Pins: choices that are held while the rest is planned around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from hypar.errors import OptionError, suggestion
+from hypar.placement import WHOLE, Choice
+from hypar.words import CUTTABLE, dim_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.graph import ContractedGraph, CutLayer
+
+Options = tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """One held choice.
+
+    Attributes:
+        layer: a layer's name, or a pattern as ``conv*``.
+        level: the level; None for all.
+        dim: the dim to cut; None for a join that every device does whole.
+    """
+
+    layer: str
+    level: int | None
+    dim: str | None
+
+    def __str__(self) -> str:
+        """The text that reads back as the same pin."""
+        level = "" if self.level is None else f"@{self.level}"
+        return f"{self.layer}{level}={self.dim or 'rep'}"
+
+
+def parse_pin(text: str, graph: ContractedGraph, num_levels: int) -> Pin:
+    """Read ``LAYER=CHOICE`` or ``LAYER@LEVEL=CHOICE``.
+
+    A level is ``H1`` as in the tables or a number from 0 as in the plan file; a choice is a dim or a
+    paper's word for it.
+
+    Raises:
+        OptionError: no such layer, level or choice.
+    """
+    place = f"pin {text!r}"
+    target, equals, word = text.rpartition("=")
+    layer, at, level_text = target.partition("@")
+    if not equals or not layer:
+        raise OptionError(place, "not a pin", "LAYER=CHOICE or LAYER@LEVEL=CHOICE")
+    if not any(fnmatchcase(known.name, layer) for known in graph.layers):
+        names = [known.name for known in graph.layers]
+        raise OptionError(place, f"no layer that is cut is named {layer!r}", hint=suggestion(layer, names))
+    return Pin(
+        layer=layer, level=_level(level_text, num_levels, place) if at else None, dim=dim_of(word, place)
+    )
+
+
+def apply_pins(
+    pins: Sequence[Pin], graph: ContractedGraph, options: Sequence[tuple[Options, ...]], array: Sequence[int]
+) -> tuple[tuple[Options, ...], ...]:
+    """Leave pinned layers the one choice they are held to; of two pins on one place the later holds.
+
+    Raises:
+        OptionError: a layer does not have the dim.
+    """
+    held = [list(at_layer) for at_layer in options]
+    for pin in pins:
+        for layer, at_layer in zip(graph.layers, held, strict=True):
+            if fnmatchcase(layer.name, pin.layer):
+                for level in range(len(array)) if pin.level is None else [pin.level]:
+                    at_layer[level] = (_held_choice(pin, layer, array[level]),)
+    return tuple(tuple(at_layer) for at_layer in held)
+
+
+def _held_choice(pin: Pin, layer: CutLayer, ways: int) -> Choice:
+    """The choice that a pin leaves a layer."""
+    dim = "channels" if layer.join and pin.dim in {"in_channels", "out_channels"} else pin.dim
+    if dim is None and layer.join:
+        return WHOLE
+    if dim is None or dim not in layer.einsum.sizes:
+        open_dims = [known for known in CUTTABLE if known in layer.einsum.sizes]
+        raise OptionError(f"pin '{pin}'", f"{layer.name!r} has no such choice", ", ".join(open_dims))
+    return Choice(dim, ways)
+
+
+def _level(text: str, num_levels: int, place: str) -> int:
+    """``H1`` or ``0`` is the outermost level."""
+    number = text.removeprefix("H")
+    level = int(number) - (text != number) if number.isdecimal() and len(number) < 4 else -1
+    if not 0 <= level < num_levels:
+        raise OptionError(place, f"found level {text!r}", f"H1 to H{num_levels}, or 0 to {num_levels - 1}")
+    return level

@@ -1,0 +1,244 @@
+"""From a model and a strategy to a plan."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hypar.costs.base import Cost, Level
+from hypar.errors import OptionError
+from hypar.graph import LayerGraph, load_model
+from hypar.pins import Pin, apply_pins, parse_pin
+from hypar.plan import CostRecord, ModelRecord, Plan, Split
+from hypar.registry import load_plugin, plugin_names
+from hypar.searches.base import Answer, Question, load_search
+from hypar.space import Space, parse_space
+from hypar.strategies.base import load_strategy
+from hypar.traffic import equal_shares
+from hypar.units import exact_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from hypar.placement import Choice
+
+MOST_DEVICES = 2**20
+"""Devices of an array: 20 two-way levels."""
+
+MOST_WEIGHT = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Everything that a plan follows from but the network; a plan records it.
+
+    Attributes:
+        strategy: the name that it goes by.
+        space: the choices allowed, as text.
+        cost: name of the cost.
+        inter_weight: the cost's weight of the amounts between layers.
+        search: name of the search.
+        solver: name of the solver; None for the cheapest exact one.
+        array: ways of each level, outermost first.
+        pins: choices to hold, as text.
+    """
+
+    strategy: str
+    space: str
+    cost: str
+    inter_weight: float
+    search: str
+    solver: str | None
+    array: tuple[int, ...]
+    pins: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: Plan) -> Recipe:
+        """What a stored plan follows from."""
+        return cls(
+            strategy=plan.strategy,
+            space=plan.space,
+            cost=plan.cost.name,
+            inter_weight=plan.cost.parameters.get("inter_weight", 1),
+            search=plan.search,
+            solver=plan.solver,
+            array=tuple(plan.array),
+            pins=tuple(plan.pins),
+        )
+
+
+def plan_model(
+    model: LayerGraph | str | Path,
+    *,
+    levels: int | None = None,
+    array: Sequence[int] | None = None,
+    batch: int | None = None,
+    strategy: str = "hypar",
+    space: str | None = None,
+    cost: str | None = None,
+    search: str | None = None,
+    solver: str | None = None,
+    inter_weight: float = 1,
+    pins: Sequence[str] = (),
+) -> Plan:
+    """Choose how every layer is cut at every level.
+
+    Args:
+        model: a network, the path of a model file, or a bare name as ``vgg16``.
+        levels: how many two-way levels; 4 unless ``array`` is given.
+        array: the ways of each level instead, outermost first.
+        batch: samples in a mini-batch, if not the model's own number.
+        strategy: a space, a cost and a search under a name.
+        space: other choices than the strategy's, as dims (``batch,out_channels``), ``all``, or the name of a
+            strategy to take the space of.
+        cost: another cost than the strategy's.
+        search: ``greedy`` or ``joint`` instead of the strategy's.
+        solver: a solver by name instead of the cheapest exact one.
+        inter_weight: weight of the amounts between layers in the cost.
+        pins: choices to hold, each ``layer=choice`` or ``layer@level=choice``.
+
+    Returns:
+        The plan; ``claim`` says what it is optimal over.
+
+    Raises:
+        InputError: something asked for is not possible.
+        TableLimitError: an exact search would not fit.
+
+    Example:
+        >>> plan = plan_model("lenet-c", levels=2)
+        >>> plan.dims("fc1"), plan.cost.value
+        (('in_channels', 'in_channels'), 3064720)
+    """
+    graph = model if isinstance(model, LayerGraph) else load_model(model)
+    named = load_strategy(strategy)
+    recipe = Recipe(
+        strategy=strategy,
+        space=_space_text(space or named.space),
+        cost=cost or named.cost,
+        inter_weight=inter_weight,
+        search=search or named.search,
+        solver=solver,
+        array=_checked_array(levels, array),
+        pins=tuple(pins),
+    )
+    return follow(recipe, graph if batch is None else graph.with_batch(batch))
+
+
+def follow(recipe: Recipe, graph: LayerGraph) -> Plan:
+    """Plan a network by a recipe.
+
+    Raises:
+        InputError: the recipe does not suit the network.
+        TableLimitError: an exact search would not fit.
+    """
+    question, pins = ask(recipe, graph)
+    search = load_search(recipe.search)
+    answer = search.run(question)
+    splits = [
+        _split(level, graph, [options[level.index] for options in answer.choices], costs)
+        for level, costs in zip(question.levels, answer.costs, strict=True)
+    ]
+    return Plan(
+        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
+        strategy=recipe.strategy,
+        space=recipe.space,
+        search=recipe.search,
+        solver=answer.solver,
+        array=list(recipe.array),
+        pins=[str(pin) for pin in pins],
+        cost=CostRecord(
+            name=recipe.cost,
+            value=exact_number(math.fsum(split.cost for split in splits)),
+            unit=question.cost.unit,
+            parameters={"inter_weight": exact_number(recipe.inter_weight)},
+        ),
+        claim=_claim(recipe, question, answer, search.claim),
+        splits=splits,
+    )
+
+
+def ask(recipe: Recipe, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
+    """A recipe and a network as a question to a search."""
+    space = parse_space(recipe.space)
+    _require_ops(space)
+    levels = tuple(
+        Level(
+            index=index, ways=ways, groups=math.prod(recipe.array[:index]), element_bytes=graph.element_bytes
+        )
+        for index, ways in enumerate(recipe.array)
+    )
+    contracted = graph.contracted
+    pins = tuple(parse_pin(text, contracted, len(levels)) for text in recipe.pins)
+    by_ways = {
+        ways: [space.choices(layer, ways) for layer in contracted.layers] for ways in set(recipe.array)
+    }
+    free = list(zip(*(by_ways[ways] for ways in recipe.array), strict=True))
+    options = apply_pins(pins, contracted, free, recipe.array)
+    cost = _load_cost(recipe)
+    return Question(graph=contracted, cost=cost, levels=levels, options=options, solver=recipe.solver), pins
+
+
+def _load_cost(recipe: Recipe) -> Cost:
+    """The cost of a recipe with its parameters."""
+    weight = recipe.inter_weight
+    if not (isinstance(weight, int | float) and 0 <= weight <= MOST_WEIGHT):
+        raise OptionError("inter-weight", f"found {weight}", f"a number from 0 to {MOST_WEIGHT:,.0f}")
+    cost: Cost = load_plugin("costs", recipe.cost)(inter_weight=weight)
+    return cost
+
+
+def _split(level: Level, graph: LayerGraph, choices: Sequence[Choice], costs: Sequence[float]) -> Split:
+    names = [layer.name for layer in graph.contracted.layers]
+    return Split(
+        level=level.index,
+        group="all",
+        ways=level.ways,
+        shares=list(equal_shares(level.ways)),
+        choices={name: choice.as_degrees() for name, choice in zip(names, choices, strict=True)},
+        costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
+        cost=exact_number(math.fsum(costs)),
+    )
+
+
+def _claim(recipe: Recipe, question: Question, answer: Answer, claim: str) -> str:
+    """What the plan is optimal over: space, search, objective."""
+    weighted = [
+        options
+        for layer, options in zip(question.graph.layers, question.options, strict=True)
+        if not layer.join
+    ]
+    pinned = f", {len(recipe.pins)} pinned" if recipe.pins else ""
+    if all(len(at_level) == 1 for options in weighted for at_level in options):
+        return f"fixed: the space ({recipe.space}) leaves every layer one choice{pinned}"
+    if not answer.exact:
+        claim = f"not optimal: solver {answer.solver!r} is not exact; {claim.split(':', maxsplit=1)[0].split(',', maxsplit=1)[0]},"
+    return f"{claim} over ({recipe.space}), one dim a level{pinned}, for least {recipe.cost}"
+
+
+def _space_text(text: str) -> str:
+    """A space by the name of the strategy that has it, or as it stands."""
+    return load_strategy(text).space if text in plugin_names("strategies") else parse_space(text).text
+
+
+def _require_ops(space: Space) -> None:
+    """Refuse a space for an op that there is none of."""
+    for op in space.by_op:
+        load_plugin("ops", op)
+
+
+def _checked_array(levels: int | None, array: Sequence[int] | None) -> tuple[int, ...]:
+    """The ways of each level."""
+    most = MOST_DEVICES.bit_length() - 1
+    if array is None:
+        count = 4 if levels is None else levels
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
+            raise OptionError("levels", f"found {count}", f"a whole number from 1 to {most}")
+        return (2,) * count
+    if levels is not None:
+        raise OptionError("levels", "given together with an array", "one of the two")
+    if not array or len(array) > most or any(ways < 2 for ways in array) or math.prod(array) > MOST_DEVICES:
+        shown = "x".join(str(ways) for ways in array[:most]) or "nothing"
+        raise OptionError("array", f"found {shown}", f"ways of 2 or more, at most {MOST_DEVICES:,} devices")
+    return tuple(array)

@@ -1,0 +1,75 @@
+"""What is worth saying beside a plan: how far it may be from the optimum, what its pins cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypar.errors import TableLimitError
+from hypar.planner import Recipe, ask, follow
+from hypar.reports.base import amount
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hypar.graph import LayerGraph
+    from hypar.plan import Plan
+
+CHEAP_ENTRIES = 2**22
+"""Table entries up to which the joint optimum is worth knowing beside a greedy plan: some milliseconds."""
+
+
+def remarks(plan: Plan, graph: LayerGraph) -> Iterator[str]:
+    """Lines to print below a plan.
+
+    Args:
+        plan: the plan.
+        graph: the network that it is for.
+
+    Yields:
+        The joint optimum beside a greedy plan, the cost of pins, layers cut finer than they have elements.
+    """
+    graph = graph.with_batch(plan.model.batch)
+    if plan.search == "greedy" and not plan.claim.startswith("fixed"):
+        best = joint_optimum(plan, graph)
+        if best is None:
+            yield "the joint optimum is not cheap to know; --search joint finds it where its tables fit"
+        elif best.cost.value < plan.cost.value:
+            part = 1 - best.cost.value / plan.cost.value
+            yield f"the joint optimum is {part:.2%} lower: {amount(best.cost.value, best.cost.unit)}"
+        else:
+            yield "the joint optimum is no lower"
+    if plan.pins:
+        free = follow(replace(Recipe.of(plan), pins=(), solver=None), graph)
+        extra = plan.cost.value - free.cost.value
+        share = f" ({extra / free.cost.value:+.2%})" if free.cost.value else ""
+        yield f"the pins cost {amount(extra, plan.cost.unit)}{share}"
+    fine = finer_than_whole(plan, graph)
+    if fine:
+        more = f" and {len(fine) - 3} more" if len(fine) > 3 else ""
+        yield f"cut into more pieces than elements, as the papers allow: {', '.join(fine[:3])}{more}"
+
+
+def joint_optimum(plan: Plan, graph: LayerGraph) -> Plan | None:
+    """The same planned over all levels jointly; None where that is not cheap."""
+    recipe = replace(Recipe.of(plan), search="joint", solver=None)
+    question, _ = ask(recipe, graph)
+    structure = question.structure(0, len(question.levels))
+    try:
+        _, solver = question.pick_solver(structure)
+    except TableLimitError:
+        return None
+    tables = solver.tables(structure)
+    return follow(recipe, graph) if tables and tables.total <= CHEAP_ENTRIES else None
+
+
+def finer_than_whole(plan: Plan, graph: LayerGraph) -> tuple[str, ...]:
+    """Layers that are cut into more pieces along a dim than it has elements, as ``conv1 in_channels``."""
+    found = []
+    for layer in graph.contracted.layers:
+        pieces: dict[str, int] = {}
+        for dim, ways in zip(plan.dims(layer.name), plan.array, strict=True):
+            if dim is not None:
+                pieces[dim] = pieces.get(dim, 1) * ways
+        found += [f"{layer.name} {dim}" for dim, count in pieces.items() if count > layer.einsum.sizes[dim]]
+    return tuple(found)

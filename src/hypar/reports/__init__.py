@@ -1,0 +1,1 @@
+"""What people read, one file each: plans as tables, Markdown and HTML."""

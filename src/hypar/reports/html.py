@@ -1,0 +1,48 @@
+"""A plan as a coloured grid in HTML, for a notebook or a page."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from hypar.reports.base import Report, amount, grid, headline, level_names, summary
+
+if TYPE_CHECKING:
+    from hypar.plan import Plan
+
+COLOURS = {
+    "batch": "#9ecae9",
+    "in_channels": "#ffbf79",
+    "out_channels": "#d6a5c9",
+    "channels": "#ffbf79",
+    "height": "#88d27a",
+    "width": "#83bcb6",
+    "groups": "#ff9d98",
+}
+
+
+class Html:
+    """Layers down, levels across; the colour says the dim."""
+
+    def render(self, plan: Plan) -> str:
+        """One table, styled in itself."""
+        heads = "".join(f"<th>{escape(name)}</th>" for name in ["layer", *level_names(plan), plan.cost.name])
+        rows = []
+        for layer, words, dims, cost in grid(plan):
+            cells = "".join(
+                f'<td title="{escape(dim or "whole")}" style="background:{COLOURS.get(dim or "", "#e6e6e6")};'
+                f'color:#222;text-align:center">{escape(word)}</td>'
+                for word, dim in zip(words, dims, strict=True)
+            )
+            rows.append(
+                f'<tr><th style="text-align:left">{escape(layer)}</th>{cells}'
+                f"<td>{escape(amount(cost, plan.cost.unit))}</td></tr>"
+            )
+        below = "".join(f"<div>{escape(line)}</div>" for line in summary(plan))
+        return (
+            f"<div><strong>{escape(headline(plan))}</strong><table><thead><tr>{heads}</tr></thead>"
+            f"<tbody>{''.join(rows)}</tbody></table>{below}</div>\n"
+        )
+
+
+plugin: Report = Html()

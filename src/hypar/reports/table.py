@@ -1,0 +1,53 @@
+"""A plan as a table in a terminal, one row a layer, one column a level."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from hypar.reports.base import Report, amount, grid, headline, level_names, summary
+from hypar.terminal import as_text
+
+if TYPE_CHECKING:
+    from hypar.plan import Plan
+
+STYLES = {
+    "batch": "cyan",
+    "in_channels": "yellow",
+    "out_channels": "magenta",
+    "channels": "yellow",
+    "height": "green",
+    "width": "blue",
+    "groups": "red",
+}
+
+
+class PlanTable:
+    """The table, plain or for a console that colours it."""
+
+    def render(self, plan: Plan) -> str:
+        """Without colours."""
+        return as_text(self.table(plan), *summary(plan))
+
+    @staticmethod
+    def table(plan: Plan) -> Table:
+        """The grid with its costs."""
+        table = Table(title=headline(plan), title_justify="left", title_style="bold")
+        table.add_column("layer", no_wrap=True)
+        for name in level_names(plan):
+            table.add_column(name, justify="center", no_wrap=True)
+        table.add_column(plan.cost.name, justify="right", no_wrap=True)
+        for layer, words, dims, cost in grid(plan):
+            cells = [
+                Text(word, style=STYLES.get(dim or "", "dim")) for word, dim in zip(words, dims, strict=True)
+            ]
+            table.add_row(layer, *cells, amount(cost, plan.cost.unit))
+        table.add_section()
+        costs = [amount(split.cost, plan.cost.unit) for split in plan.splits]
+        table.add_row("all layers", *costs, amount(plan.cost.value, plan.cost.unit))
+        return table
+
+
+plugin: Report = PlanTable()

@@ -1,0 +1,1 @@
+"""Ways to go through the levels, one file each."""

@@ -1,0 +1,112 @@
+"""What a search is asked and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from hypar.costs.base import Cost, Level, LocalSizes, Options, cost_graph, structure
+from hypar.registry import load_plugin
+from hypar.solvers.base import Solver, cheapest_exact, load_solver
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.graph import ContractedGraph
+    from hypar.placement import Choice
+    from hypar.problem import CostGraph, Structure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is to be planned.
+
+    Attributes:
+        graph: the layers that are cut.
+        cost: what is minimised.
+        levels: the splits, outermost first.
+        options: for each layer, at each level, what it may do.
+        solver: name of the solver; None for the cheapest exact one.
+    """
+
+    graph: ContractedGraph
+    cost: Cost
+    levels: tuple[Level, ...]
+    options: tuple[tuple[Options, ...], ...]
+    solver: str | None = None
+
+    def structure(self, first: int, last: int) -> Structure:
+        """The cost graph of the levels from ``first`` up to ``last``, without its costs."""
+        return structure(self.graph, [at_layer[first:last] for at_layer in self.options])
+
+    def cost_graph(self, first: int, last: int, sizes: Sequence[LocalSizes]) -> CostGraph:
+        """The cost graph of the same levels, given what the levels above them have left of each layer."""
+        options = [at_layer[first:last] for at_layer in self.options]
+        return cost_graph(self.cost, self.graph, self.levels[first:last], options, sizes)
+
+    def below(self, sizes: Sequence[LocalSizes], choices: Sequence[Choice]) -> list[LocalSizes]:
+        """What one level's choices leave of each layer; what is equal is one object."""
+        shared: dict[object, LocalSizes] = {}
+        found = []
+        for layer, before, choice in zip(self.graph.layers, sizes, choices, strict=True):
+            key = (layer.einsum, before, choice)
+            if key not in shared:
+                shared[key] = before.divided(layer.einsum, (choice,))
+            found.append(shared[key])
+        return found
+
+    def pick_solver(self, structure: Structure) -> tuple[str, Solver]:
+        """The solver asked for, or the cheapest exact one for a graph."""
+        name = self.solver or cheapest_exact(structure)
+        return name, load_solver(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a search found.
+
+    Attributes:
+        choices: for each layer a choice at each level.
+        solver: name of the solver that was used.
+        exact: whether every cost graph was solved to its optimum.
+        costs: for each level what every layer costs, with the tensors that it reads.
+    """
+
+    choices: tuple[Options, ...]
+    costs: tuple[tuple[float, ...], ...]
+    solver: str
+    exact: bool
+
+
+class Search(Protocol):
+    """A way to go through the levels."""
+
+    @property
+    def claim(self) -> str:
+        """What the result is when every cost graph is solved exactly; goes before ``over <space>``."""
+
+    def run(self, question: Question) -> Answer:
+        """Choose.
+
+        Raises:
+            TableLimitError: the solver's tables would not fit.
+        """
+
+
+def layer_costs(problem: CostGraph, assignment: Sequence[int]) -> tuple[float, ...]:
+    """What every node costs under an assignment, with the edges from nodes before it."""
+    amounts = [float(costs[choice]) for costs, choice in zip(problem.nodes, assignment, strict=True)]
+    for edge in problem.edges:
+        cost = edge.costs[assignment[edge.source], assignment[edge.target]]
+        amounts[max(edge.source, edge.target)] += float(cost)
+    return tuple(amounts)
+
+
+def load_search(name: str) -> Search:
+    """The search of a name.
+
+    Raises:
+        UnknownNameError: there is none.
+    """
+    search: Search = load_plugin("searches", name)
+    return search

@@ -1,0 +1,41 @@
+"""Level by level, outermost first, each the optimum given the levels above it.
+
+Source: HyPar (HPCA 2019), Algorithm 2. Cost: levels times one level's search. Guarantee: each level's
+optimum, not that of all levels together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypar.costs.base import WHOLE_LAYER
+from hypar.searches.base import Answer, Question, Search, layer_costs
+
+if TYPE_CHECKING:
+    from hypar.placement import Choice
+
+
+class Greedy:
+    """HyPar's hierarchical search."""
+
+    claim = "greedy: each level is optimal given the levels above it,"
+
+    def run(self, question: Question) -> Answer:
+        """One cost graph a level."""
+        sizes = [WHOLE_LAYER] * len(question.graph.layers)
+        name, solver = question.pick_solver(question.structure(0, 1))
+        chosen: list[list[Choice]] = []
+        costs = []
+        for index in range(len(question.levels)):
+            problem = question.cost_graph(index, index + 1, sizes)
+            assignment = solver.solve(problem).assignment
+            chosen.append(
+                [options[index][pick] for options, pick in zip(question.options, assignment, strict=True)]
+            )
+            costs.append(layer_costs(problem, assignment))
+            sizes = question.below(sizes, chosen[-1])
+        choices = tuple(zip(*chosen, strict=True))
+        return Answer(choices=choices, costs=tuple(costs), solver=name, exact=solver.exact)
+
+
+plugin: Search = Greedy()

@@ -1,0 +1,1 @@
+"""Strategies, one file each: a space, a cost and a search under a name."""

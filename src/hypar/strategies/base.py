@@ -1,0 +1,36 @@
+"""What a strategy is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypar.registry import load_plugin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """A space, a cost and a search under a name; each can be overridden by itself.
+
+    Attributes:
+        summary: what it does, in a line.
+        source: where it is published.
+        space: the choices, as ``hypar.space`` reads them.
+        cost: name of the cost that is minimised.
+        search: name of the search.
+    """
+
+    summary: str
+    source: str
+    space: str
+    cost: str = "volume"
+    search: str = "greedy"
+
+
+def load_strategy(name: str) -> Strategy:
+    """The strategy of a name.
+
+    Raises:
+        UnknownNameError: there is none.
+    """
+    strategy: Strategy = load_plugin("strategies", name)
+    return strategy

@@ -1,0 +1,48 @@
+"""Writing to a terminal or a pipe: results on stdout, notes on stderr."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from hypar.documents import format_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def as_text(table: Table, *lines: str) -> str:
+    """A table and lines below it as plain text, as wide as they need."""
+    stream = io.StringIO()
+    console = Console(file=stream, width=10_000, color_system=None)
+    console.print(table)
+    below = "".join(f"{line}\n" for line in lines)
+    return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines()) + below
+
+
+def show(table: Table, *lines: str) -> None:
+    """Print a table and lines below it on stdout: in colour on a terminal, whole lines on a pipe."""
+    console = Console()
+    if not console.is_terminal:
+        write(as_text(table, *lines))
+        return
+    console.print(table)
+    for line in lines:
+        console.print(line, markup=False, highlight=False)
+
+
+def write(text: str) -> None:
+    """Print a text on stdout as it is."""
+    print(text, end="" if text.endswith("\n") else "\n")  # noqa: T201
+
+
+def write_json(data: Any) -> None:
+    """Print plain data on stdout as JSON."""
+    write(format_json(data))
+
+
+def note(text: str) -> None:
+    """Print a remark on stderr."""
+    Console(stderr=True, soft_wrap=True).print(text, markup=False, highlight=False, style="dim")
