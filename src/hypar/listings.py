@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from hypar.ops.base import describe
-from hypar.reports.base import amount
+from hypar.reports.base import amount, question
 from hypar.units import format_count
 
 if TYPE_CHECKING:
@@ -41,16 +41,27 @@ def comparison_table(rows: Sequence[Row]) -> Table:
     """Cost by strategy and level, and how many times less than the baseline's."""
     first = next(row.plan for row in rows if row.plan)
     levels = [f"H{level + 1}" for level in range(len(first.array))]
-    table = _table(["strategy", *levels, first.cost.name, f"{rows[0].name} over it", ""], "lr", "l")
-    table.title = f"{first.model.name}, batch {first.model.batch}, {first.num_devices} devices"
+    heads = ["strategy", *levels, first.cost.name, f"{rows[0].name} over it", "search", "space"]
+    table = _table(heads, "l" + "r" * (len(levels) + 2) + "l")
     for row in rows:
         if row.plan is None:
-            table.add_row(row.name, *[""] * (len(levels) + 2), row.note)
+            table.add_row(row.name, *["-"] * (len(levels) + 2), "does not fit", "")
             continue
         costs = [amount(split.cost, row.plan.cost.unit) for split in row.plan.splits]
         gain = "" if row.gain is None else f"{row.gain:.3f}"
-        table.add_row(row.name, *costs, amount(row.plan.cost.value, row.plan.cost.unit), gain, row.note)
+        total = amount(row.plan.cost.value, row.plan.cost.unit)
+        table.add_row(row.name, *costs, total, gain, row.plan.search, row.plan.space)
     return table
+
+
+def comparison_head(rows: Sequence[Row]) -> str:
+    """Which network and array."""
+    return question(next(row.plan for row in rows if row.plan))
+
+
+def comparison_notes(rows: Sequence[Row]) -> list[str]:
+    """What is claimed of each plan, or why there is none."""
+    return [f"{row.name}: {row.note}" for row in rows]
 
 
 def changes_data(changes: Iterable[Change]) -> Data:
@@ -130,7 +141,6 @@ def layers_data(graph: LayerGraph) -> Data:
 def layers_table(graph: LayerGraph) -> Table:
     """One row a layer."""
     table = _table(["layer", "op", "output of a sample", "parameters", "MACs", "FLOP"], "lllrrr")
-    table.title = f"{graph.name}: {graph.source}"
     for layer in graph.layers:
         numbers = (format_count(number) for number in (layer.num_parameters, layer.macs(), layer.flop()))
         table.add_row(layer.name, layer.op_name, describe(layer.shape).partition(" ")[0], *numbers)
@@ -150,10 +160,10 @@ def strategies_table(named: Mapping[str, Strategy]) -> Table:
     return table
 
 
-def _table(heads: Sequence[str], align: str, last: str = "") -> Table:
+def _table(heads: Sequence[str], align: str) -> Table:
     """A table; ``align`` has a letter, l or r, for each column, its last letter for all the rest."""
-    table = Table(title_justify="left", title_style="bold")
+    table = Table()
     for number, head in enumerate(heads):
-        letter = last if last and number == len(heads) - 1 else align[min(number, len(align) - 1)]
-        table.add_column(head, justify="right" if letter == "r" else "left")
+        right = align[min(number, len(align) - 1)] == "r"
+        table.add_column(head, justify="right" if right else "left")
     return table

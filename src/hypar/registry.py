@@ -47,9 +47,14 @@ def load_plugin(group: str, name: str) -> Any:
         return importlib.import_module(f"hypar.{group}.{name}").plugin
     for point in entry_points(group=f"hypar.{group}", name=name):
         return point.load()
-    raise UnknownNameError(
-        group.removesuffix("s").replace("strategie", "strategy"), name, plugin_names(group)
-    )
+    raise UnknownNameError(_singular(group), name, plugin_names(group))
+
+
+def _singular(group: str) -> str:
+    """``strategy`` of ``strategies``, ``search`` of ``searches``, ``cost`` of ``costs``."""
+    if group.endswith("ies"):
+        return group.removesuffix("ies") + "y"
+    return group.removesuffix("es") if group.endswith("ches") else group.removesuffix("s")
 
 
 def data_folder(kind: str) -> Path:

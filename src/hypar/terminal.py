@@ -10,26 +10,29 @@ from rich.console import Console
 from hypar.documents import format_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.table import Table
 
 
-def as_text(table: Table, *lines: str) -> str:
-    """A table and lines below it as plain text, as wide as they need."""
+def as_text(table: Table, *, above: str = "", below: Iterable[str] = ()) -> str:
+    """A table between lines as plain text, as wide as it needs."""
     stream = io.StringIO()
-    console = Console(file=stream, width=10_000, color_system=None)
-    console.print(table)
-    below = "".join(f"{line}\n" for line in lines)
-    return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines()) + below
+    Console(file=stream, width=10_000, color_system=None).print(table)
+    lines = [*filter(None, [above]), *(line.rstrip() for line in stream.getvalue().splitlines()), *below]
+    return "".join(f"{line}\n" for line in lines)
 
 
-def show(table: Table, *lines: str) -> None:
-    """Print a table and lines below it on stdout: in colour on a terminal, whole lines on a pipe."""
+def show(table: Table, *, above: str = "", below: Iterable[str] = ()) -> None:
+    """Print a table between lines on stdout: in colour on a terminal, whole lines on a pipe."""
     console = Console()
     if not console.is_terminal:
-        write(as_text(table, *lines))
+        write(as_text(table, above=above, below=below))
         return
+    if above:
+        console.print(above, markup=False, highlight=False, style="bold")
     console.print(table)
-    for line in lines:
+    for line in below:
         console.print(line, markup=False, highlight=False)
 
 

@@ -8,7 +8,7 @@ import click
 
 from hypar.cli.base import array_options, as_json, complete_model, complete_plugin
 from hypar.comparison import compare_strategies
-from hypar.listings import comparison_data, comparison_table
+from hypar.listings import comparison_data, comparison_head, comparison_notes, comparison_table
 from hypar.terminal import show, write_json
 
 
@@ -24,4 +24,4 @@ def command(model: str, as_json: bool, **asked: Any) -> None:
     if as_json:
         write_json(comparison_data(rows))
     else:
-        show(comparison_table(rows))
+        show(comparison_table(rows), above=comparison_head(rows), below=comparison_notes(rows))

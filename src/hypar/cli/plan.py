@@ -10,7 +10,7 @@ from hypar.cli.base import array_options, as_json, complete_model, complete_plug
 from hypar.graph import load_model
 from hypar.planner import plan_model
 from hypar.remarks import remarks
-from hypar.reports.base import summary
+from hypar.reports.base import headline, summary
 from hypar.reports.table import PlanTable
 from hypar.terminal import note, show, write
 
@@ -53,4 +53,4 @@ def command(model: str, output: str | None, as_json: bool, **asked: Any) -> None
         for line in said:
             note(line)
     else:
-        show(PlanTable.table(plan), *summary(plan), *said)
+        show(PlanTable.table(plan), above=headline(plan), below=[*summary(plan), *said])

@@ -6,7 +6,7 @@ import click
 
 from hypar.cli.base import as_json, complete_plugin
 from hypar.plan import read_plan
-from hypar.reports.base import summary
+from hypar.reports.base import headline, summary
 from hypar.reports.table import PlanTable
 from hypar.terminal import show, write
 
@@ -22,6 +22,6 @@ def command(plan: str, report: str, as_json: bool) -> None:
     if as_json:
         write(stored.to_json())
     elif report == "table":
-        show(PlanTable.table(stored), *summary(stored))
+        show(PlanTable.table(stored), above=headline(stored), below=summary(stored))
     else:
         write(stored.render(report))

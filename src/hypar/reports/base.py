@@ -45,13 +45,15 @@ def grid(plan: Plan) -> list[tuple[str, list[str], list[str | None], float]]:
     ]
 
 
+def question(plan: Plan) -> str:
+    """Which network and array."""
+    array = "x".join(str(ways) for ways in plan.array)
+    return f"{plan.model.name}, batch {plan.model.batch}, {plan.num_devices} devices ({array})"
+
+
 def headline(plan: Plan) -> str:
     """Which network, array and strategy."""
-    array = "x".join(str(ways) for ways in plan.array)
-    return (
-        f"{plan.model.name}, batch {plan.model.batch}, {plan.num_devices} devices ({array}),"
-        f" strategy {plan.strategy}"
-    )
+    return f"{question(plan)}, strategy {plan.strategy}"
 
 
 def summary(plan: Plan) -> list[str]:

@@ -29,12 +29,12 @@ class PlanTable:
 
     def render(self, plan: Plan) -> str:
         """Without colours."""
-        return as_text(self.table(plan), *summary(plan))
+        return as_text(self.table(plan), above=headline(plan), below=summary(plan))
 
     @staticmethod
     def table(plan: Plan) -> Table:
         """The grid with its costs."""
-        table = Table(title=headline(plan), title_justify="left", title_style="bold")
+        table = Table()
         table.add_column("layer", no_wrap=True)
         for name in level_names(plan):
             table.add_column(name, justify="center", no_wrap=True)

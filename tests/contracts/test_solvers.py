@@ -1,0 +1,98 @@
+"""Every solver faces the same jury: register a file and it is tested."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from hypar.errors import ProblemError, TableLimitError
+from hypar.problem import CostGraph, Structure
+from hypar.registry import plugin_names
+from hypar.solvers.base import TABLE_LIMIT, cheapest_exact, load_solver
+from hypar.solvers.elimination import elimination_order
+from tests.problems import chains, cost_graphs, random_problem
+
+NAMES = plugin_names("solvers")
+EXACT = [name for name in NAMES if load_solver(name).exact]
+
+
+@pytest.mark.parametrize("name", EXACT)
+@settings(max_examples=400)
+@given(problem=cost_graphs())
+def test_an_exact_solver_equals_counting_everything_out(name: str, problem: CostGraph) -> None:
+    solver = load_solver(name)
+    if solver.tables(problem.structure) is not None:
+        sizes = problem.structure.sizes
+        best = min(problem.cost(choices) for choices in itertools.product(*map(range, sizes)))
+        assert solver.solve(problem).cost == best
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=100)
+@given(problem=cost_graphs())
+def test_a_solver_states_the_cost_of_its_assignment_and_repeats_itself(name: str, problem: CostGraph) -> None:
+    solver = load_solver(name)
+    if solver.tables(problem.structure) is not None:
+        solution = solver.solve(problem)
+        assert solution.cost == problem.cost(solution.assignment)
+        assert solution == solver.solve(problem)
+
+
+@settings(max_examples=200)
+@given(problem=cost_graphs(chains()))
+def test_of_equal_optima_on_a_chain_the_first_declared_wins(problem: CostGraph) -> None:
+    first = min(itertools.product(*map(range, problem.structure.sizes)), key=problem.cost)
+    assert load_solver("exhaustive").solve(problem).assignment == first
+    assert load_solver("chain").solve(problem).assignment == first
+
+
+@settings(max_examples=200)
+@given(problem=cost_graphs())
+def test_the_cheapest_exact_solver_takes_the_graph(problem: CostGraph) -> None:
+    solver = load_solver(cheapest_exact(problem.structure))
+    assert solver.exact
+    assert solver.solve(problem).cost == load_solver("elimination").solve(problem).cost
+
+
+def test_the_cheapest_for_a_chain_is_the_chain_solver() -> None:
+    chain = Structure(sizes=(3,) * 20, pairs=tuple((i, i + 1) for i in range(19)))
+    assert cheapest_exact(chain) == "chain"
+
+
+def test_uniform_takes_the_best_single_index() -> None:
+    problem = random_problem(np.random.default_rng(3), [2, 2, 2], [(0, 1), (1, 2)], 9)
+    solution = load_solver("uniform").solve(problem)
+    assert solution.cost == min(problem.cost([0, 0, 0]), problem.cost([1, 1, 1]))
+
+
+@pytest.mark.parametrize("name", ["elimination", "exhaustive"])
+def test_tables_past_the_limit_are_refused_with_their_size(name: str) -> None:
+    size = 40
+    everyone = list(itertools.combinations(range(7), 2))
+    problem = random_problem(np.random.default_rng(0), [size] * 7, everyone, 1)
+    with pytest.raises(TableLimitError) as error:
+        load_solver(name).solve(problem)
+    assert error.value.entries > error.value.limit
+    assert f"{error.value.entries:,}" in str(error.value)
+    with pytest.raises(TableLimitError) as error:
+        cheapest_exact(problem.structure)
+    assert (error.value.entries, error.value.limit) == (size**7, TABLE_LIMIT)
+
+
+def test_chain_refuses_a_branch_and_a_cycle() -> None:
+    for pairs in ([(0, 1), (0, 2), (0, 3)], [(0, 1), (1, 2), (2, 0)]):
+        problem = random_problem(np.random.default_rng(0), [2] * 4, pairs, 1)
+        with pytest.raises(ProblemError, match="branch or a cycle"):
+            load_solver("chain").solve(problem)
+
+
+def test_elimination_states_the_width_of_the_tables_that_it_makes() -> None:
+    diamond = Structure(sizes=(5, 7, 11, 13), pairs=((0, 1), (0, 2), (1, 3), (2, 3)))
+    tables = load_solver("elimination").tables(diamond)
+    assert tables is not None
+    # Every node would join its two neighbours; node 0 has the least work. A triangle is left.
+    assert elimination_order(diamond)[:2] == [(0, (1, 2)), (1, (2, 3))]
+    assert tables.largest == 7 * 11 * 13

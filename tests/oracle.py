@@ -1,0 +1,103 @@
+"""A second derivation of the volume of a plan: fractions, one tensor and one device at a time.
+
+It shares with the planner only the einsum of each layer and the network's graph; placements, transfers and
+local sizes are worked out again, by hand-written cases.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hypar.placement import Choice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hypar.graph import CutLayer, LayerGraph
+
+Choices = Sequence[Choice]
+
+
+def volume(graph: LayerGraph, choices: Sequence[Choices]) -> Fraction:
+    """Bytes received by all devices at all levels, when layer i takes ``choices[i][level]``."""
+    cut = graph.contracted
+    total = Fraction(0)
+    for level in range(len(choices[0])):
+        # Every choice of these tests divides by two, a join's whole copy by nothing.
+        groups = 2**level
+        for layer, at in zip(cut.layers, choices, strict=True):
+            total += groups * 2 * _inside(layer, at[:level], at[level])
+        for tensor in cut.tensors:
+            ends = [(cut.layers[end], choices[end]) for end in (tensor.producer, tensor.consumer)]
+            (made, made_at), (read, read_at) = ends
+            left = _left(read, "input", read_at[:level])
+            halo = _halo(read, read_at[:level], read_at[level])
+            parts = _between(made, made_at[level], read, read_at[level], tensor.contracted, halo)
+            total += groups * 2 * parts * tensor.elements * left
+    return total * graph.element_bytes
+
+
+def best_volume(graph: LayerGraph, options: Sequence[Sequence[Choice]], levels: int) -> Fraction:
+    """The least volume over every choice of every layer at every level."""
+    every: Iterator[tuple[Choices, ...]] = itertools.product(
+        *(itertools.product(layer, repeat=levels) for layer in options)
+    )
+    return min(volume(graph, choices) for choices in every)
+
+
+def _left(layer: CutLayer, tensor: str, above: Choices) -> Fraction:
+    """The part of a tensor that a group has after the levels above."""
+    carried = layer.einsum.dims(tensor)
+    return Fraction(1, math.prod(2 for choice in above if choice.dim in carried))
+
+
+def _inside(layer: CutLayer, above: Choices, choice: Choice) -> Fraction:
+    """Elements that one of two devices receives to add up what is partial."""
+    if layer.join or choice.dim is None:
+        return Fraction(0)
+    partial = {"batch": "weight", "height": "weight", "width": "weight", "in_channels": "output",
+               "out_channels": "input"}.get(choice.dim)  # fmt: skip
+    amount = Fraction(0) if partial is None else layer.elements(partial) * _left(layer, partial, above)
+    return amount + _halo(layer, above, choice) * layer.elements("input") * _left(layer, "input", above)
+
+
+def _halo(layer: CutLayer, above: Choices, choice: Choice) -> Fraction:
+    """What one device reads past its half of a cut image, in parts of F_in: half of one border's halo."""
+    window = layer.einsum.windows.get(choice.dim or "")
+    if window is None:
+        return Fraction(0)
+    size = Fraction(layer.einsum.input_sizes[choice.dim or ""])
+    for before in above:
+        size /= 2 if before.dim == choice.dim else 1
+    overlap = max(0, (window.kernel - 1) * window.dilation + 1 - window.stride)
+    return Fraction(1, 2) * min(Fraction(1), overlap / size)
+
+
+def _kept(layer: CutLayer, choice: Choice, end: str) -> str | None:
+    """The dim by which a tensor is divided once sums are added up; None where every device has it all."""
+    if choice.dim is None or (choice.dim == {"output": "in_channels", "input": "out_channels"}[end]):
+        return None
+    names = layer.einsum.output if end == "output" else layer.einsum.input
+    return names.get(choice.dim)
+
+
+def _between(
+    made: CutLayer, maker: Choice, read: CutLayer, reader: Choice, contracted: frozenset[str], halo: Fraction
+) -> Fraction:
+    """Parts of a tensor that one of two devices receives, F and E."""
+    have, need = _kept(made, maker, "output"), _kept(read, reader, "input")
+    parts = Fraction(0)
+    if have in contracted:
+        parts, have = parts + 1, None
+    if have is None:
+        forward = Fraction(0)
+    elif have == need:
+        forward = halo
+    else:
+        forward = (Fraction(1, 2) if need else Fraction(1)) / 2 + halo / 2
+    backward = Fraction(0) if need is None or need == have else Fraction(1, 4) if have else Fraction(1, 2)
+    return parts + forward + backward

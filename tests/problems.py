@@ -1,0 +1,87 @@
+"""Hypothesis generators of cost graphs: any graph, trees, chains, series-parallel graphs, bridges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import strategies as st
+
+from hypar.problem import CostGraph, Edge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Pair = tuple[int, int]
+LARGEST = 7
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> tuple[int, list[Pair]]:
+    size = draw(st.integers(1, LARGEST))
+    return size, [(node, node + 1) for node in range(size - 1)]
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[int, list[Pair]]:
+    size = draw(st.integers(1, LARGEST))
+    return size, [(draw(st.integers(0, node - 1)), node) for node in range(1, size)]
+
+
+@st.composite
+def series_parallel(draw: st.DrawFn) -> tuple[int, list[Pair]]:
+    """One edge, grown by putting a node into an edge or beside it."""
+    pairs = [(0, 1)]
+    size = 2
+    for _ in range(draw(st.integers(0, LARGEST - 2))):
+        source, target = draw(st.sampled_from(pairs))
+        if draw(st.booleans()):
+            pairs.remove((source, target))
+        pairs += [(source, size), (size, target)]
+        size += 1
+    return size, pairs
+
+
+@st.composite
+def bridges(draw: st.DrawFn) -> tuple[int, list[Pair]]:
+    """Four nodes that node and edge elimination cannot take apart, with tails."""
+    pairs = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (0, 3)]
+    size = draw(st.integers(4, LARGEST))
+    return size, pairs + [(draw(st.integers(0, node - 1)), node) for node in range(4, size)]
+
+
+@st.composite
+def any_graphs(draw: st.DrawFn) -> tuple[int, list[Pair]]:
+    size = draw(st.integers(1, LARGEST))
+    every = [(a, b) for a in range(size) for b in range(size) if a != b]
+    return size, draw(st.lists(st.sampled_from(every), max_size=12)) if every else []
+
+
+shapes = st.one_of(chains(), trees(), series_parallel(), bridges(), any_graphs())
+
+
+@st.composite
+def cost_graphs(draw: st.DrawFn, graphs: st.SearchStrategy[tuple[int, list[Pair]]] = shapes) -> CostGraph:
+    """Whole-number costs from a few values, so that sums are exact and ties are common."""
+    size, pairs = draw(graphs)
+    choices = draw(st.lists(st.integers(1, 4), min_size=size, max_size=size))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    largest = draw(st.sampled_from([1, 5, 1000]))
+    return random_problem(generator, choices, pairs, largest)
+
+
+def random_problem(
+    generator: np.random.Generator, choices: Sequence[int], pairs: Sequence[Pair], largest: int
+) -> CostGraph:
+    """Whole-number costs from 0 to ``largest`` on a given graph."""
+    return CostGraph(
+        nodes=tuple(generator.integers(0, largest + 1, size).astype(np.float64) for size in choices),
+        edges=tuple(
+            Edge(
+                source=a,
+                target=b,
+                costs=generator.integers(0, largest + 1, (choices[a], choices[b])).astype(np.float64),
+            )
+            for a, b in pairs
+        ),
+    )

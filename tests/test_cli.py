@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+import hypar
+from hypar import plan_model
+from hypar.cli import main
+from hypar.registry import data_names, plugin_names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def output(*arguments: str) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def test_version_and_help() -> None:
+    assert output("--version") == f"hypar, version {hypar.__version__}\n"
+    for command in ("plan", "show", "compare", "diff", "check", "models", "strategies", "completion"):
+        assert command in output("-h")
+        assert "Usage: " in output(command, "--help")
+
+
+def test_plan_prints_the_papers_words_and_the_claim() -> None:
+    text = output("plan", "lenet-c", "--levels", "2", "--strategy", "accpar")
+    assert "lenet-c, batch 256, 4 devices (2x2), strategy accpar" in text
+    assert "H1" in text
+    assert "│ fc1        │   I" in text
+    assert "greedy: each level is optimal given the levels above it" in text
+    assert "the joint optimum is" in text
+
+
+def test_plan_json_is_the_plan_file(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    result = run("plan", "lenet-c", "--levels", "3", "--json", "-o", str(file))
+    assert result.stdout == file.read_text() == plan_model("lenet-c", levels=3).to_json()
+    assert result.stderr.splitlines()[0] == f"wrote {file}"
+
+
+def test_plan_takes_every_option() -> None:
+    text = output(
+        "plan", "sfc", "--array", "2x4", "--batch", "64", "--strategy", "dp", "--space", "batch,mp", "--search",
+        "joint", "--solver", "elimination", "--cost", "volume", "--inter-weight", "0.5", "--pin", "fc1@H2=dp", "--json",
+    )  # fmt: skip
+    plan = json.loads(text)
+    assert plan["array"] == [2, 4]
+    assert plan["model"]["batch"] == 64
+    assert (plan["strategy"], plan["space"], plan["search"]) == ("dp", "batch,mp", "joint")
+    assert plan["solver"] == "elimination"
+    assert plan["cost"]["parameters"] == {"inter_weight": 0.5}
+    assert plan["pins"] == ["fc1@1=batch"]
+    assert plan["splits"][1]["choices"]["fc1"] == {"batch": 4}
+
+
+def test_what_a_pin_costs_is_shown() -> None:
+    assert "the pins cost " in output("plan", "sfc", "--pin", "fc2=dp")
+
+
+def test_show_in_every_format(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    plan = plan_model("resnet18", levels=2, strategy="accpar")
+    plan.write(file)
+    for report in plugin_names("reports"):
+        assert output("show", str(file), "--format", report) == plan.render(report)
+    assert output("show", str(file), "--json") == plan.to_json()
+
+
+def test_compare_is_relative_to_dp() -> None:
+    text = output("compare", "alexnet", "--levels", "2")
+    for name in plugin_names("strategies"):
+        assert f"\n{name}: " in text
+    rows = json.loads(output("compare", "alexnet", "--strategy", "hypar", "--strategy", "owt", "--json"))
+    assert [row["strategy"] for row in rows] == ["dp", "hypar", "owt"]
+    assert rows[0]["gain"] == 1
+    assert rows[1]["gain"] == rows[0]["cost"]["value"] / rows[1]["cost"]["value"]
+
+
+def test_compare_says_which_strategy_does_not_fit() -> None:
+    text = output("compare", "resnet50", "--levels", "8", "--strategy", "optimal")
+    assert "does not fit" in text
+    assert "optimal: joint search over 8 levels needs tables of " in text
+
+
+def test_diff_names_layers_levels_and_costs(tmp_path: Path) -> None:
+    files = []
+    for name, strategy in (("a", "dp"), ("b", "hypar")):
+        plan_model("lenet-c", levels=2, strategy=strategy).write(tmp_path / name)
+        files.append(str(tmp_path / name))
+    text = output("diff", *files)
+    assert "fc1" in text
+    assert "in_channels" in text
+    changes = json.loads(output("diff", *files, "--json"))
+    assert {
+        "layer": "fc1",
+        "level": 0,
+        "before": "batch",
+        "after": "in_channels",
+        "what": "choice",
+    } in changes
+    assert output("diff", files[0], files[0]) == "the plans are equal\n"
+
+
+def test_models_lists_all_and_shows_one() -> None:
+    assert {row["model"] for row in json.loads(output("models", "--json"))} == set(data_names("models"))
+    assert "vgg16" in output("models")
+    layers = json.loads(output("models", "vgg16", "--json"))
+    assert layers[1] == {
+        "layer": "conv1_1", "op": "conv", "inputs": ["input"],
+        "shape": {"channels": 64, "height": 224, "width": 224},
+        "parameters": 1792, "macs": 86_704_128, "flop": 64 * 224 * 224 * (2 * 27 - 1),
+    }  # fmt: skip
+    assert "conv5_3" in output("models", "vgg16")
+
+
+def test_strategies_are_listed() -> None:
+    assert [row["strategy"] for row in json.loads(output("strategies", "--json"))] == list(
+        plugin_names("strategies")
+    )
+    assert "one weird trick" in output("strategies").lower()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    assert "_HYPAR_COMPLETE" in output("completion", shell)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["plan", "resnet1"], {"resnet101", "resnet152", "resnet18"}),
+        (["plan", "vgg16", "--strategy", "o"], {"optimal", "owt"}),
+        (["compare", "vgg16", "--strategy", "acc"], {"accpar"}),
+        (["ch"], {"check"}),
+    ],
+)
+def test_names_complete(typed: list[str], offered: set[str]) -> None:
+    words = " ".join(["hypar", *typed])
+    variables = {"_HYPAR_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(typed))}
+    result = CliRunner().invoke(main, env=variables, prog_name="hypar")
+    assert {line.partition(",")[2] for line in result.stdout.split()} == offered
+
+
+def test_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b[" not in output("plan", "lenet-c")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[" in output("plan", "lenet-c")
+
+
+def test_the_module_runs_and_a_closed_pipe_is_no_traceback() -> None:
+    command = f"{sys.executable} -m hypar models --json | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[\n", "")

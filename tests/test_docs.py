@@ -1,0 +1,223 @@
+"""The docs cannot lie: whatever has a name has its words, and every example is a real output."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import hypar
+from hypar import errors, plan
+from hypar.cli import main
+from hypar.registry import load_plugin
+from hypar.spec import schema
+from tests.test_layers import FLOORS
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+SOURCE = Path(hypar.__file__).parent
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = {str(page.relative_to(DOCS)): page for page in sorted(DOCS.rglob("*.md"))}
+PLUGIN_PAGES = ("costs", "searches", "solvers", "strategies")
+SECTIONS = ["Idea", "Guarantee", "Complexity", "Reference", "Knobs"]
+
+FENCE = re.compile(r"^```(?P<kind>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+"""A block of a page: a ``console`` is run; any block that has a file's name is written to that file."""
+
+
+def own_plugins(group: str) -> set[str]:
+    return {file.stem for file in (SOURCE / group).glob("*.py")} - {"__init__", "base"}
+
+
+def compare(page: Path, fresh: str, *, update: bool) -> None:
+    """Compare a page with what it should be, or rewrite it."""
+    if update:
+        page.write_text(fresh, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == fresh, "outdated: pytest --update-golden rewrites it"
+
+
+@pytest.fixture
+def update(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--update-golden", default=False))
+
+
+# Plug-ins
+
+
+@pytest.mark.parametrize("group", PLUGIN_PAGES)
+def test_every_plugin_has_a_page_and_every_page_a_plugin(group: str) -> None:
+    assert {page.stem for page in (DOCS / group).glob("*.md")} == own_plugins(group)
+
+
+@pytest.mark.parametrize("page", [name for name in PAGES if name.startswith(PLUGIN_PAGES)])
+def test_plugin_pages_have_one_shape(page: str) -> None:
+    text = PAGES[page].read_text(encoding="utf-8")
+    assert text.startswith(f"# {PAGES[page].stem}\n")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == SECTIONS
+    assert len(text.splitlines()) <= 40
+
+
+@pytest.mark.parametrize("op", sorted(own_plugins("ops")))
+def test_every_op_and_its_fields_are_documented(op: str) -> None:
+    row = re.search(rf"^\| `{op}` \|.*$", PAGES["models.md"].read_text(encoding="utf-8"), re.MULTILINE)
+    assert row, f"models.md has no row for op {op!r}"
+    for field in load_plugin("ops", op).model_fields:
+        assert f"`{field}" in row[0], f"models.md does not say what {field!r} of {op!r} is"
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("page", "model"),
+    [
+        *(("models.md", part) for part in (schema.ModelFile, schema.Block, schema.BlockUse)),
+        *(("models.md", part) for part in (schema.LayerHead, schema.SameAs)),
+        *(("plans.md", part) for part in (plan.Plan, plan.ModelRecord, plan.CostRecord, plan.Split)),
+    ],
+)
+def test_every_key_of_a_file_is_documented(page: str, model: type[BaseModel]) -> None:
+    text = PAGES[page].read_text(encoding="utf-8")
+    for name, field in model.model_fields.items():
+        assert f"| `{field.alias or name}` |" in text, f"{page} has no row for {field.alias or name!r}"
+
+
+def test_the_docs_name_the_schema_of_plans() -> None:
+    assert f'"{plan.SCHEMA}"' in PAGES["plans.md"].read_text(encoding="utf-8")
+
+
+def test_every_error_is_drawn_in_the_tree() -> None:
+    tree = errors.__doc__ or ""
+    for name, error in inspect.getmembers(errors, inspect.isclass):
+        if issubclass(error, errors.HyparError):
+            assert re.search(rf"(^|── ){name}\b", tree, re.MULTILINE), f"{name} is not in the tree"
+
+
+# Words
+
+
+def test_glossary_entries_are_sorted_and_used() -> None:
+    entries = re.findall(r"^- \*\*(.+?)\*\*", PAGES["glossary.md"].read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(entries) > 30
+    assert entries == sorted(set(entries), key=str.lower)
+    files = [*SOURCE.rglob("*.py"), *(page for name, page in PAGES.items() if name != "glossary.md")]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files).replace("-", " ").lower()
+    words = [word for entry in entries for word in entry.lower().replace("-", " ").split(", ")]
+    assert not [word for word in words if not re.search(rf"\b{re.escape(word)}s?\b", text)]
+
+
+def test_the_floors_are_those_of_the_test() -> None:
+    text = PAGES["contributing.md"].read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| (.+?) \|", text, re.MULTILINE)
+    assert {unit: int(floor) for floor, units in rows for unit in re.findall(r"`(\w+)`", units)} == FLOORS
+
+
+def test_index_lists_every_page() -> None:
+    linked = re.findall(r"\]\(([\w/-]+\.md)\)", PAGES["index.md"].read_text(encoding="utf-8"))
+    assert sorted(linked) == sorted(set(PAGES) - {"index.md"})
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", PAGES[page].read_text(encoding="utf-8")):
+        assert (PAGES[page].parent / link).exists(), f"{page} links to {link}"
+
+
+# Command line
+
+
+def cli_reference() -> str:
+    """The reference page, from the commands themselves."""
+    lines = [
+        "# Command line",
+        "",
+        "Generated from the commands; `pytest --update-golden` rewrites it.",
+        "",
+        squeezed(main.help),
+        "",
+        "`MODEL` is the path of a [model file](models.md) or the bare name of a model that comes with hypar.",
+        "Every command takes `-h`, `--help`.",
+    ]
+    for name, command in commands().items():
+        required = [usage(param) for param in command.params if isinstance(param, click.Argument)]
+        options = [param for param in command.params if isinstance(param, click.Option)]
+        lines += ["", f"## hypar {name}", "", f"    {' '.join(['hypar', name, '[OPTIONS]', *required])}", ""]
+        lines += [squeezed(command.help)]
+        lines += [""] * bool(options) + [option_line(option) for option in options]
+    return "\n".join(lines) + "\n"
+
+
+def commands() -> dict[str, click.Command]:
+    context = click.Context(main)
+    found = {name: main.get_command(context, name) for name in main.list_commands(context)}
+    return {name: command for name, command in found.items() if command is not None}
+
+
+def squeezed(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+def usage(argument: click.Argument) -> str:
+    """An argument as a usage line shows it."""
+    choices = argument.type.choices if isinstance(argument.type, click.Choice) else ()
+    name = "|".join(choices) or argument.human_readable_name.upper()
+    name += "..." if argument.nargs < 0 else ""
+    return name if argument.required else f"[{name}]"
+
+
+def option_line(option: click.Option) -> str:
+    value = "" if option.is_flag else f" {option.metavar or option.type.name.upper()}"
+    default = f" [default: {option.default}]" if option.show_default else ""
+    return f"- `{', '.join(option.opts)}{value}`: {squeezed(option.help)}{default}"
+
+
+def test_cli_reference_is_current(update: bool) -> None:
+    compare(DOCS / "cli.md", cli_reference(), update=update)
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_command_and_option_has_help(name: str) -> None:
+    command = commands()[name]
+    assert command.help
+    assert all(param.help for param in command.params if isinstance(param, click.Option))
+    assert f"\n## hypar {name}\n" in PAGES["cli.md"].read_text(encoding="utf-8")
+
+
+# Examples
+
+
+@pytest.mark.parametrize("page", [name for name in PAGES if "```console" in PAGES[name].read_text("utf-8")])
+def test_shell_examples_are_real(
+    page: str, update: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    fresh = FENCE.sub(replayed, PAGES[page].read_text(encoding="utf-8"))
+    compare(PAGES[page], fresh, update=update)
+
+
+def replayed(fence: re.Match[str]) -> str:
+    """A block with the output that its commands have now; ``...`` stands for anything."""
+    if fence["name"]:
+        Path(fence["name"]).write_text(fence["text"], encoding="utf-8")
+    if fence["kind"] != "console":
+        return fence[0]
+    found, status = "", 0
+    for command, shown in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", fence["text"], re.MULTILINE):
+        output = shown
+        if command == "echo $?":
+            output = f"{status}\n"
+        elif command.startswith("hypar "):
+            result = CliRunner().invoke(main, shlex.split(command)[1:], prog_name="hypar")
+            output, status = result.output, result.exit_code
+        same = doctest.OutputChecker().check_output(shown, output, doctest.ELLIPSIS)
+        found += f"$ {command}\n{shown if same else output}"
+    return f"```console\n{found}```"

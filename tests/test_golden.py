@@ -1,0 +1,109 @@
+"""Stored plans: what is planned today is what was planned then. ``--update-golden`` rewrites them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hypar import plan_model
+from hypar.cli import main
+from hypar.registry import data_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GOLDEN = Path(__file__).parent / "golden"
+ASKED: dict[str, dict[str, Any]] = {
+    "lenet-c-hypar": {"model": "lenet-c", "levels": 4, "inter_weight": 0.5},
+    "sfc-hypar": {"model": "sfc", "levels": 4},
+    "vgg16-hypar": {"model": "vgg16", "levels": 4},
+    "vgg16-accpar-joint": {"model": "vgg16", "levels": 3, "strategy": "accpar", "search": "joint"},
+    "alexnet-optimal": {"model": "alexnet", "levels": 3, "strategy": "optimal"},
+    "resnet18-accpar-pinned": {
+        "model": "resnet18", "levels": 3, "strategy": "accpar", "pins": ["fc@H1=mp", "layer1*=dp"],
+    },
+    "inception-v3-hypar": {"model": "inception-v3", "levels": 4},
+    "googlenet-4x8": {"model": "googlenet", "array": [4, 8], "strategy": "accpar"},
+}  # fmt: skip
+
+
+def check(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["check", *arguments])
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_stored_plans_hold(name: str, update_golden: bool) -> None:
+    file = GOLDEN / f"{name}.json"
+    if update_golden:
+        plan_model(**ASKED[name]).write(file)
+    assert plan_model(**ASKED[name]).to_json() == file.read_text()
+    result = check(str(file))
+    assert (result.exit_code, result.stdout) == (0, f"{file}: ok\n")
+
+
+def edited(tmp_path: Path, edit: Callable[[dict[str, Any]], None]) -> Path:
+    """A stored plan of VGG-16, changed by hand."""
+    data = json.loads((GOLDEN / "vgg16-hypar.json").read_text())
+    edit(data)
+    file = tmp_path / "edited.json"
+    file.write_text(json.dumps(data))
+    return file
+
+
+def set_choice(data: dict[str, Any]) -> None:
+    data["splits"][2]["choices"]["conv4_1"] = {"in_channels": 2}
+
+
+def set_layer_cost(data: dict[str, Any]) -> None:
+    data["splits"][1]["costs"]["fc2"] += 8
+
+
+def set_level_cost(data: dict[str, Any]) -> None:
+    data["splits"][3]["cost"] += 1
+
+
+@pytest.mark.parametrize(
+    ("edit", "named"),
+    [
+        (set_choice, "conv4_1 H3: in_channels -> batch"),
+        (set_layer_cost, "fc2 H2 cost: "),
+        (set_level_cost, "H4 cost: "),
+    ],
+)
+def test_a_plan_edited_by_hand_is_found_out(
+    tmp_path: Path, edit: Callable[[dict[str, Any]], None], named: str
+) -> None:
+    file = edited(tmp_path, edit)
+    result = check(str(file))
+    assert result.exit_code == 1
+    assert named in result.stdout
+    as_json = json.loads(check(str(file), "--json").stdout)
+    assert (as_json[0]["ok"], as_json[0]["model_changed"]) == (False, False)
+    updated = check(str(file), "--update")
+    assert (updated.exit_code, updated.stderr) == (0, f"rewrote {file}\n")
+    assert check(str(file)).exit_code == 0
+    assert file.read_text() == (GOLDEN / "vgg16-hypar.json").read_text()
+
+
+def test_an_edited_model_is_found_out_by_layer_and_level(tmp_path: Path) -> None:
+    """The model beside the plan is the one that counts."""
+    file = edited(tmp_path, lambda data: None)
+    text = data_file("models", "vgg16").read_text()
+    (tmp_path / "vgg16.yaml").write_text(text.replace("name: fc2, op: linear, out_features: 4096",
+                                                      "name: fc2, op: linear, out_features: 2048"))  # fmt: skip
+    result = check(str(file))
+    assert result.exit_code == 1
+    assert "model 'vgg16' has changed since" in result.stdout
+    assert "fc2 H1 cost: " in result.stdout
+
+
+def test_a_comment_in_the_model_changes_nothing(tmp_path: Path) -> None:
+    file = edited(tmp_path, lambda data: None)
+    (tmp_path / "vgg16.yaml").write_text("# a comment\n" + data_file("models", "vgg16").read_text())
+    assert check(str(file)).exit_code == 0
+    assert check(str(file), "--model", "vgg16").exit_code == 0
+    assert check(str(file), "--model", "sfc").exit_code == 1

@@ -1,0 +1,58 @@
+"""Data flows one way: a module imports only from lower floors."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import hypar
+
+SOURCE = Path(hypar.__file__).parent
+FLOORS = {
+    "errors": 0,
+    **dict.fromkeys(["documents", "problem", "registry", "units", "words"], 1),
+    **dict.fromkeys(["solvers", "terminal", "validation"], 2),
+    "ops": 3,
+    "spec": 4,
+    "graph": 5,
+    "placement": 6,
+    **dict.fromkeys(["pins", "plan", "space", "traffic"], 7),
+    **dict.fromkeys(["costs", "strategies"], 8),
+    "searches": 9,
+    **dict.fromkeys(["planner", "reports"], 10),
+    **dict.fromkeys(["check", "comparison", "remarks"], 11),
+    "listings": 12,
+    "cli": 13,
+}
+PLUGIN_FOLDERS = {"cli", "costs", "ops", "reports", "searches", "solvers", "strategies"}
+FILES = [
+    file for file in sorted(SOURCE.rglob("*.py")) if file.parent != SOURCE or not file.stem.startswith("__")
+]
+
+
+def imported(file: Path) -> set[tuple[str, ...]]:
+    """The hypar modules that a file names in its imports, those for type checkers included."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports are absolute"
+            found.add(node.module or "")
+    return {tuple(name.split(".")[1:]) for name in found if name.startswith("hypar.")}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_imports_go_down(file: Path) -> None:
+    unit = file.relative_to(SOURCE).parts[0].removesuffix(".py")
+    for target in imported(file):
+        if target[0] != unit:
+            assert FLOORS[target[0]] < FLOORS[unit], f"{unit} imports {'.'.join(target)}"
+        elif unit in PLUGIN_FOLDERS:
+            assert target[1:] == ("base",), f"{file.name} imports its sibling {'.'.join(target)}"
+
+
+def test_every_unit_has_a_floor() -> None:
+    assert {file.relative_to(SOURCE).parts[0].removesuffix(".py") for file in FILES} == set(FLOORS)

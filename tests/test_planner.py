@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hypar import load_model, plan_model
+from hypar.documents import parse_yaml
+from hypar.errors import OptionError, TableLimitError, UnknownNameError
+from hypar.graph import LayerGraph, build_graph
+from hypar.placement import Choice
+from hypar.registry import data_names, plugin_names
+from hypar.remarks import finer_than_whole, remarks
+from hypar.space import parse_space
+from hypar.spec import parse_spec
+from tests import oracle
+
+if TYPE_CHECKING:
+    from hypar.plan import Plan
+
+MODELS = data_names("models")
+SEARCHES = plugin_names("searches")
+
+RESIDUAL = """
+source: a residual block, a branch that is joined by channels, and a global pool
+batch: 8
+layers:
+  - {op: input, channels: 2, height: 6, width: 6}
+  - {name: stem, op: conv, out_channels: 4, kernel: 3, padding: 1}
+  - {name: left, op: conv, out_channels: 4, kernel: 3, padding: 1, inputs: stem}
+  - {name: sum, op: add, inputs: [stem, left]}
+  - {name: right, op: conv, out_channels: 2, kernel: 1, inputs: sum}
+  - {name: both, op: concat, inputs: [sum, right]}
+  - {name: gap, op: pool, mode: average, window: global}
+  - {op: flatten}
+  - {name: fc, op: linear, out_features: 3}
+"""
+
+SKIP = """
+source: a skip around one convolution
+batch: 4
+layers:
+  - {op: input, channels: 2, height: 8, width: 4}
+  - {name: stem, op: conv, out_channels: 4, kernel: 3, padding: 1, stride: [2, 1]}
+  - {name: side, op: conv, out_channels: 4, kernel: [5, 3], padding: [2, 1]}
+  - {name: sum, op: add, inputs: [stem, side]}
+  - {op: flatten}
+  - {name: fc, op: linear, out_features: 6}
+"""
+
+
+@cache
+def graph(name: str) -> LayerGraph:
+    return load_model(name)
+
+
+@cache
+def residual() -> LayerGraph:
+    return build_graph(parse_spec(parse_yaml(RESIDUAL, Path("residual.yaml")), "residual"))
+
+
+def chosen(plan: Plan) -> list[list[Choice]]:
+    """A plan's choices as the oracle takes them."""
+    return [
+        [Choice() if dim is None else Choice(dim, 2) for dim in plan.dims(layer)] for layer in plan.layers
+    ]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("levels", range(1, 11))
+def test_every_model_is_planned_greedily_at_every_depth(name: str, levels: int) -> None:
+    plan = plan_model(graph(name), levels=levels)
+    assert plan.num_devices == 2**levels
+    assert plan.cost.value == oracle.volume(graph(name), chosen(plan))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("strategy", ["dp", "mp", "owt", "accpar"])
+def test_every_strategy_states_the_volume_of_its_plan(name: str, strategy: str) -> None:
+    plan = plan_model(graph(name), levels=3, strategy=strategy)
+    assert plan.cost.value == oracle.volume(graph(name), chosen(plan))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("strategy", "levels"), [("hypar", 2), ("hypar", 5), ("accpar", 2), ("optimal", 2)])
+def test_joint_never_costs_more_than_greedy(name: str, strategy: str, levels: int) -> None:
+    greedy, joint = (
+        plan_model(graph(name), levels=levels, strategy=strategy, search=search).cost.value
+        for search in ("greedy", "joint")
+    )
+    assert joint <= greedy
+
+
+@pytest.mark.parametrize("strategy", ["hypar", "accpar", "optimal"])
+def test_optimal_plans_of_vgg16_state_their_volume_with_halo(strategy: str) -> None:
+    plan = plan_model(graph("vgg16"), levels=3, strategy=strategy, search="joint")
+    assert plan.cost.value == pytest.approx(float(oracle.volume(graph("vgg16"), chosen(plan))), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "space", "levels"),
+    [(RESIDUAL, "batch,in_channels,out_channels", 1), (SKIP, "batch,in_channels", 2), (SKIP, "all", 1)],
+)
+def test_joint_search_of_a_branching_network_equals_counting_everything_out(
+    text: str, space: str, levels: int
+) -> None:
+    network = build_graph(parse_spec(parse_yaml(text, Path("a.yaml")), "a"))
+    options = [parse_space(space).choices(layer, 2) for layer in network.contracted.layers]
+    plan = plan_model(network, levels=levels, space=space, search="joint")
+    assert plan.cost.value == oracle.best_volume(network, options, levels)
+
+
+@settings(max_examples=60)
+@given(data=st.data(), levels=st.integers(1, 3))
+def test_the_cost_of_any_choices_is_their_volume(data: st.DataObject, levels: int) -> None:
+    """Every choice pinned at random, halo, joins and a global pool included."""
+    pins = []
+    for layer in residual().contracted.layers:
+        options = parse_space("all").choices(layer, 2)
+        for level in range(levels):
+            dim = data.draw(st.sampled_from(options)).dim
+            pins.append(f"{layer.name}@{level}={dim or 'rep'}")
+    plan = plan_model(residual(), levels=levels, space="all", pins=pins)
+    assert plan.cost.value == pytest.approx(float(oracle.volume(residual(), chosen(plan))), rel=1e-12)
+    assert plan.cost.value == pytest.approx(sum(sum(split.costs.values()) for split in plan.splits))
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("name", ["resnet50", "inception-v3", "vgg16"])
+def test_the_same_question_has_the_same_bytes_for_an_answer(name: str, search: str) -> None:
+    plans = {
+        plan_model(load_model(name), levels=2, strategy="accpar", search=search).to_json() for _ in range(2)
+    }
+    assert len(plans) == 1
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet152", "googlenet", "inception-v3"])
+def test_a_branching_network_is_not_flattened(name: str) -> None:
+    cut = graph(name).contracted
+    assert len(cut.tensors) > len(cut.layers) - 1
+    assert any(layer.join for layer in cut.layers)
+    assert plan_model(graph(name), levels=1).solver == "elimination"
+
+
+def test_a_network_of_one_layer_and_a_batch_of_one_are_planned() -> None:
+    assert plan_model(graph("sfc"), levels=1, batch=1).dims("fc2") == ("in_channels",)
+
+
+def test_four_way_levels_receive_three_quarters() -> None:
+    """dp over one 4-way level: each device receives 2 * 3/4 of every weight."""
+    plan = plan_model(graph("lenet-c"), array=[4], strategy="dp")
+    weights = sum(layer.einsum.elements("weight") for layer in graph("lenet-c").contracted.layers)
+    assert plan.cost.value == 4 * 2 * 0.75 * weights * 4
+    assert plan.splits[0].shares == [0.25] * 4
+
+
+def test_half_precision_moves_half_the_bytes() -> None:
+    text = RESIDUAL.replace("batch: 8", "batch: 8\ndtype: bfloat16")
+    half = build_graph(parse_spec(parse_yaml(text, Path("half.yaml")), "half"))
+    assert plan_model(half).cost.value * 2 == plan_model(residual()).cost.value
+
+
+def test_a_space_can_be_named_after_a_strategy_and_a_solver_chosen() -> None:
+    named = plan_model(graph("lenet-c"), levels=2, space="accpar", solver="elimination")
+    assert (named.space, named.solver) == ("batch,in_channels,out_channels", "elimination")
+    assert named.cost.value == plan_model(graph("lenet-c"), levels=2, strategy="accpar").cost.value
+
+
+def test_uniform_is_the_better_of_all_dp_and_all_mp_and_claims_no_optimum() -> None:
+    plan = plan_model(graph("sfc"), levels=1, solver="uniform")
+    single = [plan_model(graph("sfc"), levels=1, strategy=name).cost.value for name in ("dp", "mp")]
+    assert plan.cost.value == min(single)
+    assert plan.claim.startswith("not optimal")
+
+
+@pytest.mark.parametrize(
+    ("asked", "claim"),
+    [
+        ({"strategy": "dp"}, "fixed: the space (batch) leaves every layer one choice"),
+        (
+            {"strategy": "hypar"},
+            "greedy: each level is optimal given the levels above it, over (batch,in_channels)",
+        ),
+        ({"strategy": "optimal", "levels": 1}, "optimal, all levels jointly, over (all), one dim a level"),
+        ({"strategy": "hypar", "pins": ["fc1=dp"]}, "1 pinned, for least volume"),
+    ],
+)
+def test_a_plan_says_what_it_is_optimal_over(asked: dict[str, object], claim: str) -> None:
+    assert claim in plan_model(graph("lenet-c"), **asked).claim  # type: ignore[arg-type]
+
+
+def test_a_joint_search_that_does_not_fit_says_how_large_it_is_and_what_fits() -> None:
+    with pytest.raises(TableLimitError) as error:
+        plan_model(graph("resnet50"), levels=7, strategy="accpar", search="joint")
+    assert error.value.entries > error.value.limit
+    assert f"{error.value.entries:,} entries" in str(error.value)
+    assert "5 of the 7 levels would fit" in str(error.value)
+
+
+def test_seven_levels_of_three_types_fit_on_a_chain() -> None:
+    joint, greedy = (
+        plan_model(graph("lenet-c"), levels=7, strategy="accpar", search=search)
+        for search in ("joint", "greedy")
+    )
+    assert joint.cost.value < greedy.cost.value
+
+
+class TestPins:
+    def test_a_pin_holds_and_the_rest_is_planned_around_it(self) -> None:
+        free = plan_model(graph("vgg16"), levels=2)
+        held = plan_model(graph("vgg16"), levels=2, pins=["fc1@H2=dp"])
+        assert free.dims("fc1") == ("in_channels", "in_channels")
+        assert held.dims("fc1") == ("in_channels", "batch")
+        assert held.pins == ["fc1@1=batch"]
+        assert held.cost.value > free.cost.value
+
+    def test_a_pattern_holds_many_and_the_later_pin_wins(self) -> None:
+        plan = plan_model(graph("lenet-c"), levels=1, pins=["conv*=III", "conv2=II"])
+        assert [plan.dims(layer)[0] for layer in ("conv1", "conv2")] == ["out_channels", "in_channels"]
+
+    def test_a_join_can_be_held(self) -> None:
+        assert plan_model(residual(), levels=1, pins=["sum=mp"]).dims("sum") == ("channels",)
+        assert plan_model(residual(), levels=1, pins=["sum=rep"]).dims("sum") == (None,)
+
+    @pytest.mark.parametrize(
+        ("pin", "match"),
+        [
+            ("fc1", "not a pin"),
+            ("=dp", "not a pin"),
+            ("fc9=dp", "did you mean 'fc2'"),
+            ("fc1@H9=dp", "allowed: H1 to H2, or 0 to 1"),
+            ("fc1@-1=dp", "found level '-1'"),
+            ("fc1=sideways", "found 'sideways'"),
+            ("fc1=h", "no such choice; allowed: batch, in_channels, out_channels"),
+            ("fc1=rep", "no such choice"),
+            ("conv1=kernel_height", "found 'kernel_height'"),
+        ],
+    )
+    def test_a_bad_pin_is_refused(self, pin: str, match: str) -> None:
+        with pytest.raises(OptionError, match=match):
+            plan_model(graph("lenet-c"), levels=2, pins=[pin])
+
+
+class TestOptions:
+    @pytest.mark.parametrize("levels", [0, -1, 21, 40, True, 2.0])
+    def test_levels(self, levels: int) -> None:
+        with pytest.raises(OptionError, match="levels"):
+            plan_model(graph("sfc"), levels=levels)
+
+    @pytest.mark.parametrize("array", [[], [1, 2], [2, -2], [2**21], [2] * 21])
+    def test_array(self, array: list[int]) -> None:
+        with pytest.raises(OptionError, match="array"):
+            plan_model(graph("sfc"), array=array)
+
+    def test_levels_and_array_exclude_each_other(self) -> None:
+        with pytest.raises(OptionError, match="one of the two"):
+            plan_model(graph("sfc"), levels=2, array=[2, 2])
+
+    @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf"), 1e300])
+    def test_inter_weight(self, weight: float) -> None:
+        with pytest.raises(OptionError, match="inter-weight"):
+            plan_model(graph("sfc"), inter_weight=weight)
+
+    @pytest.mark.parametrize("batch", [0, -4, 2**25, True])
+    def test_batch(self, batch: int) -> None:
+        with pytest.raises(OptionError, match="batch"):
+            plan_model(graph("sfc"), batch=batch)
+
+    @pytest.mark.parametrize("space", ["sideways", "", ":batch:", "conv:", "rep"])
+    def test_space(self, space: str) -> None:
+        with pytest.raises(OptionError, match=r"space|no dim"):
+            plan_model(graph("sfc"), space=space or " ")
+
+    def test_a_space_without_a_dim_of_some_layer(self) -> None:
+        with pytest.raises(OptionError, match="no dim of linear 'fc1'; allowed: batch"):
+            plan_model(graph("lenet-c"), space="height")
+
+    @pytest.mark.parametrize("part", ["strategy", "search", "solver", "cost"])
+    def test_names(self, part: str) -> None:
+        with pytest.raises(UnknownNameError, match=f"no {part} 'nothing'"):
+            plan_model(graph("sfc"), **{part: "nothing"})  # type: ignore[arg-type]
+
+    def test_an_op_of_a_space(self) -> None:
+        with pytest.raises(UnknownNameError, match=r"no op 'convolution'.*did you mean 'conv'"):
+            plan_model(graph("sfc"), space="convolution:batch linear:batch")
+
+
+class TestRemarks:
+    def test_the_joint_optimum_beside_a_greedy_plan(self) -> None:
+        plan = plan_model(graph("lenet-c"), levels=4, strategy="accpar")
+        assert "the joint optimum is 5.30% lower: 14.6 MB" in list(remarks(plan, graph("lenet-c")))
+
+    def test_no_lower_optimum(self) -> None:
+        assert "the joint optimum is no lower" in list(remarks(plan_model(graph("sfc")), graph("sfc")))
+
+    def test_an_optimum_that_is_not_cheap_to_know(self) -> None:
+        plan = plan_model(graph("resnet152"), levels=8, strategy="accpar")
+        assert any("not cheap" in line for line in remarks(plan, graph("resnet152")))
+
+    def test_what_pins_cost(self) -> None:
+        plan = plan_model(graph("sfc"), levels=1, pins=["fc2=dp"])
+        free = plan_model(graph("sfc"), levels=1)
+        (line,) = [line for line in remarks(plan, graph("sfc")) if "pins" in line]
+        assert f"{plan.cost.value / free.cost.value - 1:+.2%}" in line
+
+    def test_layers_cut_finer_than_they_have_elements(self) -> None:
+        plan = plan_model(graph("lenet-c"), levels=9, strategy="dp")
+        assert finer_than_whole(plan, graph("lenet-c")) == tuple(f"{name} batch" for name in plan.layers)
