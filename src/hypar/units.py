@@ -12,13 +12,17 @@ def format_count(number: float) -> str:
     Example:
         >>> format_count(138_357_544)
         '138 M'
+        >>> format_count(2_000), format_count(17)
+        ('2.00 k', '17')
     """
     value = float(number)
     prefixes = iter(("", "k", "M", "G", "T", "P"))
     prefix = next(prefixes)
     while abs(value) >= 999.5 and (larger := next(prefixes, None)):
         value, prefix = value / 1000, larger
-    digits = f"{value:.3g}" if abs(value) < 999.5 else f"{value:.3e}"
+    if not prefix and value.is_integer():
+        return str(int(value))
+    digits = f"{value:#.3g}".rstrip(".") if abs(value) < 999.5 else f"{value:.2e}"
     return f"{digits} {prefix}".rstrip()
 
 
