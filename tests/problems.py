@@ -77,11 +77,7 @@ def random_problem(
     return CostGraph(
         nodes=tuple(generator.integers(0, largest + 1, size).astype(np.float64) for size in choices),
         edges=tuple(
-            Edge(
-                source=a,
-                target=b,
-                costs=generator.integers(0, largest + 1, (choices[a], choices[b])).astype(np.float64),
-            )
+            Edge.dense(a, b, generator.integers(0, largest + 1, (choices[a], choices[b])).astype(np.float64))
             for a, b in pairs
         ),
     )

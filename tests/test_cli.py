@@ -91,7 +91,7 @@ def test_compare_is_relative_to_dp() -> None:
 def test_compare_says_which_strategy_does_not_fit() -> None:
     text = output("compare", "resnet50", "--levels", "8", "--strategy", "optimal")
     assert "does not fit" in text
-    assert "optimal: joint search over 8 levels needs tables of " in text
+    assert "optimal: joint search over 8 levels would hold tables of " in text
 
 
 def test_diff_names_layers_levels_and_costs(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import hypar
 
 SOURCE = Path(hypar.__file__).parent
 FLOORS = {
-    "errors": 0,
+    **dict.fromkeys(["edge", "errors"], 0),
     **dict.fromkeys(["documents", "problem", "registry", "units", "words"], 1),
     **dict.fromkeys(["solvers", "terminal", "validation"], 2),
     "ops": 3,

@@ -10,9 +10,7 @@ from hypar.problem import CostGraph, Edge
 def graph(nodes: list[list[float]], edges: list[tuple[int, int, list[list[float]]]]) -> CostGraph:
     return CostGraph(
         nodes=tuple(np.array(costs, dtype=np.float64) for costs in nodes),
-        edges=tuple(
-            Edge(source=a, target=b, costs=np.array(costs, dtype=np.float64)) for a, b, costs in edges
-        ),
+        edges=tuple(Edge.dense(a, b, np.array(costs, dtype=np.float64)) for a, b, costs in edges),
     )
 
 

@@ -38,7 +38,7 @@ def piece(problem: CostGraph, kept: Sequence[int]) -> CostGraph:
     return CostGraph(
         nodes=tuple(problem.nodes[node] for node in kept),
         edges=tuple(
-            Edge(source=number[edge.source], target=number[edge.target], costs=edge.costs)
+            Edge.dense(number[edge.source], number[edge.target], edge.costs)
             for edge in problem.edges
             if edge.source in number and edge.target in number
         ),

@@ -9,32 +9,33 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hypar.edge import Costs, Edge
 from hypar.errors import ProblemError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-Costs = NDArray[np.float64]
+__all__ = ["CostGraph", "Costs", "Edge", "Link", "Solution", "Structure"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
-    """The cost of each pair of choices of two nodes.
+class Link(NamedTuple):
+    """An edge without its costs.
 
     Attributes:
         source: index of the one node.
         target: index of the other.
-        costs: ``[choices of source, choices of target]``.
+        source_digits: choices of the source at each level.
+        target_digits: choices of the target at each level.
     """
 
     source: int
     target: int
-    costs: Costs
+    source_digits: tuple[int, ...]
+    target_digits: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,18 +44,18 @@ class Structure:
 
     Attributes:
         sizes: how many choices each node has.
-        pairs: the two node indices of each edge.
+        links: the edges.
     """
 
     sizes: tuple[int, ...]
-    pairs: tuple[tuple[int, int], ...]
+    links: tuple[Link, ...]
 
     def neighbours(self) -> list[set[int]]:
         """The nodes that share an edge with each node."""
         found: list[set[int]] = [set() for _ in self.sizes]
-        for source, target in self.pairs:
-            found[source].add(target)
-            found[target].add(source)
+        for link in self.links:
+            found[link.source].add(link.target)
+            found[link.target].add(link.source)
         return found
 
 
@@ -78,29 +79,36 @@ class CostGraph:
         for index, costs in enumerate(self.nodes):
             if costs.ndim != 1 or not costs.size:
                 raise ProblemError(f"node {index}: found costs of shape {costs.shape}; allowed: one or more")
-        _require_finite(self.nodes, "node")
-        _require_finite([edge.costs for edge in self.edges], "edge")
+        _require_finite(((index, costs) for index, costs in enumerate(self.nodes)), "node")
+        _require_finite(
+            ((index, term) for index, edge in enumerate(self.edges) for term in edge.terms), "edge"
+        )
         for edge in self.edges:
             ends = (edge.source, edge.target)
             if edge.source == edge.target or not all(0 <= end < len(self.nodes) for end in ends):
                 raise ProblemError(f"edge {ends}: its ends must be two of the {len(self.nodes)} nodes")
-            shape = (self.nodes[edge.source].size, self.nodes[edge.target].size)
-            if edge.costs.shape != shape:
-                raise ProblemError(f"edge {ends}: found costs of shape {edge.costs.shape}; allowed: {shape}")
+            _require_fit(edge, (self.nodes[edge.source].size, self.nodes[edge.target].size))
 
     @property
     def structure(self) -> Structure:
         """The graph without its costs."""
         return Structure(
             sizes=tuple(costs.size for costs in self.nodes),
-            pairs=tuple((edge.source, edge.target) for edge in self.edges),
+            links=tuple(
+                Link(
+                    edge.source,
+                    edge.target,
+                    tuple([len(term) for term in edge.terms]),
+                    tuple([term.shape[2] for term in edge.terms]),
+                )
+                for edge in self.edges
+            ),
         )
 
     def cost(self, assignment: Sequence[int]) -> float:
         """The sum that an assignment, one choice index a node, picks."""
-        nodes = sum(costs[choice] for costs, choice in zip(self.nodes, assignment, strict=True))
-        edges = sum(edge.costs[assignment[edge.source], assignment[edge.target]] for edge in self.edges)
-        return float(nodes + edges)
+        nodes = sum(float(costs[choice]) for costs, choice in zip(self.nodes, assignment, strict=True))
+        return nodes + sum(edge.at(assignment[edge.source], assignment[edge.target]) for edge in self.edges)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +124,23 @@ class Solution:
     cost: float
 
 
-def _require_finite(arrays: Sequence[Costs], what: str) -> None:
+def _require_finite(arrays: Iterable[tuple[int, Costs]], what: str) -> None:
     """Refuse NaN and infinities, which a sum never loses; arrays that several edges share are looked at once."""
     seen: set[int] = set()
-    for index, costs in enumerate(arrays):
+    for index, costs in arrays:
         if id(costs) not in seen and not math.isfinite(np.add.reduce(costs, axis=None)):
             raise ProblemError(f"{what} {index}: every cost must be a finite number")
         seen.add(id(costs))
+
+
+def _require_fit(edge: Edge, sizes: tuple[int, int]) -> None:
+    """Refuse terms that do not make up a matrix over the choices of both ends."""
+    rows, columns = 1, 1
+    for term in edge.terms:
+        if term.ndim != 3 or term.shape[1] != columns:
+            raise ProblemError(f"edge {(edge.source, edge.target)}: found a term of shape {term.shape}")
+        rows, columns = rows * term.shape[0], columns * term.shape[2]
+    if (rows, columns) != sizes:
+        raise ProblemError(
+            f"edge {(edge.source, edge.target)}: found costs of shape {(rows, columns)}; allowed: {sizes}"
+        )

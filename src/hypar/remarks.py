@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.errors import TableLimitError
 from hypar.planner import Recipe, ask, follow
 from hypar.reports.base import amount
 
@@ -55,12 +54,8 @@ def joint_optimum(plan: Plan, graph: LayerGraph) -> Plan | None:
     recipe = replace(Recipe.of(plan), search="joint", solver=None)
     question, _ = ask(recipe, graph)
     structure = question.structure(0, len(question.levels))
-    try:
-        _, solver = question.pick_solver(structure)
-    except TableLimitError:
-        return None
-    tables = solver.tables(structure)
-    return follow(recipe, graph) if tables and tables.total <= CHEAP_ENTRIES else None
+    tables = question.pick_solver(structure)[1].tables(structure)
+    return follow(recipe, graph) if tables and tables.fit and tables.work <= CHEAP_ENTRIES else None
 
 
 def finer_than_whole(plan: Plan, graph: LayerGraph) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ def test_nine_cells_between_layers(alpha: Fraction) -> None:
     """Parts of A(F) and A(E) that the device with share alpha receives; rows are layer l, columns l + 1."""
     beta = 1 - alpha
     ab = (alpha * beta, alpha * beta)
-    cells = [
+    cells: list[list[tuple[Fraction | int, Fraction | int]]] = [
         [(0, 0), ab, (beta, 0)],
         [(0, beta), (0, beta), (0, 0)],
         [ab, (0, 0), (beta, 0)],
@@ -109,7 +109,10 @@ def test_level_0_is_the_optimum_by_counting_out_3_to_the_8() -> None:
 def test_greedy_over_joint_search_of_three_types_at_four_levels(name: str, excess: float) -> None:
     """By how much greedy costs more than joint: nothing for types I and II."""
     two, three = (
-        {search: plan_model(name, strategy=strategy, search=search).cost.value for search in ("greedy", "joint")}
+        {
+            search: plan_model(name, strategy=strategy, search=search).cost.value
+            for search in ("greedy", "joint")
+        }
         for strategy in ("hypar", "accpar")
     )
     assert two["joint"] == two["greedy"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from hypar.placement import Choice, divisor
-from hypar.problem import CostGraph, Costs, Edge, Structure
+from hypar.problem import CostGraph, Costs, Edge, Link, Structure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,9 +116,13 @@ class Cost(Protocol):
 
 def structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:
     """The cost graph without its costs, to know table sizes before anything is built."""
+    digits = [tuple(len(at_level) for at_level in at_layer) for at_layer in options]
     return Structure(
-        sizes=tuple(math.prod(len(at_level) for at_level in at_layer) for at_layer in options),
-        pairs=tuple((tensor.producer, tensor.consumer) for tensor in graph.tensors),
+        sizes=tuple(math.prod(of_layer) for of_layer in digits),
+        links=tuple(
+            Link(tensor.producer, tensor.consumer, digits[tensor.producer], digits[tensor.consumer])
+            for tensor in graph.tensors
+        ),
     )
 
 
@@ -142,7 +146,7 @@ def cost_graph(
         One node a layer, one edge a tensor. Equal layers and equal edges share their arrays.
     """
     nodes: dict[object, tuple[Costs, list[LocalSizes]]] = {}
-    edges: dict[object, Costs] = {}
+    edges: dict[object, tuple[Costs, ...]] = {}
     keys = [
         (layer.einsum, layer.output_elements, choices, before)
         for layer, choices, before in zip(graph.layers, options, sizes, strict=True)
@@ -157,8 +161,8 @@ def cost_graph(
         pair = (made[0], made[2], read, tensor.elements, tensor.contracted)
         if pair not in edges:
             layers = (graph.layers[ends[0]], graph.layers[ends[1]])
-            edges[pair] = _edge(cost, tensor, levels, layers, (made[2], read[2]), nodes[read][1])
-        found.append(Edge(source=ends[0], target=ends[1], costs=edges[pair]))
+            edges[pair] = _terms(cost, tensor, levels, layers, (made[2], read[2]), nodes[read][1])
+        found.append(Edge(source=ends[0], target=ends[1], terms=edges[pair]))
     return CostGraph(nodes=tuple(nodes[key][0] for key in keys), edges=tuple(found))
 
 
@@ -175,21 +179,16 @@ def _node(
     return np.zeros(1) if total is None else total, left
 
 
-def _edge(
+def _terms(
     cost: Cost,
     tensor: Tensor,
     levels: Sequence[Level],
     ends: tuple[CutLayer, CutLayer],
     options: tuple[tuple[Options, ...], tuple[Options, ...]],
     left: list[LocalSizes],
-) -> Costs:
-    """A tensor's matrix over pairs of tuples, grown level by level."""
-    total = None
-    for level, here, there, sizes in zip(levels, *options, left, strict=True):
-        added = cost.tensor_costs(level, tensor, ends, (here, there), sizes)
-        if total is None:
-            total = added.reshape(len(here), -1)
-        else:
-            grown = total[:, None, :, None] + added
-            total = grown.reshape(len(total) * len(here), -1)
-    return np.zeros((1, 1)) if total is None else total
+) -> tuple[Costs, ...]:
+    """What each level adds to a tensor's matrix over pairs of tuples."""
+    return tuple(
+        cost.tensor_costs(level, tensor, ends, (here, there), sizes)
+        for level, here, there, sizes in zip(levels, *options, left, strict=True)
+    )

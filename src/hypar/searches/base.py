@@ -97,8 +97,7 @@ def layer_costs(problem: CostGraph, assignment: Sequence[int]) -> tuple[float, .
     """What every node costs under an assignment, with the edges from nodes before it."""
     amounts = [float(costs[choice]) for costs, choice in zip(problem.nodes, assignment, strict=True)]
     for edge in problem.edges:
-        cost = edge.costs[assignment[edge.source], assignment[edge.target]]
-        amounts[max(edge.source, edge.target)] += float(cost)
+        amounts[max(edge.source, edge.target)] += edge.at(assignment[edge.source], assignment[edge.target])
     return tuple(amounts)
 
 

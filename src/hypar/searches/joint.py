@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.costs.base import WHOLE_LAYER
-from hypar.errors import TableLimitError
 from hypar.searches.base import Answer, Question, Search, layer_costs
-from hypar.units import format_bytes
+from hypar.solvers.base import table_limit_error
 
 if TYPE_CHECKING:
     from hypar.costs.base import Options
-
-EDGE_LIMIT = 2**29
-"""Entries of all edge matrices together: 4 GiB."""
+    from hypar.errors import TableLimitError
+    from hypar.solvers.base import Tables
 
 
 class Joint:
@@ -31,12 +29,11 @@ class Joint:
     def run(self, question: Question) -> Answer:
         """One cost graph for all levels."""
         last = len(question.levels)
-        self._require_edges(question)
         structure = question.structure(0, last)
-        try:
-            name, solver = question.pick_solver(structure)
-        except TableLimitError as error:
-            raise self._refusal(question, error.entries, error.limit) from None
+        name, solver = question.pick_solver(structure)
+        tables = solver.tables(structure)
+        if tables is not None and not tables.fit:
+            raise _refusal(question, tables)
         solution = solver.solve(question.cost_graph(0, last, [WHOLE_LAYER] * len(question.graph.layers)))
         choices = tuple(
             _decoded(options, chosen)
@@ -44,39 +41,20 @@ class Joint:
         )
         return Answer(choices=choices, costs=_by_level(question, choices), solver=name, exact=solver.exact)
 
-    def _require_edges(self, question: Question) -> None:
-        """Refuse edge matrices that would not fit, before any is built."""
-        entries = _edge_entries(question, len(question.levels))
-        if entries > EDGE_LIMIT:
-            raise self._refusal(question, entries, EDGE_LIMIT)
 
-    @staticmethod
-    def _refusal(question: Question, entries: int, limit: int) -> TableLimitError:
-        """What does not fit, how large it is, and what does fit."""
-        levels = len(question.levels)
-        fitting = next((count for count in range(levels - 1, 0, -1) if _fits(question, count)), 0)
-        fit = f"{fitting} of the {levels} levels would fit" if fitting else "not even one level fits"
-        return TableLimitError(
-            f"joint search over {levels} levels needs tables of {entries:,} entries"
-            f" ({format_bytes(8 * entries)}); allowed: {limit:,}; {fit}, or use --search greedy",
-            entries,
-            limit,
-        )
-
-
-def _edge_entries(question: Question, count: int) -> int:
-    """Entries of the edge matrices of the first ``count`` levels."""
-    structure = question.structure(0, count)
-    return sum(structure.sizes[a] * structure.sizes[b] for a, b in structure.pairs)
+def _refusal(question: Question, tables: Tables) -> TableLimitError:
+    """What does not fit, how large it is, and what does fit."""
+    levels = len(question.levels)
+    fitting = next((count for count in range(levels - 1, 0, -1) if _fits(question, count)), 0)
+    fit = f"{fitting} of the {levels} levels would fit" if fitting else "not even one level fits"
+    return table_limit_error(f"joint search over {levels} levels", tables, f"{fit}, or use --search greedy")
 
 
 def _fits(question: Question, count: int) -> bool:
     """Whether the first ``count`` levels by themselves could be searched jointly."""
-    try:
-        question.pick_solver(question.structure(0, count))
-    except TableLimitError:
-        return False
-    return _edge_entries(question, count) <= EDGE_LIMIT
+    structure = question.structure(0, count)
+    tables = question.pick_solver(structure)[1].tables(structure)
+    return tables is not None and tables.fit
 
 
 def _decoded(options: tuple[Options, ...], chosen: int) -> Options:

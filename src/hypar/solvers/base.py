@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from hypar.errors import TableLimitError
 from hypar.registry import load_plugin, plugin_names
+from hypar.units import format_bytes
 
 if TYPE_CHECKING:
     from hypar.problem import CostGraph, Solution, Structure
 
-TABLE_LIMIT = 2**28
-"""Entries of the largest table that a solver may hold: 2 GiB of 64-bit numbers."""
+STORED_LIMIT = 2**28
+"""Table entries that a solver may hold: 2 GiB of 64-bit numbers."""
+
+WORK_LIMIT = 2**36
+"""Table entries that a solver may compute: some minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,12 +25,17 @@ class Tables:
     """The tables that a solver needs, known before it starts.
 
     Attributes:
-        largest: entries of the largest table held at once.
-        total: entries computed altogether, a measure of the time.
+        stored: entries held at once.
+        work: entries computed altogether, a measure of the time.
     """
 
-    largest: int
-    total: int
+    stored: int
+    work: int
+
+    @property
+    def fit(self) -> bool:
+        """Whether both are within the limits."""
+        return self.stored <= STORED_LIMIT and self.work <= WORK_LIMIT
 
 
 class Solver(Protocol):
@@ -62,34 +71,33 @@ def load_solver(name: str) -> Solver:
 def cheapest_exact(structure: Structure) -> str:
     """The name of the exact solver that computes the fewest table entries on a graph; ties to the first name.
 
-    Raises:
-        TableLimitError: none of them fits.
+    Where none fits it is the one that needs the least, and says so when it is asked to solve.
     """
-    fits: list[tuple[int, str]] = []
-    least = None
+    found: list[tuple[bool, int, str]] = []
     for name in plugin_names("solvers"):
         solver = load_solver(name)
         tables = solver.tables(structure) if solver.exact else None
-        if tables is None:
-            continue
-        if tables.largest <= TABLE_LIMIT:
-            fits.append((tables.total, name))
-        least = tables.largest if least is None else min(least, tables.largest)
-    if not fits:
-        raise table_limit_error("every exact solver", least or 0)
-    return min(fits)[1]
+        if tables is not None:
+            found.append((not tables.fit, tables.work, name))
+    return min(found)[2]
 
 
-def require_tables(name: str, tables: Tables, limit: int = TABLE_LIMIT) -> None:
-    """Refuse tables past the limit.
+def require_tables(name: str, tables: Tables) -> None:
+    """Refuse tables past the limits.
 
     Raises:
-        TableLimitError: the largest table has more entries than allowed.
+        TableLimitError: they are.
     """
-    if tables.largest > limit:
-        raise table_limit_error(f"solver {name!r}", tables.largest, limit)
+    if not tables.fit:
+        raise table_limit_error(f"solver {name!r}", tables)
 
 
-def table_limit_error(who: str, entries: int, limit: int = TABLE_LIMIT) -> TableLimitError:
-    """The error for tables past the limit, with both sizes."""
-    return TableLimitError(f"{who} needs a table of {entries:,} entries; allowed: {limit:,}", entries, limit)
+def table_limit_error(who: str, tables: Tables, hint: str = "") -> TableLimitError:
+    """The error for tables past a limit, with both sizes."""
+    if tables.stored > STORED_LIMIT:
+        entries, limit, verb = tables.stored, STORED_LIMIT, "hold"
+    else:
+        entries, limit, verb = tables.work, WORK_LIMIT, "compute"
+    size = f" ({format_bytes(8 * entries)})" if verb == "hold" else ""
+    message = f"{who} would {verb} tables of {entries:,} entries{size}; allowed: {limit:,}"
+    return TableLimitError(f"{message}; {hint}" if hint else message, entries, limit)

@@ -2,18 +2,20 @@
 
 Idea: HyPar (HPCA 2019), Algorithm 1, for any number of choices and from the last node to the first.
 Recurrence: ``best[i][x] = node[i][x] + min over y of (edge[i][x, y] + best[i + 1][y])``.
-Cost: one pass over every edge matrix, linear in the number of nodes.
+Cost: one minimisation over every edge, linear in the number of nodes.
 Guarantee: exact on graphs whose every component is a path. Of equal optima it takes the one whose
 choices come first, compared node by node from the path's first node on.
 """
 
 from __future__ import annotations
 
+import itertools
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from hypar.edge import Costs, Edge, entries_computed
 from hypar.errors import ProblemError
-from hypar.problem import Costs, Solution
+from hypar.problem import Solution
 from hypar.solvers.base import Solver, Tables, require_tables
 
 if TYPE_CHECKING:
@@ -26,50 +28,48 @@ class Chain:
     exact = True
 
     def tables(self, structure: Structure) -> Tables | None:
-        """One matrix an edge; None where the graph has a branch or a cycle."""
-        if _paths(structure) is None:
-            return None
-        entries = [structure.sizes[a] * structure.sizes[b] for a, b in structure.pairs]
-        return Tables(largest=max(entries, default=0), total=sum(entries) + sum(structure.sizes))
+        """One vector a node; None where the graph has a branch or a cycle."""
+        return None if _paths(structure) is None else _tables(structure)
 
     def solve(self, problem: CostGraph) -> Solution:
         """Walk every path back, then forth."""
-        tables, paths = self.tables(problem.structure), _paths(problem.structure)
-        if tables is None or paths is None:
+        structure = problem.structure
+        paths = _paths(structure)
+        if paths is None:
             raise ProblemError("solver 'chain': the graph has a branch or a cycle; allowed: paths")
-        require_tables("chain", tables)
-        matrices = _matrices(problem)
+        require_tables("chain", _tables(structure))
+        edges: dict[tuple[int, int], Edge] = {}
+        for edge in problem.edges:
+            ends = (min(edge.source, edge.target), max(edge.source, edge.target))
+            edges[ends] = edges[ends].plus(edge) if ends in edges else edge
         assignment = [0] * len(problem.nodes)
         for path in paths:
-            _solve_path(problem, matrices, path, assignment)
+            _solve_path(problem, edges, path, assignment)
         return Solution(assignment=tuple(assignment), cost=problem.cost(assignment))
 
 
+def _tables(structure: Structure) -> Tables:
+    """One vector a node, one minimisation an edge."""
+    nodes = sum(structure.sizes)
+    work = sum(entries_computed(link.source_digits, link.target_digits) for link in structure.links)
+    return Tables(stored=nodes, work=work + nodes)
+
+
 def _solve_path(
-    problem: CostGraph, matrices: dict[tuple[int, int], Costs], path: list[int], assignment: list[int]
+    problem: CostGraph, edges: dict[tuple[int, int], Edge], path: list[int], assignment: list[int]
 ) -> None:
     """Fill in the choices of one path's nodes."""
-    best = problem.nodes[path[-1]]
-    following: list[Costs] = []
-    for here, after in zip(path[-2::-1], path[:0:-1], strict=True):
-        ahead = matrices[here, after] + best
-        following.append(ahead.argmin(axis=1))
-        best = problem.nodes[here] + ahead.min(axis=1)
-    choice = int(best.argmin())
+    joining = [edges[min(pair), max(pair)] for pair in itertools.pairwise(path)]
+    best: list[Costs] = [problem.nodes[path[-1]]]
+    for node, edge in zip(path[-2::-1], reversed(joining), strict=True):
+        least = edge.least_over_target if edge.source == node else edge.least_over_source
+        best.append(problem.nodes[node] + least(best[-1][:, None])[:, 0])
+    choice = int(best.pop().argmin())
     assignment[path[0]] = choice
-    for node, chosen in zip(path[1:], reversed(following), strict=True):
-        choice = int(chosen[choice])
+    for before, node, edge in zip(path[:-1], path[1:], joining, strict=True):
+        beside = edge.of_source if edge.source == before else edge.of_target
+        choice = int((beside(choice) + best.pop()).argmin())
         assignment[node] = choice
-
-
-def _matrices(problem: CostGraph) -> dict[tuple[int, int], Costs]:
-    """The edge matrices in both directions, parallel edges added up."""
-    found: dict[tuple[int, int], Costs] = {}
-    for edge in problem.edges:
-        ends = (edge.source, edge.target)
-        found[ends] = found[ends] + edge.costs if ends in found else edge.costs
-        found[ends[::-1]] = found[ends].T
-    return found
 
 
 @lru_cache(maxsize=16)

@@ -9,8 +9,9 @@ Undoing the eliminations in reverse gives every node its choice.
 
 Order: min-fill, the node next whose leaving joins the fewest neighbours that were not joined; ties to the
 least work, then to the lowest index. Trees and series-parallel graphs need no table above two nodes.
-Cost: for each node the product of its own and its neighbours' numbers of choices.
-Guarantee: exact on any graph; the tables it needs are known beforehand and refused past the limit.
+Cost: for each node the product of its neighbours' numbers of choices times its own, or times its digits
+where one of its edges is a sum of terms.
+Guarantee: exact on any graph; the tables it needs are known beforehand and refused past the limits.
 """
 
 from __future__ import annotations
@@ -24,23 +25,33 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.problem import Costs, Solution
+from hypar.edge import Costs, Edge, entries_computed
+from hypar.problem import Link, Solution
 from hypar.solvers.base import Solver, Tables, require_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hypar.problem import CostGraph, Structure
 
-
-_BLOCK = 2**14
-"""Entries of a table worked on at once, so that they stay in the processor's cache."""
+Scope = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Factor:
-    """A cost over some nodes: a dim of ``costs`` for each node of ``scope``, in rising order."""
+class Step:
+    """One node leaving.
 
-    scope: tuple[int, ...]
-    costs: Costs
+    Attributes:
+        node: the node.
+        scope: its neighbours then, in rising order.
+        over: the neighbour whose edge is minimised over digit by digit; None where no edge can be.
+        work: table entries computed.
+    """
+
+    node: int
+    scope: Scope
+    over: int | None
+    work: int
 
 
 class Elimination:
@@ -50,13 +61,12 @@ class Elimination:
 
     def tables(self, structure: Structure) -> Tables | None:
         """Follow the order without costs."""
-        edges = [structure.sizes[a] * structure.sizes[b] for a, b in structure.pairs]
-        largest, total = max(edges, default=0), sum(edges)
-        for node, scope in elimination_order(structure):
-            entries = structure.sizes[node] * math.prod(structure.sizes[near] for near in scope)
-            largest = max(largest, entries)
-            total += entries
-        return Tables(largest=largest, total=total)
+        sizes = structure.sizes
+        done = steps(structure)
+        # Every table is kept for undoing; beside it the sum that it is the least of is held.
+        stored = sum(math.prod(sizes[near] for near in step.scope) for step in done)
+        widest = max((_summed(step, sizes) for step in done), default=0)
+        return Tables(stored=stored + widest, work=sum(step.work for step in done) + sum(sizes))
 
     def solve(self, problem: CostGraph) -> Solution:
         """Eliminate every node, then undo."""
@@ -64,33 +74,52 @@ class Elimination:
         tables = self.tables(structure)
         if tables is not None:
             require_tables("elimination", tables)
-        touching = _factors(problem)
-        taken: list[tuple[int, list[_Factor]]] = []
-        for node, scope in elimination_order(structure):
-            factors = list(touching[node].values())
-            taken.append((node, factors))
-            for factor in factors:
-                for near in factor.scope:
-                    if near != node:
-                        del touching[near][factor.scope]
-            if scope:
-                _add(touching, _Factor(scope, _minimise(node, scope, factors, structure.sizes)))
-        assignment = [0] * len(structure.sizes)
-        for node, factors in reversed(taken):
-            costs = sum(_fix(factor, node, assignment) for factor in factors)
-            assignment[node] = int(np.argmin(costs))
+        factors = _Factors(problem)
+        taken = []
+        for step in steps(structure):
+            edges, others = factors.take(step.node)
+            taken.append((step.node, edges, others))
+            if step.scope:
+                rest = _minimise(step, problem.nodes, edges, others)
+                factors.add(step.scope, rest)
+        assignment = [0] * len(problem.nodes)
+        for node, edges, others in reversed(taken):
+            beside = [_beside(edge, node, assignment) for edge in edges]
+            sliced = [_slice(scope, table, node, assignment) for scope, table in others]
+            assignment[node] = int(np.argmin(sum([*beside, *sliced])))
         return Solution(assignment=tuple(assignment), cost=problem.cost(assignment))
 
 
 @lru_cache(maxsize=16)
-def elimination_order(structure: Structure) -> list[tuple[int, tuple[int, ...]]]:
-    """The nodes in the order in which they leave, each with the neighbours that it then has."""
+def steps(structure: Structure) -> tuple[Step, ...]:
+    """The nodes in the order in which they leave."""
     near = structure.neighbours()
+    links = _merged_links(structure)
+    wide: list[set[Scope]] = [set() for _ in near]
+    found = []
+    for node in _order(structure, near):
+        scope = tuple(sorted(near[node]))
+        over = _digit_by_digit(node, scope, links, wide[node])
+        found.append(_step(node, scope, over, links, structure.sizes))
+        for a in scope:
+            near[a].discard(node)
+            near[a].update(b for b in scope if b != a)
+            wide[a] = {other for other in wide[a] if node not in other}
+            if len(scope) > 2:
+                wide[a].add(scope)
+        if len(scope) == 2:
+            links[scope] = _dense_link(scope, structure.sizes)
+    return tuple(found)
+
+
+def _order(structure: Structure, joined: list[set[int]]) -> list[int]:
+    """The nodes by min-fill."""
+    near = [set(others) for others in joined]
     weights = [math.log2(size) for size in structure.sizes]
 
     def rank(node: int) -> tuple[int, float, int]:
         fill = sum(b not in near[a] for a, b in combinations(near[node], 2))
-        return fill, weights[node] + sum(weights[other] for other in sorted(near[node])), node
+        return fill, weights[node] + math.fsum(weights[other] for other in near[node]), node
 
     ranks = {node: rank(node) for node in range(len(near))}
     queue = list(ranks.values())
@@ -102,68 +131,131 @@ def elimination_order(structure: Structure) -> list[tuple[int, tuple[int, ...]]]
         if ranks.get(node) != entry:
             continue
         del ranks[node]
-        scope = tuple(sorted(near[node]))
-        order.append((node, scope))
+        order.append(node)
+        scope = near[node]
         for a in scope:
             near[a].discard(node)
             near[a].update(b for b in scope if b != a)
-        for other in set(scope).union(*(near[a] for a in scope)):
+        for other in scope.union(*(near[a] for a in scope)):
             if ranks[other] != (new := rank(other)):
                 ranks[other] = new
                 heapq.heappush(queue, new)
     return order
 
 
-def _factors(problem: CostGraph) -> list[dict[tuple[int, ...], _Factor]]:
-    """The factors that touch each node, by scope; equal scopes are added up."""
-    touching: list[dict[tuple[int, ...], _Factor]] = [{} for _ in problem.nodes]
-    for node, costs in enumerate(problem.nodes):
-        _add(touching, _Factor((node,), costs))
-    for edge in problem.edges:
-        forward = edge.source < edge.target
-        scope = (edge.source, edge.target) if forward else (edge.target, edge.source)
-        _add(touching, _Factor(scope, edge.costs if forward else edge.costs.T))
-    return touching
+def _merged_links(structure: Structure) -> dict[Scope, Link]:
+    """One link for each pair of nodes; parallel edges that are not of one kind add up to a whole matrix."""
+    links: dict[Scope, Link] = {}
+    for link in structure.links:
+        pair = (min(link.source, link.target), max(link.source, link.target))
+        same = links.get(pair, link) == link
+        links[pair] = link if same else _dense_link(pair, structure.sizes)
+    return links
 
 
-def _add(touching: list[dict[tuple[int, ...], _Factor]], factor: _Factor) -> None:
-    """Bring a factor in, or add it to the one over the same nodes."""
-    same = touching[factor.scope[0]].get(factor.scope)
-    if same is not None:
-        factor = _Factor(factor.scope, same.costs + factor.costs)
-    for node in factor.scope:
-        touching[node][factor.scope] = factor
+def _dense_link(pair: Scope, sizes: tuple[int, ...]) -> Link:
+    return Link(pair[0], pair[1], (sizes[pair[0]],), (sizes[pair[1]],))
 
 
-def _minimise(node: int, scope: tuple[int, ...], factors: list[_Factor], sizes: tuple[int, ...]) -> Costs:
-    """The table over ``scope`` that is left when ``node`` takes its best choice, choice by choice."""
-    shape = [sizes[near] for near in scope]
-    views = []
-    for factor in factors:
-        costs = np.moveaxis(factor.costs, factor.scope.index(node), 0)
-        dims = [size if near in factor.scope else 1 for near, size in zip(scope, shape, strict=True)]
-        views.append(np.ascontiguousarray(costs.reshape([sizes[node], *dims])))
-    rest = np.full(shape, np.inf)
-    rows = max(1, _BLOCK * shape[0] // rest.size)
-    for start in range(0, shape[0], rows):
-        block = slice(start, start + rows)
-        _minimise_block([view[:, block] if view.shape[1] > 1 else view for view in views], rest[block])
-    return rest
+def _digit_by_digit(node: int, scope: Scope, links: Mapping[Scope, Link], wide: set[Scope]) -> int | None:
+    """The neighbour over whose edge to minimise: the one with the most digits that no larger table names."""
+    named = {other for table in wide for other in table}
+    open_ends = [other for other in scope if other not in named and _pair(node, other) in links]
+    return max(open_ends, key=lambda other: len(links[_pair(node, other)].source_digits), default=None)
 
 
-def _minimise_block(views: list[Costs], rest: Costs) -> None:
-    """Keep in ``rest`` the least, over the first dim, of the sum of the views."""
-    here = np.empty_like(rest)
-    for parts in zip(*views, strict=True):
-        np.add(parts[0], parts[1] if len(parts) > 1 else 0.0, out=here)
-        for part in parts[2:]:
-            np.add(here, part, out=here)
-        np.minimum(rest, here, out=rest)
+def _step(
+    node: int, scope: Scope, over: int | None, links: Mapping[Scope, Link], sizes: tuple[int, ...]
+) -> Step:
+    """A step with its work."""
+    table = math.prod(sizes[near] for near in scope)
+    if over is None:
+        return Step(node, scope, None, table * sizes[node])
+    link = links[_pair(node, over)]
+    entries = entries_computed(link.source_digits, link.target_digits)
+    others = table // sizes[over]
+    return Step(node, scope, over, others * (entries + sizes[node]))
 
 
-def _fix(factor: _Factor, node: int, assignment: list[int]) -> Costs:
-    """The factor's costs over ``node`` alone, the other nodes as assigned."""
-    return factor.costs[tuple(slice(None) if near == node else assignment[near] for near in factor.scope)]
+def _summed(step: Step, sizes: tuple[int, ...]) -> int:
+    """Entries of the sum over which a step minimises."""
+    over = 1 if step.over is None else sizes[step.over]
+    return sizes[step.node] * math.prod(sizes[near] for near in step.scope) // over
+
+
+class _Factors:
+    """The costs that touch each node: edges to others, and tables over the node alone or over several."""
+
+    def __init__(self, problem: CostGraph) -> None:
+        self.sizes = problem.structure.sizes
+        self.edges: list[dict[int, Edge]] = [{} for _ in problem.nodes]
+        self.tables: list[dict[Scope, Costs]] = [{(node,): costs} for node, costs in enumerate(problem.nodes)]
+        for edge in problem.edges:
+            self.join(edge)
+
+    def join(self, edge: Edge) -> None:
+        """Bring an edge in, or add it to the one between the same nodes."""
+        same = self.edges[edge.source].get(edge.target)
+        whole = edge if same is None else same.plus(edge)
+        self.edges[edge.source][edge.target] = self.edges[edge.target][edge.source] = whole
+
+    def add(self, scope: Scope, table: Costs) -> None:
+        """Bring a table in: an edge where it is over two nodes."""
+        if len(scope) == 2:
+            self.join(Edge.dense(scope[0], scope[1], table))
+            return
+        same = self.tables[scope[0]].get(scope)
+        table = table if same is None else same + table
+        for node in scope:
+            self.tables[node][scope] = table
+
+    def take(self, node: int) -> tuple[list[Edge], list[tuple[Scope, Costs]]]:
+        """Everything that touches a node, taken out."""
+        edges, tables = self.edges[node], self.tables[node]
+        for other in edges:
+            del self.edges[other][node]
+        for scope in tables:
+            for other in scope:
+                if other != node:
+                    del self.tables[other][scope]
+        return list(edges.values()), list(tables.items())
+
+
+def _minimise(
+    step: Step, nodes: tuple[Costs, ...], edges: list[Edge], others: list[tuple[Scope, Costs]]
+) -> Costs:
+    """The table over a step's scope that is left when its node takes its best choice."""
+    first = next((edge for edge in edges if step.over in (edge.source, edge.target)), None)
+    rest = tuple(near for near in step.scope if near != step.over)
+    dims = (step.node, *rest)
+    total = np.zeros([nodes[near].size for near in dims])
+    tables = [((edge.source, edge.target), edge.costs) for edge in edges if edge is not first]
+    for scope, table in (*tables, *others):
+        order = sorted(range(len(scope)), key=lambda at, scope=scope: dims.index(scope[at]))  # type: ignore[misc]
+        sizes = [nodes[near].size if near in scope else 1 for near in dims]
+        total += table.transpose(order).reshape(sizes)
+    if first is None:
+        return np.asarray(total.min(axis=0))
+    flat = total.reshape(len(total), -1)
+    least = first.least_over_source(flat) if first.source == step.node else first.least_over_target(flat)
+    table = least.reshape(-1, *total.shape[1:])
+    return np.moveaxis(table, 0, step.scope.index(step.over or 0))
+
+
+def _beside(edge: Edge, node: int, assignment: list[int]) -> Costs:
+    """An edge's costs over one end, the other as assigned."""
+    if edge.source == node:
+        return edge.of_target(assignment[edge.target])
+    return edge.of_source(assignment[edge.source])
+
+
+def _slice(scope: Scope, table: Costs, node: int, assignment: list[int]) -> Costs:
+    """A table's costs over one node, the others as assigned."""
+    return table[tuple(slice(None) if near == node else assignment[near] for near in scope)]
+
+
+def _pair(a: int, b: int) -> Scope:
+    return (a, b) if a < b else (b, a)
 
 
 plugin: Solver = Elimination()

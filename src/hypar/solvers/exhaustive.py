@@ -1,7 +1,7 @@
 """Every assignment, counted out: the oracle that the other exact solvers must equal.
 
 Idea: the sum of all node vectors and edge matrices, broadcast to one table with a dim for each node.
-Cost: the product of all the numbers of choices; refused past ``LIMIT`` entries.
+Cost: the product of all the numbers of choices, for each node and edge.
 Guarantee: exact on any graph. Of equal optima it takes the one whose choices come first, node by node.
 """
 
@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.errors import ProblemError
 from hypar.problem import Solution
 from hypar.solvers.base import Solver, Tables, require_tables
 
 if TYPE_CHECKING:
     from hypar.problem import CostGraph, Structure
 
-LIMIT = 2**22
-"""Entries of the one table: 32 MiB."""
+MOST_NODES = 32
+"""Dims that numpy 1 gives one table."""
 
 
 class Exhaustive:
@@ -29,16 +30,18 @@ class Exhaustive:
 
     def tables(self, structure: Structure) -> Tables | None:
         """One entry an assignment; None where numpy has too few dims for the nodes."""
-        if len(structure.sizes) > 32:
+        if len(structure.sizes) > MOST_NODES:
             return None
         entries = math.prod(structure.sizes)
-        return Tables(largest=entries, total=entries) if entries <= LIMIT else None
+        return Tables(stored=entries, work=entries * (len(structure.sizes) + len(structure.links)))
 
     def solve(self, problem: CostGraph) -> Solution:
         """Add everything up and take the first least entry."""
         sizes = problem.structure.sizes
-        entries = math.prod(sizes)
-        require_tables("exhaustive", Tables(largest=entries, total=entries), LIMIT)
+        tables = self.tables(problem.structure)
+        if tables is None:
+            raise ProblemError(f"solver 'exhaustive': found {len(sizes)} nodes; allowed: up to {MOST_NODES}")
+        require_tables("exhaustive", tables)
         kept = [node for node, size in enumerate(sizes) if size > 1]
         total = np.zeros([sizes[node] for node in kept])
         for node, costs in enumerate(problem.nodes):

@@ -1,0 +1,159 @@
+"""An edge of a cost graph, and the minimisation over one of its ends.
+
+Where a choice stands for a choice at each of several levels, it is a tuple of digits, outermost first, and
+the cost of a pair is a sum over levels: that of level h depends on the source's digit h and on the target's
+digits up to h. An edge keeps these *terms*; the whole matrix, quadratic in the number of tuples, is only
+made where it is asked for. Minimising over an end takes one digit at a time,
+``rest[y0] = min over x0 of (table[x0, x1...] + term0[x0, y0])`` and so on, which costs a tuple's number
+of choices times its digits instead of the matrix's size.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Costs = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """The cost of each pair of choices of two nodes.
+
+    Attributes:
+        source: index of the one node.
+        target: index of the other.
+        terms: for each level ``[source digit, target digits above (one index), target digit]``.
+    """
+
+    source: int
+    target: int
+    terms: tuple[Costs, ...]
+
+    @classmethod
+    def dense(cls, source: int, target: int, costs: Costs) -> Edge:
+        """An edge from its matrix, ``[choices of source, choices of target]``."""
+        return cls(source=source, target=target, terms=(costs[:, None, :],))
+
+    @property
+    def costs(self) -> Costs:
+        """The whole matrix, ``[choices of source, choices of target]``."""
+        total = np.zeros((1, 1))
+        for term in self.terms:
+            grown = total[:, None, :, None] + term
+            total = grown.reshape(len(total) * len(term), -1)
+        return total
+
+    def of_source(self, choice: int) -> Costs:
+        """The cost of each choice of the target beside one of the source."""
+        if len(self.terms) == 1:
+            return np.asarray(self.terms[0][choice, 0])
+        total = np.zeros(1)
+        for term, digit in zip(self.terms, _digits(choice, [len(term) for term in self.terms]), strict=True):
+            total = (total[:, None] + term[digit]).reshape(-1)
+        return total
+
+    def of_target(self, choice: int) -> Costs:
+        """The cost of each choice of the source beside one of the target."""
+        if len(self.terms) == 1:
+            return np.asarray(self.terms[0][:, 0, choice])
+        total, above = np.zeros(1), 0
+        widths = [term.shape[2] for term in self.terms]
+        for term, width, digit in zip(self.terms, widths, _digits(choice, widths), strict=True):
+            total = np.add.outer(total, term[:, above, digit]).reshape(-1)
+            above = above * width + digit
+        return total
+
+    def at(self, source: int, target: int) -> float:
+        """The cost of one pair."""
+        if len(self.terms) == 1:
+            return float(self.terms[0][source, 0, target])
+        widths = [term.shape[2] for term in self.terms]
+        heights = [len(term) for term in self.terms]
+        total, above = 0.0, 0
+        for term, x, y in zip(self.terms, _digits(source, heights), _digits(target, widths), strict=True):
+            total += float(term[x, above, y])
+            above = above * term.shape[2] + y
+        return total
+
+    def least_over_source(self, table: Costs) -> Costs:
+        """``min over x of (table[x, ...] + costs[x, y])``.
+
+        Args:
+            table: ``[choices of source, anything]``.
+
+        Returns:
+            ``[choices of target, anything]``.
+        """
+        others = table.shape[1]
+        if len(self.terms) == 1 and others == 1:
+            return np.minimum.reduce(self.terms[0][:, 0] + table, axis=0, keepdims=True).T
+        left = table
+        for term in self.terms:
+            digit, above, _ = term.shape
+            left = left.reshape(digit, -1, above, 1, others)
+            left = _least(left[x] + term[x][None, :, :, None] for x in range(digit))
+        return left.reshape(-1, others)
+
+    def least_over_target(self, table: Costs) -> Costs:
+        """``min over y of (table[y, ...] + costs[x, y])``.
+
+        Args:
+            table: ``[choices of target, anything]``.
+
+        Returns:
+            ``[choices of source, anything]``.
+        """
+        others, below = table.shape[1], 1
+        if len(self.terms) == 1 and others == 1:
+            return np.minimum.reduce(self.terms[0][:, 0] + table.T, axis=1, keepdims=True)
+        left = table
+        for term in reversed(self.terms):
+            digit, above, width = term.shape
+            left = left.reshape(above, width, 1, below, others)
+            left = _least(left[:, y] + term[:, :, y].T[:, :, None, None] for y in range(width))
+            below *= digit
+        return left.reshape(-1, others)
+
+    def plus(self, other: Edge) -> Edge:
+        """The sum of two edges between the same nodes."""
+        turned = other.source != self.source
+        if not turned and [term.shape for term in self.terms] == [term.shape for term in other.terms]:
+            both = zip(self.terms, other.terms, strict=True)
+            return Edge(source=self.source, target=self.target, terms=tuple(a + b for a, b in both))
+        return Edge.dense(self.source, self.target, self.costs + (other.costs.T if turned else other.costs))
+
+
+def entries_computed(source: tuple[int, ...], target: tuple[int, ...]) -> int:
+    """Table entries that minimising over one end of an edge takes, from the digits of both ends."""
+    total, above = 0, 1
+    below = math.prod(source)
+    for x, y in zip(source, target, strict=True):
+        total += below * above * y
+        below, above = below // x, above * y
+    return total
+
+
+def _least(tables: Iterable[Costs]) -> Costs:
+    """The least of each entry; a table is let go before the next is made."""
+    found: Costs | None = None
+    for table in tables:
+        found = table if found is None else np.minimum(found, table, out=found)
+    assert found is not None  # noqa: S101 (a node has a choice at every level)
+    return found
+
+
+def _digits(choice: int, widths: list[int]) -> list[int]:
+    """The digits of a tuple's index, outermost first."""
+    digits = []
+    for width in reversed(widths):
+        choice, digit = divmod(choice, width)
+        digits.append(digit)
+    return digits[::-1]

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hypar.edge import Costs, Edge, entries_computed
+
+
+@st.composite
+def edges(draw: st.DrawFn) -> Edge:
+    """An edge of up to three levels with whole-number terms."""
+    digits = draw(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3)), min_size=1, max_size=3))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    above, terms = 1, []
+    for x, y in digits:
+        terms.append(generator.integers(0, 9, (x, above, y)).astype(np.float64))
+        above *= y
+    return Edge(source=0, target=1, terms=tuple(terms))
+
+
+def summed(edge: Edge) -> Costs:
+    """The matrix by going through all digits."""
+    heights = [range(len(term)) for term in edge.terms]
+    widths = [range(term.shape[2]) for term in edge.terms]
+    rows = []
+    for xs in itertools.product(*heights):
+        row = []
+        for ys in itertools.product(*widths):
+            cost, above = 0.0, 0
+            for term, x, y in zip(edge.terms, xs, ys, strict=True):
+                cost += term[x, above, y]
+                above = above * term.shape[2] + y
+            row.append(cost)
+        rows.append(row)
+    return np.array(rows)
+
+
+@given(edge=edges())
+def test_terms_add_up_to_the_matrix(edge: Edge) -> None:
+    whole = summed(edge)
+    assert (edge.costs == whole).all()
+    for x, y in itertools.product(*map(range, whole.shape)):
+        assert edge.at(x, y) == whole[x, y]
+    assert all((edge.of_source(x) == whole[x]).all() for x in range(whole.shape[0]))
+    assert all((edge.of_target(y) == whole[:, y]).all() for y in range(whole.shape[1]))
+
+
+@given(edge=edges(), others=st.integers(1, 4), seed=st.integers(0, 2**32 - 1))
+def test_digit_by_digit_is_the_minimum_over_the_whole_end(edge: Edge, others: int, seed: int) -> None:
+    whole = summed(edge)
+    generator = np.random.default_rng(seed)
+    table = generator.integers(0, 9, (whole.shape[0], others)).astype(np.float64)
+    assert (edge.least_over_source(table) == (table[:, None, :] + whole[:, :, None]).min(axis=0)).all()
+    table = generator.integers(0, 9, (whole.shape[1], others)).astype(np.float64)
+    assert (edge.least_over_target(table) == (table[None, :, :] + whole[:, :, None]).min(axis=1)).all()
+
+
+@given(edge=edges(), seed=st.integers(0, 2**32 - 1))
+def test_parallel_edges_add_up_whichever_way_they_point(edge: Edge, seed: int) -> None:
+    twice = edge.plus(edge)
+    assert len(twice.terms) == len(edge.terms)
+    assert (twice.costs == 2 * summed(edge)).all()
+    back = np.random.default_rng(seed).integers(0, 9, edge.costs.shape[::-1]).astype(np.float64)
+    assert (edge.plus(Edge.dense(1, 0, back)).costs == summed(edge) + back.T).all()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "entries"),
+    [((5,), (7,), 5 * 7), ((2, 2), (2, 2), 4 * 2 + 2 * 4), ((3,) * 7, (3,) * 7, 7 * 3**8)],
+)
+def test_entries_computed(source: tuple[int, ...], target: tuple[int, ...], entries: int) -> None:
+    assert entries_computed(source, target) == entries
