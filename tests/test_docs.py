@@ -6,6 +6,7 @@ import doctest
 import inspect
 import re
 import shlex
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,11 @@ from click.testing import CliRunner
 import hypar
 from hypar import errors, plan
 from hypar.cli import main
+from hypar.documents import MOST_NODES
+from hypar.ops.base import LARGEST_SIZE
 from hypar.registry import load_plugin
 from hypar.spec import schema
+from hypar.spec.expansion import MOST_LAYERS
 from tests.test_layers import FLOORS
 
 if TYPE_CHECKING:
@@ -90,6 +94,12 @@ def test_every_key_of_a_file_is_documented(page: str, model: type[BaseModel]) ->
         assert f"| `{field.alias or name}` |" in text, f"{page} has no row for {field.alias or name!r}"
 
 
+def test_the_limits_of_a_model_file_are_documented() -> None:
+    text = PAGES["models.md"].read_text(encoding="utf-8")
+    for limit in (LARGEST_SIZE, MOST_LAYERS, MOST_NODES):
+        assert f"{limit:,}" in text
+
+
 def test_the_docs_name_the_schema_of_plans() -> None:
     assert f'"{plan.SCHEMA}"' in PAGES["plans.md"].read_text(encoding="utf-8")
 
@@ -98,7 +108,7 @@ def test_every_error_is_drawn_in_the_tree() -> None:
     tree = errors.__doc__ or ""
     for name, error in inspect.getmembers(errors, inspect.isclass):
         if issubclass(error, errors.HyparError):
-            assert re.search(rf"(^|── ){name}\b", tree, re.MULTILINE), f"{name} is not in the tree"
+            assert re.search(rf"(^ +|── ){name}\b", tree, re.MULTILINE), f"{name} is not in the tree"
 
 
 # Words
@@ -141,7 +151,7 @@ def cli_reference() -> str:
         "",
         "Generated from the commands; `pytest --update-golden` rewrites it.",
         "",
-        squeezed(main.help),
+        folded(main.help),
         "",
         "`MODEL` is the path of a [model file](models.md) or the bare name of a model that comes with hypar.",
         "Every command takes `-h`, `--help`.",
@@ -150,7 +160,7 @@ def cli_reference() -> str:
         required = [usage(param) for param in command.params if isinstance(param, click.Argument)]
         options = [param for param in command.params if isinstance(param, click.Option)]
         lines += ["", f"## hypar {name}", "", f"    {' '.join(['hypar', name, '[OPTIONS]', *required])}", ""]
-        lines += [squeezed(command.help)]
+        lines += [folded(command.help)]
         lines += [""] * bool(options) + [option_line(option) for option in options]
     return "\n".join(lines) + "\n"
 
@@ -163,6 +173,10 @@ def commands() -> dict[str, click.Command]:
 
 def squeezed(text: str | None) -> str:
     return " ".join((text or "").split())
+
+
+def folded(text: str | None) -> str:
+    return textwrap.fill(squeezed(text), 110, break_long_words=False, break_on_hyphens=False)
 
 
 def usage(argument: click.Argument) -> str:

@@ -1,0 +1,117 @@
+"""The toys of docs/contributing.md work, each as a plug-in that another package brings."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import hypar
+from hypar import registry
+from hypar.solvers.base import cheapest_exact, load_solver
+from tests.problems import random_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAGE = (Path(__file__).parents[1] / "docs" / "contributing.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n# src/hypar/(\w+)/(\w+)\.py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+MODELS = dict(re.findall(r"^```yaml (\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+
+
+def forget() -> None:
+    """Let the registry look again."""
+    for cached in (registry.plugin_names, registry.load_plugin, cheapest_exact):
+        cached.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each block as a module that an entry point names."""
+    points = []
+    for group, name, text in BLOCKS:
+        module = ModuleType(f"toy_{group}_{name}")
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        exec(compile(text, module.__name__, "exec", dont_inherit=True), module.__dict__)
+        points.append(EntryPoint(name, f"{module.__name__}:plugin", f"hypar.{group}"))
+
+    def entry_points(**asked: Any) -> EntryPoints:
+        return EntryPoints(points).select(**asked)
+
+    monkeypatch.setattr(registry, "entry_points", entry_points)
+    forget()
+    yield
+    monkeypatch.undo()
+    forget()
+
+
+def test_the_page_has_a_toy_of_each_kind() -> None:
+    assert [group for group, _, _ in BLOCKS] == ["ops", "solvers", "costs", "strategies"]
+    for group, name, text in BLOCKS:
+        assert name in registry.plugin_names(group)
+        assert "\nplugin: " in text
+    assert len(MODELS) == 1
+
+
+def test_the_toy_op_plans(tmp_path: Path) -> None:
+    file = tmp_path / "mixed.yaml"
+    file.write_text(
+        """
+        source: a test
+        batch: 8
+        layers:
+          - {op: input, channels: 6, height: 4, width: 4}
+          - {name: mix, op: mix, out_channels: 10}
+          - {op: flatten}
+          - {name: fc, op: linear, out_features: 2}
+        """,
+        encoding="utf-8",
+    )
+    graph = hypar.load_model(file)
+    assert graph.num_parameters == 6 * 10 + (160 + 1) * 2
+    assert graph.macs() == 6 * 10 * 4 * 4 + 160 * 2
+    plan = hypar.plan_model(graph, levels=1, pins=["mix=batch", "fc=batch"])
+    assert plan.cost.value == 2 * 4 * (6 * 10 + 160 * 2)
+    assert hypar.plan_model(graph, levels=2, space="all").cost.value <= 3 * plan.cost.value
+
+
+def test_the_toy_solver_equals_exhaustive() -> None:
+    generator = np.random.default_rng(0)
+    for pairs in ([(0, 1), (1, 2), (2, 3)], [(0, 1), (0, 2), (1, 3), (2, 3)], []):
+        problem = random_problem(generator, [2, 3, 1, 4], pairs, 9)
+        assert load_solver("product").solve(problem) == load_solver("exhaustive").solve(problem)
+    assert hypar.plan_model("lenet-c", levels=2, solver="product").claim.startswith("greedy: each level")
+
+
+def test_the_toy_solver_refuses_what_is_too_large() -> None:
+    problem = random_problem(np.random.default_rng(0), [2] * 36, [], 9)
+    with pytest.raises(hypar.HyparError, match=f"{36 * 2**36:,} entries"):
+        load_solver("product").solve(problem)
+
+
+def test_the_toy_cost_plans_lenet() -> None:
+    baseline = hypar.plan_model("lenet-c", strategy="dp", cost="messages")
+    assert (baseline.cost.value, baseline.cost.unit) == (4 * (1 + 2 + 4 + 8), "messages")
+    assert hypar.plan_model("lenet-c", strategy="mp", cost="messages").cost.value == (4 + 3) * (1 + 2 + 4 + 8)
+    assert hypar.plan_model("lenet-c", strategy="accpar", cost="messages").cost.value == baseline.cost.value
+
+
+def test_the_toy_strategy_plans_lenet() -> None:
+    plan = hypar.plan_model("lenet-c", strategy="columns")
+    assert {dim for layer in plan.layers for dim in plan.dims(layer)} <= {"batch", "out_channels"}
+    assert plan.claim.startswith("optimal, all levels jointly, over (batch,out_channels)")
+    assert "columns" in [row.name for row in hypar.compare_strategies("lenet-c", levels=1)]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_toy_model_plans(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(MODELS[name], encoding="utf-8")
+    graph = hypar.load_model(tmp_path / name)
+    assert graph.num_parameters == 784 * 128 + 128 + 128 * 10 + 10
+    assert hypar.plan_model(graph, levels=2).model.name == "perceptron"
