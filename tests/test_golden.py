@@ -97,7 +97,7 @@ def test_an_edited_model_is_found_out_by_layer_and_level(tmp_path: Path) -> None
                                                       "name: fc2, op: linear, out_features: 2048"))  # fmt: skip
     result = check(str(file))
     assert result.exit_code == 1
-    assert "model 'vgg16' has changed since" in result.stdout
+    assert "model 'vgg16' is not what was planned" in result.stdout
     assert "fc2 H1 cost: " in result.stdout
 
 

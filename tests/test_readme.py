@@ -6,11 +6,14 @@ import doctest
 import re
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
 from click.testing import CliRunner
 
 from hypar.cli import main
+
+if TYPE_CHECKING:
+    import pytest
 
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypar.errors import PlanError, UnknownNameError
+from hypar.errors import PlanError, ProblemError, TableLimitError, UnknownNameError
 from hypar.graph import load_model
 from hypar.plan import Change, diff_plans, read_plan
 from hypar.planner import Recipe, follow
@@ -39,6 +39,9 @@ class Verdict:
 def check_plan(file: str | Path, *, model: str | Path | None = None) -> Verdict:
     """Plan again what a stored plan records, and compare.
 
+    Where the model has changed so that the recorded solver no longer suits it, the cheapest exact one is
+    taken: what drifted is then shown all the same.
+
     Args:
         file: the plan file.
         model: the model file, if it is not found by the plan's model name: beside the plan, in the current
@@ -49,21 +52,28 @@ def check_plan(file: str | Path, *, model: str | Path | None = None) -> Verdict:
     """
     stored = read_plan(file)
     graph = _model_of(stored, Path(file), model).with_batch(stored.model.batch)
-    fresh = follow(Recipe.of(stored), graph)
+    recipe, changed = Recipe.of(stored), graph.digest != stored.model.digest
+    try:
+        fresh = follow(recipe, graph)
+    except (ProblemError, TableLimitError):
+        if not changed:
+            raise
+        fresh = follow(replace(recipe, solver=None), graph)
     changes = diff_plans(stored, fresh)
     if not changes and stored.claim != fresh.claim:
         changes = (Change(layer="", level=None, before=stored.claim, after=fresh.claim, what="claim"),)
-    return Verdict(model_changed=graph.digest != stored.model.digest, changes=changes, fresh=fresh)
+    return Verdict(model_changed=changed, changes=changes, fresh=fresh)
 
 
 def _model_of(plan: Plan, file: Path, model: str | Path | None) -> LayerGraph:
     """The network that a plan is for."""
     if model is not None:
         return load_model(model)
-    name = f"{plan.model.name}.yaml"
     for folder in (file.parent, Path(), Path("models")):
-        if (folder / name).is_file():
-            return load_model(folder / name)
+        for ending in (".yaml", ".yml"):
+            beside = folder / f"{plan.model.name}{ending}"
+            if beside.is_file():
+                return load_model(beside)
     try:
         return load_model(plan.model.name)
     except UnknownNameError:

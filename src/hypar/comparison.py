@@ -43,7 +43,7 @@ def compare_strategies(
     levels: int | None = None,
     array: Sequence[int] | None = None,
     batch: int | None = None,
-    inter_weight: float = 1,
+    inter_weight: float | None = None,
 ) -> tuple[Row, ...]:
     """Plan a network by several strategies.
 
@@ -53,7 +53,7 @@ def compare_strategies(
         levels: how many two-way levels; 4 unless ``array`` is given.
         array: the ways of each level instead, outermost first.
         batch: samples in a mini-batch, if not the model's own number.
-        inter_weight: weight of the amounts between layers in the cost.
+        inter_weight: weight of the amounts between layers in the cost, 1 if not given.
 
     Returns:
         One row a strategy, the baseline first, then in the order asked for. A strategy whose exact search

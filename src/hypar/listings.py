@@ -92,7 +92,8 @@ def verdict_lines(file: str, verdict: Verdict) -> list[str]:
     """One line, and one more for every difference."""
     if verdict.ok:
         return [f"{file}: ok"]
-    why = f"model {verdict.fresh.model.name!r} has changed since" if verdict.model_changed else "drifted"
+    model = f"model {verdict.fresh.model.name!r} is not what was planned: it has changed, or is another"
+    why = model if verdict.model_changed else "drifted"
     return [f"{file}: {why}", *(f"  {change}" for change in verdict.changes)]
 
 

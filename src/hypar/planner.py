@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hypar.costs.base import Cost, Level
+from hypar.costs.base import Level, load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.graph import LayerGraph, load_model
 from hypar.pins import Pin, apply_pins, parse_pin
@@ -19,15 +19,13 @@ from hypar.traffic import equal_shares
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from hypar.placement import Choice
 
 MOST_DEVICES = 2**20
 """Devices of an array: 20 two-way levels."""
-
-MOST_WEIGHT = 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +36,7 @@ class Recipe:
         strategy: the name that it goes by.
         space: the choices allowed, as text.
         cost: name of the cost.
-        inter_weight: the cost's weight of the amounts between layers.
+        parameters: parameters of the cost that are not as it has them by itself.
         search: name of the search.
         solver: name of the solver; None for the cheapest exact one.
         array: ways of each level, outermost first.
@@ -48,7 +46,7 @@ class Recipe:
     strategy: str
     space: str
     cost: str
-    inter_weight: float
+    parameters: Mapping[str, float]
     search: str
     solver: str | None
     array: tuple[int, ...]
@@ -61,7 +59,7 @@ class Recipe:
             strategy=plan.strategy,
             space=plan.space,
             cost=plan.cost.name,
-            inter_weight=plan.cost.parameters.get("inter_weight", 1),
+            parameters=plan.cost.parameters,
             search=plan.search,
             solver=plan.solver,
             array=tuple(plan.array),
@@ -80,7 +78,7 @@ def plan_model(
     cost: str | None = None,
     search: str | None = None,
     solver: str | None = None,
-    inter_weight: float = 1,
+    inter_weight: float | None = None,
     pins: Sequence[str] = (),
 ) -> Plan:
     """Choose how every layer is cut at every level.
@@ -96,7 +94,7 @@ def plan_model(
         cost: another cost than the strategy's.
         search: ``greedy`` or ``joint`` instead of the strategy's.
         solver: a solver by name instead of the cheapest exact one.
-        inter_weight: weight of the amounts between layers in the cost.
+        inter_weight: weight of the amounts between layers in the cost, 1 if not given.
         pins: choices to hold, each ``layer=choice`` or ``layer@level=choice``.
 
     Returns:
@@ -109,7 +107,7 @@ def plan_model(
     Example:
         >>> plan = plan_model("lenet-c", levels=2)
         >>> plan.dims("fc1"), plan.cost.value
-        (('in_channels', 'in_channels'), 3064720)
+        (('in_channels', 'batch'), 6227680)
     """
     graph = model if isinstance(model, LayerGraph) else load_model(model)
     named = load_strategy(strategy)
@@ -117,7 +115,7 @@ def plan_model(
         strategy=strategy,
         space=_space_text(space or named.space),
         cost=cost or named.cost,
-        inter_weight=inter_weight,
+        parameters={} if inter_weight is None else {"inter_weight": inter_weight},
         search=search or named.search,
         solver=solver,
         array=_checked_array(levels, array),
@@ -152,7 +150,7 @@ def follow(recipe: Recipe, graph: LayerGraph) -> Plan:
             name=recipe.cost,
             value=exact_number(math.fsum(split.cost for split in splits)),
             unit=question.cost.unit,
-            parameters={"inter_weight": exact_number(recipe.inter_weight)},
+            parameters=parameters_of(question.cost),
         ),
         claim=_claim(recipe, question, answer, search.claim),
         splits=splits,
@@ -176,17 +174,8 @@ def ask(recipe: Recipe, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
     }
     free = list(zip(*(by_ways[ways] for ways in recipe.array), strict=True))
     options = apply_pins(pins, contracted, free, recipe.array)
-    cost = _load_cost(recipe)
+    cost = load_cost(recipe.cost, recipe.parameters)
     return Question(graph=contracted, cost=cost, levels=levels, options=options, solver=recipe.solver), pins
-
-
-def _load_cost(recipe: Recipe) -> Cost:
-    """The cost of a recipe with its parameters."""
-    weight = recipe.inter_weight
-    if not (isinstance(weight, int | float) and 0 <= weight <= MOST_WEIGHT):
-        raise OptionError("inter-weight", f"found {weight}", f"a number from 0 to {MOST_WEIGHT:,.0f}")
-    cost: Cost = load_plugin("costs", recipe.cost)(inter_weight=weight)
-    return cost
 
 
 def _split(level: Level, graph: LayerGraph, choices: Sequence[Choice], costs: Sequence[float]) -> Split:

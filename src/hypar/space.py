@@ -52,7 +52,7 @@ class Space:
                 ", ".join(self._open(sizes)),
             )
         extra = "channels" if layer.join else "groups"
-        if extra in sizes and extra not in dims and _CHANNELS & {*self.dims}:
+        if extra in sizes and extra not in dims and _CHANNELS & {*(self.dims if layer.join else dims)}:
             dims.append(extra)
         large = [dim for dim in dims if sizes[dim] > 1] or dims
         cut = tuple(Choice(dim, ways) for dim in large)

@@ -46,8 +46,8 @@ _ARRAY_OPTIONS = (
     click.option("--array", callback=_read_ways, metavar="WAYS", help="Ways of each level instead, outermost first, as 4x8."),
     click.option("--batch", type=int, metavar="N", help="Samples in a mini-batch.  [default: the model's]"),
     click.option(
-        "--inter-weight", type=float, default=1, metavar="W", show_default=True,
-        help="Weight of the amounts between layers; 0.5 reproduces HyPar's figures.",
+        "--inter-weight", type=float, metavar="W",
+        help="Weight of the amounts between layers; 0.5 reproduces HyPar's figures.  [default: 1]",
     ),
 )  # fmt: skip
 

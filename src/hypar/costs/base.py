@@ -8,17 +8,20 @@ outermost first; the tuples are in lexicographic order.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from hypar.errors import OptionError
 from hypar.placement import Choice, divisor
 from hypar.problem import CostGraph, Costs, Edge, Link, Structure
+from hypar.registry import load_plugin
+from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.graph import ContractedGraph, CutLayer, Tensor
     from hypar.ops.base import Einsum
@@ -83,7 +86,7 @@ def _divisors(einsum: Einsum, options: Options) -> Costs:
 
 
 class Cost(Protocol):
-    """The number that a search minimises, level by level."""
+    """The number that a search minimises, level by level: a frozen dataclass whose fields are its parameters."""
 
     @property
     def unit(self) -> str:
@@ -112,6 +115,26 @@ class Cost(Protocol):
         Returns:
             ``[options of producer, tuples above of consumer, options of consumer]``.
         """
+
+
+def load_cost(name: str, parameters: Mapping[str, float]) -> Cost:
+    """The cost of a name, with some of its parameters, the fields of its dataclass, set.
+
+    Raises:
+        UnknownNameError: there is none.
+        OptionError: it has no such parameter, or not with such a value.
+    """
+    cost: Cost = load_plugin("costs", name)
+    known = parameters_of(cost)
+    for parameter in parameters:
+        if parameter not in known:
+            raise OptionError(f"cost {name!r}", f"has no parameter {parameter!r}", ", ".join(known) or "none")
+    return replace(cost, **parameters) if parameters else cost  # type: ignore[type-var]
+
+
+def parameters_of(cost: Cost) -> dict[str, int | float]:
+    """A cost's parameters and their values."""
+    return {item.name: exact_number(getattr(cost, item.name)) for item in fields(cost)}  # type: ignore[arg-type]
 
 
 def structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:

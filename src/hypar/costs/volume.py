@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from hypar.costs.base import PARTS
+from hypar.errors import OptionError
 from hypar.placement import Choice, Partial, Placement, Replicate, partial_results, placement
 from hypar.traffic import after_contraction, equal_shares, received, resolve
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from hypar.graph import CutLayer, Tensor
     from hypar.ops.base import Einsum
     from hypar.problem import Costs
+
+
+MOST_WEIGHT = 10**6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,13 @@ class Volume:
 
     unit: ClassVar[str] = "bytes"
     inter_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse a weight that is none."""
+        if not (isinstance(self.inter_weight, int | float) and 0 <= self.inter_weight <= MOST_WEIGHT):
+            raise OptionError(
+                "inter-weight", f"found {self.inter_weight}", f"a number from 0 to {MOST_WEIGHT:,}"
+            )
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Costs:
         """Adding up what a choice leaves partial: whole results, or the halo of a cut image's gradient."""
@@ -153,4 +164,4 @@ def _halo_total(have: Placement, need: Placement, ways: int, halo: Costs) -> Cos
     return np.asarray(with_halo - _total(have, need, ways))
 
 
-plugin: type[Cost] = Volume
+plugin: Cost = Volume()

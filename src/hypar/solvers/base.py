@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 STORED_LIMIT = 2**28
 """Table entries that a solver may hold: 2 GiB of 64-bit numbers."""
 
-WORK_LIMIT = 2**36
+WORK_LIMIT = 2**34
 """Table entries that a solver may compute: some minutes."""
 
 
