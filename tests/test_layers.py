@@ -11,16 +11,16 @@ import hypar
 
 SOURCE = Path(hypar.__file__).parent
 FLOORS = {
-    **dict.fromkeys(["edge", "errors"], 0),
-    **dict.fromkeys(["documents", "problem", "registry", "units", "words"], 1),
-    **dict.fromkeys(["solvers", "terminal", "validation"], 2),
-    "ops": 3,
+    **dict.fromkeys(["edge", "errors", "quoting"], 0),
+    **dict.fromkeys(["files", "problem", "registry", "units", "validation", "words"], 1),
+    **dict.fromkeys(["documents", "json_files", "solvers"], 2),
+    **dict.fromkeys(["ops", "terminal"], 3),
     "spec": 4,
     "graph": 5,
     "placement": 6,
-    **dict.fromkeys(["pins", "plan", "space", "traffic"], 7),
-    **dict.fromkeys(["costs", "strategies"], 8),
-    "searches": 9,
+    **dict.fromkeys(["pins", "space", "traffic"], 7),
+    **dict.fromkeys(["costs", "plan", "strategies"], 8),
+    **dict.fromkeys(["diff", "searches"], 9),
     **dict.fromkeys(["planner", "reports"], 10),
     **dict.fromkeys(["check", "comparison", "remarks"], 11),
     "listings": 12,

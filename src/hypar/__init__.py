@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hypar.check import Verdict, check_plan
     from hypar.comparison import compare_strategies
+    from hypar.diff import diff_plans
     from hypar.errors import HyparError
     from hypar.graph import LayerGraph, load_model
-    from hypar.plan import Plan, diff_plans, read_plan
+    from hypar.plan import Plan, read_plan
     from hypar.planner import plan_model
 
 __version__ = "0.1.0"
@@ -32,7 +33,7 @@ _HOMES = {
     "Verdict": "check",
     "check_plan": "check",
     "compare_strategies": "comparison",
-    "diff_plans": "plan",
+    "diff_plans": "diff",
     "load_model": "graph",
     "plan_model": "planner",
     "read_plan": "plan",

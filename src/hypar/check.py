@@ -6,14 +6,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypar.errors import PlanError, ProblemError, TableLimitError, UnknownNameError
+from hypar.diff import Change, diff_plans
+from hypar.errors import PlanError, ProblemError, TableLimitError
 from hypar.graph import load_model
-from hypar.plan import Change, diff_plans, read_plan
+from hypar.plan import read_plan
 from hypar.planner import Recipe, follow
+from hypar.quoting import shown
+from hypar.registry import data_names
 
 if TYPE_CHECKING:
     from hypar.graph import LayerGraph
     from hypar.plan import Plan
+
+
+LONGEST_NAME = 200
+"""Characters of a model's name, so that with its ending it is a file's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +76,15 @@ def _model_of(plan: Plan, file: Path, model: str | Path | None) -> LayerGraph:
     """The network that a plan is for."""
     if model is not None:
         return load_model(model)
+    name = plan.model.name
+    unknown = PlanError(f"{file}: model.name", f"no model {shown(name)}", hint="name its file with --model")
+    if len(name) > LONGEST_NAME or set(name) & {"/", "\\", "\0"}:
+        raise unknown
     for folder in (file.parent, Path(), Path("models")):
         for ending in (".yaml", ".yml"):
-            beside = folder / f"{plan.model.name}{ending}"
+            beside = folder / f"{name}{ending}"
             if beside.is_file():
                 return load_model(beside)
-    try:
-        return load_model(plan.model.name)
-    except UnknownNameError:
-        raise PlanError(
-            f"{file}: model.name", f"no model {plan.model.name!r}", hint="name its file with --model"
-        ) from None
+    if name not in data_names("models"):
+        raise unknown
+    return load_model(name)

@@ -1,33 +1,33 @@
-"""Files that people write, read with the line of every field; files that hypar writes, written whole.
+"""YAML files that people write, read with the line of every field.
 
-YAML is composed to nodes with PyYAML, which keep their lines, and turned into plain data here: an alias
-that would expand without end, a key given twice or a nesting without end is refused.
+PyYAML composes nodes, which keep their lines; here they become plain data. An alias that would expand
+without end, a key given twice or a nesting without end is refused.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from hypar.errors import DocumentError
+from hypar.files import read_text
+from hypar.quoting import Where, field_name, shown
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MOST_NODES = 200_000
 """Values in one file, aliases expanded."""
 
-MOST_BYTES = 64 * 2**20
-"""Bytes of one file."""
+MOST_DEPTH = 64
+"""Lists and mappings inside each other; YAML's composer recurses in C and would end the process."""
 
-Where = tuple[str | int, ...]
-"""A place in a document: keys and indices from the top."""
+MOST_BITS = 10_000
+"""Bits of a whole number; Python refuses to write one of more than 4300 digits."""
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,39 +48,12 @@ class Document:
         """``file:line: field`` of a place; the line is that of the nearest place around it.
 
         Example:
+            >>> from pathlib import Path
             >>> Document(file=Path("a.yaml"), data={}, lines={(): 1, ("layers",): 4}).at(("layers", 2, "op"))
             'a.yaml:4: layers[2].op'
         """
         line = next((self.lines[where[:n]] for n in range(len(where), -1, -1) if where[:n] in self.lines), 1)
         return f"{self.file}:{line}" + (f": {field_name(where)}" if where else "")
-
-
-def field_name(where: Where) -> str:
-    """A place as people write it.
-
-    Example:
-        >>> field_name(("layers", 3, "kernel"))
-        'layers[3].kernel'
-    """
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in where)
-    return "".join(parts).removeprefix(".")
-
-
-def read_text(file: Path) -> str:
-    """The text of a file.
-
-    Raises:
-        DocumentError: it is missing, a folder, too large, or not text.
-    """
-    try:
-        if (size := file.stat().st_size) > MOST_BYTES:
-            raise DocumentError(str(file), f"found {size:,} bytes", f"at most {MOST_BYTES:,}")
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise DocumentError(str(file), f"not UTF-8 text at byte {error.start}") from error
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise DocumentError(str(file), f"cannot be read: {reason}") from error
 
 
 def read_yaml(file: Path) -> Document:
@@ -96,7 +69,7 @@ def parse_yaml(text: str, file: Path) -> Document:
     """As ``read_yaml``, from the text of a file."""
     loader = None
     try:
-        loader = _LOADER(text)
+        loader = _Loader(text, file)
         root = loader.get_single_node()
         if root is None:
             raise DocumentError(str(file), "the file is empty")
@@ -104,14 +77,51 @@ def parse_yaml(text: str, file: Path) -> Document:
         return Document(file=file, data=_Builder(loader, file, lines).build(root, ()), lines=lines)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise DocumentError(f"{file}{line}", f"not YAML: {error.problem or error.context}") from error
-    except yaml.YAMLError as error:
-        raise DocumentError(str(file), f"not YAML: {error}") from error
-    except RecursionError as error:
-        raise DocumentError(str(file), "nested too deeply") from error
+        found = ", ".join(part for part in (error.context, error.problem) if part)
+        raise DocumentError(f"{file}{line}", f"not YAML: {found}") from error
+    except yaml.reader.ReaderError as error:
+        raise _character_error(file, text, chr(error.character)) from error
+    except UnicodeEncodeError as error:
+        raise _character_error(file, text, text[error.start]) from error
     finally:
         if loader is not None:
             loader.dispose()
+
+
+def _character_error(file: Path, text: str, character: str) -> DocumentError:
+    """The error for a character that YAML does not know."""
+    line = text.count("\n", 0, text.find(character)) + 1
+    return DocumentError(f"{file}:{line}", f"found the character U+{ord(character):04X}", "YAML text")
+
+
+class _Loader(_BASE):  # type: ignore[misc]
+    """Composes nodes, refusing too many of them and too deep a nesting before memory or the stack ends.
+
+    PyYAML calls its resolver before and after each node; of what that does nothing is needed here.
+    """
+
+    def __init__(self, text: str, file: Path) -> None:
+        super().__init__(text)
+        self.file, self.nodes, self.depth = file, 0, 0
+
+    def descend_resolver(self, parent: yaml.Node | None, _index: object) -> None:
+        """One node more, inside ``parent``."""
+        self.nodes += 1
+        self.depth += 1
+        if self.nodes > MOST_NODES or self.depth > MOST_DEPTH:
+            raise _too_much(self.file, parent, self.depth)
+
+    def ascend_resolver(self) -> None:
+        """The node is whole."""
+        self.depth -= 1
+
+
+def _too_much(file: Path, node: yaml.Node | None, depth: int) -> DocumentError:
+    """The error for a file that grows without end."""
+    place = f"{file}:{node.start_mark.line + 1}" if node is not None else str(file)
+    if depth > MOST_DEPTH:
+        return DocumentError(place, "nested too deeply", f"{MOST_DEPTH} lists and mappings inside each other")
+    return DocumentError(place, "too many values, aliases expanded", f"at most {MOST_NODES:,}")
 
 
 class _Builder:
@@ -119,21 +129,41 @@ class _Builder:
 
     def __init__(self, loader: Any, file: Path, lines: dict[Where, int]) -> None:
         self.loader, self.file, self.lines = loader, file, lines
+        self.around: list[yaml.Node] = []
 
     def build(self, node: yaml.Node, where: Where) -> Any:
-        """One node and all below it."""
+        """One node and all below it; one that is an alias has the line of what it stands for."""
         line = node.start_mark.line + 1
         self.lines[where] = line
-        if len(self.lines) > MOST_NODES:
-            raise DocumentError(f"{self.file}:{line}", f"more than {MOST_NODES:,} values, aliases expanded")
-        if isinstance(node, yaml.SequenceNode):
-            return [self.build(item, (*where, index)) for index, item in enumerate(node.value)]
+        if len(self.lines) > MOST_NODES or len(where) >= MOST_DEPTH:
+            raise _too_much(self.file, node, len(where) + 1)
+        if isinstance(node, yaml.ScalarNode):
+            return self.scalar(node, where)
+        if node in self.around:
+            raise DocumentError(f"{self.file}:{line}", "an alias inside what it stands for")
+        self.around.append(node)
         if isinstance(node, yaml.MappingNode):
-            return self.mapping(node, where)
+            found: Any = self.mapping(node, where)
+        else:
+            found = [self.build(item, (*where, index)) for index, item in enumerate(node.value)]
+        self.around.pop()
+        return found
+
+    def scalar(self, node: yaml.Node, where: Where) -> Any:
+        """One number, text or the like."""
+        reason: Exception | None = None
         try:
-            return self.loader.construct_object(node)
-        except (ValueError, OverflowError) as error:
-            raise DocumentError(f"{self.file}:{line}", f"not a value: {node.value!r:.60}") from error
+            value = self.loader.construct_object(node)
+            if not isinstance(value, int) or value.bit_length() <= MOST_BITS:
+                return value
+        except (ArithmeticError, AttributeError, LookupError, ValueError) as error:
+            # What PyYAML raises for a number too long to read, a day that there is not, ``!!int x``.
+            reason = error
+        place = f"{self.file}:{node.start_mark.line + 1}: {field_name(where)}".removesuffix(": ")
+        kind = node.tag.rpartition(":")[2]
+        allowed = "at most 3,000 digits" if kind == "int" else ""
+        found = f"found {shown(node.value)}, which cannot be read as {kind}"
+        raise DocumentError(place, found, allowed) from reason
 
     def mapping(self, node: yaml.MappingNode, where: Where) -> dict[str, Any]:
         """A mapping whose keys are words, each once."""
@@ -144,75 +174,7 @@ class _Builder:
                 raise DocumentError(place, "a key that is a list or a mapping", "a word")
             key = key_node.value
             if key in found:
-                raise DocumentError(place, f"key {key!r} given twice", "once")
+                raise DocumentError(place, f"key {shown(key)} given twice", "once")
             found[key] = self.build(value, (*where, key))
             self.lines[*where, key] = key_node.start_mark.line + 1
         return found
-
-
-def read_json(file: Path) -> Any:
-    """Read a JSON file; NaN and infinities are refused.
-
-    Raises:
-        DocumentError: it cannot be read or is not JSON.
-    """
-
-    def refuse(word: str) -> None:
-        raise DocumentError(str(file), f"found {word}", "finite numbers")
-
-    text = read_text(file)
-    try:
-        return json.loads(text, parse_constant=refuse)
-    except json.JSONDecodeError as error:
-        raise DocumentError(f"{file}:{error.lineno}", f"not JSON: {error.msg}") from error
-    except (RecursionError, ValueError) as error:
-        raise DocumentError(str(file), f"not JSON: {error}") from error
-
-
-def format_json(data: Any, indent: str = "") -> str:
-    """JSON with a line for each innermost list or mapping, so that a file's changes read well.
-
-    Example:
-        >>> print(format_json({"level": 0, "choices": {"fc1": {"batch": 2}}}))
-        {
-         "level": 0,
-         "choices": {
-          "fc1": {"batch": 2}
-         }
-        }
-    """
-    items = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
-    if not any(isinstance(item, dict | list) for item in items):
-        return json.dumps(data, ensure_ascii=False)
-    deeper = f"{indent} "
-    if isinstance(data, dict):
-        lines = [
-            f"{json.dumps(key, ensure_ascii=False)}: {format_json(value, deeper)}"
-            for key, value in data.items()
-        ]
-    else:
-        lines = [format_json(value, deeper) for value in data]
-    start, end = "{}" if isinstance(data, dict) else "[]"
-    return f"{start}\n{deeper}" + f",\n{deeper}".join(lines) + f"\n{indent}{end}"
-
-
-def write_text(file: Path, text: str) -> None:
-    """Write a file whole or not at all: beside it first, then renamed.
-
-    Raises:
-        DocumentError: its folder is missing or cannot be written to.
-    """
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(file)
-    except OSError as error:
-        if temporary is not None:
-            with suppress(OSError):
-                Path(temporary).unlink()
-        raise DocumentError(str(file), f"cannot be written: {error.strerror}") from error

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from hypar.check import Verdict
     from hypar.comparison import Row
+    from hypar.diff import Change
     from hypar.graph import LayerGraph
-    from hypar.plan import Change
     from hypar.strategies.base import Strategy
 
 Data = list[dict[str, Any]]

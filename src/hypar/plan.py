@@ -6,24 +6,30 @@ comparing plans needs no model file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from hypar.documents import Where, field_name, format_json, read_json, write_text
-from hypar.errors import PlanError
+from hypar.errors import OptionError, PlanError
+from hypar.files import write_text
+from hypar.json_files import format_json, read_json
+from hypar.quoting import Where, field_name, shown
 from hypar.registry import load_plugin
+from hypar.space import parse_space
 from hypar.validation import validated
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection
 
 SCHEMA = "hypar.plan/1"
 
-Amount = Annotated[int | float, Field(ge=0, allow_inf_nan=False)]
+MOST_DEVICES = 2**20
+"""Devices of an array: 20 two-way levels."""
+
+Amount = Annotated[int | float, Field(ge=0, le=1e200)]
 Degrees = dict[Literal[CUTTABLE], Annotated[int, Field(ge=2)]]  # type: ignore[valid-type]
 
 
@@ -71,34 +77,25 @@ class Split(_Part):
     costs: dict[str, Amount]
     cost: Amount
 
+    def require_whole(self, layers: Collection[str]) -> None:
+        """Refuse other layers than those of level 0, and choices or shares that do not fit the ways.
+
+        Raises:
+            ValueError: it does.
+        """
+        here = f"splits[{self.level}]"
+        if not set(self.choices) == set(self.costs) == set(layers):
+            raise ValueError(f"{here}: its choices, its costs and level 0 name different layers")
+        if len(self.shares) != self.ways or abs(math.fsum(self.shares) - 1) > 1e-9:
+            raise ValueError(f"{here}.shares: found {shown(self.shares)}; allowed: {self.ways} that sum to 1")
+        for layer, degrees in self.choices.items():
+            if degrees and list(degrees.values()) != [self.ways]:
+                allowed = f"one dim, {self.ways} ways, or none"
+                raise ValueError(f"{here}.choices.{shown(layer)}: found {shown(degrees)}; allowed: {allowed}")
+
     def dim(self, layer: str) -> str | None:
         """The dim in which a layer is cut; None for a join done whole."""
         return next(iter(self.choices[layer]), None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """Where two plans differ.
-
-    Attributes:
-        layer: the layer, or empty for a level's or the plan's own cost.
-        level: the level; None for the whole plan.
-        before: what the first plan says: a dim, an amount, or that there is no such layer.
-        after: what the second says.
-        what: ``choice``, ``cost`` or ``layer``.
-    """
-
-    layer: str
-    level: int | None
-    before: str
-    after: str
-    what: str
-
-    def __str__(self) -> str:
-        """``fc1 H2: batch -> in_channels``."""
-        place = " ".join(filter(None, [self.layer, "" if self.level is None else f"H{self.level + 1}"]))
-        noun = "" if self.what == "choice" else f" {self.what}"
-        return f"{place or 'plan'}{noun}: {self.before} -> {self.after}"
 
 
 class Plan(_Part):
@@ -134,14 +131,17 @@ class Plan(_Part):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        """Every level once, every split with the same layers."""
+        """Every level once, every split with the same layers, every choice and share as the level has ways."""
+        if math.prod(self.array) > MOST_DEVICES:
+            ways = "x".join(str(ways) for ways in self.array)
+            raise ValueError(f"array: found {ways:.60}; allowed: at most {MOST_DEVICES:,} devices")
         if [(split.level, split.ways) for split in self.splits] != list(enumerate(self.array)):
-            msg = f"splits do not match the array {self.array}: one a level, outermost first, is allowed"
-            raise ValueError(msg)
+            raise ValueError(
+                f"splits do not match the array {self.array}; allowed: one a level, outermost first"
+            )
         for split in self.splits:
-            if not set(split.choices) == set(split.costs) == set(self.splits[0].choices):
-                msg = f"splits[{split.level}]: its choices, its costs and level 0 name different layers"
-                raise ValueError(msg)
+            split.require_whole(self.splits[0].choices)
+        parse_space(self.space)
         return self
 
     @property
@@ -152,10 +152,7 @@ class Plan(_Part):
     @property
     def num_devices(self) -> int:
         """Devices of the array."""
-        devices = 1
-        for ways in self.array:
-            devices *= ways
-        return devices
+        return math.prod(self.array)
 
     def dims(self, layer: str) -> tuple[str | None, ...]:
         """The dim in which a layer is cut at each level."""
@@ -201,68 +198,18 @@ def read_plan(file: str | Path) -> Plan:
     """
     path = Path(file)
     data = read_json(path)
-    schema = data.get("schema") if isinstance(data, dict) else None
+    if not isinstance(data, dict):
+        raise PlanError(str(path), f"found {shown(data)}", "an object")
+    schema = data.get("schema")
     if schema != SCHEMA:
         newer = isinstance(schema, str) and schema.startswith("hypar.plan/")
         hint = "it was written by a newer hypar" if newer else ""
-        raise PlanError(f"{path}: schema", f"found {schema!r}", SCHEMA, hint)
+        raise PlanError(f"{path}: schema", f"found {shown(schema)}", SCHEMA, hint)
 
     def place(where: Where) -> str:
         return f"{path}: {field_name(where)}" if where else str(path)
 
-    return validated(Plan, data, place=place, error=PlanError)
-
-
-def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
-    """Every layer and level where two plans differ, choices first, then costs.
-
-    Raises:
-        PlanError: the plans are of different arrays or different costs.
-    """
-    for name, a, b in (
-        ("array", before.array, after.array),
-        ("cost", (before.cost.name, before.cost.unit), (after.cost.name, after.cost.unit)),
-    ):
-        if a != b:
-            raise PlanError(name, f"the plans differ: {a} and {b}", "plans of one array and one cost")
-    return (*_layer_changes(before, after), *_choice_changes(before, after), *_cost_changes(before, after))
-
-
-def _layer_changes(before: Plan, after: Plan) -> Iterator[Change]:
-    """Layers that only one of the plans has."""
-    for layer in dict.fromkeys((*before.layers, *after.layers)):
-        if layer not in before.layers or layer not in after.layers:
-            there = layer in before.layers
-            words = ("planned", "not in the model") if there else ("not in the plan", "in the model")
-            yield Change(layer=layer, level=None, before=words[0], after=words[1], what="layer")
-
-
-def _choice_changes(before: Plan, after: Plan) -> Iterator[Change]:
-    """Choices that differ."""
-    for old, new in zip(before.splits, after.splits, strict=True):
-        for layer in old.choices:
-            if layer in new.choices and old.choices[layer] != new.choices[layer]:
-                texts = [_degrees(split.choices[layer]) for split in (old, new)]
-                yield Change(layer=layer, level=old.level, before=texts[0], after=texts[1], what="choice")
-
-
-def _cost_changes(before: Plan, after: Plan) -> Iterator[Change]:
-    """Costs that differ: of a layer, of a level, of the plan."""
-    for old, new in zip(before.splits, after.splits, strict=True):
-        for layer in old.costs:
-            if layer in new.costs and old.costs[layer] != new.costs[layer]:
-                yield _cost_change(layer, old.level, old.costs[layer], new.costs[layer])
-        if old.cost != new.cost:
-            yield _cost_change("", old.level, old.cost, new.cost)
-    if before.cost.value != after.cost.value:
-        yield _cost_change("", None, before.cost.value, after.cost.value)
-
-
-def _cost_change(layer: str, level: int | None, before: float, after: float) -> Change:
-    return Change(layer=layer, level=level, before=f"{before:,}", after=f"{after:,}", what="cost")
-
-
-def _degrees(degrees: dict[str, int]) -> str:
-    """A choice in a few letters; a degree is named where it is not two."""
-    named = [dim if degree == 2 else f"{dim} x{degree}" for dim, degree in degrees.items()]
-    return ", ".join(named) or "whole"
+    try:
+        return validated(Plan, data, place=place, error=PlanError)
+    except OptionError as error:
+        raise PlanError(f"{path}: space", error.found, error.allowed) from None

@@ -10,7 +10,7 @@ from hypar.costs.base import Level, load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.graph import LayerGraph, load_model
 from hypar.pins import Pin, apply_pins, parse_pin
-from hypar.plan import CostRecord, ModelRecord, Plan, Split
+from hypar.plan import MOST_DEVICES, CostRecord, ModelRecord, Plan, Split
 from hypar.registry import load_plugin, plugin_names
 from hypar.searches.base import Answer, Question, load_search
 from hypar.space import Space, parse_space
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.placement import Choice
-
-MOST_DEVICES = 2**20
-"""Devices of an array: 20 two-way levels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +110,10 @@ def plan_model(
     named = load_strategy(strategy)
     recipe = Recipe(
         strategy=strategy,
-        space=_space_text(space or named.space),
-        cost=cost or named.cost,
+        space=_space_text(named.space if space is None else space),
+        cost=named.cost if cost is None else cost,
         parameters={} if inter_weight is None else {"inter_weight": inter_weight},
-        search=search or named.search,
+        search=named.search if search is None else search,
         solver=solver,
         array=_checked_array(levels, array),
         pins=tuple(pins),
@@ -227,7 +224,9 @@ def _checked_array(levels: int | None, array: Sequence[int] | None) -> tuple[int
         return (2,) * count
     if levels is not None:
         raise OptionError("levels", "given together with an array", "one of the two")
-    if not array or len(array) > most or any(ways < 2 for ways in array) or math.prod(array) > MOST_DEVICES:
-        shown = "x".join(str(ways) for ways in array[:most]) or "nothing"
-        raise OptionError("array", f"found {shown}", f"ways of 2 or more, at most {MOST_DEVICES:,} devices")
+    if not array or any(ways < 2 for ways in array) or math.prod(array) > MOST_DEVICES:
+        shown = "x".join(str(ways) for ways in array)
+        raise OptionError(
+            "array", f"found {shown:.60}", f"ways of 2 or more, at most {MOST_DEVICES:,} devices"
+        )
     return tuple(array)

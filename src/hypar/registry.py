@@ -76,7 +76,6 @@ def data_file(kind: str, name: str) -> Path:
     """
     if "/" in name or "\\" in name or name.endswith((".yaml", ".yml", ".json")):
         return Path(name)
-    file = data_folder(kind) / f"{name}.yaml"
-    if not file.is_file():
-        raise UnknownNameError(kind.removesuffix("s"), name, data_names(kind))
-    return file
+    if name not in data_names(kind):
+        raise UnknownNameError(_singular(kind), name, data_names(kind))
+    return data_folder(kind) / f"{name}.yaml"

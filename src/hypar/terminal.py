@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from hypar.documents import format_json
+from hypar.json_files import format_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,25 +15,29 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+_PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False}
+"""Names come from files: nothing in them is markup."""
+
+
 def as_text(table: Table, *, above: str = "", below: Iterable[str] = ()) -> str:
     """A table between lines as plain text, as wide as it needs."""
     stream = io.StringIO()
-    Console(file=stream, width=10_000, color_system=None).print(table)
+    Console(file=stream, width=10_000, color_system=None, **_PLAIN).print(table)
     lines = [*filter(None, [above]), *(line.rstrip() for line in stream.getvalue().splitlines()), *below]
     return "".join(f"{line}\n" for line in lines)
 
 
 def show(table: Table, *, above: str = "", below: Iterable[str] = ()) -> None:
     """Print a table between lines on stdout: in colour on a terminal, whole lines on a pipe."""
-    console = Console()
+    console = Console(**_PLAIN)
     if not console.is_terminal:
         write(as_text(table, above=above, below=below))
         return
     if above:
-        console.print(above, markup=False, highlight=False, style="bold")
+        console.print(above, style="bold")
     console.print(table)
     for line in below:
-        console.print(line, markup=False, highlight=False)
+        console.print(line)
 
 
 def write(text: str) -> None:
@@ -48,4 +52,4 @@ def write_json(data: Any) -> None:
 
 def note(text: str) -> None:
     """Print a remark on stderr."""
-    Console(stderr=True, soft_wrap=True).print(text, markup=False, highlight=False, style="dim")
+    Console(stderr=True, soft_wrap=True, **_PLAIN).print(text, style="dim")

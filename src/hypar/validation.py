@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+import re
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from hypar.errors import InputError, suggestion
+from hypar.quoting import Where, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from pydantic_core import ErrorDetails
 
 Model = TypeVar("Model", bound=BaseModel)
-Where = tuple[str | int, ...]
+
+_WORDS = {
+    "bool_type": "true or false",
+    "dict_type": "a mapping",
+    "float_type": "a number",
+    "greater_than_equal": "at least {ge}",
+    "int_type": "a whole number",
+    "less_than_equal": "at most {le:,}",
+    "list_type": "a list",
+    "model_type": "a mapping",
+    "string_pattern_mismatch": "a name of letters, digits, _ and -, at most 100 of them",
+    "string_too_long": "at most {max_length} characters",
+    "string_type": "a text",
+    "too_short": "at least {min_length}",
+}
+"""What pydantic's types of errors allow, where its own words are about Python."""
 
 
 def validated(
@@ -41,24 +58,68 @@ def validated(
         return model.model_validate(data)
     except ValidationError as found:
         details = found.errors(include_url=False)
-        first = next((item for item in details if item["type"] == "extra_forbidden"), details[0])
-        known = (*also_allowed, *(field.alias or name for name, field in model.model_fields.items()))
-        raise _translate(first, known, place, error) from None
-    except RecursionError:
-        raise error(place(()), "nested too deeply") from None
+    for item in details:
+        if item["type"] == "extra_forbidden":
+            raise _unknown_key(model, item["loc"], place, error, also_allowed)
+    for item in details:
+        if item["type"] == "missing":
+            raise error(place(item["loc"]), f"{item['loc'][-1]!r} is missing")
+    first, where = details[0], _written(data, details[0]["loc"])
+    if first["type"] == "value_error" and not where:
+        raise error(place(where), _allowed(first))
+    # A union says for each of its types why it is not that.
+    allowed = dict.fromkeys(_allowed(item) for item in details if _written(data, item["loc"]) == where)
+    words = re.findall("'([^']*)'", first.get("ctx", {}).get("expected", ""))
+    hint = suggestion(first["input"], words) if isinstance(first["input"], str) else ""
+    raise error(place(where), f"found {shown(first['input'])}", " or ".join(allowed), hint)
 
 
-def _translate(
-    item: ErrorDetails, known: tuple[str, ...], place: Callable[[Where], str], error: type[InputError]
+def _unknown_key(
+    model: type[BaseModel],
+    where: Where,
+    place: Callable[[Where], str],
+    error: type[InputError],
+    also_allowed: Iterable[str],
 ) -> InputError:
-    """The parts of a message from pydantic's details."""
-    where, message = item["loc"], item["msg"].removeprefix("Value error, ")
-    where = where[:-1] if where and where[-1] == "[key]" else where
-    if item["type"] == "extra_forbidden":
-        listed = ", ".join(known) if len(where) == 1 else ""
-        return error(place(where), f"unknown key {where[-1]!r}", listed, suggestion(str(where[-1]), known))
-    if item["type"] == "missing":
-        return error(place(where), f"{where[-1]!r} is missing")
-    if item["type"] == "value_error" and isinstance(item["input"], dict):
-        return error(place(where), message)
-    return error(place(where), f"found {item['input']!r:.60}", message.removeprefix("Input should be "))
+    """The error for a key that the mapping around it does not have."""
+    key = str(where[-1])
+    known = (*(also_allowed if len(where) == 1 else ()), *_keys(_model_around(model, where)))
+    return error(place(where), f"unknown key {shown(key)}", ", ".join(known), suggestion(key, known))
+
+
+def _written(data: Any, where: Where) -> Where:
+    """The part of a place that the file has: pydantic adds names of types, and a pair's index to one number."""
+    for depth, part in enumerate(where):
+        inside = isinstance(data, dict) and part in data
+        if not inside and not (isinstance(data, list) and isinstance(part, int) and part < len(data)):
+            return where[:depth]
+        data = data[part]
+    return where
+
+
+def _allowed(item: ErrorDetails) -> str:
+    """What may stand in a place."""
+    own = _WORDS.get(item["type"])
+    message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    return own.format_map(item.get("ctx", {})) if own else message
+
+
+def _keys(model: type[BaseModel]) -> tuple[str, ...]:
+    """What a mapping that a model judges may say."""
+    return tuple(field.alias or name for name, field in model.model_fields.items())
+
+
+def _model_around(model: type[BaseModel], where: Where) -> type[BaseModel]:
+    """The model that judges the mapping around a place."""
+    for part in where[:-1]:
+        named = (field for name, field in model.model_fields.items() if part in {name, field.alias})
+        model = next((inner for field in named for inner in _models_in(field.annotation)), model)
+    return model
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that a type is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)

@@ -45,7 +45,7 @@ def command(model: str, output: str | None, as_json: bool, **asked: Any) -> None
     graph = load_model(model)
     plan = plan_model(graph, **asked)
     said = list(remarks(plan, graph))
-    if output:
+    if output is not None:
         plan.write(output)
         note(f"wrote {output}")
     if as_json:

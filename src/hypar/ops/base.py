@@ -31,7 +31,7 @@ def _as_pair(value: Any) -> Any:
     """One number stands for both height and width; a list of two becomes a tuple."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value, value
-    if isinstance(value, list) and len(value) == 2:
+    if isinstance(value, list | tuple) and len(value) == 2:
         return tuple(value)
     msg = "a whole number, or two of them as [height, width]"
     raise ValueError(msg)
@@ -69,7 +69,8 @@ class Window:
         room = size + 2 * self.padding - self.extent
         if room < 0:
             raise ShapeError(
-                f"a window of {self.extent} does not fit {size} elements padded by {self.padding}"
+                f"found a window of {self.extent} on {size} elements padded by {self.padding};"
+                f" allowed: at most {size + 2 * self.padding}"
             )
         if not round_up:
             return room // self.stride + 1

@@ -50,7 +50,8 @@ class Conv(Op):
         for name, channels in (("in", shape["channels"]), ("out", self.out_channels)):
             if channels % self.groups:
                 raise ShapeError(
-                    f"found {channels} {name}_channels in {self.groups} groups; allowed: a multiple"
+                    f"found {channels} {name}_channels in {self.groups} groups;"
+                    f" allowed: a multiple of {self.groups}"
                 )
         spatial = {dim: window.output_size(shape[dim]) for dim, window in self.windows.items()}
         return {"channels": self.out_channels, **spatial}

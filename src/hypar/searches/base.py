@@ -57,7 +57,7 @@ class Question:
 
     def pick_solver(self, structure: Structure) -> tuple[str, Solver]:
         """The solver asked for, or the cheapest exact one for a graph."""
-        name = self.solver or cheapest_exact(structure)
+        name = cheapest_exact(structure) if self.solver is None else self.solver
         return name, load_solver(name)
 
 

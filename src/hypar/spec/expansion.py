@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import ModelError, UnknownNameError, suggestion
+from hypar.errors import ModelError, UnknownNameError
 from hypar.registry import load_plugin
 from hypar.spec.schema import Argument, Block, BlockUse, LayerHead
 from hypar.validation import validated
 
 if TYPE_CHECKING:
-    from hypar.documents import Document, Where
+    from hypar.documents import Document
     from hypar.ops.base import Op
+    from hypar.quoting import Where
 
 MOST_LAYERS = 20_000
 """Layers of a network, blocks and repeats expanded."""
+
+MOST_BLOCKS = 32
+"""Blocks inside each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,7 @@ class _Scope:
         arguments: the values of ``$parameters``.
         outer: what ``input`` stands for inside a block.
         outputs: the layer that each name stands for.
+        named: the names that the file gives in this list.
         counts: how many unnamed layers there are of each op.
         using: the blocks being expanded, outermost first.
     """
@@ -54,6 +59,7 @@ class _Scope:
     arguments: dict[str, Argument] = field(default_factory=dict)
     outer: tuple[_Scope, str] | None = None
     outputs: dict[str, str] = field(default_factory=dict)
+    named: frozenset[str] = frozenset()
     counts: dict[str, int] = field(default_factory=dict)
     using: tuple[str, ...] = ()
 
@@ -98,6 +104,7 @@ class Expansion:
     def add_all(self, entries: list[dict[str, Any]], where: Where, scope: _Scope) -> None:
         """Add a list's entries in order; each reads the one before unless it says otherwise."""
         before = ["input"] if scope.outer else []
+        scope.named = frozenset(entry["name"] for entry in entries if isinstance(entry.get("name"), str))
         for index, entry in enumerate(entries):
             here = (*where, index)
             add = self.add_block if "block" in entry else self.add_layer
@@ -131,13 +138,17 @@ class Expansion:
         op = validated(
             op_type,
             {key: value for key, value in entry.items() if key not in shared},
-            place=lambda at: self.place(where, local) + (f" {'.'.join(map(str, at))}" if at else ""),
+            place=lambda at: self.place(where + at, scope.prefix + local),
             error=ModelError,
             also_allowed=LayerHead.model_fields,
         )
         inputs = ([] if head.op == "input" else before) if head.inputs is None else head.inputs
         if len(self.layers) >= MOST_LAYERS:
-            raise ModelError(self.place(where, local), f"more than {MOST_LAYERS:,} layers", "fewer")
+            raise ModelError(
+                self.place(where, scope.prefix + local),
+                "too many layers, blocks expanded",
+                f"at most {MOST_LAYERS:,}",
+            )
         name = scope.prefix + local
         self.register(local, name, scope, where)
         self.layers.append(_Pending(name, head.op, op, inputs, scope, where))
@@ -149,7 +160,10 @@ class Expansion:
         if use.block not in self.blocks:
             raise UnknownNameError("block", use.block, self.blocks, self.place((*where, "block")))
         if use.block in scope.using:
-            raise ModelError(self.place((*where, "block")), f"block {use.block!r} uses itself")
+            chain = " -> ".join([*scope.using[scope.using.index(use.block) :], use.block])
+            raise ModelError(self.place((*where, "block")), f"a block that uses itself: {chain}")
+        if len(scope.using) >= MOST_BLOCKS:
+            raise ModelError(self.place((*where, "block")), "blocks nested too deeply", f"{MOST_BLOCKS} deep")
         block = self.blocks[use.block]
         if set(use.arguments) != set(block.parameters):
             given = ", ".join(use.arguments) or "nothing"
@@ -159,8 +173,8 @@ class Expansion:
         if len(inputs) != 1:
             raise ModelError(self.place(where, use.name), f"found {len(inputs)} inputs", "1 for a block")
         read, outer = inputs[0], scope
-        for turn in range(use.repeat):
-            name = f"{use.name}.{turn}" if use.repeat > 1 else use.name
+        for turn in range(use.repeat or 1):
+            name = use.name if use.repeat is None else f"{use.name}.{turn}"
             inner = _Scope(
                 prefix=f"{scope.prefix}{name}.",
                 arguments=use.arguments,
@@ -169,7 +183,7 @@ class Expansion:
             )
             self.add_all(block.layers, ("blocks", use.block, "layers"), inner)
             read, outer = list(inner.outputs)[-1], inner
-            if use.repeat > 1:
+            if use.repeat is not None:
                 scope.outputs[name] = inner.outputs[read]
         self.register(use.name, inner.outputs[read], scope, where)
         return use.name
@@ -183,11 +197,11 @@ class Expansion:
     @staticmethod
     def free_name(op: str, scope: _Scope) -> str:
         """A name for a layer that has none: ``relu1``, ``relu2``; the input is just ``input``."""
-        if op == "input" and "input" not in scope.outputs:
+        if op == "input" and "input" not in scope.named | scope.outputs.keys():
             return op
         while True:
             scope.counts[op] = scope.counts.get(op, 0) + 1
-            if (name := f"{op}{scope.counts[op]}") not in scope.outputs:
+            if (name := f"{op}{scope.counts[op]}") not in scope.named:
                 return name
 
     def resolve(self, local: str, scope: _Scope, where: Where) -> str:
@@ -195,7 +209,6 @@ class Expansion:
         while local == "input" and scope.outer:
             scope, local = scope.outer
         if local not in scope.outputs:
-            raise ModelError(
-                self.place((*where, "inputs")), f"no layer {local!r}", hint=suggestion(local, scope.outputs)
-            )
+            known = [*scope.outputs, *(["input"] if scope.outer else [])]
+            raise UnknownNameError("layer", local, known, self.place((*where, "inputs")))
         return scope.outputs[local]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.documents import Document, read_yaml
-from hypar.errors import ModelError
+from hypar.errors import ModelError, UnknownNameError
+from hypar.quoting import shown
 from hypar.registry import data_file
 from hypar.spec.expansion import Expansion, LayerSpec
 from hypar.spec.schema import ModelFile, SameAs
@@ -40,7 +41,7 @@ class ModelSpec:
     def digest(self) -> str:
         """A hash of everything that a plan depends on; comments, source and default batch do not count."""
         layers = [
-            [layer.name, layer.op_name, layer.op.model_dump(mode="json"), layer.inputs]
+            [layer.name, layer.op_name, layer.op.model_dump(mode="json", exclude_defaults=True), layer.inputs]
             for layer in self.layers
         ]
         text = json.dumps([self.dtype, layers], sort_keys=True)
@@ -59,9 +60,21 @@ def load_spec(model: str | Path) -> ModelSpec:
     file = data_file("models", str(model))
     document = read_yaml(file)
     if isinstance(document.data, dict) and "same_as" in document.data:
-        other = validated(SameAs, document.data, place=document.at, error=ModelError)
-        document = read_yaml(file.with_name(f"{other.same_as}.yaml"))
+        document = _named(file, document)
     return parse_spec(document, file.stem)
+
+
+def _named(file: Path, document: Document) -> Document:
+    """The document that a second name stands for."""
+    same_as = validated(SameAs, document.data, place=document.at, error=ModelError).same_as
+    place, named = document.at(("same_as",)), file.with_name(f"{same_as}.yaml")
+    if not named.is_file():
+        beside = sorted(other.stem for other in file.parent.glob("*.yaml") if other.name != file.name)
+        raise UnknownNameError("model", same_as, beside, place)
+    found = read_yaml(named)
+    if isinstance(found.data, dict) and "same_as" in found.data:
+        raise ModelError(place, f"found {same_as!r}, itself a second name", "a model with layers")
+    return found
 
 
 def parse_spec(document: Document, name: str) -> ModelSpec:
@@ -71,7 +84,7 @@ def parse_spec(document: Document, name: str) -> ModelSpec:
         InputError: it is not a model file.
     """
     if not isinstance(document.data, dict):
-        raise ModelError(document.at(()), f"found a {type(document.data).__name__}", "a mapping with layers")
+        raise ModelError(document.at(()), f"found {shown(document.data)}", "a mapping with layers")
     content = validated(ModelFile, document.data, place=document.at, error=ModelError)
     layers = Expansion(document, content.blocks).run(content.layers)
     return ModelSpec(

@@ -54,10 +54,10 @@ class LayerHead(Strict):
 
 
 class BlockUse(Strict):
-    """The layers of a block, once or repeated one behind the other."""
+    """The layers of a block, once, or repeated one behind the other and numbered."""
 
     block: Name
     name: Name
     inputs: References | None = None
     arguments: dict[Name, Argument] = Field(default={}, alias="with")
-    repeat: Annotated[int, Field(ge=1, le=1000)] = 1
+    repeat: Annotated[int, Field(ge=1, le=1000)] | None = None

@@ -1,0 +1,128 @@
+"""The contraction of a network to the layers that are cut, joined by what they read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.graph.layers import Layer
+    from hypar.ops.base import Einsum, Op
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutLayer:
+    """A node of the contracted graph: a weighted layer or a join.
+
+    Attributes:
+        name: the layer's name.
+        op_name: name of its op's plug-in.
+        join: whether it joins tensors instead of having a weight.
+        einsum: its dims and tensors for the mini-batch; equal layers share one object.
+        output_elements: elements of F_out as its readers see it, after the pooling and the like behind it.
+    """
+
+    name: str
+    op_name: str
+    join: bool
+    einsum: Einsum
+    output_elements: int
+
+    def elements(self, tensor: str) -> int:
+        """Elements of ``input``, ``weight`` or ``output``, whole mini-batch."""
+        return self.output_elements if tensor == "output" else self.einsum.elements(tensor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """An edge of the contracted graph: what one cut layer reads of another.
+
+    Attributes:
+        producer: index of the layer whose output it comes from.
+        consumer: index of the layer that reads it.
+        elements: elements as the consumer reads it, whole mini-batch.
+        contracted: dims of the producer's output that ops between sum over, as a global pool does.
+    """
+
+    producer: int
+    consumer: int
+    elements: int
+    contracted: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContractedGraph:
+    """The layers that are cut, in topological order, and the tensors between them."""
+
+    layers: tuple[CutLayer, ...]
+    tensors: tuple[Tensor, ...]
+
+
+def contract(layers: Sequence[Layer], batch: int) -> ContractedGraph:
+    """Leave out every op that is neither weighted nor a join.
+
+    Args:
+        layers: in topological order.
+        batch: samples in a mini-batch.
+    """
+    cut = [layer for layer in layers if layer.op.weighted or layer.op.join]
+    index = {layer.name: number for number, layer in enumerate(cut)}
+    by_name = {layer.name: layer for layer in layers}
+    tensors = []
+    for consumer, layer in enumerate(cut):
+        for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
+            producer, contracted = _producer(name, by_name, index)
+            if producer is not None:
+                elements = batch * math.prod(shape.values())
+                tensors.append(
+                    Tensor(producer=producer, consumer=consumer, elements=elements, contracted=contracted)
+                )
+    return ContractedGraph(layers=_cut_layers(cut, layers, batch), tensors=tuple(tensors))
+
+
+def _cut_layers(cut: Sequence[Layer], layers: Sequence[Layer], batch: int) -> tuple[CutLayer, ...]:
+    """The nodes of the contracted graph; layers with equal dims share one einsum."""
+    readers: dict[str, list[Layer]] = {}
+    for layer in layers:
+        for name in layer.inputs:
+            readers.setdefault(name, []).append(layer)
+    shared: dict[tuple[Op, tuple[tuple[tuple[str, int], ...], ...]], Einsum] = {}
+    found = []
+    for layer in cut:
+        key = (layer.op, tuple(tuple(shape.items()) for shape in layer.input_shapes))
+        if key not in shared:
+            shared[key] = layer.einsum(batch)
+        found.append(
+            CutLayer(
+                name=layer.name,
+                op_name=layer.op_name,
+                join=layer.op.join,
+                einsum=shared[key],
+                output_elements=batch * math.prod(_as_read(layer, readers).shape.values()),
+            )
+        )
+    return tuple(found)
+
+
+def _as_read(layer: Layer, readers: dict[str, list[Layer]]) -> Layer:
+    """The last op behind a layer before its output forks or is read by a cut layer."""
+    while len(after := readers.get(layer.name, [])) == 1 and not (after[0].op.weighted or after[0].op.join):
+        layer = after[0]
+    return layer
+
+
+def _producer(
+    name: str, by_name: dict[str, Layer], index: dict[str, int]
+) -> tuple[int | None, frozenset[str]]:
+    """The cut layer that a tensor comes from, None for the network's input, and dims lost on the way."""
+    contracted: frozenset[str] = frozenset()
+    while name not in index:
+        layer = by_name[name]
+        if not layer.inputs:
+            return None, contracted
+        contracted |= layer.op.contracts
+        name = layer.inputs[0]
+    return index[name], contracted

@@ -1,0 +1,136 @@
+"""Layers with their shapes, and the graph that they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from hypar.errors import OptionError
+from hypar.graph.contraction import ContractedGraph, contract
+from hypar.ops.base import LARGEST_SIZE, Einsum, Op, Shape
+from hypar.units import DTYPE_BYTES, format_count
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from hypar.spec import LayerSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One layer with its shapes.
+
+    Attributes:
+        name: unique in the network.
+        op_name: name of its op's plug-in.
+        op: what it is.
+        inputs: names of the layers that it reads.
+        input_shapes: shape of one sample of each input.
+        shape: shape of one sample of its output.
+    """
+
+    name: str
+    op_name: str
+    op: Op
+    inputs: tuple[str, ...]
+    input_shapes: tuple[Shape, ...]
+    shape: Shape
+
+    @property
+    def num_parameters(self) -> int:
+        """Trained numbers, biases included."""
+        return self.op.num_parameters(self.input_shapes)
+
+    def einsum(self, batch: int) -> Einsum:
+        """The layer as a contraction over named dims, for a mini-batch."""
+        return self.op.einsum(batch, self.input_shapes, self.shape)
+
+    def macs(self, batch: int = 1) -> int:
+        """Multiply-accumulates, forward."""
+        return self.einsum(batch).macs if self.op.weighted else 0
+
+    def flop(self, batch: int = 1) -> int:
+        """Floating-point operations, forward."""
+        if self.op.weighted:
+            return self.einsum(batch).flop("forward")
+        return batch * self.op.unweighted_flop(self.input_shapes)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LayerGraph:
+    """A network with every shape known.
+
+    Attributes:
+        name: bare name of the model.
+        source: where it is published.
+        digest: hash of everything that a plan depends on but the mini-batch.
+        batch: samples in a mini-batch.
+        dtype: number format of every tensor.
+        layers: in topological order, of equal ranks in the order of the file.
+    """
+
+    name: str
+    source: str
+    digest: str
+    batch: int
+    dtype: str
+    layers: tuple[Layer, ...]
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one element."""
+        return DTYPE_BYTES[self.dtype]
+
+    @property
+    def num_parameters(self) -> int:
+        """Trained numbers of all layers."""
+        return sum(layer.num_parameters for layer in self.layers)
+
+    @property
+    def num_weighted(self) -> int:
+        """Layers with a weight."""
+        return sum(layer.op.weighted for layer in self.layers)
+
+    def macs(self, batch: int = 1) -> int:
+        """Multiply-accumulates of all layers, forward."""
+        return sum(layer.macs(batch) for layer in self.layers)
+
+    def flop(self, batch: int = 1) -> int:
+        """Floating-point operations of all layers, forward."""
+        return sum(layer.flop(batch) for layer in self.layers)
+
+    def with_batch(self, batch: int) -> LayerGraph:
+        """The same network with another mini-batch.
+
+        Raises:
+            OptionError: not a whole number from 1 to 2**24.
+        """
+        if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= LARGEST_SIZE:
+            raise OptionError("batch", f"found {batch}", f"a whole number from 1 to {LARGEST_SIZE:,}")
+        return self if batch == self.batch else replace(self, batch=batch)
+
+    @cached_property
+    def digraph(self) -> nx.DiGraph[str]:
+        """Layer names, joined from producer to consumer."""
+        return digraph_of(self.layers)
+
+    @cached_property
+    def contracted(self) -> ContractedGraph:
+        """Weighted layers and joins, connected by the tensors that they read."""
+        return contract(self.layers, self.batch)
+
+    def __repr__(self) -> str:
+        """Name and size, short enough for a prompt."""
+        parameters = format_count(self.num_parameters)
+        return f"<LayerGraph {self.name}: {self.num_weighted} weighted layers, {parameters} parameters>"
+
+
+def digraph_of(layers: tuple[LayerSpec, ...] | tuple[Layer, ...]) -> nx.DiGraph[str]:
+    """Names joined from producer to consumer."""
+    import networkx as nx  # noqa: PLC0415 (a tenth of a second that a plan need not spend)
+
+    digraph: nx.DiGraph[str] = nx.DiGraph()
+    digraph.add_nodes_from(layer.name for layer in layers)
+    digraph.add_edges_from((name, layer.name) for layer in layers for name in layer.inputs)
+    return digraph

@@ -1,0 +1,243 @@
+"""Whatever is read, nothing but a HyparError is raised."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from hypar import HyparError, diff_plans, plan_model, read_plan
+from hypar.documents import parse_yaml
+from hypar.graph import LayerGraph, build_graph, load_model
+from hypar.pins import parse_pin
+from hypar.plan import Plan
+from hypar.registry import plugin_names
+from hypar.space import parse_space
+from hypar.spec import parse_spec
+from hypar.words import CUTTABLE, WORDS
+
+fuzz = settings(max_examples=200, deadline=None)
+
+MODEL: dict[str, Any] = {
+    "source": "test",
+    "batch": 4,
+    "dtype": "float16",
+    "blocks": {
+        "unit": {
+            "parameters": ["n", "k"],
+            "layers": [
+                {"name": "a", "op": "conv", "out_channels": "$n", "kernel": "$k", "padding": 1, "groups": 2},
+                {"op": "batch_norm"},
+                {"name": "sum", "op": "add", "inputs": ["input", "batch_norm1"]},
+            ],
+        }
+    },
+    "layers": [
+        {"op": "input", "channels": 4, "height": 8, "width": 8},
+        {"block": "unit", "name": "u", "with": {"n": 4, "k": [3, 3]}, "repeat": 2},
+        {"name": "c", "op": "conv", "out_channels": 2, "kernel": 1, "inputs": "input"},
+        {"op": "concat", "inputs": ["u", "c"]},
+        {"op": "pool", "mode": "max", "kernel": 2, "stride": 2, "rounding": "up"},
+        {"op": "pointwise", "function": "lrn"},
+        {"op": "dropout", "probability": 0.5},
+        {"op": "flatten"},
+        {"name": "fc", "op": "linear", "out_features": 10, "bias": False},
+    ],
+}
+PLAN: dict[str, Any] = json.loads(plan_model("lenet-c", levels=2, pins=["fc1=mp"]).to_json())
+GRAPH = load_model("resnet18").contracted
+
+
+def words_of(data: Any) -> set[str]:
+    """Every key and text in plain data."""
+    if isinstance(data, dict):
+        return set(data).union(*map(words_of, data.values()))
+    if isinstance(data, list):
+        return set().union(*map(words_of, data))
+    return {data} if isinstance(data, str) else set()
+
+
+WORDS_OF_FILES = sorted(words_of(MODEL) | words_of(PLAN) | {"same_as", *plugin_names("ops")})
+words = st.sampled_from(WORDS_OF_FILES) | st.text(max_size=8)
+numbers = st.sampled_from([-1, 0, 1, 2, 3, 8, 2**24, 2**24 + 1, 10**12, 10**400]) | st.floats()
+scalars = st.none() | st.booleans() | numbers | words
+plain = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words, inner, max_size=4), max_leaves=8
+)  # fmt: skip
+yaml_text = st.text() | st.text(alphabet="aé1.-:?,[]{}&*!|>'\"%@`#~ \t\n\r\\$<=\0\x07\x85\u2028", max_size=40)
+
+
+def places(data: Any) -> list[tuple[Any, Any]]:
+    """Every list or mapping of plain data, with each of its indices or keys."""
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [place for key, inner in items for place in ((data, key), *places(inner))]
+
+
+def like(value: Any) -> st.SearchStrategy[Any]:
+    """Values of one kind, some of which a file may hold in the same place."""
+    if isinstance(value, bool):
+        return st.booleans()
+    if isinstance(value, list):
+        return st.permutations(value)
+    return words if isinstance(value, str) else st.integers(0, 9) | numbers
+
+
+@st.composite
+def mutations(draw: st.DrawFn, good: dict[str, Any]) -> dict[str, Any]:
+    """Plain data with a few values replaced, deleted or doubled and a few keys renamed."""
+    data = deepcopy(good)
+    for _ in range(draw(st.integers(1, 3))):
+        found = places(data)
+        if not found:
+            break
+        inside, key = draw(st.sampled_from(found))
+        match draw(st.sampled_from(["vary", "vary", "vary", "replace", "delete", "double", "add", "swap"])):
+            case "vary":
+                inside[key] = draw(like(inside[key]))
+            case "delete":
+                del inside[key]
+            case "double" if isinstance(inside, list):
+                inside.insert(draw(st.integers(0, len(inside))), deepcopy(inside[key]))
+            case "double":
+                inside[draw(words)] = inside.pop(key)
+            case "add" if isinstance(inside, dict):
+                inside[draw(words)] = draw(plain)
+            case "swap":
+                inside[key] = deepcopy(draw(st.sampled_from([there[where] for there, where in found])))
+            case _:
+                inside[key] = draw(plain)
+    return data
+
+
+@st.composite
+def edits(draw: st.DrawFn, good: str) -> str:
+    """A text with a few slices deleted, doubled, moved or overwritten."""
+    text = good
+    for _ in range(draw(st.integers(1, 3))):
+        start, end, to = (draw(st.integers(0, len(text))) for _ in range(3))
+        part = text[start : min(end, start + 40)]
+        rest = text[:start] + text[start + len(part) :]
+        text = rest[:to] + draw(st.sampled_from([part, part * 2, "", *"[]{}&*!:-\t\n\"'$"])) + rest[to:]
+    return text
+
+
+def read_model(text: str) -> LayerGraph:
+    return build_graph(parse_spec(parse_yaml(text, Path("fuzz.yaml")), "fuzz"))
+
+
+def read_and_plan(text: str) -> None:
+    """What is a model after all can be planned; a space may not suit it."""
+    with suppress(HyparError):
+        graph = read_model(text)
+        plan = plan_model(graph, levels=2, strategy="accpar")
+        assert Plan.model_validate_json(plan.to_json()) == plan
+        assert graph.flop() >= graph.macs() >= 0
+
+
+def test_what_is_mutated_is_good() -> None:
+    assert read_model(yaml.safe_dump(MODEL)).num_weighted == 4
+    assert Plan.model_validate_json(json.dumps(PLAN)).layers == ("conv1", "conv2", "fc1", "fc2")
+
+
+@fuzz
+@given(yaml_text)
+@example("a: &a [*a]")
+@example("? [a]\n: b")
+@example("!!int ''")
+@example("!!timestamp x")
+@example("2020-13-45")
+@example("0x" + "f" * 9999)
+@example("1" * 5000)
+@example("\ud800")
+@example("- " * 10_000)
+def test_any_text_as_a_model(text: str) -> None:
+    read_and_plan(text)
+
+
+@fuzz
+@given(plain)
+def test_any_data_as_a_model(data: Any) -> None:
+    read_and_plan(yaml.safe_dump(data))
+
+
+@fuzz
+@given(mutations(MODEL), st.booleans())
+def test_a_mutated_model(data: dict[str, Any], flow: bool) -> None:
+    read_and_plan(yaml.safe_dump(data, sort_keys=False, default_flow_style=flow))
+
+
+@fuzz
+@given(edits(yaml.safe_dump(MODEL, sort_keys=False)))
+def test_an_edited_model(text: str) -> None:
+    read_and_plan(text)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One file for all examples."""
+    return tmp_path_factory.mktemp("fuzz") / "plan.json"
+
+
+def read_and_write_plan(file: Path) -> None:
+    """What is a plan after all is written, read back as it is, shown and compared."""
+    with suppress(HyparError):
+        plan = read_plan(file)
+        plan.write(file)
+        assert read_plan(file) == plan
+        for report in plugin_names("reports"):
+            assert plan.render(report)
+        assert not diff_plans(plan, plan)
+        diff_plans(Plan.model_validate_json(json.dumps(PLAN)), plan)
+
+
+@fuzz
+@given(data=st.one_of(mutations(PLAN), plain))
+def test_a_mutated_plan(data: Any, file: Path) -> None:
+    file.write_text(json.dumps(data))
+    read_and_write_plan(file)
+
+
+@fuzz
+@given(text=st.one_of(edits(json.dumps(PLAN, indent=1)), st.text(alphabet=st.characters(codec="utf-8"))))
+def test_an_edited_plan(text: str, file: Path) -> None:
+    file.write_text(text, encoding="utf-8")
+    read_and_write_plan(file)
+
+
+@fuzz
+@given(data=st.binary(max_size=40))
+def test_any_bytes_as_a_plan(data: bytes, file: Path) -> None:
+    file.write_bytes(data)
+    read_and_write_plan(file)
+
+
+dims = st.sampled_from([*CUTTABLE, *(word for named in WORDS.values() for word in named), "all"])
+parts_of_spaces = dims | st.sampled_from([*plugin_names("ops"), ",", ":", " "]) | st.text(max_size=3)
+
+
+@fuzz
+@given(st.lists(parts_of_spaces, max_size=8).map("".join))
+def test_any_text_as_a_space(text: str) -> None:
+    with suppress(HyparError):
+        space = parse_space(text)
+        assert parse_space(space.text) == space
+        for layer in GRAPH.layers:
+            assert space.choices(layer, 2)
+
+
+parts_of_pins = dims | st.sampled_from(["fc", "conv1", "conv*", "[c]*", "*", "@", "H1", "=", "0", "²", "٣"])
+
+
+@fuzz
+@given(st.lists(parts_of_pins | st.text(max_size=3), max_size=6).map("".join))
+def test_any_text_as_a_pin(text: str) -> None:
+    with suppress(HyparError):
+        pin = parse_pin(text, GRAPH, 3)
+        assert parse_pin(str(pin), GRAPH, 3) == pin

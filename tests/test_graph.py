@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+from hypar import load_model
+from hypar.documents import parse_yaml
+from hypar.errors import ModelError
+from hypar.graph import LayerGraph, build_graph
+from hypar.spec import parse_spec
+
+HEAD = "source: made up\nbatch: 4\nlayers:\n  - {op: input, channels: 3, height: 8, width: 8}\n"
+
+
+def build(*lines: str, head: str = HEAD) -> LayerGraph:
+    text = head + "".join(f"  - {{{line}}}\n" for line in lines)
+    return build_graph(parse_spec(parse_yaml(text, Path("net.yaml")), "net"))
+
+
+def test_flop_are_those_of_accpar() -> None:
+    """FC forward B Do (2 Di - 1), and so on for the other phases and for CONV (AccPar, HPCA 2020)."""
+    graph = build("name: conv, op: conv, out_channels: 5, kernel: 3", "op: flatten",
+                  "name: fc, op: linear, out_features: 10")  # fmt: skip
+    conv, fc = (layer.einsum for layer in graph.contracted.layers)
+    di, do, b = 180, 10, 4
+    assert fc.flop("forward") == b * do * (2 * di - 1)
+    assert fc.flop("backward") == b * di * (2 * do - 1)
+    assert fc.flop("gradient") == di * do * (2 * b - 1)
+    assert fc.macs == b * di * do
+    assert conv.flop("forward") == b * 5 * 36 * (2 * 3 * 9 - 1)
+    assert conv.flop("backward") == b * 3 * 64 * (2 * 5 * 9 - 1)
+    assert conv.flop("gradient") == 3 * 5 * 9 * (2 * b * 36 - 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "shape", "parameters", "flop"),
+    [
+        ("op: conv, out_channels: 6, kernel: [1, 3], groups: 3, padding: [0, 1]", (6, 8, 8), 24, 6 * 64 * 5),
+        ("op: conv, out_channels: 2, kernel: 3, stride: 2, dilation: 2, bias: false", (2, 2, 2), 54, 8 * 53),
+        ("op: pool, mode: max, kernel: 3, stride: 2", (3, 3, 3), 0, 27 * 9),
+        ("op: pool, mode: average, kernel: 3, stride: 2, rounding: up", (3, 4, 4), 0, 48 * 9),
+        ("op: pool, mode: average, window: global", (3, 1, 1), 0, 192),
+        ("op: relu", (3, 8, 8), 0, 192),
+        ("op: pointwise, function: tanh", (3, 8, 8), 0, 192),
+        ("op: batch_norm", (3, 8, 8), 6, 384),
+        ("op: batch_norm, scale: false", (3, 8, 8), 3, 384),
+        ("op: dropout, probability: 0.1", (3, 8, 8), 0, 192),
+        ("op: flatten", (192,), 0, 0),
+        ("op: softmax", (3, 8, 8), 0, 576),
+        ("op: add, inputs: [input, input]", (3, 8, 8), 0, 192),
+        ("op: concat, inputs: [input, input, input]", (9, 8, 8), 0, 0),
+    ],
+)
+def test_every_op_knows_its_shape_parameters_and_work(
+    line: str, shape: tuple[int, ...], parameters: int, flop: int
+) -> None:
+    graph = build(f"name: it, {line}", "name: last, op: conv, out_channels: 1, kernel: 1" if len(shape) > 1
+                  else "name: last, op: linear, out_features: 1")  # fmt: skip
+    layer = graph.layers[1]
+    assert (tuple(layer.shape.values()), layer.num_parameters, layer.flop()) == (shape, parameters, flop)
+    assert layer.flop(batch=3) == 3 * flop
+
+
+def test_a_pool_rounded_up_has_no_window_wholly_in_the_padding() -> None:
+    line = "op: pool, mode: max, kernel: 2, stride: 2, padding: 1, rounding: up"
+    graph = build(line, "op: conv, out_channels: 1, kernel: 1", head=HEAD.replace("height: 8", "height: 7"))
+    assert dict(graph.layers[1].shape) == {"channels": 3, "height": 4, "width": 5}
+
+
+def test_layers_may_stand_in_any_order() -> None:
+    graph = build(
+        "name: last, op: conv, out_channels: 1, kernel: 1, inputs: first",
+        "name: first, op: conv, out_channels: 2, kernel: 1, inputs: input",
+    )
+    assert [layer.name for layer in graph.layers] == ["input", "first", "last"]
+    assert nx.is_directed_acyclic_graph(graph.digraph)
+    assert list(graph.digraph.edges) == [("input", "first"), ("first", "last")]
+
+
+def test_a_cycle_is_shown_whole() -> None:
+    with pytest.raises(ModelError, match=r"net.yaml:5: layers\[1\] 'a': a cycle: a -> b -> a"):
+        build("name: a, op: relu, inputs: b", "name: b, op: relu, inputs: a")
+
+
+def test_f_out_is_counted_as_its_readers_see_it() -> None:
+    """After the pool, but before a fork."""
+    graph = build(
+        "name: a, op: conv, out_channels: 2, kernel: 1",
+        "op: pool, mode: max, kernel: 2",
+        "name: b, op: conv, out_channels: 2, kernel: 1",
+        "name: r, op: relu",
+        "name: p, op: pool, mode: max, kernel: 1",
+        "op: add, inputs: [r, p]",
+    )
+    a, b, join = graph.contracted.layers
+    assert (a.einsum.elements("output"), a.elements("output")) == (4 * 2 * 64, 4 * 2 * 16)
+    assert (b.elements("output"), b.elements("weight"), join.join) == (4 * 2 * 16, 4, True)
+    assert [(tensor.producer, tensor.consumer, tensor.elements) for tensor in graph.contracted.tensors] == [
+        (0, 1, 128), (1, 2, 128), (1, 2, 128),
+    ]  # fmt: skip
+
+
+def test_a_global_pool_contracts_the_image() -> None:
+    graph = build("name: a, op: conv, out_channels: 2, kernel: 1", "op: pool, mode: average, window: global",
+                  "op: flatten", "name: fc, op: linear, out_features: 2")  # fmt: skip
+    assert graph.contracted.tensors[0].contracted == {"height", "width"}
+    assert graph.contracted.tensors[0].elements == 4 * 2
+
+
+def test_the_digest_is_of_what_a_plan_depends_on() -> None:
+    line = "name: a, op: conv, out_channels: 2, kernel: 1"
+    base = build(line).digest
+    assert (
+        build(line, head=HEAD.replace("made up", "elsewhere").replace("batch: 4", "batch: 8")).digest == base
+    )
+    assert build(line, head=HEAD.replace("batch: 4", "batch: 4\ndtype: float16")).digest != base
+    assert build(line.replace("2", "3")).digest != base
+    assert build(line + ", stride: 1").digest == base
+
+
+def test_equal_layers_share_an_einsum() -> None:
+    layers = load_model("resnet18").contracted.layers
+    assert len({id(layer.einsum) for layer in layers}) < len(layers)
+
+
+def test_a_graph_has_a_short_form_and_sizes() -> None:
+    graph = load_model("vgg16")
+    assert repr(graph) == "<LayerGraph vgg16: 16 weighted layers, 138 M parameters>"
+    assert graph.macs(2) == 2 * graph.macs()
+    assert graph.flop() > 2 * graph.macs() - graph.num_parameters
+    assert graph.with_batch(7).batch == 7
+    assert load_model("vgg16", batch=9).batch == 9
