@@ -328,6 +328,11 @@ NOT_BLOCKS: dict[str, tuple[str, tuple[str, ...]]] = {
         with_block("{block: rse, name: a, with: {n: 3}}"),
         ("bad.yaml:10: layers[1].block: no block 'rse'; allowed: res; did you mean 'res'?",),
     ),
+    "that nothing uses": (with_block(CONV), ("bad.yaml:4: blocks.res: a block that nothing uses",)),
+    "parameter twice": (
+        with_block("{block: res, name: a, with: {n: 3}}", parameters="n, n"),
+        ("bad.yaml:5: blocks.res.parameters: a parameter given twice; allowed: each once",),
+    ),
     "none at all": (model(IMAGE, USE), ("bad.yaml:5: layers[1].block: no block 'res'",)),
     "without a name": (
         with_block("{block: res, with: {n: 3}}"),
@@ -575,6 +580,7 @@ VGG16 = ["plan", "vgg16", "-o", "plan.json"]
         ([*VGG16, "--pin", "fc1=mpp"], ("pin 'fc1=mpp': found 'mpp'; allowed: batch,",)),
         ([*VGG16, "--pin", "fc1="], ("pin 'fc1=': found ''; allowed: batch,",)),
         (["plan", "vgg16", "-o", "missing/plan.json"], ("missing/plan.json: cannot be written: No such file",)),
+        (["plan", "vgg16", "--space", ":batch"], ("space ':batch': no op before ':batch'; allowed: dims, or",)),
         (["plan", "vgg16", "-o", ""], ("cannot be written: ",)),
         (["plan", "vgg16", "-o", "x" * 300], ("cannot be written: File name too long",)),
         (
@@ -753,6 +759,10 @@ PLANS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
         deep_array(10**300, 20),
         ("bad.json: array: found 1000", "; allowed: at most 1,048,576 devices"),
     ),
+    "no layers": (
+        json.dumps(PLAN | {"splits": [old | {"choices": {}, "costs": {}} for old in PLAN["splits"]]}),
+        ("bad.json: splits[0].choices: found {}; allowed: at least 1",),
+    ),
     "share of more than all": (
         put(("splits", 0, "shares"), [1.5]),
         ("bad.json: splits[0].shares[0]: found 1.5; allowed: at most 1",),
@@ -785,7 +795,8 @@ def test_a_bad_plan_file(command: list[str], case: str) -> None:
         (("solver",), "chian", ("no solver 'chian'", "did you mean 'chain'?")),
         (("cost", "name"), "volum", ("no cost 'volum'", "did you mean 'volume'?")),
         (("cost", "parameters"), {"inter_weight": -1}, ("inter-weight: found -1; allowed: a number from 0",)),
-        (("pins",), ["fc9=mp"], ("pin 'fc9=mp': no layer that is cut is named 'fc9'",)),
+        (("pins",), ["fc9=mp"], ("p.json: pin 'fc9=mp': no layer that is cut is named 'fc9'",)),
+        (("pins",), ["fc1=h"], ("p.json: pin 'fc1=h': 'fc1' has no such choice; allowed: batch,",)),
         (("cost", "unit"), "seconds", ("cost: the plans differ", "'seconds'", "'bytes'")),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypar.diff import Change, diff_plans
-from hypar.errors import PlanError, ProblemError, TableLimitError
+from hypar.errors import InputError, PlanError, ProblemError, TableLimitError
 from hypar.graph import load_model
 from hypar.plan import read_plan
 from hypar.planner import Recipe, follow
@@ -58,18 +58,27 @@ def check_plan(file: str | Path, *, model: str | Path | None = None) -> Verdict:
         InputError: the plan or its model cannot be read.
     """
     stored = read_plan(file)
-    graph = _model_of(stored, Path(file), model).with_batch(stored.model.batch)
-    recipe, changed = Recipe.of(stored), graph.digest != stored.model.digest
+    graph = _model_of(stored, Path(file), model)
+    changed = graph.digest != stored.model.digest
     try:
-        fresh = follow(recipe, graph)
-    except (ProblemError, TableLimitError):
-        if not changed:
-            raise
-        fresh = follow(replace(recipe, solver=None), graph)
-    changes = diff_plans(stored, fresh)
+        fresh = _followed(stored, graph, changed=changed)
+        changes = diff_plans(stored, fresh)
+    except InputError as error:
+        raise PlanError(f"{file}: {error.where}", error.found, error.allowed, error.hint) from None
     if not changes and stored.claim != fresh.claim:
         changes = (Change(layer="", level=None, before=stored.claim, after=fresh.claim, what="claim"),)
     return Verdict(model_changed=changed, changes=changes, fresh=fresh)
+
+
+def _followed(stored: Plan, graph: LayerGraph, *, changed: bool) -> Plan:
+    """What planning gives today, by another solver where a changed model no longer suits the recorded one."""
+    recipe, graph = Recipe.of(stored), graph.with_batch(stored.model.batch)
+    try:
+        return follow(recipe, graph)
+    except (ProblemError, TableLimitError):
+        if not changed:
+            raise
+        return follow(replace(recipe, solver=None), graph)
 
 
 def _model_of(plan: Plan, file: Path, model: str | Path | None) -> LayerGraph:

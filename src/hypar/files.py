@@ -45,9 +45,8 @@ def write_text(file: Path, text: str) -> None:
     temporary = None
     try:
         if file.exists() and not (file.is_file() or file.is_dir()):
-            file.write_text(
-                text, encoding="utf-8", newline="\n"
-            )  # a pipe or a device, which a file would replace
+            # A pipe or a device is written to; renaming would put a file in its place.
+            file.write_text(text, encoding="utf-8", newline="\n")
             return
         handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name:.100}.")
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:

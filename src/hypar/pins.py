@@ -26,11 +26,13 @@ class Pin:
         layer: a layer's name, or a pattern as ``conv*``.
         level: the level; None for all.
         dim: the dim to cut; None for a join that every device does whole.
+        text: the pin as it was written.
     """
 
     layer: str
     level: int | None
     dim: str | None
+    text: str
 
     def __str__(self) -> str:
         """The text that reads back as the same pin."""
@@ -55,9 +57,8 @@ def parse_pin(text: str, graph: ContractedGraph, num_levels: int) -> Pin:
     if not any(fnmatchcase(known.name, layer) for known in graph.layers):
         names = [known.name for known in graph.layers]
         raise OptionError(place, f"no layer that is cut is named {layer!r}", hint=suggestion(layer, names))
-    return Pin(
-        layer=layer, level=_level(level_text, num_levels, place) if at else None, dim=dim_of(word, place)
-    )
+    level = _level(level_text, num_levels, place) if at else None
+    return Pin(layer=layer, level=level, dim=dim_of(word, place), text=text)
 
 
 def apply_pins(
@@ -84,7 +85,7 @@ def _held_choice(pin: Pin, layer: CutLayer, ways: int) -> Choice:
         return WHOLE
     if dim is None or dim not in layer.einsum.sizes:
         open_dims = [known for known in CUTTABLE if known in layer.einsum.sizes]
-        raise OptionError(f"pin '{pin}'", f"{layer.name!r} has no such choice", ", ".join(open_dims))
+        raise OptionError(f"pin {pin.text!r}", f"{layer.name!r} has no such choice", ", ".join(open_dims))
     return Choice(dim, ways)
 
 

@@ -73,7 +73,7 @@ class Split(_Part):
     group: str
     ways: Annotated[int, Field(ge=2)]
     shares: list[Annotated[float, Field(ge=0, le=1)]]
-    choices: dict[str, Degrees]
+    choices: Annotated[dict[str, Degrees], Field(min_length=1)]
     costs: dict[str, Amount]
     cost: Amount
 

@@ -79,7 +79,9 @@ def parse_space(text: str) -> Space:
     by_op: dict[str, tuple[str, ...]] = {}
     dims: list[str] = []
     for part in text.split():
-        op, _, listed = part.rpartition(":")
+        op, colon, listed = part.rpartition(":")
+        if colon and not op:
+            raise OptionError(f"space {text!r}", f"no op before {part!r}", "dims, or OP:dims")
         named = [dim_of(word, f"space {text!r}") for word in listed.split(",") if word]
         found = tuple(dict.fromkeys(dim for dim in named if dim is not None))
         if op:

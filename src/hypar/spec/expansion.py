@@ -82,10 +82,17 @@ class Expansion:
     def __init__(self, document: Document, blocks: dict[str, Block]) -> None:
         self.document, self.blocks = document, blocks
         self.layers: list[_Pending] = []
+        self.used: set[str] = set()
 
     def run(self, entries: list[dict[str, Any]]) -> tuple[LayerSpec, ...]:
         """Every layer of the file, in its order."""
         self.add_all(entries, ("layers",), _Scope())
+        for name, block in self.blocks.items():
+            where = ("blocks", name)
+            if name not in self.used:
+                raise ModelError(self.place(where), "a block that nothing uses")
+            if len(set(block.parameters)) < len(block.parameters):
+                raise ModelError(self.place((*where, "parameters")), "a parameter given twice", "each once")
         return tuple(
             LayerSpec(
                 name=layer.name,
@@ -165,6 +172,7 @@ class Expansion:
         if len(scope.using) >= MOST_BLOCKS:
             raise ModelError(self.place((*where, "block")), "blocks nested too deeply", f"{MOST_BLOCKS} deep")
         block = self.blocks[use.block]
+        self.used.add(use.block)
         if set(use.arguments) != set(block.parameters):
             given = ", ".join(use.arguments) or "nothing"
             wanted = ", ".join(block.parameters) or "nothing"
