@@ -101,6 +101,25 @@ def test_an_edited_model_is_found_out_by_layer_and_level(tmp_path: Path) -> None
     assert "fc2 H1 cost: " in result.stdout
 
 
+def test_every_plan_is_judged_even_where_one_cannot_be_read(tmp_path: Path) -> None:
+    good, bad = GOLDEN / "sfc-hypar.json", tmp_path / "bad.json"
+    bad.write_text("{")
+    result = check(str(bad), str(good))
+    assert (result.exit_code, result.stdout) == (1, f"{good}: ok\n")
+    assert result.stderr.startswith(f"error: {bad}:1: not JSON")
+    found = json.loads(check(str(bad), str(good), "--json").stdout)
+    assert [entry["ok"] for entry in found] == [False, True]
+    assert "not JSON" in found[0]["error"]
+
+
+def test_a_plan_is_not_rewritten_for_another_model(tmp_path: Path) -> None:
+    file = edited(tmp_path, set_choice)
+    before = file.read_text()
+    result = check(str(file), "--model", "sfc", "--update")
+    assert (result.exit_code, file.read_text()) == (1, before)
+    assert "model.name: found 'vgg16'; allowed: 'sfc', as --model says" in result.stderr
+
+
 def test_a_comment_in_the_model_changes_nothing(tmp_path: Path) -> None:
     file = edited(tmp_path, lambda data: None)
     (tmp_path / "vgg16.yaml").write_text("# a comment\n" + data_file("models", "vgg16").read_text())

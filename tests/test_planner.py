@@ -182,15 +182,46 @@ def test_uniform_is_the_better_of_all_dp_and_all_mp_and_claims_no_optimum() -> N
     [
         ({"strategy": "dp"}, "fixed: the space (batch) leaves every layer one choice"),
         (
+            {"strategy": "hypar", "pins": ["*=mp"]},
+            "fixed: the space (batch,in_channels) and 1 pin leave every layer",
+        ),
+        (
+            {"solver": "uniform", "search": "joint"},
+            "not optimal: solver 'uniform' is not exact; joint search over (batch,in_channels), one dim a level",
+        ),
+        (
             {"strategy": "hypar"},
             "greedy: each level is optimal given the levels above it, over (batch,in_channels)",
         ),
         ({"strategy": "optimal", "levels": 1}, "optimal, all levels jointly, over (all), one dim a level"),
-        ({"strategy": "hypar", "pins": ["fc1=dp"]}, "1 pinned, for least volume"),
+        ({"strategy": "hypar", "pins": ["fc1=dp"]}, "over (batch,in_channels) and 1 pin, one dim a level"),
     ],
 )
 def test_a_plan_says_what_it_is_optimal_over(asked: dict[str, object], claim: str) -> None:
     assert claim in plan_model(graph("lenet-c"), **asked).claim  # type: ignore[arg-type]
+
+
+def test_a_plan_is_only_fixed_where_its_joins_are_too() -> None:
+    """Cut in one dim everywhere, a residual network still has its joins to search over."""
+    greedy, joint = (
+        plan_model(graph("resnet18"), levels=3, space="out_channels", search=search)
+        for search in ("greedy", "joint")
+    )
+    assert greedy.cost.value > joint.cost.value
+    assert greedy.claim.startswith("greedy: ")
+
+
+def test_one_solver_serves_all_levels_even_where_one_level_is_pinned() -> None:
+    plan = plan_model(graph("resnet18"), levels=4, pins=["*@H1=batch"])
+    assert plan.solver == "elimination"
+    assert plan.cost.value == oracle.volume(graph("resnet18"), chosen(plan))
+
+
+def test_a_pool_that_reaches_over_the_image_contracts_it_as_a_global_one() -> None:
+    text = RESIDUAL.replace("mode: average, window: global", "mode: average, kernel: 6")
+    pooled = build_graph(parse_spec(parse_yaml(text, Path("a.yaml")), "a"))
+    asked = {"levels": 1, "space": "all", "pins": ["both=h", "fc=batch"]}
+    assert plan_model(pooled, **asked).cost.value == plan_model(residual(), **asked).cost.value  # type: ignore[arg-type]
 
 
 def test_a_joint_search_that_does_not_fit_says_how_large_it_is_and_what_fits() -> None:
@@ -216,7 +247,7 @@ class TestPins:
         held = plan_model(graph("vgg16"), levels=2, pins=["fc1@H2=dp"])
         assert free.dims("fc1") == ("in_channels", "in_channels")
         assert held.dims("fc1") == ("in_channels", "batch")
-        assert held.pins == ["fc1@1=batch"]
+        assert held.pins == ["fc1@H2=batch"]
         assert held.cost.value > free.cost.value
 
     def test_a_pattern_holds_many_and_the_later_pin_wins(self) -> None:
@@ -271,7 +302,9 @@ class TestOptions:
         with pytest.raises(OptionError, match="batch"):
             plan_model(graph("sfc"), batch=batch)
 
-    @pytest.mark.parametrize("space", ["sideways", "", ":batch:", "conv:", "rep"])
+    @pytest.mark.parametrize(
+        "space", ["sideways", "", ":batch:", "conv:", "rep", "batch,rep", "conv:dp conv:mp"]
+    )
     def test_space(self, space: str) -> None:
         with pytest.raises(OptionError, match=r"space|no dim"):
             plan_model(graph("sfc"), space=space or " ")
@@ -307,6 +340,21 @@ class TestRemarks:
         free = plan_model(graph("sfc"), levels=1)
         (line,) = [line for line in remarks(plan, graph("sfc")) if "pins" in line]
         assert f"{plan.cost.value / free.cost.value - 1:+.2%}" in line
+
+    def test_pins_that_let_a_search_fit_are_not_refused_for_their_remark(self) -> None:
+        pins = [f"*@H{level}=batch" for level in (8, 9, 10)]
+        plan = plan_model(
+            graph("resnet18"), levels=10, search="joint", strategy="accpar", pins=[*pins, "*@H7=dp"]
+        )
+        assert any(
+            "without them the search would not fit" in line for line in remarks(plan, graph("resnet18"))
+        )
+
+    def test_what_a_pin_costs_is_told_by_the_same_inexact_solver(self) -> None:
+        plan = plan_model(graph("vgg16"), solver="uniform", pins=["fc1=mp"])
+        free = plan_model(graph("vgg16"), solver="uniform")
+        (line,) = [line for line in remarks(plan, graph("vgg16")) if "pins" in line]
+        assert f"({plan.cost.value / free.cost.value - 1:+.2%})" in line
 
     def test_layers_cut_finer_than_they_have_elements(self) -> None:
         plan = plan_model(graph("lenet-c"), levels=9, strategy="dp")

@@ -10,9 +10,11 @@ import hypar
 
 def test_public_names_are_pinned() -> None:
     assert hypar.__all__ == [
+        "Change",
         "HyparError",
         "LayerGraph",
         "Plan",
+        "Row",
         "Verdict",
         "__version__",
         "check_plan",
@@ -22,6 +24,7 @@ def test_public_names_are_pinned() -> None:
         "plan_model",
         "read_plan",
     ]
+    assert dir(hypar) == sorted(hypar.__all__)
     assert all(getattr(hypar, name) is not None for name in hypar.__all__)
 
 

@@ -36,6 +36,7 @@ def graph() -> ContractedGraph:
         ("mp", ["in_channels groups", "groups", "channels+whole", "in_channels"]),
         ("batch,in_channels", ["batch in_channels groups", "batch groups", "batch channels+whole", "batch in_channels"]),
         ("conv:batch linear:in_channels", ["batch", "batch", "batch channels+whole", "in_channels"]),
+        ("conv:in_channels batch", ["in_channels groups", "groups", "batch channels+whole", "batch"]),
         ("all", ["batch in_channels out_channels height width groups", "batch height width groups",
                  "batch height width channels+whole", "batch in_channels out_channels"]),
     ],

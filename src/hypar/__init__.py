@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hypar.check import Verdict, check_plan
-    from hypar.comparison import compare_strategies
-    from hypar.diff import diff_plans
+    from hypar.comparison import Row, compare_strategies
+    from hypar.diff import Change, diff_plans
     from hypar.errors import HyparError
     from hypar.graph import LayerGraph, load_model
     from hypar.plan import Plan, read_plan
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Change": "diff",
     "HyparError": "errors",
     "LayerGraph": "graph",
     "Plan": "plan",
+    "Row": "comparison",
     "Verdict": "check",
     "check_plan": "check",
     "compare_strategies": "comparison",
@@ -40,9 +42,11 @@ _HOMES = {
 }
 
 __all__ = [
+    "Change",
     "HyparError",
     "LayerGraph",
     "Plan",
+    "Row",
     "Verdict",
     "__version__",
     "check_plan",
@@ -59,3 +63,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'hypar' has no attribute {name!r}")
     return getattr(importlib.import_module(f"hypar.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, whether used yet or not."""
+    return sorted(__all__)

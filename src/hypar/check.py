@@ -65,8 +65,6 @@ def check_plan(file: str | Path, *, model: str | Path | None = None) -> Verdict:
         changes = diff_plans(stored, fresh)
     except InputError as error:
         raise PlanError(f"{file}: {error.where}", error.found, error.allowed, error.hint) from None
-    if not changes and stored.claim != fresh.claim:
-        changes = (Change(layer="", level=None, before=stored.claim, after=fresh.claim, what="claim"),)
     return Verdict(model_changed=changed, changes=changes, fresh=fresh)
 
 
@@ -83,10 +81,14 @@ def _followed(stored: Plan, graph: LayerGraph, *, changed: bool) -> Plan:
 
 def _model_of(plan: Plan, file: Path, model: str | Path | None) -> LayerGraph:
     """The network that a plan is for."""
-    if model is not None:
-        return load_model(model)
     name = plan.model.name
-    unknown = PlanError(f"{file}: model.name", f"no model {shown(name)}", hint="name its file with --model")
+    if model is not None:
+        graph = load_model(model)
+        if graph.name != name:
+            raise PlanError(f"{file}: model.name", f"found {shown(name)}", f"{graph.name!r}, as --model says")
+        return graph
+    looked = "looked beside the plan, here, in models/ and among hypar's own; name its file with --model"
+    unknown = PlanError(f"{file}: model.name", f"no model {shown(name)}", hint=looked)
     if len(name) > LONGEST_NAME or set(name) & {"/", "\\", "\0"}:
         raise unknown
     for folder in (file.parent, Path(), Path("models")):

@@ -39,7 +39,7 @@ class Row:
 def compare_strategies(
     model: LayerGraph | str | Path,
     *,
-    strategies: Sequence[str] = (),
+    strategies: str | Sequence[str] = (),
     levels: int | None = None,
     array: Sequence[int] | None = None,
     batch: int | None = None,
@@ -63,7 +63,7 @@ def compare_strategies(
         InputError: something asked for is not possible.
     """
     graph = model if isinstance(model, LayerGraph) else load_model(model)
-    asked = strategies or plugin_names("strategies")
+    asked = ((strategies,) if isinstance(strategies, str) else strategies) or plugin_names("strategies")
     rows: list[Row] = []
     baseline = 0.0
     for name in dict.fromkeys((BASELINE, *asked)):

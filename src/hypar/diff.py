@@ -18,39 +18,75 @@ class Change:
     """Where two plans differ.
 
     Attributes:
-        layer: the layer, or empty for a level's or the plan's own cost.
+        layer: the layer, or empty for what a level or the plan as a whole says.
         level: the level; None for the whole plan.
         before: what the first plan says: a dim, an amount, or that there is no such layer.
         after: what the second says.
-        what: ``choice``, ``cost`` or ``layer``.
+        what: ``choice``, ``cost``, ``layer``, or the name of what the plan records, as ``batch``.
     """
 
     layer: str
     level: int | None
-    before: str
-    after: str
+    before: str | int | float
+    after: str | int | float
     what: str
 
     def __str__(self) -> str:
         """``fc1 H2: batch -> in_channels``."""
         place = " ".join(filter(None, [self.layer, "" if self.level is None else f"H{self.level + 1}"]))
         noun = "" if self.what == "choice" else f" {self.what}"
-        return f"{place or 'plan'}{noun}: {self.before} -> {self.after}"
+        return f"{place or 'plan'}{noun}: {self.words[0]} -> {self.words[1]}"
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """Before and after as people read them."""
+        before, after = (side if isinstance(side, str) else f"{side:,}" for side in (self.before, self.after))
+        return before, after
 
 
 def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
-    """Every layer and level where two plans differ, choices first, then costs.
+    """Everything in which two plans differ: what was planned, then choices, then costs.
 
     Raises:
         PlanError: the plans are of different arrays or different costs.
     """
     for name, a, b in (
         ("array", before.array, after.array),
-        ("cost", (before.cost.name, before.cost.unit), (after.cost.name, after.cost.unit)),
+        ("cost", _cost_name(before), _cost_name(after)),
     ):
         if a != b:
             raise PlanError(name, f"the plans differ: {a} and {b}", "plans of one array and one cost")
-    return (*_layer_changes(before, after), *_choice_changes(before, after), *_cost_changes(before, after))
+    return (
+        *_record_changes(before, after),
+        *_layer_changes(before, after),
+        *_choice_changes(before, after),
+        *_cost_changes(before, after),
+    )
+
+
+def _record_changes(before: Plan, after: Plan) -> Iterator[Change]:
+    """What was planned and how, where that differs."""
+    for old, new in zip(_record(before), _record(after), strict=True):
+        if old != new:
+            yield Change(layer="", level=old[0], before=old[2], after=new[2], what=old[1])
+
+
+def _record(plan: Plan) -> list[tuple[int | None, str, str]]:
+    """Level, name and text of everything that a plan records besides choices and costs."""
+    whole = {
+        "model": plan.model.name,
+        "digest": plan.model.digest[:19],
+        "batch": str(plan.model.batch),
+        "strategy": plan.strategy,
+        "space": plan.space,
+        "search": plan.search,
+        "solver": plan.solver,
+        "pins": ", ".join(plan.pins) or "none",
+        **{name: str(value) for name, value in sorted(plan.cost.parameters.items())},
+        "claim": plan.claim,
+    }
+    shares = [(split.level, "shares", ", ".join(map(str, split.shares))) for split in plan.splits]
+    return [*((None, name, text) for name, text in whole.items()), *shares]
 
 
 def _layer_changes(before: Plan, after: Plan) -> Iterator[Change]:
@@ -84,7 +120,14 @@ def _cost_changes(before: Plan, after: Plan) -> Iterator[Change]:
 
 
 def _cost_change(layer: str, level: int | None, before: float, after: float) -> Change:
-    return Change(layer=layer, level=level, before=f"{before:,}", after=f"{after:,}", what="cost")
+    return Change(layer=layer, level=level, before=before, after=after, what="cost")
+
+
+def _cost_name(plan: Plan) -> str:
+    """The cost, its unit and its parameters' names."""
+    return (
+        f"{plan.cost.name} in {plan.cost.unit} ({', '.join(sorted(plan.cost.parameters)) or 'no parameters'})"
+    )
 
 
 def _degrees(degrees: dict[str, int]) -> str:

@@ -107,7 +107,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else ""
 
 
-def _listing(words: tuple[str, ...], most: int = 12) -> str:
+def _listing(words: tuple[str, ...], most: int = 40) -> str:
     """Join words, cutting a long list short."""
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return ", ".join(words[:most]) + more

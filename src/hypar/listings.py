@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from hypar.errors import HyparError
 from hypar.ops.base import describe
 from hypar.reports.base import amount, question
 from hypar.units import format_count
@@ -41,16 +42,16 @@ def comparison_table(rows: Sequence[Row]) -> Table:
     """Cost by strategy and level, and how many times less than the baseline's."""
     first = next(row.plan for row in rows if row.plan)
     levels = [f"H{level + 1}" for level in range(len(first.array))]
-    heads = ["strategy", *levels, first.cost.name, f"{rows[0].name} over it", "search", "space"]
+    heads = ["strategy", *levels, first.cost.name, f"{rows[0].name} over it", "search"]
     table = _table(heads, "l" + "r" * (len(levels) + 2) + "l")
     for row in rows:
         if row.plan is None:
-            table.add_row(row.name, *["-"] * (len(levels) + 2), "does not fit", "")
+            table.add_row(row.name, *["-"] * (len(levels) + 2), "does not fit")
             continue
         costs = [amount(split.cost, row.plan.cost.unit) for split in row.plan.splits]
-        gain = "" if row.gain is None else f"{row.gain:.3f}"
+        gain = "" if row.gain is None else f"{row.gain:.3f}" if row.gain >= 0.01 else f"{row.gain:.2e}"
         total = amount(row.plan.cost.value, row.plan.cost.unit)
-        table.add_row(row.name, *costs, total, gain, row.plan.search, row.plan.space)
+        table.add_row(row.name, *costs, total, gain, row.plan.search)
     return table
 
 
@@ -74,12 +75,14 @@ def changes_table(changes: Iterable[Change]) -> Table:
     table = _table(["layer", "level", "what", "before", "after"], "lllrr")
     for change in changes:
         level = "all" if change.level is None else f"H{change.level + 1}"
-        table.add_row(change.layer or "all", level, change.what, change.before, change.after)
+        table.add_row(change.layer or "all", level, change.what, *change.words)
     return table
 
 
-def verdict_data(file: str, verdict: Verdict) -> dict[str, Any]:
-    """Whether one plan holds, and every difference."""
+def verdict_data(file: str, verdict: Verdict | HyparError) -> dict[str, Any]:
+    """Whether one plan holds, and every difference, or why it cannot be told."""
+    if isinstance(verdict, HyparError):
+        return {"plan": file, "ok": False, "error": str(verdict)}
     return {
         "plan": file,
         "ok": verdict.ok,
@@ -116,10 +119,10 @@ def models_data(graphs: Iterable[LayerGraph]) -> Data:
 
 def models_table(graphs: Iterable[LayerGraph]) -> Table:
     """One row a model."""
-    table = _table(["model", "weighted layers", "parameters", "MACs per sample", "batch", "source"], "lrrrrl")
+    table = _table(["model", "weighted layers", "parameters", "MACs per sample", "batch"], "lr")
     for row in models_data(graphs):
         sizes = (format_count(row["parameters"]), format_count(row["macs_per_sample"]))
-        table.add_row(row["model"], str(row["weighted_layers"]), *sizes, str(row["batch"]), row["source"])
+        table.add_row(row["model"], str(row["weighted_layers"]), *sizes, str(row["batch"]))
     return table
 
 
@@ -155,9 +158,9 @@ def strategies_data(named: Mapping[str, Strategy]) -> Data:
 
 def strategies_table(named: Mapping[str, Strategy]) -> Table:
     """One row a strategy."""
-    table = _table(["strategy", "space", "cost", "search", "summary", "source"], "l")
+    table = _table(["strategy", "space", "cost", "search", "summary"], "l")
     for name, strategy in named.items():
-        table.add_row(name, strategy.space, strategy.cost, strategy.search, strategy.summary, strategy.source)
+        table.add_row(name, strategy.space, strategy.cost, strategy.search, strategy.summary)
     return table
 
 
@@ -166,5 +169,5 @@ def _table(heads: Sequence[str], align: str) -> Table:
     table = Table()
     for number, head in enumerate(heads):
         right = align[min(number, len(align) - 1)] == "r"
-        table.add_column(head, justify="right" if right else "left")
+        table.add_column(head, justify="right" if right else "left", no_wrap=True)
     return table

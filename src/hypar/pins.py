@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -32,11 +32,11 @@ class Pin:
     layer: str
     level: int | None
     dim: str | None
-    text: str
+    text: str = field(compare=False)
 
     def __str__(self) -> str:
         """The text that reads back as the same pin."""
-        level = "" if self.level is None else f"@{self.level}"
+        level = "" if self.level is None else f"@H{self.level + 1}"
         return f"{self.layer}{level}={self.dim or 'rep'}"
 
 

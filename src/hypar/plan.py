@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from hypar.errors import OptionError, PlanError
+from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.files import write_text
 from hypar.json_files import format_json, read_json
 from hypar.quoting import Where, field_name, shown
@@ -155,7 +155,13 @@ class Plan(_Part):
         return math.prod(self.array)
 
     def dims(self, layer: str) -> tuple[str | None, ...]:
-        """The dim in which a layer is cut at each level."""
+        """The dim in which a layer is cut at each level.
+
+        Raises:
+            UnknownNameError: no layer of that name is cut.
+        """
+        if layer not in self.splits[0].choices:
+            raise UnknownNameError("layer", layer, self.layers)
         return tuple(split.dim(layer) for split in self.splits)
 
     def to_json(self) -> str:

@@ -76,7 +76,7 @@ def plan_model(
     search: str | None = None,
     solver: str | None = None,
     inter_weight: float | None = None,
-    pins: Sequence[str] = (),
+    pins: str | Sequence[str] = (),
 ) -> Plan:
     """Choose how every layer is cut at every level.
 
@@ -116,7 +116,7 @@ def plan_model(
         search=named.search if search is None else search,
         solver=solver,
         array=_checked_array(levels, array),
-        pins=tuple(pins),
+        pins=(pins,) if isinstance(pins, str) else tuple(pins),
     )
     return follow(recipe, graph if batch is None else graph.with_batch(batch))
 
@@ -190,17 +190,12 @@ def _split(level: Level, graph: LayerGraph, choices: Sequence[Choice], costs: Se
 
 def _claim(recipe: Recipe, question: Question, answer: Answer, claim: str) -> str:
     """What the plan is optimal over: space, search, objective."""
-    weighted = [
-        options
-        for layer, options in zip(question.graph.layers, question.options, strict=True)
-        if not layer.join
-    ]
-    pinned = f", {len(recipe.pins)} pinned" if recipe.pins else ""
-    if all(len(at_level) == 1 for options in weighted for at_level in options):
-        return f"fixed: the space ({recipe.space}) leaves every layer one choice{pinned}"
+    pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
+    if question.leaves_no_choice:
+        return f"fixed: the space ({recipe.space}){pins} leave{'s' * (not pins)} every layer one choice"
     if not answer.exact:
-        claim = f"not optimal: solver {answer.solver!r} is not exact; {claim.split(':', maxsplit=1)[0].split(',', maxsplit=1)[0]},"
-    return f"{claim} over ({recipe.space}), one dim a level{pinned}, for least {recipe.cost}"
+        claim = f"not optimal: solver {answer.solver!r} is not exact; {recipe.search} search"
+    return f"{claim} over ({recipe.space}){pins}, one dim a level, for least {recipe.cost}"
 
 
 def _space_text(text: str) -> str:
@@ -220,11 +215,12 @@ def _checked_array(levels: int | None, array: Sequence[int] | None) -> tuple[int
     if array is None:
         count = 4 if levels is None else levels
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
-            raise OptionError("levels", f"found {count}", f"a whole number from 1 to {most}")
+            raise OptionError("levels", f"found {count!r}", f"a whole number from 1 to {most}")
         return (2,) * count
     if levels is not None:
         raise OptionError("levels", "given together with an array", "one of the two")
-    if not array or any(ways < 2 for ways in array) or math.prod(array) > MOST_DEVICES:
+    whole = all(isinstance(ways, int) and ways > 1 for ways in array)
+    if not array or not whole or math.prod(array) > MOST_DEVICES:
         shown = "x".join(str(ways) for ways in array)
         raise OptionError(
             "array", f"found {shown:.60}", f"ways of 2 or more, at most {MOST_DEVICES:,} devices"

@@ -37,6 +37,15 @@ class Link(NamedTuple):
     source_digits: tuple[int, ...]
     target_digits: tuple[int, ...]
 
+    @property
+    def entries(self) -> int:
+        """Entries of its terms."""
+        total, above = 0, 1
+        for x, y in zip(self.source_digits, self.target_digits, strict=True):
+            total += x * above * y
+            above *= y
+        return total
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
@@ -49,6 +58,11 @@ class Structure:
 
     sizes: tuple[int, ...]
     links: tuple[Link, ...]
+
+    @property
+    def entries(self) -> int:
+        """Entries of the cost graph itself: its vectors and the terms of its edges."""
+        return sum(self.sizes) + sum(link.entries for link in self.links)
 
     def neighbours(self) -> list[set[int]]:
         """The nodes that share an edge with each node."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hypar.errors import TableLimitError
 from hypar.planner import Recipe, ask, follow
 from hypar.reports.base import amount
+from hypar.solvers.base import load_solver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +31,8 @@ def remarks(plan: Plan, graph: LayerGraph) -> Iterator[str]:
         The joint optimum beside a greedy plan, the cost of pins, layers cut finer than they have elements.
     """
     graph = graph.with_batch(plan.model.batch)
-    if plan.search == "greedy" and not plan.claim.startswith("fixed"):
+    recipe = Recipe.of(plan)
+    if plan.search == "greedy" and not ask(recipe, graph)[0].leaves_no_choice:
         best = joint_optimum(plan, graph)
         if best is None:
             yield "the joint optimum is not cheap to know; --search joint finds it where its tables fit"
@@ -39,14 +42,23 @@ def remarks(plan: Plan, graph: LayerGraph) -> Iterator[str]:
         else:
             yield "the joint optimum is no lower"
     if plan.pins:
-        free = follow(replace(Recipe.of(plan), pins=(), solver=None), graph)
-        extra = plan.cost.value - free.cost.value
-        share = f" ({extra / free.cost.value:+.2%})" if free.cost.value else ""
-        yield f"the pins cost {amount(extra, plan.cost.unit)}{share}"
+        yield _pins_cost(plan, recipe, graph)
     fine = finer_than_whole(plan, graph)
     if fine:
         more = f" and {len(fine) - 3} more" if len(fine) > 3 else ""
         yield f"cut into more pieces than elements, as the papers allow: {', '.join(fine[:3])}{more}"
+
+
+def _pins_cost(plan: Plan, recipe: Recipe, graph: LayerGraph) -> str:
+    """By how much the same without pins is cheaper, by the recorded solver where that is not exact."""
+    solver = None if load_solver(plan.solver).exact else plan.solver
+    try:
+        free = follow(replace(recipe, pins=(), solver=solver), graph)
+    except TableLimitError:
+        return "what the pins cost is not known: without them the search would not fit"
+    extra = plan.cost.value - free.cost.value
+    share = f" ({extra / free.cost.value:+.2%})" if free.cost.value else ""
+    return f"the pins cost {amount(extra, plan.cost.unit)}{share}"
 
 
 def joint_optimum(plan: Plan, graph: LayerGraph) -> Plan | None:

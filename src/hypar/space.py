@@ -25,13 +25,15 @@ class Space:
 
     Attributes:
         text: the space as it was written.
-        dims: all dims, in order of preference.
+        dims: all dims, in order of preference; a join may take any of them.
         by_op: dims for the ops that have their own.
+        default: dims for the other ops: those named without an op, or all where there are none.
     """
 
     text: str
     dims: tuple[str, ...]
     by_op: dict[str, tuple[str, ...]]
+    default: tuple[str, ...]
 
     def choices(self, layer: CutLayer, ways: int) -> tuple[Choice, ...]:
         """The choices of a layer at a level.
@@ -44,24 +46,17 @@ class Space:
             OptionError: the space has no dim of the layer.
         """
         sizes = layer.einsum.sizes
-        dims = [dim for dim in self.by_op.get(layer.op_name, self.dims) if dim in sizes]
+        named = self.dims if layer.join else self.by_op.get(layer.op_name, self.default)
+        dims = [dim for dim in named if dim in sizes]
         if not layer.join and not dims:
-            raise OptionError(
-                f"space {self.text!r}",
-                f"no dim of {layer.op_name} {layer.name!r}",
-                ", ".join(self._open(sizes)),
-            )
+            allowed = ", ".join(dim for dim in CUTTABLE if dim in sizes)
+            raise OptionError(f"space {self.text!r}", f"no dim of {layer.op_name} {layer.name!r}", allowed)
         extra = "channels" if layer.join else "groups"
-        if extra in sizes and extra not in dims and _CHANNELS & {*(self.dims if layer.join else dims)}:
+        if extra in sizes and extra not in dims and _CHANNELS & {*named}:
             dims.append(extra)
         large = [dim for dim in dims if sizes[dim] > 1] or dims
         cut = tuple(Choice(dim, ways) for dim in large)
         return (*cut, WHOLE) if layer.join else cut
-
-    @staticmethod
-    def _open(sizes: object) -> list[str]:
-        """The dims of a layer that a space could name."""
-        return [dim for dim in CUTTABLE if isinstance(sizes, dict) and dim in sizes]
 
 
 def parse_space(text: str) -> Space:
@@ -74,19 +69,31 @@ def parse_space(text: str) -> Space:
         >>> parse_space("conv:batch linear:in_channels").by_op
         {'conv': ('batch',), 'linear': ('in_channels',)}
     """
+    place = f"space {text!r}"
     if text.strip() == "all":
-        return Space(text="all", dims=CUTTABLE[:5], by_op={})
+        return Space(text="all", dims=CUTTABLE[:5], by_op={}, default=CUTTABLE[:5])
     by_op: dict[str, tuple[str, ...]] = {}
-    dims: list[str] = []
+    default: tuple[str, ...] = ()
     for part in text.split():
         op, colon, listed = part.rpartition(":")
-        if colon and not op:
-            raise OptionError(f"space {text!r}", f"no op before {part!r}", "dims, or OP:dims")
-        named = [dim_of(word, f"space {text!r}") for word in listed.split(",") if word]
-        found = tuple(dict.fromkeys(dim for dim in named if dim is not None))
-        if op:
+        found = tuple(dict.fromkeys(_dim(word, place) for word in listed.split(",") if word))
+        if colon and (not op or op in by_op):
+            raise OptionError(
+                place, f"no op before {part!r}" if not op else f"op {op!r} given twice", "OP:dims, once"
+            )
+        if colon:
             by_op[op] = found
-        dims += [dim for dim in found if dim not in dims]
+        else:
+            default = tuple(dict.fromkeys((*default, *found)))
+    dims = tuple(dict.fromkeys(dim for found in (*by_op.values(), default) for dim in found))
     if not dims:
-        raise OptionError(f"space {text!r}", "names no dim", ", ".join(CUTTABLE))
-    return Space(text=" ".join(text.split()), dims=tuple(dims), by_op=by_op)
+        raise OptionError(place, "names no dim", ", ".join(CUTTABLE))
+    return Space(text=" ".join(text.split()), dims=dims, by_op=by_op, default=default or dims)
+
+
+def _dim(word: str, place: str) -> str:
+    """The dim that a word of a space stands for."""
+    dim = dim_of(word, place)
+    if dim is None:
+        raise OptionError(place, f"found {word!r}", ", ".join(CUTTABLE))
+    return dim

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import sys
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.measure import Measurement
 
 from hypar.json_files import format_json
 
@@ -35,13 +37,16 @@ def show(table: Table, *, above: str = "", below: Iterable[str] = ()) -> None:
         return
     if above:
         console.print(above, style="bold")
-    console.print(table)
+    wide = max(console.width, Measurement.get(console, console.options.update(width=10_000), table).maximum)
+    console.print(table, width=wide, crop=False, no_wrap=True, overflow="ignore")
     for line in below:
         console.print(line)
 
 
 def write(text: str) -> None:
-    """Print a text on stdout as it is."""
+    """Print a text on stdout as it is, with ``?`` for what the terminal's encoding does not have."""
+    encoding = sys.stdout.encoding or "utf-8"
+    text = text.encode(encoding, "replace").decode(encoding)
     print(text, end="" if text.endswith("\n") else "\n")  # noqa: T201
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypar.errors import OptionError
+from hypar.errors import OptionError, suggestion
 
 WORDS = {
     "batch": ("dp", "I", "n"),
@@ -44,5 +44,6 @@ def dim_of(word: str, where: str) -> str | None:
     for dim, words in WORDS.items():
         if word in words or word == dim:
             return dim
-    named = dict.fromkeys(name for words in WORDS.values() for name in words)
-    raise OptionError(where, f"found {word!r}", ", ".join([*CUTTABLE, *named]))
+    named = (name for words in WORDS.values() for name in words)
+    hint = suggestion(word, [*CUTTABLE, *named])
+    raise OptionError(where, f"found {word!r}", f"{', '.join(CUTTABLE)}, or a paper's word", hint)

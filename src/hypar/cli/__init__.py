@@ -45,7 +45,9 @@ class _Commands(click.Group):
             raise _Refusal(str(error)) from error
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}
+)
 @click.version_option(__version__, prog_name="hypar")
 def main() -> None:
     """Decide how each layer of a neural network is cut across each level of an accelerator array.

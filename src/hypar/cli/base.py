@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from hypar.errors import OptionError
+from hypar.quoting import shown
 from hypar.registry import data_names, plugin_names
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -36,7 +38,7 @@ def _read_ways(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     try:
         return None if value is None else tuple(int(part) for part in value.split("x"))
     except ValueError:
-        raise click.BadParameter(f"{value!r} is not like 4x8 or 16") from None
+        raise OptionError("array", f"found {shown(value)}", "the ways of each level, as 4x8 or 16") from None
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from hypar.check import check_plan
+from hypar.check import Verdict, check_plan
 from hypar.cli.base import as_json, complete_model
+from hypar.errors import HyparError
 from hypar.listings import verdict_data, verdict_lines
 from hypar.terminal import note, write, write_json
 
@@ -15,20 +16,33 @@ from hypar.terminal import note, write, write_json
 @click.option(
     "--model", shell_complete=complete_model, help="The model, if it is not found by the plan's model name."
 )
-@click.option("--update", is_flag=True, help="Rewrite the plans that drifted.")
+@click.option("--update", is_flag=True, help="Rewrite the plans that drifted; exit 0.")
 @as_json
 @click.pass_context
 def command(
     ctx: click.Context, plans: tuple[str, ...], model: str | None, update: bool, as_json: bool
 ) -> None:
     """Plan again what stored PLANS record; exit 1 and show the difference where choices or costs drift."""
-    verdicts = {file: check_plan(file, model=model) for file in plans}
-    if as_json:
-        write_json([verdict_data(file, verdict) for file, verdict in verdicts.items()])
-    for file, verdict in verdicts.items():
-        if not as_json:
+    findings = []
+    for file in plans:
+        verdict = judge(file, model)
+        findings.append(verdict_data(file, verdict))
+        if isinstance(verdict, HyparError):
+            click.echo(f"error: {verdict}", err=True)
+        elif not as_json:
             write("\n".join(verdict_lines(file, verdict)))
-        if update and not verdict.ok:
+        if update and not isinstance(verdict, HyparError) and not verdict.ok:
             verdict.fresh.write(file)
             note(f"rewrote {file}")
-    ctx.exit(0 if update or all(verdict.ok for verdict in verdicts.values()) else 1)
+            findings[-1]["rewritten"] = True
+    if as_json:
+        write_json(findings)
+    ctx.exit(0 if all(found["ok"] or found.get("rewritten") for found in findings) else 1)
+
+
+def judge(file: str, model: str | None) -> Verdict | HyparError:
+    """The verdict on one plan, or why there is none: a bad plan does not keep the others from being checked."""
+    try:
+        return check_plan(file, model=model)
+    except HyparError as error:
+        return error

@@ -21,7 +21,9 @@ from hypar.terminal import note, show, write
 @click.option("--strategy", default="hypar", shell_complete=complete_plugin("strategies"), metavar="NAME", show_default=True,
               help="A space, a cost and a search under a name.")  # fmt: skip
 @click.option(
-    "--space", metavar="DIMS", help="Other choices: dims as batch,out_channels, 'all', or a strategy's."
+    "--space",
+    metavar="DIMS",
+    help="Other choices: dims as batch,out_channels, by op as conv:batch linear:mp, all, or a strategy's.",
 )
 @click.option(
     "--cost",
@@ -44,10 +46,10 @@ def command(model: str, output: str | None, as_json: bool, **asked: Any) -> None
     """Choose how each layer of MODEL is cut at each level of the array."""
     graph = load_model(model)
     plan = plan_model(graph, **asked)
-    said = list(remarks(plan, graph))
     if output is not None:
         plan.write(output)
         note(f"wrote {output}")
+    said = list(remarks(plan, graph))
     if as_json:
         write(plan.to_json())
         for line in said:

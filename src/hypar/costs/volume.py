@@ -53,7 +53,7 @@ class Volume:
         amounts = (
             _elements(einsum, layer.output_elements) * sizes.parts[:3] * (level.groups * level.element_bytes)
         )
-        total: Costs = amounts.T @ _inside(einsum, options, level.ways)
+        total: Costs = np.einsum("tp,tc->pc", amounts, _inside(einsum, options, level.ways))
         for column, halo in _halos(einsum, options, level.ways, sizes).items():
             total[:, column] += halo * level.ways * amounts[0]
         return total

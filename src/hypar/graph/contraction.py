@@ -123,6 +123,6 @@ def _producer(
         layer = by_name[name]
         if not layer.inputs:
             return None, contracted
-        contracted |= layer.op.contracts
+        contracted |= layer.op.contracts(layer.input_shapes)
         name = layer.inputs[0]
     return index[name], contracted

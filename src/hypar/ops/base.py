@@ -161,9 +161,8 @@ class Op(BaseModel):
     join: ClassVar[bool] = False
     flop_per_element: ClassVar[int] = 0
 
-    @property
-    def contracts(self) -> frozenset[str]:
-        """Dims that an op without a weight removes by summing over them."""
+    def contracts(self, inputs: tuple[Shape, ...]) -> frozenset[str]:  # noqa: ARG002
+        """Dims that an op without a weight reduces to one element, and so sums or compares over."""
         return frozenset()
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:

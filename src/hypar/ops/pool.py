@@ -35,10 +35,10 @@ class Pool(Op):
             raise ValueError(msg)
         return self
 
-    @property
-    def contracts(self) -> frozenset[str]:
-        """A global pool sums over the image."""
-        return frozenset({"height", "width"} if self.window == "global" else ())
+    def contracts(self, inputs: tuple[Shape, ...]) -> frozenset[str]:
+        """The dims over which one window reaches: both of a global pool."""
+        places = self.output_shape(inputs)
+        return frozenset(dim for dim in ("height", "width") if places[dim] == 1)
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """The places of the window, or one element a channel."""

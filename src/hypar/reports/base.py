@@ -12,6 +12,18 @@ if TYPE_CHECKING:
     from hypar.plan import Plan
 
 
+COLOURS = {
+    "batch": "#9ecae9",
+    "in_channels": "#ffbf79",
+    "out_channels": "#d6a5c9",
+    "channels": "#ffbf79",
+    "height": "#88d27a",
+    "width": "#83bcb6",
+    "groups": "#ff9d98",
+}
+"""What colour each dim has, in a terminal and on a page."""
+
+
 class Report(Protocol):
     """Writes a plan for people."""
 

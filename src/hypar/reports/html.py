@@ -5,20 +5,10 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from hypar.reports.base import Report, amount, grid, headline, level_names, summary
+from hypar.reports.base import COLOURS, Report, amount, grid, headline, level_names, summary
 
 if TYPE_CHECKING:
     from hypar.plan import Plan
-
-COLOURS = {
-    "batch": "#9ecae9",
-    "in_channels": "#ffbf79",
-    "out_channels": "#d6a5c9",
-    "channels": "#ffbf79",
-    "height": "#88d27a",
-    "width": "#83bcb6",
-    "groups": "#ff9d98",
-}
 
 
 class Html:

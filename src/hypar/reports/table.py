@@ -7,21 +7,11 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from hypar.reports.base import Report, amount, grid, headline, level_names, summary
+from hypar.reports.base import COLOURS, Report, amount, grid, headline, level_names, summary
 from hypar.terminal import as_text
 
 if TYPE_CHECKING:
     from hypar.plan import Plan
-
-STYLES = {
-    "batch": "cyan",
-    "in_channels": "yellow",
-    "out_channels": "magenta",
-    "channels": "yellow",
-    "height": "green",
-    "width": "blue",
-    "groups": "red",
-}
 
 
 class PlanTable:
@@ -41,7 +31,7 @@ class PlanTable:
         table.add_column(plan.cost.name, justify="right", no_wrap=True)
         for layer, words, dims, cost in grid(plan):
             cells = [
-                Text(word, style=STYLES.get(dim or "", "dim")) for word, dim in zip(words, dims, strict=True)
+                Text(word, style=COLOURS.get(dim or "", "dim")) for word, dim in zip(words, dims, strict=True)
             ]
             table.add_row(layer, *cells, amount(cost, plan.cost.unit))
         table.add_section()

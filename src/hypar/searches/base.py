@@ -35,6 +35,11 @@ class Question:
     options: tuple[tuple[Options, ...], ...]
     solver: str | None = None
 
+    @property
+    def leaves_no_choice(self) -> bool:
+        """Whether every layer has one option at every level, so that there is nothing to search."""
+        return all(len(options) == 1 for at_layer in self.options for options in at_layer)
+
     def structure(self, first: int, last: int) -> Structure:
         """The cost graph of the levels from ``first`` up to ``last``, without its costs."""
         return structure(self.graph, [at_layer[first:last] for at_layer in self.options])
@@ -55,9 +60,9 @@ class Question:
             found.append(shared[key])
         return found
 
-    def pick_solver(self, structure: Structure) -> tuple[str, Solver]:
-        """The solver asked for, or the cheapest exact one for a graph."""
-        name = cheapest_exact(structure) if self.solver is None else self.solver
+    def pick_solver(self, *structures: Structure) -> tuple[str, Solver]:
+        """The solver asked for, or the cheapest exact one for all of some graphs."""
+        name = cheapest_exact(tuple(dict.fromkeys(structures))) if self.solver is None else self.solver
         return name, load_solver(name)
 
 

@@ -23,10 +23,11 @@ class Greedy:
     def run(self, question: Question) -> Answer:
         """One cost graph a level."""
         sizes = [WHOLE_LAYER] * len(question.graph.layers)
-        name, solver = question.pick_solver(question.structure(0, 1))
+        levels = range(len(question.levels))
+        name, solver = question.pick_solver(*(question.structure(index, index + 1) for index in levels))
         chosen: list[list[Choice]] = []
         costs = []
-        for index in range(len(question.levels)):
+        for index in levels:
             problem = question.cost_graph(index, index + 1, sizes)
             assignment = solver.solve(problem).assignment
             chosen.append(

@@ -68,17 +68,18 @@ def load_solver(name: str) -> Solver:
 
 
 @lru_cache(maxsize=16)
-def cheapest_exact(structure: Structure) -> str:
-    """The name of the exact solver that computes the fewest table entries on a graph; ties to the first name.
+def cheapest_exact(structures: tuple[Structure, ...]) -> str:
+    """The name of the exact solver that computes the fewest table entries on some graphs; ties to the first name.
 
-    Where none fits it is the one that needs the least, and says so when it is asked to solve.
+    Where none fits all of them it is the one that needs the least, and says so when it is asked to solve.
     """
     found: list[tuple[bool, int, str]] = []
     for name in plugin_names("solvers"):
         solver = load_solver(name)
-        tables = solver.tables(structure) if solver.exact else None
-        if tables is not None:
-            found.append((not tables.fit, tables.work, name))
+        tables = [solver.tables(structure) for structure in structures] if solver.exact else [None]
+        known = [need for need in tables if need is not None]
+        if len(known) == len(tables):
+            found.append((not all(need.fit for need in known), sum(need.work for need in known), name))
     return min(found)[2]
 
 

@@ -52,7 +52,7 @@ def _tables(structure: Structure) -> Tables:
     """One vector a node, one minimisation an edge."""
     nodes = sum(structure.sizes)
     work = sum(entries_computed(link.source_digits, link.target_digits) for link in structure.links)
-    return Tables(stored=nodes, work=work + nodes)
+    return Tables(stored=nodes + structure.entries, work=work + nodes)
 
 
 def _solve_path(

@@ -66,7 +66,9 @@ class Elimination:
         # Every table is kept for undoing; beside it the sum that it is the least of is held.
         stored = sum(math.prod(sizes[near] for near in step.scope) for step in done)
         widest = max((_summed(step, sizes) for step in done), default=0)
-        return Tables(stored=stored + widest, work=sum(step.work for step in done) + sum(sizes))
+        return Tables(
+            stored=stored + widest + structure.entries, work=sum(step.work for step in done) + sum(sizes)
+        )
 
     def solve(self, problem: CostGraph) -> Solution:
         """Eliminate every node, then undo."""

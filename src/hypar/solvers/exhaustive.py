@@ -33,7 +33,9 @@ class Exhaustive:
         if len(structure.sizes) > MOST_NODES:
             return None
         entries = math.prod(structure.sizes)
-        return Tables(stored=entries, work=entries * (len(structure.sizes) + len(structure.links)))
+        return Tables(
+            stored=entries + structure.entries, work=entries * (len(structure.sizes) + len(structure.links))
+        )
 
     def solve(self, problem: CostGraph) -> Solution:
         """Add everything up and take the first least entry."""

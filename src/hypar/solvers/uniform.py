@@ -24,7 +24,9 @@ class Uniform:
     def tables(self, structure: Structure) -> Tables | None:
         """No table, only the sums of the candidates."""
         candidates = max(structure.sizes, default=0)
-        return Tables(stored=candidates, work=candidates * (len(structure.sizes) + len(structure.links)))
+        return Tables(
+            stored=structure.entries, work=candidates * (len(structure.sizes) + len(structure.links))
+        )
 
     def solve(self, problem: CostGraph) -> Solution:
         """Try each index; the first best wins."""

@@ -174,9 +174,15 @@ class Expansion:
         block = self.blocks[use.block]
         self.used.add(use.block)
         if set(use.arguments) != set(block.parameters):
-            given = ", ".join(use.arguments) or "nothing"
+            missing = [name for name in block.parameters if name not in use.arguments]
+            unknown = [name for name in use.arguments if name not in block.parameters]
+            found = [
+                f"{kind} {', '.join(names)}"
+                for kind, names in (("no", missing), ("unknown", unknown))
+                if names
+            ]
             wanted = ", ".join(block.parameters) or "nothing"
-            raise ModelError(self.place((*where, "with"), use.name), f"found {given}", wanted)
+            raise ModelError(self.place((*where, "with"), use.name), f"found {' and '.join(found)}", wanted)
         inputs = before if use.inputs is None else use.inputs
         if len(inputs) != 1:
             raise ModelError(self.place(where, use.name), f"found {len(inputs)} inputs", "1 for a block")
