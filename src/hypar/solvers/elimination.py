@@ -95,17 +95,13 @@ class Elimination:
 @lru_cache(maxsize=16)
 def steps(structure: Structure) -> tuple[Step, ...]:
     """The nodes in the order in which they leave."""
-    near = structure.neighbours()
     links = _merged_links(structure)
-    wide: list[set[Scope]] = [set() for _ in near]
+    wide: list[set[Scope]] = [set() for _ in structure.sizes]
     found = []
-    for node in _order(structure, near):
-        scope = tuple(sorted(near[node]))
+    for node, scope in _order(structure):
         over = _digit_by_digit(node, scope, links, wide[node])
         found.append(_step(node, scope, over, links, structure.sizes))
         for a in scope:
-            near[a].discard(node)
-            near[a].update(b for b in scope if b != a)
             wide[a] = {other for other in wide[a] if node not in other}
             if len(scope) > 2:
                 wide[a].add(scope)
@@ -114,9 +110,9 @@ def steps(structure: Structure) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def _order(structure: Structure, joined: list[set[int]]) -> list[int]:
-    """The nodes by min-fill."""
-    near = [set(others) for others in joined]
+def _order(structure: Structure) -> list[tuple[int, Scope]]:
+    """The nodes by min-fill, each with the neighbours that it then has."""
+    near = structure.neighbours()
     weights = [math.log2(size) for size in structure.sizes]
 
     def rank(node: int) -> tuple[int, float, int]:
@@ -133,8 +129,8 @@ def _order(structure: Structure, joined: list[set[int]]) -> list[int]:
         if ranks.get(node) != entry:
             continue
         del ranks[node]
-        order.append(node)
         scope = near[node]
+        order.append((node, tuple(sorted(scope))))
         for a in scope:
             near[a].discard(node)
             near[a].update(b for b in scope if b != a)
