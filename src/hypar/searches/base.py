@@ -60,9 +60,15 @@ class Question:
             found.append(shared[key])
         return found
 
+    def level_structures(self) -> list[Structure]:
+        """The structure of each level by itself, those with equal options once."""
+        columns = zip(*self.options, strict=True)
+        distinct = {column: index for index, column in enumerate(columns)}
+        return [self.structure(index, index + 1) for index in distinct.values()]
+
     def pick_solver(self, *structures: Structure) -> tuple[str, Solver]:
         """The solver asked for, or the cheapest exact one for all of some graphs."""
-        name = cheapest_exact(tuple(dict.fromkeys(structures))) if self.solver is None else self.solver
+        name = cheapest_exact(structures) if self.solver is None else self.solver
         return name, load_solver(name)
 
 

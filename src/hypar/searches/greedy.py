@@ -23,11 +23,10 @@ class Greedy:
     def run(self, question: Question) -> Answer:
         """One cost graph a level."""
         sizes = [WHOLE_LAYER] * len(question.graph.layers)
-        levels = range(len(question.levels))
-        name, solver = question.pick_solver(*(question.structure(index, index + 1) for index in levels))
+        name, solver = question.pick_solver(*question.level_structures())
         chosen: list[list[Choice]] = []
         costs = []
-        for index in levels:
+        for index in range(len(question.levels)):
             problem = question.cost_graph(index, index + 1, sizes)
             assignment = solver.solve(problem).assignment
             chosen.append(
