@@ -55,8 +55,10 @@ def test_digit_by_digit_is_the_minimum_over_the_whole_end(edge: Edge, others: in
     generator = np.random.default_rng(seed)
     table = generator.integers(0, 9, (whole.shape[0], others)).astype(np.float64)
     assert (edge.least_over_source(table) == (table[:, None, :] + whole[:, :, None]).min(axis=0)).all()
+    assert (edge.least_over_source(table[:, 0]) == edge.least_over_source(table)[:, 0]).all()
     table = generator.integers(0, 9, (whole.shape[1], others)).astype(np.float64)
     assert (edge.least_over_target(table) == (table[None, :, :] + whole[:, :, None]).min(axis=1)).all()
+    assert (edge.least_over_target(table[:, 0]) == edge.least_over_target(table)[:, 0]).all()
 
 
 @given(edge=edges(), seed=st.integers(0, 2**32 - 1))

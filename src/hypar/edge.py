@@ -87,40 +87,38 @@ class Edge:
         """``min over x of (table[x, ...] + costs[x, y])``.
 
         Args:
-            table: ``[choices of source, anything]``.
+            table: ``[choices of source]`` or ``[choices of source, anything]``.
 
         Returns:
-            ``[choices of target, anything]``.
+            ``[choices of target]`` or ``[choices of target, anything]``.
         """
-        others = table.shape[1]
-        if len(self.terms) == 1 and others == 1:
-            return np.minimum.reduce(self.terms[0][:, 0] + table, axis=0, keepdims=True).T
-        left = table
+        if table.ndim == 1 and len(self.terms) == 1:
+            return np.asarray(np.minimum.reduce(self.terms[0][:, 0] + table[:, None], axis=0))
+        others, left = table.size // len(table), table
         for term in self.terms:
             digit, above, _ = term.shape
             left = left.reshape(digit, -1, above, 1, others)
             left = _least(left[x] + term[x][None, :, :, None] for x in range(digit))
-        return left.reshape(-1, others)
+        return left.reshape(-1, *table.shape[1:])
 
     def least_over_target(self, table: Costs) -> Costs:
         """``min over y of (table[y, ...] + costs[x, y])``.
 
         Args:
-            table: ``[choices of target, anything]``.
+            table: ``[choices of target]`` or ``[choices of target, anything]``.
 
         Returns:
-            ``[choices of source, anything]``.
+            ``[choices of source]`` or ``[choices of source, anything]``.
         """
-        others, below = table.shape[1], 1
-        if len(self.terms) == 1 and others == 1:
-            return np.minimum.reduce(self.terms[0][:, 0] + table.T, axis=1, keepdims=True)
-        left = table
+        if table.ndim == 1 and len(self.terms) == 1:
+            return np.asarray(np.minimum.reduce(self.terms[0][:, 0] + table, axis=1))
+        others, left, below = table.size // len(table), table, 1
         for term in reversed(self.terms):
             digit, above, width = term.shape
             left = left.reshape(above, width, 1, below, others)
             left = _least(left[:, y] + term[:, :, y].T[:, :, None, None] for y in range(width))
             below *= digit
-        return left.reshape(-1, others)
+        return left.reshape(-1, *table.shape[1:])
 
     def plus(self, other: Edge) -> Edge:
         """The sum of two edges between the same nodes."""

@@ -63,7 +63,7 @@ def _solve_path(
     best: list[Costs] = [problem.nodes[path[-1]]]
     for node, edge in zip(path[-2::-1], reversed(joining), strict=True):
         least = edge.least_over_target if edge.source == node else edge.least_over_source
-        best.append(problem.nodes[node] + least(best[-1][:, None])[:, 0])
+        best.append(problem.nodes[node] + least(best[-1]))
     choice = int(best.pop().argmin())
     assignment[path[0]] = choice
     for before, node, edge in zip(path[:-1], path[1:], joining, strict=True):

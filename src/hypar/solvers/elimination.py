@@ -234,9 +234,7 @@ def _minimise(
         total += table.transpose(order).reshape(sizes)
     if first is None:
         return np.asarray(total.min(axis=0))
-    flat = total.reshape(len(total), -1)
-    least = first.least_over_source(flat) if first.source == step.node else first.least_over_target(flat)
-    table = least.reshape(-1, *total.shape[1:])
+    table = first.least_over_source(total) if first.source == step.node else first.least_over_target(total)
     return np.moveaxis(table, 0, step.scope.index(step.over or 0))
 
 
