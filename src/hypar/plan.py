@@ -24,8 +24,6 @@ from hypar.words import CUTTABLE
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-SCHEMA = "hypar.plan/1"
-
 MOST_DEVICES = 2**20
 """Devices of an array: 20 two-way levels."""
 
@@ -196,6 +194,10 @@ class Plan(_Part):
         return self.render("html")
 
 
+SCHEMA: str = Plan.model_fields["schema_"].default
+"""The one format that is written and read."""
+
+
 def read_plan(file: str | Path) -> Plan:
     """Read a plan file.
 
@@ -208,8 +210,7 @@ def read_plan(file: str | Path) -> Plan:
         raise PlanError(str(path), f"found {shown(data)}", "an object")
     schema = data.get("schema")
     if schema != SCHEMA:
-        newer = isinstance(schema, str) and schema.startswith("hypar.plan/")
-        hint = "it was written by a newer hypar" if newer else ""
+        hint = "it was written by a newer hypar" if _is_newer(schema) else ""
         raise PlanError(f"{path}: schema", f"found {shown(schema)}", SCHEMA, hint)
 
     def place(where: Where) -> str:
@@ -219,3 +220,15 @@ def read_plan(file: str | Path) -> Plan:
         return validated(Plan, data, place=place, error=PlanError)
     except OptionError as error:
         raise PlanError(f"{path}: space", error.found, error.allowed) from None
+
+
+def _is_newer(schema: object) -> bool:
+    """Whether a schema is a later version of this one."""
+    family, _, version = SCHEMA.partition("/")
+    found, _, number = str(schema).partition("/")
+    return (
+        found == family
+        and number.isascii()
+        and number.isdigit()
+        and (len(number), number) > (len(version), version)
+    )

@@ -33,7 +33,7 @@ class Recipe:
         strategy: the name that it goes by.
         space: the choices allowed, as text.
         cost: name of the cost.
-        parameters: parameters of the cost that are not as it has them by itself.
+        parameters: parameters of the cost to set; the others stay as it has them by itself.
         search: name of the search.
         solver: name of the solver; None for the cheapest exact one.
         array: ways of each level, outermost first.
@@ -110,7 +110,7 @@ def plan_model(
     named = load_strategy(strategy)
     recipe = Recipe(
         strategy=strategy,
-        space=_space_text(named.space if space is None else space),
+        space=named.space if space is None else _space_text(space),
         cost=named.cost if cost is None else cost,
         parameters={} if inter_weight is None else {"inter_weight": inter_weight},
         search=named.search if search is None else search,
