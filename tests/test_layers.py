@@ -18,13 +18,15 @@ FLOORS = {
     "spec": 4,
     "graph": 5,
     "placement": 6,
-    **dict.fromkeys(["pins", "space", "traffic"], 7),
-    **dict.fromkeys(["costs", "plan", "strategies"], 8),
-    **dict.fromkeys(["diff", "searches"], 9),
-    **dict.fromkeys(["planner", "reports"], 10),
-    **dict.fromkeys(["check", "comparison", "remarks"], 11),
-    "listings": 12,
-    "cli": 13,
+    **dict.fromkeys(["levels", "pins", "space", "traffic"], 7),
+    **dict.fromkeys(["plan", "strategies", "transfers"], 8),
+    **dict.fromkeys(["diff", "exchange"], 9),
+    "costs": 10,
+    "searches": 11,
+    **dict.fromkeys(["planner", "reports"], 12),
+    **dict.fromkeys(["check", "comparison", "remarks"], 13),
+    "listings": 14,
+    "cli": 15,
 }
 PLUGIN_FOLDERS = {"cli", "costs", "ops", "reports", "searches", "solvers", "strategies"}
 FILES = [

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import load_model
-from hypar.costs.base import WHOLE_LAYER, Level, cost_graph
+from hypar.costs.base import cost_graph
 from hypar.costs.volume import Volume
+from hypar.levels import WHOLE_LAYER, levels_of
 from hypar.problem import CostGraph, Edge
 from hypar.solvers.base import load_solver
 from hypar.space import parse_space
@@ -26,7 +27,7 @@ NODES = 8
 def whole(name: str) -> CostGraph:
     """The cost graph of one two-way level under AccPar's three types."""
     graph = load_model(name).contracted
-    level = Level(index=0, ways=2, groups=1, element_bytes=4)
+    (level,) = levels_of((2,), 4)
     space = parse_space("batch,in_channels,out_channels")
     options = [(space.choices(layer, 2),) for layer in graph.layers]
     return cost_graph(Volume(), graph, [level], options, [WHOLE_LAYER] * len(graph.layers))

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hypar.costs.base import Level, load_cost, parameters_of
+from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.graph import LayerGraph, load_model
+from hypar.levels import Level, levels_of
 from hypar.pins import Pin, apply_pins, parse_pin
 from hypar.plan import MOST_DEVICES, CostRecord, ModelRecord, Plan, Split
 from hypar.registry import load_plugin, plugin_names
@@ -158,12 +159,7 @@ def ask(recipe: Recipe, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
     """A recipe and a network as a question to a search."""
     space = parse_space(recipe.space)
     _require_ops(space)
-    levels = tuple(
-        Level(
-            index=index, ways=ways, groups=math.prod(recipe.array[:index]), element_bytes=graph.element_bytes
-        )
-        for index, ways in enumerate(recipe.array)
-    )
+    levels = levels_of(recipe.array, graph.element_bytes)
     contracted = graph.contracted
     pins = tuple(parse_pin(text, contracted, len(levels)) for text in recipe.pins)
     by_ways = {

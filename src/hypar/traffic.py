@@ -18,6 +18,24 @@ Number = Any
 """A float, a fraction or an array: one arithmetic serves all."""
 
 
+COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "neighbours")
+"""The manners in which a tensor changes its placement; ``neighbours`` is what a halo does."""
+
+
+def collective(have: Placement, need: Placement) -> str:
+    """The manner in which a tensor goes from one placement to another.
+
+    Example:
+        >>> collective(Partial(), Replicate()), collective(Shard("batch"), Shard("channels"))
+        ('all_reduce', 'all_to_all')
+    """
+    if isinstance(have, Partial):
+        return "reduce_scatter" if isinstance(need, Shard) else "all_reduce"
+    if have == need or isinstance(have, Replicate):
+        return "neighbours"
+    return "all_to_all" if isinstance(need, Shard) else "all_gather"
+
+
 def equal_shares(ways: int) -> tuple[float, ...]:
     """The shares of ``ways`` like devices."""
     return (1 / ways,) * ways

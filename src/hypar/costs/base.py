@@ -8,14 +8,12 @@ outermost first; the tuples are in lexicographic order.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from hypar.errors import OptionError
-from hypar.placement import Choice, divisor
 from hypar.problem import CostGraph, Costs, Edge, Link, Structure
 from hypar.registry import load_plugin
 from hypar.units import exact_number
@@ -24,65 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.graph import ContractedGraph, CutLayer, Tensor
-    from hypar.ops.base import Einsum
-
-Options = tuple[Choice, ...]
-PARTS = ("input", "weight", "output", "height", "width")
-"""The tensors of a layer, and the dims of F_in that a window may read."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
-    """One split of the array.
-
-    Attributes:
-        index: 0 for the outermost.
-        ways: into how many parts every group is split.
-        groups: how many like groups it splits.
-        element_bytes: bytes of one element of any tensor.
-    """
-
-    index: int
-    ways: int
-    groups: int
-    element_bytes: int
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class LocalSizes:
-    """How much of a layer one group still has, for each tuple of choices of the levels above.
-
-    Attributes:
-        parts: the part that is left of each of ``PARTS``, ``[parts, tuples]``.
-    """
-
-    parts: Costs
-
-    def of(self, part: str) -> Costs:
-        """What is left of a tensor or of a dim of F_in, ``[tuples]``."""
-        left: Costs = self.parts[PARTS.index(part)]
-        return left
-
-    def divided(self, einsum: Einsum, options: Options) -> LocalSizes:
-        """What is left below a level, for each tuple above and each option of the level."""
-        left = self.parts[:, :, None] / _divisors(einsum, options)[:, None, :]
-        return LocalSizes(left.reshape(len(PARTS), -1))
-
-
-WHOLE_LAYER = LocalSizes(np.ones((len(PARTS), 1)))
-"""What the outermost level sees."""
-
-
-@lru_cache(maxsize=4096)
-def _divisors(einsum: Einsum, options: Options) -> Costs:
-    """By how much each option divides each part, ``[parts, options]``."""
-    return np.array(
-        [
-            *([divisor(einsum, choice, tensor) for choice in options] for tensor in PARTS[:3]),
-            *([choice.degree if choice.dim == dim else 1 for choice in options] for dim in PARTS[3:]),
-        ],
-        dtype=np.float64,
-    )
+    from hypar.levels import Level, LocalSizes, Options
 
 
 class Cost(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from hypar.costs.base import Cost, Level, LocalSizes, Options, cost_graph, structure
+from hypar.costs.base import Cost, cost_graph, structure
 from hypar.registry import load_plugin
 from hypar.solvers.base import Solver, cheapest_exact, load_solver
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.graph import ContractedGraph
+    from hypar.levels import Level, LocalSizes, Options
     from hypar.placement import Choice
     from hypar.problem import CostGraph, Structure
 

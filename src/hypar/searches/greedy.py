@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.costs.base import WHOLE_LAYER
+from hypar.levels import WHOLE_LAYER
 from hypar.searches.base import Answer, Question, Search, layer_costs
 
 if TYPE_CHECKING:

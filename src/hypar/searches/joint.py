@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.costs.base import WHOLE_LAYER
+from hypar.levels import WHOLE_LAYER
 from hypar.searches.base import Answer, Question, Search, layer_costs
 from hypar.solvers.base import table_limit_error
 
 if TYPE_CHECKING:
-    from hypar.costs.base import Options
     from hypar.errors import TableLimitError
+    from hypar.levels import Options
     from hypar.solvers.base import Tables
 
 

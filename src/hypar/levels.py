@@ -1,0 +1,94 @@
+"""A level of the array, and what the levels above it have left of every layer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.placement import Choice, divisor
+from hypar.words import CUTTABLE
+
+if TYPE_CHECKING:
+    from hypar.ops.base import Einsum
+    from hypar.problem import Costs
+
+Options = tuple[Choice, ...]
+TENSORS = ("input", "weight", "output")
+PARTS = (*TENSORS, *CUTTABLE)
+"""What is divided: the tensors of a layer, and its dims."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """One split of the array.
+
+    Attributes:
+        index: 0 for the outermost.
+        array: ways of each level, outermost first.
+        element_bytes: bytes of one element of any tensor.
+    """
+
+    index: int
+    array: tuple[int, ...]
+    element_bytes: int
+
+    @property
+    def ways(self) -> int:
+        """Into how many parts every group is split."""
+        return self.array[self.index]
+
+    @property
+    def groups(self) -> int:
+        """How many like groups it splits."""
+        return math.prod(self.array[: self.index])
+
+    @property
+    def innermost(self) -> bool:
+        """Whether its parts are single devices."""
+        return self.index == len(self.array) - 1
+
+
+def levels_of(array: tuple[int, ...], element_bytes: int) -> tuple[Level, ...]:
+    """All levels of an array, outermost first."""
+    return tuple(Level(index=index, array=array, element_bytes=element_bytes) for index in range(len(array)))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LocalSizes:
+    """How much of a layer one group still has, for each tuple of choices of the levels above.
+
+    Attributes:
+        parts: the part that is left of each of ``PARTS``, ``[parts, tuples]``.
+    """
+
+    parts: Costs
+
+    def of(self, part: str) -> Costs:
+        """What is left of a tensor or of a dim, ``[tuples]``."""
+        left: Costs = self.parts[PARTS.index(part)]
+        return left
+
+    def divided(self, einsum: Einsum, options: Options) -> LocalSizes:
+        """What is left below a level, for each tuple above and each option of the level."""
+        left = self.parts[:, :, None] / _divisors(einsum, options)[:, None, :]
+        return LocalSizes(left.reshape(len(PARTS), -1))
+
+
+WHOLE_LAYER = LocalSizes(np.ones((len(PARTS), 1)))
+"""What the outermost level sees."""
+
+
+@lru_cache(maxsize=4096)
+def _divisors(einsum: Einsum, options: Options) -> Costs:
+    """By how much each option divides each part, ``[parts, options]``."""
+    return np.array(
+        [
+            *([divisor(einsum, choice, tensor) for choice in options] for tensor in TENSORS),
+            *([choice.degree if choice.dim == dim else 1 for choice in options] for dim in CUTTABLE),
+        ],
+        dtype=np.float64,
+    )
