@@ -12,7 +12,7 @@ import hypar
 SOURCE = Path(hypar.__file__).parent
 FLOORS = {
     **dict.fromkeys(["edge", "errors", "quoting"], 0),
-    **dict.fromkeys(["files", "problem", "registry", "units", "validation", "words"], 1),
+    **dict.fromkeys(["files", "problem", "registry", "timeline", "units", "validation", "words"], 1),
     **dict.fromkeys(["documents", "json_files", "solvers"], 2),
     **dict.fromkeys(["ops", "terminal"], 3),
     "spec": 4,

@@ -9,7 +9,7 @@
     │   ├── PlanError         a stored plan
     │   ├── OptionError       an argument: levels, batch, a pin, a space
     │   └── UnknownNameError  a name that no file or plug-in has
-    ├── ProblemError          a CostGraph that is not one
+    ├── ProblemError          a cost graph or tasks that are not such
     └── TableLimitError       an exact search whose tables would not fit
 
 A message is one line: where, what was found, what is allowed, what to try.
@@ -79,7 +79,7 @@ class UnknownNameError(InputError):
 
 
 class ProblemError(HyparError):
-    """The arrays handed to a solver do not form a cost graph."""
+    """The arrays handed to a solver do not form a cost graph, or the tasks handed to the engine cannot run."""
 
 
 class TableLimitError(HyparError):

@@ -1,0 +1,130 @@
+"""The engine against hand-made schedules and properties that any schedule has."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hypar.errors import ProblemError
+from hypar.timeline import Task, Timeline, run
+
+SECONDS = st.integers(0, 8).map(float)
+
+
+@st.composite
+def task_graphs(draw: st.DrawFn) -> list[Task]:
+    """Up to twelve tasks on up to three resources, each after some of those before it."""
+    tasks = []
+    for index in range(draw(st.integers(1, 12))):
+        after = draw(st.sets(st.integers(0, index - 1))) if index else set()
+        resource = draw(st.sampled_from("abc"))
+        tasks.append(
+            Task(f"t{index}", resource, draw(SECONDS), tuple(sorted(after)), draw(st.sampled_from("xy")))
+        )
+    return tasks
+
+
+def test_a_hand_made_schedule() -> None:
+    tasks = [
+        Task("load", "link", 2),
+        Task("work", "chip", 3, (0,)),
+        Task("other", "chip", 4),
+        Task("send", "link", 1, (1, 2)),
+    ]
+    timeline = run(tasks)
+    # The chip takes what is ready first, so the work waits for it.
+    assert timeline.starts == (0, 4, 0, 7)
+    assert timeline.makespan == 8
+    assert timeline.critical_path == (2, 1, 3)
+    assert timeline.busy == {"link": 3, "chip": 7}
+
+
+def test_of_tasks_ready_together_the_first_listed_runs_first() -> None:
+    timeline = run([Task("b", "chip", 1), Task("a", "chip", 1)])
+    assert timeline.starts == (0, 1)
+
+
+def test_no_tasks_take_no_time() -> None:
+    timeline = run([])
+    assert timeline.makespan == 0
+    assert not timeline.critical_path
+    assert not timeline.busy
+
+
+@given(tasks=task_graphs())
+def test_a_schedule_keeps_precedence_and_resources(tasks: list[Task]) -> None:
+    timeline = run(tasks)
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for task, start, end in zip(tasks, timeline.starts, timeline.ends, strict=True):
+        assert all(timeline.ends[before] <= start for before in task.after)
+        assert end == start + task.seconds
+        spans.setdefault(task.resource, []).append((start, end))
+    for of_resource in spans.values():
+        of_resource.sort()
+        assert all(first[1] <= second[0] for first, second in pairwise(of_resource))
+    assert timeline.makespan >= max(timeline.busy.values())
+    assert timeline == run(tasks)
+
+
+@given(tasks=task_graphs())
+def test_the_critical_path_is_as_long_as_the_whole(tasks: list[Task]) -> None:
+    timeline = run(tasks)
+    path = timeline.critical_path
+    assert sum(tasks[index].seconds for index in path) == timeline.makespan
+    assert all(timeline.ends[a] == timeline.starts[b] for a, b in pairwise(path))
+
+
+@given(seconds=st.lists(SECONDS, min_size=1))
+def test_one_after_another_takes_the_plain_sum(seconds: list[float]) -> None:
+    tasks = [
+        Task(str(index), f"r{index}", value, (index - 1,) if index else ())
+        for index, value in enumerate(seconds)
+    ]
+    assert run(tasks).makespan == sum(seconds)
+
+
+@given(seconds=st.lists(SECONDS, min_size=1))
+def test_one_resource_takes_the_plain_sum(seconds: list[float]) -> None:
+    assert run([Task(str(index), "chip", value) for index, value in enumerate(seconds)]).makespan == sum(
+        seconds
+    )
+
+
+@given(tasks=task_graphs())
+def test_a_chrome_trace_has_a_row_a_resource_and_an_event_a_task(tasks: list[Task]) -> None:
+    timeline = run(tasks)
+    check_trace(timeline.to_chrome_trace(), timeline)
+
+
+def check_trace(text: str, timeline: Timeline) -> None:
+    """The Trace Event Format, as Perfetto reads it."""
+    events = json.loads(text)["traceEvents"]
+    names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert sorted(names.values()) == sorted(timeline.busy)
+    complete = [event for event in events if event["ph"] == "X"]
+    assert len(complete) == len(timeline.tasks)
+    for event, task, start in zip(complete, timeline.tasks, timeline.starts, strict=True):
+        assert event.keys() >= {"name", "ph", "ts", "dur", "pid", "tid"}
+        assert (event["name"], names[event["tid"]]) == (task.name, task.resource)
+        assert math.isclose(event["ts"], start * 1e6)
+        assert math.isclose(event["dur"], task.seconds * 1e6)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        ([Task("a", "r", -1.0)], "found -1.0 seconds"),
+        ([Task("a", "r", math.nan)], "found nan seconds"),
+        ([Task("a", "r", math.inf)], "found inf seconds"),
+        ([Task("a", "r", 1.0, (3,))], "waits for task 3 of 1"),
+        ([Task("a", "r", 1.0, (1,)), Task("b", "r", 1.0, (0,))], "'a': waits for itself in a cycle"),
+    ],
+)
+def test_what_cannot_run_is_refused(tasks: list[Task], message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        run(tasks)
