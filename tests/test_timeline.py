@@ -52,8 +52,8 @@ def test_of_tasks_ready_together_the_first_listed_runs_first() -> None:
 def test_no_tasks_take_no_time() -> None:
     timeline = run([])
     assert timeline.makespan == 0
-    assert not timeline.critical_path
-    assert not timeline.busy
+    assert len(timeline.critical_path) == 0
+    assert len(timeline.busy) == 0
 
 
 @given(tasks=task_graphs())
