@@ -13,22 +13,32 @@ SOURCE = Path(hypar.__file__).parent
 FLOORS = {
     **dict.fromkeys(["edge", "errors", "quoting"], 0),
     **dict.fromkeys(["files", "problem", "registry", "timeline", "units", "validation", "words"], 1),
-    **dict.fromkeys(["documents", "json_files", "solvers"], 2),
-    **dict.fromkeys(["ops", "terminal"], 3),
-    "spec": 4,
-    "graph": 5,
+    **dict.fromkeys(["documents", "json_files", "quantities", "solvers"], 2),
+    **dict.fromkeys(["ops", "terminal", "topologies"], 3),
+    **dict.fromkeys(["compute_models", "spec"], 4),
+    **dict.fromkeys(["graph", "hardware"], 5),
     "placement": 6,
     **dict.fromkeys(["levels", "pins", "space", "traffic"], 7),
-    **dict.fromkeys(["plan", "strategies", "transfers"], 8),
-    **dict.fromkeys(["diff", "exchange"], 9),
-    "costs": 10,
-    "searches": 11,
-    **dict.fromkeys(["planner", "reports"], 12),
+    **dict.fromkeys(["strategies", "transfers"], 8),
+    **dict.fromkeys(["exchange", "schedule"], 9),
+    **dict.fromkeys(["costs", "refinement", "score"], 10),
+    **dict.fromkeys(["plan", "searches"], 11),
+    **dict.fromkeys(["diff", "planner", "reports"], 12),
     **dict.fromkeys(["check", "comparison", "remarks"], 13),
     "listings": 14,
     "cli": 15,
 }
-PLUGIN_FOLDERS = {"cli", "costs", "ops", "reports", "searches", "solvers", "strategies"}
+PLUGIN_FOLDERS = {
+    "cli",
+    "compute_models",
+    "costs",
+    "ops",
+    "reports",
+    "searches",
+    "solvers",
+    "strategies",
+    "topologies",
+}
 FILES = [
     file for file in sorted(SOURCE.rglob("*.py")) if file.parent != SOURCE or not file.stem.startswith("__")
 ]

@@ -6,6 +6,7 @@
     ├── InputError            something a person wrote cannot be used
     │   ├── DocumentError     a file that cannot be read, or is not YAML or JSON
     │   ├── ModelError        a model file, or the network that it describes
+    │   ├── HardwareError     a hardware file, or the machine that it describes
     │   ├── PlanError         a stored plan
     │   ├── OptionError       an argument: levels, batch, a pin, a space
     │   └── UnknownNameError  a name that no file or plug-in has
@@ -53,6 +54,10 @@ class DocumentError(InputError):
 
 class ModelError(InputError):
     """A model file, or the network that it describes, is wrong."""
+
+
+class HardwareError(InputError):
+    """A hardware file, or the machine that it describes, is wrong, or too small for what is asked."""
 
 
 class PlanError(InputError):

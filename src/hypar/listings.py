@@ -32,7 +32,7 @@ def comparison_data(rows: Sequence[Row]) -> Data:
             "cost": row.plan and row.plan.cost.model_dump(),
             "gain": row.gain,
             "note": row.note,
-            "plan": row.plan and row.plan.model_dump(mode="json", by_alias=True),
+            "plan": row.plan and row.plan.to_data(),
         }
         for row in rows
     ]

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.files import write_text
 from hypar.json_files import format_json, read_json
+from hypar.placement import WHOLE, Choice
 from hypar.quoting import Where, field_name, shown
 from hypar.registry import load_plugin
+from hypar.score import Score
 from hypar.space import parse_space
 from hypar.validation import validated
 from hypar.words import CUTTABLE
@@ -96,6 +98,20 @@ class Split(_Part):
         return next(iter(self.choices[layer]), None)
 
 
+class RefinementRecord(_Part):
+    """What refinement against the engine changed.
+
+    Attributes:
+        before_s: the engine's time of the plan that was searched.
+        after_s: that of the refined plan.
+        changed: choices that differ.
+    """
+
+    before_s: Amount
+    after_s: Amount
+    changed: Annotated[int, Field(ge=0)]
+
+
 class Plan(_Part):
     """A choice for every layer at every level.
 
@@ -111,6 +127,8 @@ class Plan(_Part):
         cost: what was minimised.
         claim: what the plan is optimal over.
         splits: one for each level, outermost first.
+        refined: what refinement against the engine changed; None where none was asked for.
+        score: what a machine makes of it; None where none was named.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
@@ -126,6 +144,8 @@ class Plan(_Part):
     cost: CostRecord
     claim: str
     splits: Annotated[list[Split], Field(min_length=1)]
+    refined: RefinementRecord | None = None
+    score: Score | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -162,9 +182,25 @@ class Plan(_Part):
             raise UnknownNameError("layer", layer, self.layers)
         return tuple(split.dim(layer) for split in self.splits)
 
+    def choices(self, layer: str) -> tuple[Choice, ...]:
+        """The choice of a layer at each level.
+
+        Raises:
+            UnknownNameError: no layer of that name is cut.
+        """
+        return tuple(
+            WHOLE if dim is None else Choice(dim, ways)
+            for dim, ways in zip(self.dims(layer), self.array, strict=True)
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """The plan as plain data, without what it does not have."""
+        data = self.model_dump(mode="json", by_alias=True)
+        return {key: value for key, value in data.items() if value is not None}
+
     def to_json(self) -> str:
         """The plan file's text; the same plan is the same bytes."""
-        return format_json(self.model_dump(mode="json", by_alias=True)) + "\n"
+        return format_json(self.to_data()) + "\n"
 
     def write(self, file: str | Path) -> None:
         """Write the plan whole or not at all.

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost, parameters_of
-from hypar.errors import OptionError
+from hypar.errors import OptionError, UnknownNameError
 from hypar.graph import LayerGraph, load_model
+from hypar.hardware import Machine, load_machine
 from hypar.levels import Level, levels_of
 from hypar.pins import Pin, apply_pins, parse_pin
-from hypar.plan import MOST_DEVICES, CostRecord, ModelRecord, Plan, Split
+from hypar.plan import MOST_DEVICES, CostRecord, ModelRecord, Plan, RefinementRecord, Split
+from hypar.refinement import refine as refine_choices
 from hypar.registry import load_plugin, plugin_names
-from hypar.searches.base import Answer, Question, load_search
+from hypar.schedule.step import OPTIMIZERS, Setting
+from hypar.score import score_step
+from hypar.searches.base import Answer, Question, costs_by_level, load_search
 from hypar.space import Space, parse_space
 from hypar.strategies.base import load_strategy
 from hypar.traffic import equal_shares
@@ -39,6 +43,9 @@ class Recipe:
         solver: name of the solver; None for the cheapest exact one.
         array: ways of each level, outermost first.
         pins: choices to hold, as text.
+        machine: what the plan is for; None where no hardware is named.
+        optimizer: whose updates a score counts.
+        refine: whether to refine the plan against the engine.
     """
 
     strategy: str
@@ -49,10 +56,18 @@ class Recipe:
     solver: str | None
     array: tuple[int, ...]
     pins: tuple[str, ...]
+    machine: Machine | None = None
+    optimizer: str = "sgd"
+    refine: bool = False
 
     @classmethod
-    def of(cls, plan: Plan) -> Recipe:
-        """What a stored plan follows from."""
+    def of(cls, plan: Plan, machine: Machine | None = None) -> Recipe:
+        """What a stored plan follows from.
+
+        Args:
+            plan: the plan.
+            machine: the machine that the plan's score names.
+        """
         return cls(
             strategy=plan.strategy,
             space=plan.space,
@@ -62,6 +77,9 @@ class Recipe:
             solver=plan.solver,
             array=tuple(plan.array),
             pins=tuple(plan.pins),
+            machine=machine,
+            optimizer="sgd" if plan.score is None else plan.score.optimizer,
+            refine=plan.refined is not None,
         )
 
 
@@ -78,6 +96,9 @@ def plan_model(
     solver: str | None = None,
     inter_weight: float | None = None,
     pins: str | Sequence[str] = (),
+    hardware: Machine | str | Path | None = None,
+    optimizer: str = "sgd",
+    refine: bool = False,
 ) -> Plan:
     """Choose how every layer is cut at every level.
 
@@ -94,6 +115,10 @@ def plan_model(
         solver: a solver by name instead of the cheapest exact one.
         inter_weight: weight of the amounts between layers in the cost, 1 if not given.
         pins: choices to hold, each ``layer=choice`` or ``layer@level=choice``.
+        hardware: a machine, the path of a hardware file, or a bare name as ``hmc``: the plan gets its score,
+            and the cost ``time`` can be minimised.
+        optimizer: ``sgd``, ``momentum`` or ``adam``, for updates and memory.
+        refine: whether to exchange choices against the engine's time after the search.
 
     Returns:
         The plan; ``claim`` says what it is optimal over.
@@ -118,6 +143,9 @@ def plan_model(
         solver=solver,
         array=_checked_array(levels, array),
         pins=(pins,) if isinstance(pins, str) else tuple(pins),
+        machine=hardware if hardware is None or isinstance(hardware, Machine) else load_machine(hardware),
+        optimizer=_checked_optimizer(optimizer),
+        refine=refine,
     )
     return follow(recipe, graph if batch is None else graph.with_batch(batch))
 
@@ -130,8 +158,9 @@ def follow(recipe: Recipe, graph: LayerGraph) -> Plan:
         TableLimitError: an exact search would not fit.
     """
     question, pins = ask(recipe, graph)
-    search = load_search(recipe.search)
+    search, setting = load_search(recipe.search), setting_of(recipe, question)
     answer = search.run(question)
+    answer, refined = _refined(recipe, question, answer)
     splits = [
         _split(level, graph, [options[level.index] for options in answer.choices], costs)
         for level, costs in zip(question.levels, answer.costs, strict=True)
@@ -150,8 +179,40 @@ def follow(recipe: Recipe, graph: LayerGraph) -> Plan:
             unit=question.cost.unit,
             parameters=parameters_of(question.cost),
         ),
-        claim=_claim(recipe, question, answer, search.claim),
+        claim=_claim(recipe, question, answer, search.claim) + (", then refined" if refined else ""),
         splits=splits,
+        refined=refined,
+        score=None if setting is None else score_step(question.graph, answer.choices, setting),
+    )
+
+
+def _refined(recipe: Recipe, question: Question, answer: Answer) -> tuple[Answer, RefinementRecord | None]:
+    """The answer with choices exchanged against the engine, where that is asked for."""
+    setting = setting_of(recipe, question)
+    if not recipe.refine:
+        return answer, None
+    if setting is None:
+        raise OptionError("refine", "no machine is named", "one, as --hardware hmc")
+    found = refine_choices(question.graph, setting, answer.choices, question.options)
+    changed = sum(
+        a != b
+        for old, new in zip(answer.choices, found.choices, strict=True)
+        for a, b in zip(old, new, strict=True)
+    )
+    record = RefinementRecord(before_s=found.before_s, after_s=found.after_s, changed=changed)
+    costs = costs_by_level(question, found.choices)
+    return replace(answer, choices=found.choices, costs=costs), record
+
+
+def setting_of(recipe: Recipe, question: Question) -> Setting | None:
+    """What a step runs on; None where no hardware is named."""
+    if recipe.machine is None:
+        return None
+    return Setting(
+        machine=recipe.machine,
+        array=recipe.array,
+        element_bytes=question.levels[0].element_bytes,
+        optimizer=recipe.optimizer,
     )
 
 
@@ -167,7 +228,8 @@ def ask(recipe: Recipe, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
     }
     free = list(zip(*(by_ways[ways] for ways in recipe.array), strict=True))
     options = apply_pins(pins, contracted, free, recipe.array)
-    cost = load_cost(recipe.cost, recipe.parameters)
+    setting = {"machine": recipe.machine, "optimizer": recipe.optimizer}
+    cost = load_cost(recipe.cost, recipe.parameters, setting)
     return Question(graph=contracted, cost=cost, levels=levels, options=options, solver=recipe.solver), pins
 
 
@@ -203,6 +265,13 @@ def _require_ops(space: Space) -> None:
     """Refuse a space for an op that there is none of."""
     for op in space.by_op:
         load_plugin("ops", op)
+
+
+def _checked_optimizer(name: str) -> str:
+    """An optimizer that there is."""
+    if name not in OPTIMIZERS:
+        raise UnknownNameError("optimizer", name, OPTIMIZERS)
+    return name
 
 
 def _checked_array(levels: int | None, array: Sequence[int] | None) -> tuple[int, ...]:

@@ -47,7 +47,7 @@ def load_plugin(group: str, name: str) -> Any:
         return importlib.import_module(f"hypar.{group}.{name}").plugin
     for point in entry_points(group=f"hypar.{group}", name=name):
         return point.load()
-    raise UnknownNameError(_singular(group), name, plugin_names(group))
+    raise UnknownNameError(_singular(group).replace("_", " "), name, plugin_names(group))
 
 
 def _singular(group: str) -> str:

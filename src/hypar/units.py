@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 DTYPE_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 """Size of one element of each number format."""
 
@@ -40,3 +42,82 @@ def format_bytes(number: float) -> str:
 def exact_number(number: float) -> int | float:
     """The same number, as an ``int`` where it is whole: so it is written without a needless ``.0``."""
     return int(number) if float(number).is_integer() else float(number)
+
+
+_PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
+             "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}  # fmt: skip
+_SMALL = {"m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
+_BASES: dict[str, dict[str, float]] = {
+    "bytes": {"B": 1.0, "b": 1 / 8, "bit": 1 / 8},
+    "bytes_per_s": {"B/s": 1.0, "b/s": 1 / 8, "bit/s": 1 / 8},
+    "flop_per_s": {"FLOP/s": 1.0, "OP/s": 1.0, "OPS/s": 1.0},
+    "hertz": {"Hz": 1.0},
+    "joules": {"J": 1.0},
+    "seconds": {"s": 1.0},
+}
+"""The units of each kind of quantity, in hypar's own; b is a bit and B a byte, always."""
+
+_EXAMPLES = {
+    "bytes": "108 KB, 8 GB or 64 MiB",
+    "bytes_per_s": "320 GB/s or 1600 Mb/s",
+    "flop_per_s": "989 TFLOP/s",
+    "hertz": "250 MHz",
+    "joules": "3.7 pJ",
+    "seconds": "5 us",
+}
+_QUANTITY = re.compile(r"(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?) *(?P<unit>[A-Za-z/]+)", re.ASCII)
+
+
+def parse_quantity(text: object, kind: str) -> float:
+    """A quantity as people write it, in hypar's own unit: bytes, bytes a second, FLOP a second, Hz, J or s.
+
+    Raises:
+        ValueError: no number with a unit of that kind; the message says what is allowed.
+
+    Example:
+        >>> parse_quantity("1600 Mb/s", "bytes_per_s"), parse_quantity("108 KB", "bytes")
+        (200000000.0, 108000.0)
+    """
+    found = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) else None
+    factor = _factor(found["unit"], kind) if found else None
+    if found is None or factor is None:
+        raise ValueError(f"a number with a unit, as {_EXAMPLES[kind]}")
+    return float(found["number"]) * factor
+
+
+def _factor(unit: str, kind: str) -> float | None:
+    """What one of a unit is in hypar's own unit; None for a unit of another kind."""
+    prefixes = _PREFIXES | (_SMALL if kind in {"joules", "seconds"} else {})
+    for base, size in _BASES[kind].items():
+        prefix = unit.removesuffix(base)
+        if unit.endswith(base) and prefix in prefixes:
+            return prefixes[prefix] * size
+    return None
+
+
+def format_seconds(seconds: float) -> str:
+    """A time with a prefix that suits it.
+
+    Example:
+        >>> format_seconds(0.00123), format_seconds(12), format_seconds(0)
+        ('1.23 ms', '12.0 s', '0 s')
+    """
+    return _with_small_prefix(seconds, "s")
+
+
+def format_joules(joules: float) -> str:
+    """An energy with a prefix that suits it."""
+    return _with_small_prefix(joules, "J")
+
+
+def _with_small_prefix(number: float, unit: str) -> str:
+    """Three digits and a prefix, small ones included."""
+    for prefix, size in (("", 1.0), *_SMALL.items()):
+        if number >= size * 0.9995:
+            digits = number / size
+            return (
+                f"{digits:#.3g}".rstrip(".") + f" {prefix}{unit}"
+                if digits < 999.5
+                else f"{digits:,.0f} {unit}"
+            )
+    return f"{number:.3g} {unit}"

@@ -21,6 +21,8 @@ _WORDS = {
     "bool_type": "true or false",
     "dict_type": "a mapping",
     "float_type": "a number",
+    "finite_number": "a finite number",
+    "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
     "int_type": "a whole number",
     "less_than_equal": "at most {le:,}",

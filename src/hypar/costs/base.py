@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -57,8 +57,13 @@ class Cost(Protocol):
         """
 
 
-def load_cost(name: str, parameters: Mapping[str, float]) -> Cost:
+def load_cost(name: str, parameters: Mapping[str, float], setting: Mapping[str, Any] | None = None) -> Cost:
     """The cost of a name, with some of its parameters, the fields of its dataclass, set.
+
+    Args:
+        name: the plug-in's name.
+        parameters: numbers that a plan records.
+        setting: what a cost may take besides, ``machine`` and ``optimizer``; one that does not is given none.
 
     Raises:
         UnknownNameError: there is none.
@@ -69,12 +74,15 @@ def load_cost(name: str, parameters: Mapping[str, float]) -> Cost:
     for parameter in parameters:
         if parameter not in known:
             raise OptionError(f"cost {name!r}", f"has no parameter {parameter!r}", ", ".join(known) or "none")
-    return replace(cost, **parameters) if parameters else cost  # type: ignore[type-var]
+    taken = {item.name for item in fields(cost)}  # type: ignore[arg-type]
+    given = {**parameters, **{key: value for key, value in (setting or {}).items() if key in taken}}
+    return replace(cost, **given) if given else cost  # type: ignore[type-var]
 
 
 def parameters_of(cost: Cost) -> dict[str, int | float]:
-    """A cost's parameters and their values."""
-    return {item.name: exact_number(getattr(cost, item.name)) for item in fields(cost)}  # type: ignore[arg-type]
+    """A cost's parameters and their values: those of its fields that are numbers."""
+    values = {item.name: getattr(cost, item.name) for item in fields(cost)}  # type: ignore[arg-type]
+    return {name: exact_number(value) for name, value in values.items() if isinstance(value, int | float)}
 
 
 def structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from hypar.costs.base import Cost, cost_graph, structure
+from hypar.levels import WHOLE_LAYER
 from hypar.registry import load_plugin
 from hypar.solvers.base import Solver, cheapest_exact, load_solver
 
@@ -111,6 +112,18 @@ def layer_costs(problem: CostGraph, assignment: Sequence[int]) -> tuple[float, .
     for edge in problem.edges:
         amounts[max(edge.source, edge.target)] += edge.at(assignment[edge.source], assignment[edge.target])
     return tuple(amounts)
+
+
+def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tuple[float, ...], ...]:
+    """What every layer costs at each level, once the choices are made."""
+    made = replace(question, options=tuple(tuple((choice,) for choice in at_layer) for at_layer in choices))
+    sizes = [WHOLE_LAYER] * len(choices)
+    costs = []
+    for index in range(len(question.levels)):
+        problem = made.cost_graph(index, index + 1, sizes)
+        costs.append(layer_costs(problem, [0] * len(choices)))
+        sizes = question.below(sizes, [at_layer[index] for at_layer in choices])
+    return tuple(costs)
 
 
 def load_search(name: str) -> Search:

@@ -6,13 +6,12 @@ that would not fit is refused with what does. Guarantee: the optimum over all le
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.levels import WHOLE_LAYER
-from hypar.searches.base import Answer, Question, Search, layer_costs
+from hypar.searches.base import Answer, Question, Search, costs_by_level
 from hypar.solvers.base import table_limit_error
 
 if TYPE_CHECKING:
@@ -39,7 +38,9 @@ class Joint:
             _decoded(options, chosen)
             for options, chosen in zip(question.options, solution.assignment, strict=True)
         )
-        return Answer(choices=choices, costs=_by_level(question, choices), solver=name, exact=solver.exact)
+        return Answer(
+            choices=choices, costs=costs_by_level(question, choices), solver=name, exact=solver.exact
+        )
 
 
 def _refusal(question: Question, tables: Tables) -> TableLimitError:
@@ -61,18 +62,6 @@ def _decoded(options: tuple[Options, ...], chosen: int) -> Options:
     """The tuple that an index into the product of the levels' options stands for."""
     indices = np.unravel_index(chosen, [len(at_level) for at_level in options])
     return tuple(at_level[int(index)] for at_level, index in zip(options, indices, strict=True))
-
-
-def _by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tuple[float, ...], ...]:
-    """What every layer costs at each level, once the choices are made."""
-    made = replace(question, options=tuple(tuple((choice,) for choice in at_layer) for at_layer in choices))
-    sizes = [WHOLE_LAYER] * len(choices)
-    costs = []
-    for index in range(len(question.levels)):
-        problem = made.cost_graph(index, index + 1, sizes)
-        costs.append(layer_costs(problem, [0] * len(choices)))
-        sizes = question.below(sizes, [at_layer[index] for at_layer in choices])
-    return tuple(costs)
 
 
 plugin: Search = Joint()

@@ -1,0 +1,1 @@
+"""How long a device computes, one file a manner of computing."""

@@ -1,0 +1,36 @@
+"""Roofline: as fast as the arithmetic or the memory allows, whichever is slower.
+
+Source: Williams, Waterman and Patterson, Roofline (CACM 2009). The efficiency of the arithmetic grows with
+the work of a phase, ``flop / (flop + half_efficiency_flop)``, as small kernels do not fill a device. Time of
+the memory is added by the machine, for every compute model alike.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from hypar.compute_models.base import ComputeModel, LocalShape, Work, memory_words
+from hypar.quantities import FlopPerSecond, Sourced
+
+
+class Roofline(ComputeModel):
+    """A peak, and the work at which half of it is reached."""
+
+    peak: Sourced[FlopPerSecond]
+    half_efficiency_flop: Sourced[Annotated[float, Field(ge=0, le=1e30)]]
+
+    def work(self, shape: LocalShape, phase: str, units: int) -> Work:
+        """Two operations a multiply-accumulate."""
+        flop = 2.0 * shape.padded_macs
+        efficiency = flop / (flop + self.half_efficiency_flop.value)
+        words = memory_words(shape, phase)
+        return Work(
+            seconds=flop / (units * self.peak.value * efficiency),
+            accesses={"registers": 0.0, "array": 0.0, "buffer": words, "memory": words},
+            mapping={"efficiency": efficiency},
+        )
+
+
+plugin: type[ComputeModel] = Roofline

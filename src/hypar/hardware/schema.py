@@ -1,0 +1,97 @@
+"""What a hardware file may say."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from hypar.quantities import Bytes, BytesPerSecond, Count, Description, Joules, Part, Seconds, Sourced, Text
+
+MOST_HELD = 4096
+"""Devices of a machine; every message between them is routed."""
+
+
+def _named(value: Any) -> Any:
+    """A name alone stands for a plug-in without further fields."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _listed(value: Any) -> Any:
+    """One network stands for a list of one."""
+    return [value] if isinstance(value, dict) else value
+
+
+Plugin = Annotated[dict[str, Any], BeforeValidator(_named)]
+"""A plug-in's ``name`` and its own fields."""
+
+
+class Memory(Description):
+    """The memory of a device."""
+
+    capacity: Sourced[Bytes]
+    bandwidth: Sourced[BytesPerSecond]
+
+
+class Energy(Description):
+    """Energy of one operation, and of one access to a word; what is left out is counted as nothing."""
+
+    multiply: Sourced[Joules]
+    add: Sourced[Joules]
+    register_access: Annotated[Sourced[Joules] | None, Field(alias="register")] = None
+    array: Sourced[Joules] | None = None
+    buffer: Sourced[Joules]
+    memory: Sourced[Joules]
+
+
+class Device(Description):
+    """One accelerator."""
+
+    word: Sourced[Bytes]
+    compute: Plugin
+    buffer: Sourced[Bytes] | None = None
+    memory: Memory | None = None
+    energy: Energy | None = None
+
+
+class Network(Description):
+    """What links devices, or groups of them: then every device of a group has its own link outward."""
+
+    topology: Plugin
+    devices: Sourced[Annotated[int, Field(ge=1, le=MOST_HELD)]]
+    link_bandwidth: Sourced[BytesPerSecond] | None = None
+    total_bandwidth: Sourced[BytesPerSecond] | None = None
+    latency: Sourced[Seconds] | None = None
+
+
+class Assumptions(Description):
+    """What the publication of a machine leaves open, decided by name.
+
+    Attributes:
+        units_per_device: compute units of one device, which share its work.
+        efficiency: part of the compute model's speed that is reached.
+        duplex: whether a link carries its bandwidth in both directions at once.
+        bandwidth: whether each link has ``link_bandwidth``, or all share ``total_bandwidth`` evenly.
+        accesses_per_word_moved: accesses to memory for each word that a device receives, at both ends.
+        overlap: whether transfers that nothing waits for run beside computation.
+    """
+
+    units_per_device: Sourced[Count] = Sourced(value=1, source="one unit a device")
+    efficiency: Sourced[Part] = Sourced(value=1.0, source="as the compute model says")
+    duplex: Sourced[Literal["full", "half"]] = Sourced(value="full", source="links of two directions")
+    bandwidth: Sourced[Literal["link", "total"]] = Sourced(value="link", source="each link has its own")
+    accesses_per_word_moved: Sourced[Annotated[float, Field(ge=0, le=100)]] = Sourced(
+        value=2.0, source="read by the sender, written by the receiver"
+    )
+    overlap: Sourced[Literal["none", "full"]] = Sourced(value="none", source="one thing after another")
+
+
+class HardwareFile(Description):
+    """The whole file."""
+
+    source: Text
+    device: Device
+    interconnect: (
+        Annotated[list[Network], BeforeValidator(_listed), Field(min_length=1, max_length=4)] | None
+    ) = None
+    assumptions: Assumptions = Assumptions()

@@ -1,0 +1,1 @@
+"""What runs when: plans lowered to tasks."""

@@ -1,0 +1,299 @@
+"""A training step as tasks: forward through the network, backward through it, gradients, updates.
+
+All devices are alike and do the same at the same time, so one device and one link of each level stand for
+all. A layer first gets its tensors, computes, then adds up what its cuts left partial; errors take the same
+way back. On a machine without overlap the tasks run one after another; with it a task waits only for the
+data that it reads and for its resource, so gradients are added up beside the rest of the backward phase.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.placement import divisor
+from hypar.timeline import Task
+from hypar.transfers import PHASE_OF, Transfer, between, border, crossing, halo, inside
+from hypar.words import CUTTABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.graph import ContractedGraph, CutLayer, Tensor
+    from hypar.hardware import LayerTime, Machine
+    from hypar.levels import Options
+    from hypar.ops.base import Einsum
+
+COMPUTE = "devices"
+"""The resource that computes: every device, doing the same."""
+
+OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
+"""Words of state for each weight."""
+
+
+class Move(NamedTuple):
+    """A transfer at one level.
+
+    Attributes:
+        phase: the phase that it belongs to.
+        level: the level, 0 the outermost.
+        seconds: how long it takes.
+        part_bytes: bytes that each part of a group receives.
+        total_bytes: bytes that all devices receive.
+        collective: in what manner.
+    """
+
+    phase: str
+    level: int
+    seconds: float
+    part_bytes: float
+    total_bytes: float
+    collective: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A training step, lowered.
+
+    Attributes:
+        tasks: in an order in which they can run.
+        layers: for each task the layer that it belongs to.
+        moves: for each task its transfer; None for computation.
+        times: for each layer its time on a device; None for a join.
+    """
+
+    tasks: tuple[Task, ...]
+    layers: tuple[int, ...]
+    moves: tuple[Move | None, ...]
+    times: tuple[LayerTime | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a step runs on and with.
+
+    Attributes:
+        machine: the devices and links.
+        array: ways of each level, outermost first.
+        element_bytes: bytes of one element.
+        optimizer: one of ``OPTIMIZERS``.
+    """
+
+    machine: Machine
+    array: tuple[int, ...]
+    element_bytes: int
+    optimizer: str = "sgd"
+
+    def update_accesses(self, time: LayerTime) -> float:
+        """Words that an update moves: weight and state read and written, gradient read."""
+        return time.weight_words * (3 + 2 * OPTIMIZERS[self.optimizer])
+
+    def update_seconds(self, time: LayerTime) -> float:
+        """An update is as long as its memory accesses."""
+        return self.machine.memory_seconds(self.update_accesses(time) * self.element_bytes)
+
+
+class _Lowering:
+    """The tasks so far."""
+
+    def __init__(self, setting: Setting, layers: Sequence[CutLayer]) -> None:
+        self.setting = setting
+        self.names = [layer.name for layer in layers]
+        self.links = setting.machine.links(setting.array)
+        self.serial = not setting.machine.overlap
+        self.tasks: list[Task] = []
+        self.layers: list[int] = []
+        self.moves: list[Move | None] = []
+
+    def add(
+        self, layer: int, what: str, seconds: float, after: tuple[int, ...], move: Move | None = None
+    ) -> int:
+        """One task; returns its index."""
+        index = len(self.tasks)
+        if self.serial:
+            after = (index - 1,) if index else ()
+        resource = COMPUTE if move is None else self.links[move.level].resource
+        kind = what if move is None else "communication"
+        name = f"{self.names[layer]} {what}" + (
+            "" if move is None else f" {move.collective} H{move.level + 1}"
+        )
+        self.tasks.append(Task(name, resource, seconds, after, kind))
+        self.layers.append(layer)
+        self.moves.append(move)
+        return index
+
+    def send(self, layer: int, moves: Sequence[Move], phase: str, after: tuple[int, ...]) -> tuple[int, ...]:
+        """The transfers of a phase, one behind the other; returns what to wait for then."""
+        for move in moves:
+            if move.phase == phase:
+                after = (self.add(layer, phase, move.seconds, after, move),)
+        return after
+
+
+def lower(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Step:
+    """The tasks of one training step.
+
+    Args:
+        graph: the layers that are cut.
+        choices: for each layer a choice at each level.
+        setting: machine, array, optimizer.
+
+    Raises:
+        HardwareError: the array does not fit the machine.
+    """
+    lowering = _Lowering(setting, graph.layers)
+    machine, size = setting.machine, setting.element_bytes
+    times = tuple(
+        None if layer.join else machine.layer_time(layer.einsum, degrees(chosen), size)
+        for layer, chosen in zip(graph.layers, choices, strict=True)
+    )
+    inner = [
+        moves_inside(setting, layer.einsum, layer.output_elements, chosen)
+        for layer, chosen in zip(graph.layers, choices, strict=True)
+    ]
+    read_by: list[list[tuple[int, tuple[Move, ...]]]] = [[] for _ in graph.layers]
+    made_by: list[list[tuple[int, tuple[Move, ...]]]] = [[] for _ in graph.layers]
+    for tensor in graph.tensors:
+        moves = _moves_of(setting, graph, tensor, choices)
+        made_by[tensor.consumer].append((tensor.producer, moves))
+        read_by[tensor.producer].append((tensor.consumer, moves))
+    ready: list[tuple[int, ...]] = [()] * len(graph.layers)
+    for layer, time in enumerate(times):
+        after = tuple(
+            index
+            for producer, moves in made_by[layer]
+            for index in lowering.send(layer, moves, "forward", ready[producer])
+        )
+        if time is not None:
+            after = (lowering.add(layer, "forward", time.seconds["forward"], after),)
+        ready[layer] = lowering.send(layer, inner[layer], "forward", after)
+    _backward(lowering, times, inner, read_by, ready)
+    return Step(
+        tasks=tuple(lowering.tasks), layers=tuple(lowering.layers), moves=tuple(lowering.moves), times=times
+    )
+
+
+def _backward(
+    lowering: _Lowering,
+    times: Sequence[LayerTime | None],
+    inner: Sequence[Sequence[Move]],
+    read_by: Sequence[Sequence[tuple[int, tuple[Move, ...]]]],
+    ready: Sequence[tuple[int, ...]],
+) -> None:
+    """Errors from the last layer to the first, and with each the gradient and the update of its weight."""
+    errors: list[tuple[int, ...]] = [()] * len(times)
+    for layer in reversed(range(len(times))):
+        after = (
+            tuple(
+                index
+                for consumer, moves in read_by[layer]
+                for index in lowering.send(layer, moves, "backward", errors[consumer])
+            )
+            or ready[layer]
+        )
+        time = times[layer]
+        if time is None:
+            errors[layer] = lowering.send(layer, inner[layer], "backward", after)
+            continue
+        done: tuple[int, ...] = (lowering.add(layer, "backward", time.seconds["backward"], after),)
+        errors[layer] = lowering.send(layer, inner[layer], "backward", done)
+        summed: tuple[int, ...] = (lowering.add(layer, "gradient", time.seconds["gradient"], after),)
+        summed = lowering.send(layer, inner[layer], "gradient", summed)
+        lowering.add(layer, "update", lowering.setting.update_seconds(time), summed)
+
+
+def _moves_of(
+    setting: Setting, graph: ContractedGraph, tensor: Tensor, choices: Sequence[Options]
+) -> tuple[Move, ...]:
+    """The transfers between the two layers of a tensor."""
+    made, read = graph.layers[tensor.producer].einsum, graph.layers[tensor.consumer].einsum
+    ends = (choices[tensor.producer], choices[tensor.consumer])
+    return moves_between(setting, made, read, tensor.elements, tensor.contracted, ends)
+
+
+@lru_cache(maxsize=65536)
+def degrees(chosen: Options) -> tuple[int, ...]:
+    """Over how many pieces the choices of all levels divide each of ``CUTTABLE``."""
+    return tuple(math.prod(choice.degree for choice in chosen if choice.dim == dim) for dim in CUTTABLE)
+
+
+@lru_cache(maxsize=65536)
+def _left(einsum: Einsum, chosen: Options, part: str) -> tuple[float, ...]:
+    """The part of a tensor or of a dim that a group has at each level."""
+    found, total = [], 1.0
+    for choice in chosen:
+        found.append(total)
+        total /= (
+            choice.degree if part == choice.dim else 1 if part in CUTTABLE else divisor(einsum, choice, part)
+        )
+    return tuple(found)
+
+
+@lru_cache(maxsize=65536)
+def moves_inside(setting: Setting, einsum: Einsum, output_elements: int, chosen: Options) -> tuple[Move, ...]:
+    """What all levels add up inside a layer, innermost first: so the wider groups exchange sums."""
+    found = []
+    for level in reversed(range(len(chosen))):
+        choice, ways = chosen[level], setting.array[level]
+        for transfer in inside(einsum, choice, ways):
+            whole = output_elements if transfer.tensor == "output" else einsum.elements(transfer.tensor)
+            found.append(
+                _move(setting, transfer, level, whole * _left(einsum, chosen, transfer.tensor)[level])
+            )
+        edge = border(einsum, choice)
+        if edge:
+            parts = halo(edge, _left(einsum, chosen, str(choice.dim))[level], ways)
+            transfer = Transfer(PHASE_OF["input"], "input", "neighbours", parts)
+            amount = einsum.input_elements * _left(einsum, chosen, "input")[level]
+            found.append(_move(setting, transfer, level, amount))
+    return tuple(found)
+
+
+@lru_cache(maxsize=65536)
+def moves_between(
+    setting: Setting,
+    made: Einsum,
+    read: Einsum,
+    elements: int,
+    contracted: frozenset[str],
+    ends: tuple[Options, Options],
+) -> tuple[Move, ...]:
+    """What all levels move of a tensor between two layers, outermost first."""
+    found = []
+    for level, (maker, reader) in enumerate(zip(*ends, strict=True)):
+        ways = setting.array[level]
+        amount = elements * _left(read, ends[1], "input")[level]
+        moved = list(between(made, maker, read, reader, contracted, ways))
+        edge = border(read, reader)
+        over = crossing(made, maker, read, reader, contracted, ways) if edge else None
+        if over is not None:
+            parts = over[1] * halo(edge, _left(read, ends[1], str(reader.dim))[level], ways)
+            moved = _with_halo(moved, Transfer("forward", "input", over[0], parts))
+        found += [_move(setting, transfer, level, amount) for transfer in moved]
+    return tuple(found)
+
+
+def _with_halo(moved: list[Transfer], extra: Transfer) -> list[Transfer]:
+    """Transfers with a halo, which comes along with what moves in the same manner anyway."""
+    for index, transfer in enumerate(moved):
+        if transfer[:3] == extra[:3]:
+            moved[index] = transfer._replace(parts=transfer.parts + extra.parts)
+            return moved
+    return [*moved, extra]
+
+
+def _move(setting: Setting, transfer: Transfer, level: int, elements: float) -> Move:
+    """A transfer of so many elements of a group's tensor, at a level."""
+    array = setting.array
+    group_bytes = transfer.parts * elements * setting.element_bytes
+    part_bytes = group_bytes / array[level]
+    return Move(
+        phase=transfer.phase,
+        level=level,
+        seconds=setting.machine.links(array)[level].seconds(transfer.collective, part_bytes),
+        part_bytes=part_bytes,
+        total_bytes=group_bytes * math.prod(array[:level]),
+        collective=transfer.collective,
+    )

@@ -1,0 +1,210 @@
+"""What a machine makes of a plan: the time, energy, bytes and memory of one training step."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
+
+from hypar.schedule.step import COMPUTE, OPTIMIZERS, Setting, Step, degrees, lower
+from hypar.timeline import Timeline, run
+from hypar.words import CUTTABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.graph import ContractedGraph, CutLayer
+    from hypar.hardware import LayerTime
+    from hypar.levels import Options
+
+
+class HardwareRecord(BaseModel):
+    """Which machine.
+
+    Attributes:
+        name: the hardware file's name without its ending.
+        digest: a hash of all that it says but its sources, with the changes.
+        changes: what was changed against the file.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: str
+    digest: str
+    changes: dict[str, Any] = {}
+
+
+class Score(BaseModel):
+    """One training step on a machine.
+
+    Attributes:
+        hardware: the machine.
+        optimizer: ``sgd``, ``momentum`` or ``adam``.
+        time_s: how long a step takes.
+        energy_j: its energy on all devices; None where the machine's file gives no energies.
+        communication_bytes: bytes that all devices receive.
+        memory_bytes: peak on each device.
+        capacity_bytes: memory of a device; None where the file does not say.
+        fits: whether the peak is within the capacity.
+        time: seconds of each phase's computation, of updates and of communication, as if one after another.
+        overlapped_s: by how much these are more than ``time_s``.
+        busy: seconds that each resource works.
+        energy: joules of arithmetic, of accesses to registers, array, buffer and memory, and of words moved.
+        communication: bytes at each level.
+        memory: bytes of weights, gradients, optimizer state, activations kept, and transfer buffers.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    hardware: HardwareRecord
+    optimizer: str
+    time_s: float
+    energy_j: float | None
+    communication_bytes: float
+    memory_bytes: float
+    capacity_bytes: float | None
+    fits: bool
+    time: dict[str, float]
+    overlapped_s: float
+    busy: dict[str, float]
+    energy: dict[str, float] | None
+    communication: dict[str, float]
+    memory: dict[str, float]
+
+
+def score_step(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Score:
+    """Lower a plan's choices to tasks, run them, and add up.
+
+    Args:
+        graph: the layers that are cut.
+        choices: for each layer a choice at each level; empty tuples on one device.
+        setting: machine, array, element size, optimizer.
+
+    Raises:
+        HardwareError: the array does not fit the machine.
+    """
+    step = lower(graph, choices, setting)
+    return summarise(graph, choices, setting, step, run(step.tasks))
+
+
+def summarise(
+    graph: ContractedGraph, choices: Sequence[Options], setting: Setting, step: Step, timeline: Timeline
+) -> Score:
+    """All of a score, from a step that was run."""
+    machine = setting.machine
+    time = timeline.by_kind
+    communication = {f"H{level + 1}": 0.0 for level in range(len(setting.array))}
+    for move in step.moves:
+        if move is not None:
+            communication[f"H{move.level + 1}"] += move.total_bytes
+    received = math.fsum(communication.values())
+    memory = _memory(graph, choices, setting, step)
+    energy = _energy(step.times, setting, received)
+    held, capacity = math.fsum(memory.values()), machine.memory_bytes
+    return Score(
+        hardware=HardwareRecord(name=machine.name, digest=machine.digest, changes=dict(machine.changes)),
+        optimizer=setting.optimizer,
+        time_s=timeline.makespan,
+        energy_j=None if energy is None else math.fsum(energy.values()),
+        communication_bytes=received,
+        memory_bytes=held,
+        capacity_bytes=capacity,
+        fits=capacity is None or held <= capacity,
+        time=time,
+        overlapped_s=max(0.0, math.fsum(time.values()) - timeline.makespan),
+        busy={COMPUTE: 0.0, **timeline.busy},
+        energy=energy,
+        communication=communication,
+        memory=memory,
+    )
+
+
+def _energy(times: Sequence[LayerTime | None], setting: Setting, received: float) -> dict[str, float] | None:
+    """Joules of all devices: operations and accesses times what one takes."""
+    costs = setting.machine.content.device.energy
+    if costs is None:
+        return None
+    operation = costs.multiply.value + costs.add.value
+    each = {
+        "registers": costs.register_access.value if costs.register_access else 0.0,
+        "array": costs.array.value if costs.array else 0.0,
+        "buffer": costs.buffer.value,
+        "memory": costs.memory.value,
+    }
+    devices = math.prod(setting.array)
+    words = setting.element_bytes / setting.machine.content.device.word.value
+    found = {"arithmetic": 0.0, **dict.fromkeys(each, 0.0)}
+    for time in times:
+        if time is not None:
+            macs, accesses = _counted(time)
+            found["arithmetic"] += devices * (macs + time.weight_words) * operation
+            for place, joules in each.items():
+                found[place] += devices * words * accesses[place] * joules
+            found["memory"] += devices * words * setting.update_accesses(time) * costs.memory.value
+    moved = received / setting.machine.content.device.word.value
+    per_word = setting.machine.content.assumptions.accesses_per_word_moved.value
+    found["communication"] = moved * per_word * costs.memory.value
+    return found
+
+
+def _counted(time: LayerTime) -> tuple[float, dict[str, float]]:
+    """Multiply-accumulates and accesses of the three phases on one device."""
+    work = time.work.values()
+    places = next(iter(work)).accesses
+    return 3 * time.macs, {place: math.fsum(done.accesses[place] for done in work) for place in places}
+
+
+def _memory(
+    graph: ContractedGraph, choices: Sequence[Options], setting: Setting, step: Step
+) -> dict[str, float]:
+    """Bytes on each device when the forward phase ends, and the largest transfer."""
+    size = setting.element_bytes
+    weights = size * math.fsum(time.weight_words for time in step.times if time is not None)
+    buffers = (
+        move.part_bytes / math.prod(setting.array[move.level + 1 :])
+        for move in step.moves
+        if move is not None
+    )
+    return {
+        "weights": weights,
+        "gradients": weights,
+        "optimizer": weights * OPTIMIZERS[setting.optimizer],
+        "activations": size * _kept(graph, choices),
+        "buffers": max(buffers, default=0.0),
+    }
+
+
+def _kept(graph: ContractedGraph, choices: Sequence[Options]) -> float:
+    """Elements kept for the backward phase: what weighted layers read, and outputs that a pool reduces.
+
+    A tensor that several layers read in the same shards is kept once.
+    """
+    kept: dict[object, float] = {}
+    read = set()
+    for tensor in graph.tensors:
+        read.add(tensor.producer)
+        layer = graph.layers[tensor.consumer]
+        part = _share(layer, choices[tensor.consumer], "input")
+        if not layer.join:
+            kept[tensor.producer, tensor.elements, part] = tensor.elements * part
+    fed = {tensor.consumer for tensor in graph.tensors}
+    for index, layer in enumerate(graph.layers):
+        made = layer.einsum.elements("output")
+        if index not in fed:
+            kept["input", index] = layer.einsum.input_elements * _share(layer, choices[index], "input")
+        if (made != layer.output_elements and not layer.join) or index not in read:
+            kept["output", index] = made * _share(layer, choices[index], "output")
+    return math.fsum(kept.values())
+
+
+def _share(layer: CutLayer, chosen: Options, tensor: str) -> float:
+    """The part of a tensor that one device has."""
+    return _share_of(layer.einsum.dims(tensor), degrees(chosen))
+
+
+@lru_cache(maxsize=65536)
+def _share_of(dims: frozenset[str], pieces: tuple[int, ...]) -> float:
+    """One over the pieces of the dims that a tensor carries."""
+    return 1 / math.prod(count for dim, count in zip(CUTTABLE, pieces, strict=True) if dim in dims)

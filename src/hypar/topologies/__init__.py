@@ -1,0 +1,1 @@
+"""How devices are wired, one file a manner of wiring."""

@@ -1,0 +1,26 @@
+"""Fully connected: a link between any two devices."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+from hypar.topologies.base import Link, Path, Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class FullyConnected(Topology):
+    """One hop between any two devices."""
+
+    def links(self, devices: int) -> Mapping[Link, float]:
+        """From each device to each other."""
+        return dict.fromkeys(permutations(range(devices), 2), 1.0)
+
+    def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:  # noqa: ARG002
+        """The link between the two."""
+        return [(1.0, ((source, target),))]
+
+
+plugin: type[Topology] = FullyConnected

@@ -1,0 +1,60 @@
+"""H-tree: a binary fat tree whose links are twice as wide one level up.
+
+Source: HyPar (HPCA 2019), section 6.1; Leiserson, Fat-Trees (1985).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from hypar.topologies.base import Link, Node, Path, Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class HTree(Topology):
+    """A leaf for each device; a link up from a subtree of 2**h leaves is as wide as 2**h links of a leaf."""
+
+    level_links: ClassVar[bool] = True
+
+    def links(self, devices: int) -> Mapping[Link, float]:
+        """Up and down from every node but the root."""
+        found: dict[Link, float] = {}
+        for height in range(_height(devices)):
+            for number in range(devices >> height):
+                pair = _node(height, number), _node(height + 1, number // 2)
+                found[pair] = found[pair[::-1]] = float(1 << height)
+        return found
+
+    def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:  # noqa: ARG002
+        """Up to the first common node, and down."""
+        up: list[Link] = []
+        down: list[Link] = []
+        height = 0
+        while source != target:
+            up.append((_node(height, source), _node(height + 1, source // 2)))
+            down.append((_node(height + 1, target // 2), _node(height, target)))
+            source, target, height = source // 2, target // 2, height + 1
+        return [(1.0, (*up, *reversed(down)))]
+
+    def num_links(self, devices: int) -> int:
+        """Those of the leaves: the wider ones above are as many of them together."""
+        return devices
+
+    def fault(self, devices: int) -> str | None:
+        """Only a power of two fills the tree."""
+        return None if devices & (devices - 1) == 0 else f"{devices} devices; allowed: a power of two"
+
+
+def _height(devices: int) -> int:
+    """Levels of the tree."""
+    return devices.bit_length() - 1
+
+
+def _node(height: int, number: int) -> Node:
+    """A device, or the root of a subtree of ``2**height`` of them."""
+    return number if height == 0 else (f"h{height}", number)
+
+
+plugin: type[Topology] = HTree

@@ -1,0 +1,34 @@
+"""Ring: each device linked to two neighbours; messages go the shorter way round, up where both are equal."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from hypar.topologies.base import Link, Path, Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Ring(Topology):
+    """Devices in the order of the array's positions."""
+
+    def links(self, devices: int) -> Mapping[Link, float]:
+        """One each way."""
+        return {
+            (device, (device + step) % devices): 1.0
+            for device in range(devices)
+            for step in (1, -1)
+            if devices > 1
+        }
+
+    def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:
+        """The shorter way round."""
+        away = (target - source) % devices
+        step, count = (1, away) if 2 * away <= devices else (-1, devices - away)
+        stops = [(source + step * number) % devices for number in range(count + 1)]
+        return [(1.0, tuple(itertools.pairwise(stops)))]
+
+
+plugin: type[Topology] = Ring

@@ -1,0 +1,27 @@
+"""Switch: each device has one link to a switch that never blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypar.topologies.base import Link, Node, Path, Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_SWITCH: Node = ("switch", 0)
+
+
+class Switch(Topology):
+    """Two hops between any two devices."""
+
+    def links(self, devices: int) -> Mapping[Link, float]:
+        """To the switch and from it."""
+        return {link: 1.0 for device in range(devices) for link in ((device, _SWITCH), (_SWITCH, device))}
+
+    def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:  # noqa: ARG002
+        """Over the switch."""
+        return [(1.0, ((source, _SWITCH), (_SWITCH, target)))]
+
+
+plugin: type[Topology] = Switch
