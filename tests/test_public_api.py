@@ -11,18 +11,26 @@ import hypar
 def test_public_names_are_pinned() -> None:
     assert hypar.__all__ == [
         "Change",
+        "Exploration",
         "HyparError",
         "LayerGraph",
+        "Machine",
         "Plan",
         "Row",
+        "Run",
+        "Score",
         "Verdict",
         "__version__",
         "check_plan",
         "compare_strategies",
         "diff_plans",
+        "explore_model",
+        "load_machine",
         "load_model",
         "plan_model",
         "read_plan",
+        "score_plan",
+        "sweep_model",
     ]
     assert dir(hypar) == sorted(hypar.__all__)
     assert all(getattr(hypar, name) is not None for name in hypar.__all__)

@@ -20,41 +20,62 @@ if TYPE_CHECKING:
     from hypar.comparison import Row, compare_strategies
     from hypar.diff import Change, diff_plans
     from hypar.errors import HyparError
+    from hypar.exploration import Exploration, explore_model
     from hypar.graph import LayerGraph, load_model
+    from hypar.hardware import Machine, load_machine
     from hypar.plan import Plan, read_plan
     from hypar.planner import plan_model
+    from hypar.score import Score
+    from hypar.scoring import score_plan
+    from hypar.sweeps import Run, sweep_model
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Change": "diff",
+    "Exploration": "exploration",
     "HyparError": "errors",
     "LayerGraph": "graph",
+    "Machine": "hardware",
     "Plan": "plan",
     "Row": "comparison",
+    "Run": "sweeps",
+    "Score": "score",
     "Verdict": "check",
     "check_plan": "check",
     "compare_strategies": "comparison",
     "diff_plans": "diff",
+    "explore_model": "exploration",
+    "load_machine": "hardware",
     "load_model": "graph",
     "plan_model": "planner",
     "read_plan": "plan",
+    "score_plan": "scoring",
+    "sweep_model": "sweeps",
 }
 
 __all__ = [
     "Change",
+    "Exploration",
     "HyparError",
     "LayerGraph",
+    "Machine",
     "Plan",
     "Row",
+    "Run",
+    "Score",
     "Verdict",
     "__version__",
     "check_plan",
     "compare_strategies",
     "diff_plans",
+    "explore_model",
+    "load_machine",
     "load_model",
     "plan_model",
     "read_plan",
+    "score_plan",
+    "sweep_model",
 ]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import TableLimitError
 from hypar.graph import LayerGraph, load_model
+from hypar.hardware import Machine, as_machine
 from hypar.planner import plan_model
 from hypar.registry import plugin_names
 
@@ -44,6 +45,8 @@ def compare_strategies(
     array: Sequence[int] | None = None,
     batch: int | None = None,
     inter_weight: float | None = None,
+    hardware: Machine | str | Path | None = None,
+    optimizer: str = "sgd",
 ) -> tuple[Row, ...]:
     """Plan a network by several strategies.
 
@@ -54,6 +57,8 @@ def compare_strategies(
         array: the ways of each level instead, outermost first.
         batch: samples in a mini-batch, if not the model's own number.
         inter_weight: weight of the amounts between layers in the cost, 1 if not given.
+        hardware: a machine to score every plan on.
+        optimizer: ``sgd``, ``momentum`` or ``adam``.
 
     Returns:
         One row a strategy, the baseline first, then in the order asked for. A strategy whose exact search
@@ -64,12 +69,20 @@ def compare_strategies(
     """
     graph = model if isinstance(model, LayerGraph) else load_model(model)
     asked = ((strategies,) if isinstance(strategies, str) else strategies) or plugin_names("strategies")
+    machine = None if hardware is None else as_machine(hardware)
     rows: list[Row] = []
     baseline = 0.0
     for name in dict.fromkeys((BASELINE, *asked)):
         try:
             plan = plan_model(
-                graph, strategy=name, levels=levels, array=array, batch=batch, inter_weight=inter_weight
+                graph,
+                strategy=name,
+                levels=levels,
+                array=array,
+                batch=batch,
+                inter_weight=inter_weight,
+                hardware=machine,
+                optimizer=optimizer,
             )
         except TableLimitError as error:
             rows.append(Row(name=name, plan=None, gain=None, note=str(error)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,11 +83,21 @@ def _record(plan: Plan) -> list[tuple[int | None, str, str]]:
         "search": plan.search,
         "solver": plan.solver,
         "pins": ", ".join(plan.pins) or "none",
+        "refined": "no" if plan.refined is None else "yes",
+        **_machine(plan),
         **{name: str(value) for name, value in sorted(plan.cost.parameters.items())},
         "claim": plan.claim,
     }
     shares = [(split.level, "shares", ", ".join(map(str, split.shares))) for split in plan.splits]
     return [*((None, name, text) for name, text in whole.items()), *shares]
+
+
+def _machine(plan: Plan) -> dict[str, str]:
+    """What a plan's score is for."""
+    if plan.score is None:
+        return {"hardware": "none", "optimizer": "none"}
+    record = plan.score.hardware
+    return {"hardware": f"{record.name} {record.digest[:19]}", "optimizer": plan.score.optimizer}
 
 
 def _layer_changes(before: Plan, after: Plan) -> Iterator[Change]:
@@ -111,12 +122,31 @@ def _cost_changes(before: Plan, after: Plan) -> Iterator[Change]:
     """Costs that differ: of a layer, of a level, of the plan."""
     for old, new in zip(before.splits, after.splits, strict=True):
         for layer in old.costs:
-            if layer in new.costs and old.costs[layer] != new.costs[layer]:
+            if layer in new.costs and _differ(old.costs[layer], new.costs[layer]):
                 yield _cost_change(layer, old.level, old.costs[layer], new.costs[layer])
-        if old.cost != new.cost:
+        if _differ(old.cost, new.cost):
             yield _cost_change("", old.level, old.cost, new.cost)
-    if before.cost.value != after.cost.value:
+    if _differ(before.cost.value, after.cost.value):
         yield _cost_change("", None, before.cost.value, after.cost.value)
+    for name, old_number, new_number in _score_numbers(before, after):
+        if _differ(old_number, new_number):
+            yield Change(layer="", level=None, before=old_number, after=new_number, what=name)
+
+
+def _score_numbers(before: Plan, after: Plan) -> Iterator[tuple[str, float, float]]:
+    """What two scores say, by name."""
+    if before.score is not None and after.score is not None:
+        for name in ("time_s", "energy_j", "communication_bytes", "memory_bytes"):
+            old, new = getattr(before.score, name), getattr(after.score, name)
+            if old is not None and new is not None:
+                yield name, old, new
+
+
+def _differ(before: float, after: float) -> bool:
+    """Whole numbers are exact; others may round differently on another machine."""
+    if isinstance(before, int) and isinstance(after, int):
+        return before != after
+    return not math.isclose(before, after, rel_tol=1e-9)
 
 
 def _cost_change(layer: str, level: int | None, before: float, after: float) -> Change:

@@ -37,6 +37,19 @@ def read_text(file: Path) -> str:
 
 
 def write_text(file: Path, text: str) -> None:
+    """Write a text whole or not at all.
+
+    Raises:
+        DocumentError: its folder is missing or cannot be written to.
+    """
+    try:
+        content = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DocumentError(str(file), f"cannot be written: {error}") from error
+    write_bytes(file, content)
+
+
+def write_bytes(file: Path, content: bytes) -> None:
     """Write a file whole or not at all: beside it first, then renamed.
 
     Raises:
@@ -46,11 +59,11 @@ def write_text(file: Path, text: str) -> None:
     try:
         if file.exists() and not (file.is_file() or file.is_dir()):
             # A pipe or a device is written to; renaming would put a file in its place.
-            file.write_text(text, encoding="utf-8", newline="\n")
+            file.write_bytes(content)
             return
         handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name:.100}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
         umask = os.umask(0)
         os.umask(umask)
         Path(temporary).chmod(0o666 & ~umask)

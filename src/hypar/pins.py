@@ -57,7 +57,7 @@ def parse_pin(text: str, graph: ContractedGraph, num_levels: int) -> Pin:
     if not any(fnmatchcase(known.name, layer) for known in graph.layers):
         names = [known.name for known in graph.layers]
         raise OptionError(place, f"no layer that is cut is named {layer!r}", hint=suggestion(layer, names))
-    level = _level(level_text, num_levels, place) if at else None
+    level = level_of(level_text, num_levels, place) if at else None
     return Pin(layer=layer, level=level, dim=dim_of(word, place), text=text)
 
 
@@ -89,8 +89,12 @@ def _held_choice(pin: Pin, layer: CutLayer, ways: int) -> Choice:
     return Choice(dim, ways)
 
 
-def _level(text: str, num_levels: int, place: str) -> int:
-    """``H1`` or ``0`` is the outermost level."""
+def level_of(text: str, num_levels: int, place: str) -> int:
+    """The level that a text names: ``H1`` or ``0`` is the outermost.
+
+    Raises:
+        OptionError: there is no such level.
+    """
     number = text.removeprefix("H")
     level = int(number) - (text != number) if number.isdecimal() and len(number) < 4 else -1
     if not 0 <= level < num_levels:

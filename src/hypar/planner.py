@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError, UnknownNameError
 from hypar.graph import LayerGraph, load_model
-from hypar.hardware import Machine, load_machine
+from hypar.hardware import Machine, as_machine
 from hypar.levels import Level, levels_of
 from hypar.pins import Pin, apply_pins, parse_pin
 from hypar.plan import MOST_DEVICES, CostRecord, ModelRecord, Plan, RefinementRecord, Split
 from hypar.refinement import refine as refine_choices
 from hypar.registry import load_plugin, plugin_names
 from hypar.schedule.step import OPTIMIZERS, Setting
-from hypar.score import score_step
+from hypar.score import Score, score_step
 from hypar.searches.base import Answer, Question, costs_by_level, load_search
 from hypar.space import Space, parse_space
 from hypar.strategies.base import load_strategy
@@ -143,8 +143,8 @@ def plan_model(
         solver=solver,
         array=_checked_array(levels, array),
         pins=(pins,) if isinstance(pins, str) else tuple(pins),
-        machine=hardware if hardware is None or isinstance(hardware, Machine) else load_machine(hardware),
-        optimizer=_checked_optimizer(optimizer),
+        machine=None if hardware is None else as_machine(hardware),
+        optimizer=checked_optimizer(optimizer),
         refine=refine,
     )
     return follow(recipe, graph if batch is None else graph.with_batch(batch))
@@ -158,7 +158,7 @@ def follow(recipe: Recipe, graph: LayerGraph) -> Plan:
         TableLimitError: an exact search would not fit.
     """
     question, pins = ask(recipe, graph)
-    search, setting = load_search(recipe.search), setting_of(recipe, question)
+    search = load_search(recipe.search)
     answer = search.run(question)
     answer, refined = _refined(recipe, question, answer)
     splits = [
@@ -182,17 +182,15 @@ def follow(recipe: Recipe, graph: LayerGraph) -> Plan:
         claim=_claim(recipe, question, answer, search.claim) + (", then refined" if refined else ""),
         splits=splits,
         refined=refined,
-        score=None if setting is None else score_step(question.graph, answer.choices, setting),
+        score=_scored(recipe, question, answer),
     )
 
 
 def _refined(recipe: Recipe, question: Question, answer: Answer) -> tuple[Answer, RefinementRecord | None]:
     """The answer with choices exchanged against the engine, where that is asked for."""
-    setting = setting_of(recipe, question)
     if not recipe.refine:
         return answer, None
-    if setting is None:
-        raise OptionError("refine", "no machine is named", "one, as --hardware hmc")
+    setting = setting_of(recipe, question)
     found = refine_choices(question.graph, setting, answer.choices, question.options)
     changed = sum(
         a != b
@@ -204,10 +202,21 @@ def _refined(recipe: Recipe, question: Question, answer: Answer) -> tuple[Answer
     return replace(answer, choices=found.choices, costs=costs), record
 
 
-def setting_of(recipe: Recipe, question: Question) -> Setting | None:
-    """What a step runs on; None where no hardware is named."""
+def _scored(recipe: Recipe, question: Question, answer: Answer) -> Score | None:
+    """What the machine makes of the answer, where one is named."""
     if recipe.machine is None:
         return None
+    return score_step(question.graph, answer.choices, setting_of(recipe, question))
+
+
+def setting_of(recipe: Recipe, question: Question) -> Setting:
+    """What a step runs on.
+
+    Raises:
+        OptionError: no hardware is named.
+    """
+    if recipe.machine is None:
+        raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
     return Setting(
         machine=recipe.machine,
         array=recipe.array,
@@ -267,8 +276,12 @@ def _require_ops(space: Space) -> None:
         load_plugin("ops", op)
 
 
-def _checked_optimizer(name: str) -> str:
-    """An optimizer that there is."""
+def checked_optimizer(name: str) -> str:
+    """An optimizer that there is.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
     if name not in OPTIMIZERS:
         raise UnknownNameError("optimizer", name, OPTIMIZERS)
     return name

@@ -3,27 +3,47 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from hypar.units import parse_quantity
 
 MOST = 1e30
-"""No quantity is larger, in hypar's own units."""
+"""No quantity is larger, in hypar's own units, and none that is divided by is smaller than one over it."""
+
+
+def _not_tiny(number: float) -> float:
+    """What is divided by, so large that no quotient is infinite."""
+    if number < 1 / MOST:
+        raise ValueError(f"at least {1 / MOST:g}")
+    return number
+
+
+def _not_blank(text: str) -> str:
+    """A text that says something."""
+    if not text.strip():
+        raise ValueError("a text that is not empty")
+    return text
+
 
 _AT_LEAST_0 = Field(ge=0, le=MOST)
 _MORE_THAN_0 = Field(gt=0, le=MOST)
+_NOT_TINY = AfterValidator(_not_tiny)
 
-Bytes = Annotated[float, BeforeValidator(partial(parse_quantity, kind="bytes")), _MORE_THAN_0]
-BytesPerSecond = Annotated[float, BeforeValidator(partial(parse_quantity, kind="bytes_per_s")), _MORE_THAN_0]
-FlopPerSecond = Annotated[float, BeforeValidator(partial(parse_quantity, kind="flop_per_s")), _MORE_THAN_0]
-Hertz = Annotated[float, BeforeValidator(partial(parse_quantity, kind="hertz")), _MORE_THAN_0]
+Bytes = Annotated[float, BeforeValidator(partial(parse_quantity, kind="bytes")), _MORE_THAN_0, _NOT_TINY]
+BytesPerSecond = Annotated[
+    float, BeforeValidator(partial(parse_quantity, kind="bytes_per_s")), _MORE_THAN_0, _NOT_TINY
+]
+FlopPerSecond = Annotated[
+    float, BeforeValidator(partial(parse_quantity, kind="flop_per_s")), _MORE_THAN_0, _NOT_TINY
+]
+Hertz = Annotated[float, BeforeValidator(partial(parse_quantity, kind="hertz")), _MORE_THAN_0, _NOT_TINY]
 Joules = Annotated[float, BeforeValidator(partial(parse_quantity, kind="joules")), _AT_LEAST_0]
 Seconds = Annotated[float, BeforeValidator(partial(parse_quantity, kind="seconds")), _AT_LEAST_0]
 Count = Annotated[int, Field(ge=1, le=2**20)]
-Part = Annotated[float, Field(gt=0, le=1)]
-Text = Annotated[str, Field(min_length=1, max_length=1000)]
+Part = Annotated[float, Field(gt=0, le=1), _NOT_TINY]
+Text = Annotated[str, Field(max_length=1000), AfterValidator(_not_blank)]
 
 Value = TypeVar("Value")
 
@@ -44,3 +64,11 @@ class Sourced(Description, Generic[Value]):
 
     value: Value
     source: Text
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_source(cls, given: Any) -> Any:
+        """A number alone is refused, and told why."""
+        if not isinstance(given, dict | Sourced):
+            raise ValueError("a mapping with value and source")  # noqa: TRY004 (pydantic's own protocol)
+        return given

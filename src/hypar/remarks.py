@@ -14,26 +14,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hypar.graph import LayerGraph
+    from hypar.hardware import Machine
     from hypar.plan import Plan
 
 CHEAP_ENTRIES = 2**22
 """Table entries up to which the joint optimum is worth knowing beside a greedy plan: some milliseconds."""
 
 
-def remarks(plan: Plan, graph: LayerGraph) -> Iterator[str]:
+def remarks(plan: Plan, graph: LayerGraph, machine: Machine | None = None) -> Iterator[str]:
     """Lines to print below a plan.
 
     Args:
         plan: the plan.
         graph: the network that it is for.
+        machine: the machine of its score.
 
     Yields:
         The joint optimum beside a greedy plan, the cost of pins, layers cut finer than they have elements.
     """
     graph = graph.with_batch(plan.model.batch)
-    recipe = Recipe.of(plan)
+    recipe = replace(Recipe.of(plan, machine), refine=False)
     if plan.search == "greedy" and not ask(recipe, graph)[0].leaves_no_choice:
-        best = joint_optimum(plan, graph)
+        best = joint_optimum(recipe, graph)
         if best is None:
             yield "the joint optimum is not cheap to know; --search joint finds it where its tables fit"
         elif best.cost.value < plan.cost.value:
@@ -41,6 +43,9 @@ def remarks(plan: Plan, graph: LayerGraph) -> Iterator[str]:
             yield f"the joint optimum is {part:.2%} lower: {amount(best.cost.value, best.cost.unit)}"
         else:
             yield "the joint optimum is no lower"
+    if machine is not None and machine.content.device.word.value != graph.element_bytes:
+        word = machine.content.device.word.value
+        yield f"elements are {graph.element_bytes} B, words of {machine.name} {word:g} B: its arithmetic is for its words"
     if plan.pins:
         yield _pins_cost(plan, recipe, graph)
     fine = finer_than_whole(plan, graph)
@@ -61,9 +66,9 @@ def _pins_cost(plan: Plan, recipe: Recipe, graph: LayerGraph) -> str:
     return f"the pins cost {amount(extra, plan.cost.unit)}{share}"
 
 
-def joint_optimum(plan: Plan, graph: LayerGraph) -> Plan | None:
+def joint_optimum(recipe: Recipe, graph: LayerGraph) -> Plan | None:
     """The same planned over all levels jointly; None where that is not cheap."""
-    recipe = replace(Recipe.of(plan), search="joint", solver=None)
+    recipe = replace(recipe, search="joint", solver=None)
     question, _ = ask(recipe, graph)
     structure = question.structure(0, len(question.levels))
     tables = question.pick_solver(structure)[1].tables(structure)

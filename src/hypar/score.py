@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from hypar.ops.base import PHASES
 from hypar.schedule.step import COMPUTE, OPTIMIZERS, Setting, Step, degrees, lower
 from hypar.timeline import Timeline, run
+from hypar.units import exact_number
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     from hypar.graph import ContractedGraph, CutLayer
     from hypar.hardware import LayerTime
     from hypar.levels import Options
+
+
+KINDS = (*PHASES, "update", "communication")
+"""What the tasks of a step are."""
 
 
 class HardwareRecord(BaseModel):
@@ -62,16 +68,45 @@ class Score(BaseModel):
     optimizer: str
     time_s: float
     energy_j: float | None
-    communication_bytes: float
-    memory_bytes: float
-    capacity_bytes: float | None
+    communication_bytes: int | float
+    memory_bytes: int | float
+    capacity_bytes: int | float | None
     fits: bool
     time: dict[str, float]
     overlapped_s: float
     busy: dict[str, float]
     energy: dict[str, float] | None
-    communication: dict[str, float]
-    memory: dict[str, float]
+    communication: dict[str, int | float]
+    memory: dict[str, int | float]
+
+
+class Totals(NamedTuple):
+    """A score without its items.
+
+    Attributes:
+        time_s: how long a step takes.
+        energy_j: its energy on all devices; None where the machine's file gives no energies.
+        communication_bytes: bytes that all devices receive.
+        memory_bytes: peak on each device.
+    """
+
+    time_s: float
+    energy_j: float | None
+    communication_bytes: float
+    memory_bytes: float
+
+
+def totals(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Totals:
+    """As ``score_step``, the four totals only, for many plans."""
+    step = lower(graph, choices, setting)
+    received = math.fsum(move.total_bytes for move in step.moves if move is not None)
+    energy = _energy(step.times, setting, received)
+    return Totals(
+        time_s=run(step.tasks).makespan,
+        energy_j=None if energy is None else math.fsum(energy.values()),
+        communication_bytes=exact_number(received),
+        memory_bytes=exact_number(math.fsum(_memory(graph, choices, setting, step).values())),
+    )
 
 
 def score_step(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Score:
@@ -94,7 +129,8 @@ def summarise(
 ) -> Score:
     """All of a score, from a step that was run."""
     machine = setting.machine
-    time = timeline.by_kind
+    spent = timeline.by_kind
+    time = {kind: spent.get(kind, 0.0) for kind in KINDS}
     communication = {f"H{level + 1}": 0.0 for level in range(len(setting.array))}
     for move in step.moves:
         if move is not None:
@@ -108,16 +144,16 @@ def summarise(
         optimizer=setting.optimizer,
         time_s=timeline.makespan,
         energy_j=None if energy is None else math.fsum(energy.values()),
-        communication_bytes=received,
-        memory_bytes=held,
-        capacity_bytes=capacity,
-        fits=capacity is None or held <= capacity,
+        communication_bytes=exact_number(received),
+        memory_bytes=exact_number(held),
+        capacity_bytes=None if capacity is None else exact_number(capacity),
+        fits=machine.fits(held),
         time=time,
-        overlapped_s=max(0.0, math.fsum(time.values()) - timeline.makespan),
+        overlapped_s=max(0.0, math.fsum(time.values()) - timeline.makespan) if machine.overlap else 0.0,
         busy={COMPUTE: 0.0, **timeline.busy},
         energy=energy,
-        communication=communication,
-        memory=memory,
+        communication={level: exact_number(amount) for level, amount in communication.items()},
+        memory={item: exact_number(amount) for item, amount in memory.items()},
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -12,7 +13,7 @@ from rich.measure import Measurement
 from hypar.json_files import format_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from rich.table import Table
 
@@ -53,6 +54,24 @@ def write(text: str) -> None:
 def write_json(data: Any) -> None:
     """Print plain data on stdout as JSON."""
     write(format_json(data))
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr while something long runs, where that is a terminal; it is gone at the end.
+
+    Yields:
+        What to tell how many of how many parts are done.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _done, _of: None
+        return
+    from rich.progress import Progress  # noqa: PLC0415 (only where there is one to see it)
+
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task(what)
+        yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
 def note(text: str) -> None:

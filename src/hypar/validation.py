@@ -31,6 +31,7 @@ _WORDS = {
     "string_pattern_mismatch": "a name of letters, digits, _ and -, at most 100 of them",
     "string_too_long": "at most {max_length} characters",
     "string_type": "a text",
+    "too_long": "at most {max_length}",
     "too_short": "at least {min_length}",
 }
 """What pydantic's types of errors allow, where its own words are about Python."""
@@ -103,7 +104,14 @@ def _allowed(item: ErrorDetails) -> str:
     """What may stand in a place."""
     own = _WORDS.get(item["type"])
     message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return own.format_map(item.get("ctx", {})) if own else message
+    limits = {key: _plain(value) for key, value in item.get("ctx", {}).items()}
+    return own.format_map(limits) if own else message
+
+
+def _plain(limit: Any) -> Any:
+    """A limit without a needless ``.0``."""
+    whole = isinstance(limit, float) and limit.is_integer() and abs(limit) < 1e15
+    return int(limit) if whole else limit
 
 
 def _keys(model: type[BaseModel]) -> tuple[str, ...]:

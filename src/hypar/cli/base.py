@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -11,6 +11,9 @@ from click.shell_completion import CompletionItem
 from hypar.errors import OptionError
 from hypar.quoting import shown
 from hypar.registry import data_names, plugin_names
+
+if TYPE_CHECKING:
+    from hypar.hardware import Machine
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -52,6 +55,75 @@ _ARRAY_OPTIONS = (
         help="Weight of the amounts between layers; 0.5 reproduces HyPar's figures.  [default: 1]",
     ),
 )  # fmt: skip
+
+
+def complete_hardware(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Bare names of machines, else files."""
+    names = [CompletionItem(name) for name in data_names("hardware") if name.startswith(incomplete)]
+    return names or [CompletionItem(incomplete, type="file")]
+
+
+def read_changes(values: Sequence[str]) -> dict[str, Any]:
+    """``duplex=half`` as what a hardware file would say."""
+    if not values:
+        return {}
+    from hypar.hardware.load import parse_change  # noqa: PLC0415 (only where it is asked for)
+
+    return dict(parse_change(value) for value in values)
+
+
+plot_option = click.option(
+    "--plot", type=click.Path(dir_okay=False), metavar="FILE", help="Draw it, as .png, .svg or .pdf."
+)
+as_csv = click.option("--csv", "as_csv", is_flag=True, help="Print CSV instead of a table.")
+change_option = click.option(
+    "--set", "changes", multiple=True, metavar="NAME=VALUE",
+    callback=lambda _ctx, _param, values: read_changes(values),
+    help="Change one thing of the machine, as duplex=half or topology=torus; may be given again.",
+)  # fmt: skip
+
+_HARDWARE_OPTIONS = (
+    click.option("--hardware", shell_complete=complete_hardware, metavar="NAME", help="A machine, by name or hardware file."),
+    change_option,
+    click.option(
+        "--optimizer", default="sgd", metavar="NAME", show_default=True,
+        help="sgd, momentum or adam: for updates and memory.",
+    ),
+)  # fmt: skip
+
+
+def hardware_options(command: Command) -> Command:
+    """``--hardware``, ``--set`` and ``--optimizer``."""
+    for option in reversed(_HARDWARE_OPTIONS):
+        command = option(command)
+    return command
+
+
+def needed_machine(hardware: str | None, changes: dict[str, Any]) -> Machine:
+    """The machine asked for, where there must be one.
+
+    Raises:
+        OptionError: none is named.
+    """
+    machine = named_machine(hardware, changes)
+    if machine is None:
+        raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
+    return machine
+
+
+def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | None:
+    """The machine asked for; None where there is none.
+
+    Raises:
+        OptionError: something is to be changed of none.
+    """
+    if hardware is None:
+        if changes:
+            raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
+        return None
+    from hypar.hardware import load_machine  # noqa: PLC0415 (only where it is asked for)
+
+    return load_machine(hardware, changes)
 
 
 def array_options(command: Command) -> Command:

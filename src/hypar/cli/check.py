@@ -7,7 +7,7 @@ import click
 from hypar.check import Verdict, check_plan
 from hypar.cli.base import as_json, complete_model
 from hypar.errors import HyparError
-from hypar.listings import verdict_data, verdict_lines
+from hypar.listings.plans import verdict_data, verdict_lines
 from hypar.terminal import note, write, write_json
 
 
@@ -16,16 +16,24 @@ from hypar.terminal import note, write, write_json
 @click.option(
     "--model", shell_complete=complete_model, help="The model, if it is not found by the plan's model name."
 )
+@click.option(
+    "--hardware", metavar="FILE", help="The hardware file of the plans' scores, if not found by name."
+)
 @click.option("--update", is_flag=True, help="Rewrite the plans that drifted; exit 0.")
 @as_json
 @click.pass_context
 def command(
-    ctx: click.Context, plans: tuple[str, ...], model: str | None, update: bool, as_json: bool
+    ctx: click.Context,
+    plans: tuple[str, ...],
+    model: str | None,
+    hardware: str | None,
+    update: bool,
+    as_json: bool,
 ) -> None:
     """Plan again what stored PLANS record; exit 1 and show the difference where choices or costs drift."""
     findings = []
     for file in plans:
-        verdict = judge(file, model)
+        verdict = judge(file, model, hardware)
         findings.append(verdict_data(file, verdict))
         if isinstance(verdict, HyparError):
             click.echo(f"error: {verdict}", err=True)
@@ -40,9 +48,9 @@ def command(
     ctx.exit(0 if all(found["ok"] or found.get("rewritten") for found in findings) else 1)
 
 
-def judge(file: str, model: str | None) -> Verdict | HyparError:
+def judge(file: str, model: str | None, hardware: str | None) -> Verdict | HyparError:
     """The verdict on one plan, or why there is none: a bad plan does not keep the others from being checked."""
     try:
-        return check_plan(file, model=model)
+        return check_plan(file, model=model, hardware=hardware)
     except HyparError as error:
         return error

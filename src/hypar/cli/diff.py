@@ -6,7 +6,7 @@ import click
 
 from hypar.cli.base import as_json
 from hypar.diff import diff_plans
-from hypar.listings import changes_data, changes_table
+from hypar.listings.plans import changes_data, changes_table
 from hypar.plan import read_plan
 from hypar.terminal import show, write, write_json
 

@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from hypar.cli.base import array_options, as_json, complete_model, complete_plugin
+from hypar.cli.base import (
+    array_options,
+    as_json,
+    complete_model,
+    complete_plugin,
+    hardware_options,
+    named_machine,
+)
 from hypar.graph import load_model
 from hypar.planner import plan_model
 from hypar.remarks import remarks
@@ -40,16 +47,22 @@ from hypar.terminal import note, show, write
 )
 @click.option("--pin", "pins", multiple=True, metavar="LAYER[@LEVEL]=CHOICE",
               help="Hold a choice, as fc1=mp or conv*@H2=batch; may be given again.")  # fmt: skip
+@hardware_options
+@click.option(
+    "--refine", is_flag=True, help="Then exchange choices one by one by the engine's time; needs --hardware."
+)
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan to a file.")
 @as_json
-def command(model: str, output: str | None, as_json: bool, **asked: Any) -> None:
+def command(
+    model: str, hardware: str | None, changes: dict[str, Any], output: str | None, as_json: bool, **asked: Any
+) -> None:
     """Choose how each layer of MODEL is cut at each level of the array."""
-    graph = load_model(model)
-    plan = plan_model(graph, **asked)
+    graph, machine = load_model(model), named_machine(hardware, changes)
+    plan = plan_model(graph, hardware=machine, **asked)
     if output is not None:
         plan.write(output)
         note(f"wrote {output}")
-    said = list(remarks(plan, graph))
+    said = list(remarks(plan, graph, machine))
     if as_json:
         write(plan.to_json())
         for line in said:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from hypar.cli.base import as_json
-from hypar.listings import strategies_data, strategies_table
+from hypar.listings.models import strategies_data, strategies_table
 from hypar.registry import plugin_names
 from hypar.strategies.base import load_strategy
 from hypar.terminal import show, write_json

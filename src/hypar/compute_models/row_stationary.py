@@ -131,17 +131,17 @@ def _mapping(rows: int, columns: int, kernel_height: int, height: int) -> Mappin
     kernel_rows = -(-kernel_height // kernel_folds)
     bands = rows // kernel_rows
     best: tuple[float, Mapping] | None = None
-    fewest = -(-height // (bands * columns))
-    for folds in range(fewest, max(fewest, height // 2) + 1):
+    folds = -(-height // (bands * columns))
+    while best is None or folds <= height // 2:
         piece = -(-height // folds)
         stacked = -(-piece // columns)
-        if stacked > bands:
-            continue
         sets = bands // stacked * (columns // piece if stacked == 1 else 1)
-        found = Mapping(kernel_rows, kernel_folds, piece, folds, sets)
         if best is None or folds / sets < best[0]:
-            best = folds / sets, found
-    assert best is not None  # noqa: S101 (the fewest folds fit the bands)
+            best = folds / sets, Mapping(kernel_rows, kernel_folds, piece, folds, sets)
+        if piece == 1:
+            break
+        # The next narrower piece; a fold more that leaves it as wide only costs.
+        folds = -(-height // (piece - 1))
     return best[1]
 
 

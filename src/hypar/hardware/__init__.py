@@ -1,6 +1,6 @@
 """Machines: the file format, and what a machine is asked; the files themselves lie beside this one."""
 
-from hypar.hardware.load import load_machine
+from hypar.hardware.load import as_machine, load_machine
 from hypar.hardware.machine import LayerTime, LevelLink, Machine
 
-__all__ = ["LayerTime", "LevelLink", "Machine", "load_machine"]
+__all__ = ["LayerTime", "LevelLink", "Machine", "as_machine", "load_machine"]

@@ -5,20 +5,22 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.documents import parse_yaml, read_yaml
 from hypar.errors import HardwareError, OptionError, UnknownNameError
 from hypar.hardware.machine import Machine, Tier
-from hypar.hardware.schema import Assumptions, HardwareFile, Network
+from hypar.hardware.schema import MOST_HELD, Assumptions, HardwareFile, Network
 from hypar.quoting import Where, shown
-from hypar.registry import data_file, load_plugin
+from hypar.registry import data_file, load_plugin, plugin_names
 from hypar.validation import validated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from hypar.compute_models.base import ComputeModel
     from hypar.quantities import Description
 
 _OF_NETWORK = ("topology", "devices", "link_bandwidth", "total_bandwidth", "latency")
@@ -54,6 +56,15 @@ def load_machine(hardware: str | Path, changes: Mapping[str, Any] | None = None)
     return _machine(file.stem, data, place, dict(changes))
 
 
+def as_machine(hardware: Machine | str | Path) -> Machine:
+    """A machine, whether it is one already or a file's name.
+
+    Raises:
+        InputError: the file is wrong.
+    """
+    return hardware if isinstance(hardware, Machine) else load_machine(hardware)
+
+
 def parse_change(text: str) -> tuple[str, Any]:
     """Read ``NAME=VALUE``, the value as a hardware file would have it.
 
@@ -86,24 +97,61 @@ def _machine(
     name: str, data: dict[str, Any], place: Callable[[Where], str], changes: dict[str, Any]
 ) -> Machine:
     """Judge a file's content, plug-ins and networks included."""
+    data, place = _listed(data, place)
     content = validated(HardwareFile, data, place=place, error=HardwareError)
     compute = _plugin("compute_models", content.device.compute, ("device", "compute"), place)
-    several = isinstance(data.get("interconnect"), list)
     tiers = tuple(
-        _tier(network, content.assumptions, ("interconnect", *((index,) if several else ())), place)
+        _tier(network, content.assumptions, ("interconnect", index), place)
         for index, network in enumerate(content.interconnect or ())
     )
-    values = [content.model_dump(mode="json", exclude_defaults=False), changes]
-    digest = hashlib.sha256(json.dumps(_without_sources(values), sort_keys=True).encode()).hexdigest()
+    held = math.prod(tier.devices for tier in tiers)
+    if held > MOST_HELD:
+        raise HardwareError(
+            place(("interconnect",)), f"found {held:,} devices in all", f"at most {MOST_HELD:,}"
+        )
     return Machine(
-        name=name, digest=f"sha256:{digest}", content=content, compute=compute, tiers=tiers, changes=changes
+        name=name,
+        digest=_digest(content, compute, tiers),
+        content=content,
+        compute=compute,
+        tiers=tiers,
+        changes=changes,
     )
+
+
+def _listed(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[dict[str, Any], Any]:
+    """One network as a list of one; a place in it is still named as the file has it."""
+    network = data.get("interconnect")
+    if isinstance(network, list) or network is None:
+        return data, place
+    if not isinstance(network, dict):
+        raise HardwareError(
+            place(("interconnect",)), f"found {shown(network)}", "a mapping with topology, or a list of them"
+        )
+
+    def unlisted(where: Where) -> str:
+        return place(where[:1] + where[2:] if where[:2] == ("interconnect", 0) else where)
+
+    return {**data, "interconnect": [network]}, unlisted
+
+
+def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier]) -> str:
+    """A hash of what a machine is, however a file writes it: plug-ins as they are, with their defaults."""
+    named = {"device": {"compute"}, "interconnect": {"__all__": {"topology"}}}
+    values = [
+        content.model_dump(mode="json", exclude=named),  # type: ignore[arg-type]
+        [content.device.compute["name"], compute.model_dump(mode="json")],
+        [[tier.name, tier.topology.model_dump(mode="json")] for tier in tiers],
+    ]
+    text = json.dumps(_without_sources(values), sort_keys=True)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[Where], str]) -> Any:
     """The plug-in that a mapping names, with its fields."""
     if not isinstance(fields.get("name"), str):
-        raise HardwareError(place(where), "'name' is missing" if "name" not in fields else "a name is a text")
+        found = f"found {shown(fields['name'])}" if "name" in fields else "'name' is missing"
+        raise HardwareError(place((*where, "name")), found, ", ".join(plugin_names(group)))
     try:
         kind: type[Description] = load_plugin(group, fields["name"])
     except UnknownNameError as error:

@@ -118,6 +118,10 @@ class Machine:
         memory = self.content.device.memory
         return None if memory is None else memory.capacity.value
 
+    def fits(self, num_bytes: float) -> bool:
+        """Whether a device's memory holds so much; it does where the file does not say how large it is."""
+        return self.memory_bytes is None or num_bytes <= self.memory_bytes
+
     def memory_seconds(self, num_bytes: float) -> float:
         """Time to move bytes between a device and its memory; none where the file does not say."""
         memory = self.content.device.memory
@@ -176,13 +180,14 @@ def local_shape(einsum: Einsum, degrees: tuple[int, ...]) -> LocalShape:
 def _links(machine: Machine, array: tuple[int, ...]) -> tuple[LevelLink, ...]:
     """As ``Machine.links``."""
     used, held = math.prod(array), machine.num_devices
-    if used > held or held % used:
+    single = min(array, default=2) < 2
+    if single or used > held or held % used:
         ways = "x".join(map(str, array))
         allowed = f"at most {held}" if used > held else f"a divisor of {held}"
         raise HardwareError(
             f"hardware {machine.name!r}",
             f"found an array of {used} devices ({ways})",
-            f"{allowed}, all that it has",
+            "two ways a level at least" if single else f"{allowed}, all that it has",
         )
     # A smaller array has the first of several like parts of the machine to itself.
     unused = [held // used] if used < held else []

@@ -9,17 +9,14 @@ from pydantic import BeforeValidator, Field
 from hypar.quantities import Bytes, BytesPerSecond, Count, Description, Joules, Part, Seconds, Sourced, Text
 
 MOST_HELD = 4096
-"""Devices of a machine; every message between them is routed."""
+"""Devices of a machine; every message between them is routed, one by one."""
 
 
 def _named(value: Any) -> Any:
     """A name alone stands for a plug-in without further fields."""
+    if not isinstance(value, str | dict):
+        raise ValueError("a name, or a mapping with name and fields")  # noqa: TRY004 (pydantic's own protocol)
     return {"name": value} if isinstance(value, str) else value
-
-
-def _listed(value: Any) -> Any:
-    """One network stands for a list of one."""
-    return [value] if isinstance(value, dict) else value
 
 
 Plugin = Annotated[dict[str, Any], BeforeValidator(_named)]
@@ -91,7 +88,5 @@ class HardwareFile(Description):
 
     source: Text
     device: Device
-    interconnect: (
-        Annotated[list[Network], BeforeValidator(_listed), Field(min_length=1, max_length=4)] | None
-    ) = None
+    interconnect: Annotated[list[Network], Field(min_length=1, max_length=4)] | None = None
     assumptions: Assumptions = Assumptions()

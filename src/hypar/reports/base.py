@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from hypar.space import parse_space
-from hypar.units import format_bytes, format_count
+from hypar.units import format_bytes, format_count, format_joules, format_seconds
 from hypar.words import WORDS, vocabulary
 
 if TYPE_CHECKING:
-    from hypar.plan import Plan
+    from collections.abc import Callable, Mapping
+
+    from hypar.plan import Plan, RefinementRecord
+    from hypar.score import Score
 
 
 COLOURS = {
@@ -33,7 +36,8 @@ class Report(Protocol):
 
 def amount(number: float, unit: str) -> str:
     """A cost with its unit."""
-    return format_bytes(number) if unit == "bytes" else f"{format_count(number)} {unit}"
+    shown = {"bytes": format_bytes, "seconds": format_seconds}.get(unit)
+    return shown(number) if shown else f"{format_count(number)} {unit}"
 
 
 def level_names(plan: Plan) -> list[str]:
@@ -76,4 +80,47 @@ def summary(plan: Plan) -> list[str]:
         lines.append(f"amounts between layers weigh {weight}")
     if plan.pins:
         lines.append(f"pinned: {', '.join(plan.pins)}")
+    if plan.refined is not None:
+        lines.append(refinement_line(plan.refined))
+    return lines if plan.score is None else [*lines, *score_lines(plan.score)]
+
+
+def refinement_line(refined: RefinementRecord) -> str:
+    """What refinement gained."""
+    gain = 1 - refined.after_s / refined.before_s if refined.before_s else 0.0
+    times = f"{format_seconds(refined.before_s)} to {format_seconds(refined.after_s)}"
+    return f"refined {refined.changed} choices by the engine's time: {times}, {gain:.2%} less"
+
+
+def score_lines(score: Score) -> list[str]:
+    """A score in a few lines: the totals, and the items that they sum."""
+    changes = "".join(f" {name}={value}" for name, value in score.hardware.changes.items())
+    energy = "" if score.energy_j is None else f", {format_joules(score.energy_j)}"
+    moved = f"{format_bytes(score.communication_bytes)} received"
+    lines = [
+        f"on {score.hardware.name}{changes}: {format_seconds(score.time_s)} a step{energy}, {moved}, {memory_line(score)}",
+        f"time: {_items(score.time, format_seconds)}" + _overlapped(score),
+    ]
+    if score.energy is not None:
+        lines.append(f"energy: {_items(score.energy, format_joules)}")
+    lines.append(f"memory: {_items(score.memory, format_bytes)} ({score.optimizer})")
     return lines
+
+
+def memory_line(score: Score) -> str:
+    """What each device holds, and whether it fits."""
+    held = format_bytes(score.memory_bytes)
+    if score.capacity_bytes is None:
+        return f"{held} held on each device"
+    of = f"{held} of {format_bytes(score.capacity_bytes)}"
+    return f"{of} held on each device" if score.fits else f"does not fit: {of} on each device"
+
+
+def _overlapped(score: Score) -> str:
+    """How much of the time runs beside other work."""
+    return f", {format_seconds(score.overlapped_s)} of it overlapped" if score.overlapped_s else ""
+
+
+def _items(items: Mapping[str, float], shown: Callable[[float], str]) -> str:
+    """The items of a sum that are not nothing."""
+    return ", ".join(f"{name} {shown(number)}" for name, number in items.items() if number) or "none"

@@ -10,6 +10,9 @@ from hypar.topologies.base import Link, Path, Topology
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+MOST = 512
+"""Devices."""
+
 
 class FullyConnected(Topology):
     """One hop between any two devices."""
@@ -21,6 +24,11 @@ class FullyConnected(Topology):
     def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:  # noqa: ARG002
         """The link between the two."""
         return [(1.0, ((source, target),))]
+
+    def fault(self, devices: int) -> str | None:
+        """Links grow with the square of the devices."""
+        many = f"{devices} devices; allowed: at most {MOST}, as each pair has a link"
+        return many if devices > MOST else None
 
 
 plugin: type[Topology] = FullyConnected

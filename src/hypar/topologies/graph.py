@@ -1,10 +1,14 @@
-"""A given graph: links between devices, written one by one; messages take the shortest paths, in equal parts."""
+"""A given graph: links between devices, written one by one.
+
+Messages take the shortest paths, in equal parts. There may be very many of them, so they are counted, not
+listed: ``u`` to ``v`` lies on as many shortest paths as lead to ``u`` times as lead from ``v``. The counts
+of all links are then taken apart into a few paths, each with its part.
+"""
 
 from __future__ import annotations
 
-import itertools
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -13,10 +17,9 @@ from hypar.topologies.base import Link, Path, Topology
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import networkx as nx
-
 Device = Annotated[int, Field(ge=0, lt=2**20)]
 Ends = Annotated[list[Device], Field(min_length=2, max_length=2)]
+Pairs = tuple[tuple[int, ...], ...]
 
 
 class Graph(Topology):
@@ -33,8 +36,8 @@ class Graph(Topology):
         return found
 
     def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:  # noqa: ARG002
-        """All shortest ones."""
-        return _shortest(tuple(map(tuple, self.pairs)), source, target)
+        """Shortest ones, with the loads on links that all of them in equal parts would have."""
+        return _shortest(self._written(), source, target)
 
     def num_links(self, devices: int) -> int:  # noqa: ARG002
         """Those that are written."""
@@ -42,36 +45,91 @@ class Graph(Topology):
 
     def fault(self, devices: int) -> str | None:
         """Every device is linked, and to all others over some path."""
-        import networkx as nx  # noqa: PLC0415 (a tenth of a second that other topologies need not spend)
-
-        graph = _graph(tuple(map(tuple, self.pairs)))
-        beyond = max(graph) + 1
-        if beyond > devices:
-            return f"a link of device {beyond - 1}; allowed: 0 to {devices - 1}"
-        lonely = next((device for device in range(devices) if device not in graph), None)
-        if lonely is not None:
-            return f"device {lonely} has no link; allowed: a path between any two devices"
-        apart = set(range(1, devices)) - nx.descendants(graph, 0)
+        one, other = max(self.pairs, key=max)
+        if max(one, other) >= devices:
+            return f"a link of device {max(one, other)}; allowed: 0 to {devices - 1}"
+        for one, other in self.pairs:
+            if one == other:
+                return f"a link from device {one} to itself; allowed: two devices"
+        around = _neighbours(self._written())
+        for device in range(devices):
+            if device not in around:
+                return f"device {device} has no link; allowed: a path between any two devices"
+        apart = set(range(devices)) - set(_counted(self._written(), 0))
         return (
             f"no path from device 0 to device {min(apart)}; allowed: one between any two" if apart else None
         )
 
+    def _written(self) -> Pairs:
+        """The pairs as a key of caches."""
+        return tuple(map(tuple, self.pairs))
 
-@lru_cache(maxsize=64)
-def _graph(pairs: tuple[Any, ...]) -> nx.Graph[Any]:
-    """The pairs as a graph."""
-    import networkx as nx  # noqa: PLC0415 (as above)
 
-    return nx.Graph(sorted(pairs))
+@lru_cache(maxsize=16)
+def _neighbours(pairs: Pairs) -> dict[int, tuple[int, ...]]:
+    """For each device those that it is linked to, ascending."""
+    found: dict[int, set[int]] = {}
+    for one, other in pairs:
+        found.setdefault(one, set()).add(other)
+        found.setdefault(other, set()).add(one)
+    return {device: tuple(sorted(beside)) for device, beside in found.items()}
+
+
+@lru_cache(maxsize=256)
+def _counted(pairs: Pairs, source: int) -> dict[int, tuple[int, int]]:
+    """For each device in reach its distance, and how many shortest paths lead to it."""
+    around = _neighbours(pairs)
+    found = {source: (0, 1)}
+    border = [source]
+    while border:
+        after: list[int] = []
+        for device in border:
+            distance, count = found[device]
+            for beside in around[device]:
+                if beside not in found:
+                    after.append(beside)
+                if found.get(beside, (distance + 1, 0))[0] == distance + 1:
+                    found[beside] = distance + 1, found.get(beside, (0, 0))[1] + count
+        border = after
+    return found
 
 
 @lru_cache(maxsize=4096)
-def _shortest(pairs: tuple[Any, ...], source: int, target: int) -> list[Path]:
-    """All shortest paths, sorted, in equal parts."""
-    import networkx as nx  # noqa: PLC0415 (as above)
+def _shortest(pairs: Pairs, source: int, target: int) -> tuple[Path, ...]:
+    """Paths from source to target, each time the first with anything left, with as much as fits along it."""
+    left = _flow(pairs, source, target)
+    total = _counted(pairs, source)[target][1]
+    found, rest = [], total
+    while rest:
+        path: list[tuple[int, int]] = []
+        at = source
+        while at != target:
+            after = next(after for after in sorted(left[at]) if left[at][after])
+            path.append((at, after))
+            at = after
+        amount = min((left[one][other] for one, other in path), default=rest)
+        for one, other in path:
+            left[one][other] -= amount
+        found.append((amount / total, tuple(path)))
+        rest -= amount
+    return tuple(found)
 
-    found = sorted(nx.all_shortest_paths(_graph(pairs), source, target))
-    return [(1 / len(found), tuple(itertools.pairwise(path))) for path in found]
+
+def _flow(pairs: Pairs, source: int, target: int) -> dict[int, dict[int, int]]:
+    """For each link on a shortest path, from device to device, how many of them take it."""
+    reached, around = _counted(pairs, source), _neighbours(pairs)
+    onward, found = {target: 1}, dict[int, dict[int, int]]()
+    border = [target] if target != source else []
+    while border:
+        before: dict[int, None] = {}
+        for device in border:
+            for beside in around[device]:
+                if reached[beside][0] == reached[device][0] - 1:
+                    found.setdefault(beside, {})[device] = reached[beside][1] * onward[device]
+                    onward[beside] = onward.get(beside, 0) + onward[device]
+                    before[beside] = None
+        border = list(before)
+    return found
 
 
 plugin: type[Topology] = Graph

@@ -1,0 +1,65 @@
+"""``hypar explore``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hypar.cli.base import (
+    array_options,
+    as_csv,
+    as_json,
+    complete_model,
+    complete_plugin,
+    hardware_options,
+    needed_machine,
+    plot_option,
+)
+from hypar.exploration import explore_model
+from hypar.listings.base import csv_text
+from hypar.listings.points import exploration_data, exploration_figure, exploration_notes, exploration_table
+from hypar.plots import draw
+from hypar.reports.base import question
+from hypar.terminal import note, progress_bar, show, write, write_json
+
+
+@click.command("explore")
+@click.argument("model", shell_complete=complete_model)
+@click.option("--vary", multiple=True, required=True, metavar="LAYER[@LEVEL]",
+              help="Free choices, as fc1, conv*@H2 or *@H1; may be given again.")  # fmt: skip
+@array_options
+@click.option("--strategy", default="hypar", shell_complete=complete_plugin("strategies"), metavar="NAME", show_default=True,
+              help="Whose plan gives the space and all other choices.")  # fmt: skip
+@click.option(
+    "--top", type=click.IntRange(min=1), default=10, metavar="N", show_default=True, help="Rows of the table."
+)
+@hardware_options
+@plot_option
+@as_csv
+@as_json
+def command(
+    model: str,
+    hardware: str | None,
+    changes: dict[str, Any],
+    top: int,
+    plot: str | None,
+    as_csv: bool,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Score every combination of some choices of a plan of MODEL, the others held; the fastest first."""
+    machine = needed_machine(hardware, changes)
+    with progress_bar("exploring") as progress:
+        found = explore_model(model, hardware=machine, progress=progress, **asked)
+    ranked = found.ranked()
+    if plot is not None:
+        draw(exploration_figure(found), plot)
+        note(f"wrote {plot}")
+    if as_json:
+        write_json(exploration_data(found, ranked))
+    elif as_csv:
+        write(csv_text(exploration_data(found, ranked)))
+    else:
+        table = exploration_table(found, ranked[:top])
+        show(table, above=question(found.plan), below=exploration_notes(found, ranked))

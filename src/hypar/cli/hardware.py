@@ -1,0 +1,62 @@
+"""``hypar hardware``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hypar.cli.base import as_json, change_option, complete_hardware, complete_model
+from hypar.graph import load_model
+from hypar.hardware import load_machine
+from hypar.listings.machines import (
+    layer_times_data,
+    layer_times_table,
+    machine_data,
+    machine_table,
+    machines_data,
+    machines_table,
+)
+from hypar.registry import data_names
+from hypar.terminal import show, write, write_json
+
+
+@click.command("hardware")
+@click.argument("hardware", required=False, shell_complete=complete_hardware)
+@change_option
+@click.option(
+    "--model",
+    shell_complete=complete_model,
+    help="Show how a model's layers lie on one device, phase by phase.",
+)
+@click.option(
+    "--batch", type=int, metavar="N", help="Samples in a mini-batch of that model.  [default: the model's]"
+)
+@click.option("--validate", is_flag=True, help="Only say whether the file is right.")
+@as_json
+def command(
+    hardware: str | None,
+    changes: dict[str, Any],
+    model: str | None,
+    batch: int | None,
+    validate: bool,
+    as_json: bool,
+) -> None:
+    """List the machines that come with hypar, or show one, by name or hardware file; a wrong file exits 1."""
+    if hardware is None:
+        machines = [load_machine(name) for name in data_names("hardware")]
+        data, table = machines_data(machines), machines_table(machines)
+    else:
+        machine = load_machine(hardware, changes)
+        if validate:
+            write(f"{hardware}: ok")
+            return
+        if model is None:
+            data, table = machine_data(machine), machine_table(machine)
+        else:
+            graph = load_model(model, batch=batch)
+            data, table = layer_times_data(machine, graph), layer_times_table(machine, graph)
+    if as_json:
+        write_json(data)
+    else:
+        show(table)

@@ -1,0 +1,97 @@
+"""``hypar sweep``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hypar.cli.base import as_csv, as_json, complete_model, plot_option, read_changes
+from hypar.errors import OptionError
+from hypar.listings.base import csv_text
+from hypar.listings.points import runs_data, runs_figure, runs_table
+from hypar.plots import draw
+from hypar.quoting import shown
+from hypar.sweeps import sweep_model
+from hypar.terminal import note, progress_bar, show, write, write_json
+
+
+def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...]:
+    """``0..6`` or ``32,4096`` as numbers."""
+    try:
+        first, dots, last = (value or "").partition("..")
+        if dots:
+            return tuple(range(int(first), min(int(last), 10_000) + 1))
+        return tuple(int(part) for part in value.split(",")) if value else ()
+    except ValueError:
+        raise OptionError(str(param.name), f"found {shown(value)}", "numbers as 1,2,4 or 0..6") from None
+
+
+def _words(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...]:
+    """``dp,hypar`` as words."""
+    return tuple(value.split(","))
+
+
+def _varied(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, list[Any]]:
+    """``duplex=full,half`` as values to set one after another."""
+    found: dict[str, list[Any]] = {}
+    for text in values:
+        name, equals, listed = text.partition("=")
+        pairs = [read_changes([f"{name}{equals}{value}"]) for value in listed.split(",")]
+        found[name] = [pair[name] for pair in pairs]
+    return found
+
+
+@click.command("sweep")
+@click.argument("model", shell_complete=complete_model)
+@click.option(
+    "--hardware", required=True, callback=_words, metavar="NAMES", help="Machines, as hmc or hmc,my.yaml."
+)
+@click.option(
+    "--levels",
+    default="4",
+    callback=_numbers,
+    metavar="NUMBERS",
+    show_default=True,
+    help="Two-way levels, as 0..6; 0 is one device.",
+)
+@click.option(
+    "--batch",
+    callback=_numbers,
+    metavar="NUMBERS",
+    help="Samples in a mini-batch, as 32,4096.  [default: the model's]",
+)
+@click.option(
+    "--strategy", default="dp,hypar", callback=_words, metavar="NAMES", show_default=True, help="Strategies."
+)
+@click.option(
+    "--vary",
+    "changes",
+    multiple=True,
+    callback=_varied,
+    metavar="NAME=VALUES",
+    help="Things of the machine, as topology=h_tree,torus; may be given again.",
+)
+@click.option(
+    "--inter-weight",
+    type=float,
+    metavar="W",
+    help="Weight of the amounts between layers in the cost.  [default: 1]",
+)
+@click.option("--optimizer", default="sgd", metavar="NAME", show_default=True, help="sgd, momentum or adam.")
+@plot_option
+@as_csv
+@as_json
+def command(model: str, plot: str | None, as_csv: bool, as_json: bool, **asked: Any) -> None:
+    """Plan MODEL under every combination of levels, batches, strategies and machines, and score each."""
+    with progress_bar("sweeping") as progress:
+        runs = sweep_model(model, progress=progress, **asked)
+    if plot is not None:
+        draw(runs_figure(model, runs), plot)
+        note(f"wrote {plot}")
+    if as_json:
+        write_json(runs_data(runs))
+    elif as_csv:
+        write(csv_text(runs_data(runs)))
+    else:
+        show(runs_table(runs))

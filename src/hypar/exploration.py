@@ -1,0 +1,143 @@
+"""A part of the space point by point: some choices free, all others as a plan has them, each scored."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from hypar.errors import OptionError, suggestion
+from hypar.graph import LayerGraph, load_model
+from hypar.hardware import as_machine
+from hypar.pins import level_of
+from hypar.planner import Recipe, ask, plan_model, setting_of
+from hypar.score import Totals, totals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from hypar.hardware import Machine
+    from hypar.plan import Plan
+    from hypar.searches.base import Question
+
+MOST_POINTS = 2**20
+"""Points of one exploration; a million take some ten minutes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One plan of an exploration.
+
+    Attributes:
+        dims: for each free place its dim; None for a join done whole.
+        totals: what the machine makes of it.
+        own: whether it is the plan that the exploration starts from.
+    """
+
+    dims: tuple[str | None, ...]
+    totals: Totals
+    own: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exploration:
+    """All points of a part of the space, in the order of the choices.
+
+    Attributes:
+        plan: what the fixed choices are taken from.
+        places: the free places, as layer name and level.
+        points: one a combination.
+        baseline: what the machine makes of dp.
+    """
+
+    plan: Plan
+    places: tuple[tuple[str, int], ...]
+    points: tuple[Point, ...]
+    baseline: Totals
+
+    def ranked(self) -> list[Point]:
+        """The points, fastest first, of equals in the order of the choices."""
+        return sorted(self.points, key=lambda point: point.totals.time_s)
+
+    def speedup(self, point: Point) -> float:
+        """How many times faster than dp."""
+        return self.baseline.time_s / point.totals.time_s
+
+
+def explore_model(
+    model: LayerGraph | str | Path,
+    *,
+    vary: str | Sequence[str],
+    hardware: Machine | str | Path,
+    progress: Callable[[int, int], None] = lambda *_: None,
+    **asked: Any,
+) -> Exploration:
+    """Score every combination of the choices of some layers or levels.
+
+    Args:
+        model: a network, the path of a model file, or a bare name.
+        vary: the free places, each ``LAYER``, ``LAYER@LEVEL`` or a pattern as ``*@H1``.
+        hardware: what the points run on.
+        progress: told how many of how many points are scored.
+        asked: what else ``plan_model`` takes, for the plan that gives all other choices.
+
+    Raises:
+        InputError: something asked for is not possible; nothing to vary, or more than ``MOST_POINTS``.
+    """
+    graph = model if isinstance(model, LayerGraph) else load_model(model)
+    machine = as_machine(hardware)
+    plan = plan_model(graph, hardware=machine, **asked)
+    graph = graph.with_batch(plan.model.batch)
+    recipe = Recipe.of(plan, machine)
+    question, _ = ask(replace(recipe, pins=(), refine=False), graph)
+    texts = (vary,) if isinstance(vary, str) else vary
+    places = tuple(dict.fromkeys(place for text in texts for place in _places(text, question)))
+    number = math.prod(len(question.options[layer][level]) for layer, level in places)
+    if not places or number > MOST_POINTS:
+        found = f"{number:,} points" if places else "nothing"
+        raise OptionError(
+            "vary", f"found {found}", f"LAYER, LAYER@LEVEL or patterns, at most {MOST_POINTS:,} points"
+        )
+    points = []
+    for point in _points(question, plan, recipe, places):
+        points.append(point)
+        progress(len(points), number)
+    names = [layer.name for layer in question.graph.layers]
+    dp = plan_model(graph, hardware=machine, strategy="dp", array=plan.array, optimizer=recipe.optimizer)
+    return Exploration(
+        plan=plan,
+        places=tuple((names[layer], level) for layer, level in places),
+        points=tuple(points),
+        baseline=totals(question.graph, [dp.choices(name) for name in names], setting_of(recipe, question)),
+    )
+
+
+def _points(
+    question: Question, plan: Plan, recipe: Recipe, places: Sequence[tuple[int, int]]
+) -> Iterator[Point]:
+    """Every combination of the free choices, scored."""
+    setting = setting_of(recipe, question)
+    held = [list(plan.choices(layer.name)) for layer in question.graph.layers]
+    own = tuple(held[layer][level] for layer, level in places)
+    for combination in itertools.product(*(question.options[layer][level] for layer, level in places)):
+        for (layer, level), choice in zip(places, combination, strict=True):
+            held[layer][level] = choice
+        found = totals(question.graph, [tuple(row) for row in held], setting)
+        yield Point(dims=tuple(choice.dim for choice in combination), totals=found, own=combination == own)
+
+
+def _places(text: str, question: Question) -> Iterator[tuple[int, int]]:
+    """The layers and levels that a text names, level by level."""
+    pattern, at, level_text = text.partition("@")
+    names = [layer.name for layer in question.graph.layers]
+    if not any(fnmatchcase(name, pattern) for name in names):
+        found = f"no layer that is cut is named {pattern!r}"
+        raise OptionError(f"vary {text!r}", found, hint=suggestion(pattern, names))
+    count = len(question.levels)
+    for level in [level_of(level_text, count, f"vary {text!r}")] if at else range(count):
+        for layer, name in enumerate(names):
+            if fnmatchcase(name, pattern):
+                yield layer, level

@@ -1,0 +1,82 @@
+"""Models, layers and strategies."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from hypar.listings.base import Data, make_table
+from hypar.ops.base import describe
+from hypar.units import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rich.table import Table
+
+    from hypar.graph import LayerGraph
+    from hypar.strategies.base import Strategy
+
+
+def models_data(graphs: Iterable[LayerGraph]) -> Data:
+    """Size and source of each model."""
+    return [
+        {
+            "model": graph.name,
+            "weighted_layers": graph.num_weighted,
+            "parameters": graph.num_parameters,
+            "macs_per_sample": graph.macs(),
+            "flop_per_sample": graph.flop(),
+            "batch": graph.batch,
+            "dtype": graph.dtype,
+            "source": graph.source,
+        }
+        for graph in graphs
+    ]
+
+
+def models_table(graphs: Iterable[LayerGraph]) -> Table:
+    """One row a model."""
+    table = make_table(["model", "weighted layers", "parameters", "MACs per sample", "batch"], "lr")
+    for row in models_data(graphs):
+        sizes = (format_count(row["parameters"]), format_count(row["macs_per_sample"]))
+        table.add_row(row["model"], str(row["weighted_layers"]), *sizes, str(row["batch"]))
+    return table
+
+
+def layers_data(graph: LayerGraph) -> Data:
+    """Shape and work of each layer of a model, for one sample."""
+    return [
+        {
+            "layer": layer.name,
+            "op": layer.op_name,
+            "inputs": list(layer.inputs),
+            "shape": dict(layer.shape),
+            "parameters": layer.num_parameters,
+            "macs": layer.macs(),
+            "flop": layer.flop(),
+        }
+        for layer in graph.layers
+    ]
+
+
+def layers_table(graph: LayerGraph) -> Table:
+    """One row a layer."""
+    table = make_table(["layer", "op", "output of a sample", "parameters", "MACs", "FLOP"], "lllrrr")
+    for layer in graph.layers:
+        numbers = (format_count(number) for number in (layer.num_parameters, layer.macs(), layer.flop()))
+        table.add_row(layer.name, layer.op_name, describe(layer.shape).partition(" ")[0], *numbers)
+    return table
+
+
+def strategies_data(named: Mapping[str, Strategy]) -> Data:
+    """The parts of each strategy."""
+    return [{"strategy": name, **asdict(strategy)} for name, strategy in named.items()]
+
+
+def strategies_table(named: Mapping[str, Strategy]) -> Table:
+    """One row a strategy."""
+    table = make_table(["strategy", "space", "cost", "search", "summary"], "l")
+    for name, strategy in named.items():
+        table.add_row(name, strategy.space, strategy.cost, strategy.search, strategy.summary)
+    return table

@@ -1,0 +1,95 @@
+"""Plans side by side, their differences, and verdicts on them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from hypar.errors import HyparError
+from hypar.listings.base import Data, make_table
+from hypar.reports.base import amount, question
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.table import Table
+
+    from hypar.check import Verdict
+    from hypar.comparison import Row
+    from hypar.diff import Change
+
+
+def comparison_data(rows: Sequence[Row]) -> Data:
+    """One entry a strategy, with its whole plan."""
+    return [
+        {
+            "strategy": row.name,
+            "cost": row.plan and row.plan.cost.model_dump(),
+            "gain": row.gain,
+            "note": row.note,
+            "plan": row.plan and row.plan.to_data(),
+        }
+        for row in rows
+    ]
+
+
+def comparison_table(rows: Sequence[Row]) -> Table:
+    """Cost by strategy and level, and how many times less than the baseline's."""
+    first = next(row.plan for row in rows if row.plan)
+    levels = [f"H{level + 1}" for level in range(len(first.array))]
+    heads = ["strategy", *levels, first.cost.name, f"{rows[0].name} over it", "search"]
+    table = make_table(heads, "l" + "r" * (len(levels) + 2) + "l")
+    for row in rows:
+        if row.plan is None:
+            table.add_row(row.name, *["-"] * (len(levels) + 2), "does not fit")
+            continue
+        costs = [amount(split.cost, row.plan.cost.unit) for split in row.plan.splits]
+        gain = "" if row.gain is None else f"{row.gain:.3f}" if row.gain >= 0.01 else f"{row.gain:.2e}"
+        total = amount(row.plan.cost.value, row.plan.cost.unit)
+        table.add_row(row.name, *costs, total, gain, row.plan.search)
+    return table
+
+
+def comparison_head(rows: Sequence[Row]) -> str:
+    """Which network and array."""
+    return question(next(row.plan for row in rows if row.plan))
+
+
+def comparison_notes(rows: Sequence[Row]) -> list[str]:
+    """What is claimed of each plan, or why there is none."""
+    return [f"{row.name}: {row.note}" for row in rows]
+
+
+def changes_data(changes: Iterable[Change]) -> Data:
+    """One entry a difference."""
+    return [asdict(change) for change in changes]
+
+
+def changes_table(changes: Iterable[Change]) -> Table:
+    """Where, and what stood there before and after."""
+    table = make_table(["layer", "level", "what", "before", "after"], "lllrr")
+    for change in changes:
+        level = "all" if change.level is None else f"H{change.level + 1}"
+        table.add_row(change.layer or "all", level, change.what, *change.words)
+    return table
+
+
+def verdict_data(file: str, verdict: Verdict | HyparError) -> dict[str, Any]:
+    """Whether one plan holds, and every difference, or why it cannot be told."""
+    if isinstance(verdict, HyparError):
+        return {"plan": file, "ok": False, "error": str(verdict)}
+    return {
+        "plan": file,
+        "ok": verdict.ok,
+        "model_changed": verdict.model_changed,
+        "changes": changes_data(verdict.changes),
+    }
+
+
+def verdict_lines(file: str, verdict: Verdict) -> list[str]:
+    """One line, and one more for every difference."""
+    if verdict.ok:
+        return [f"{file}: ok"]
+    model = f"model {verdict.fresh.model.name!r} is not what was planned: it has changed, or is another"
+    why = model if verdict.model_changed else "drifted"
+    return [f"{file}: {why}", *(f"  {change}" for change in verdict.changes)]

@@ -1,0 +1,131 @@
+"""The points of explorations and sweeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypar.listings.base import Data, make_table, ratio
+from hypar.plots import Figure
+from hypar.score import Totals
+from hypar.sweeps import varied
+from hypar.units import format_bytes, format_joules, format_seconds
+from hypar.words import WORDS, vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.table import Table
+
+    from hypar.exploration import Exploration, Point
+    from hypar.sweeps import Run
+
+
+def exploration_data(found: Exploration, points: Iterable[Point]) -> Data:
+    """One entry a point: the dim of each free place, the totals, how many times faster than dp."""
+    return [
+        {
+            **{
+                f"{layer} H{level + 1}": dim
+                for (layer, level), dim in zip(found.places, point.dims, strict=True)
+            },
+            **point.totals._asdict(),
+            "dp_over_it": found.speedup(point),
+            "own": point.own,
+        }
+        for point in points
+    ]
+
+
+def exploration_table(found: Exploration, points: Iterable[Point]) -> Table:
+    """One row a point: for each free layer its words, level by level."""
+    free: dict[str, list[int]] = {}
+    for number, (layer, _) in enumerate(found.places):
+        free.setdefault(layer, []).append(number)
+    used = {dim for point in found.points for dim in point.dims if dim is not None}
+    words = vocabulary(used)
+    heads = [
+        f"{layer} {' '.join(f'H{found.places[at][1] + 1}' for at in places)}"
+        for layer, places in free.items()
+    ]
+    table = make_table(
+        [*heads, "time", "dp over it", "energy", "communication", ""], "l" * len(heads) + "rrrrl"
+    )
+    for point in points:
+        cells = [" ".join(WORDS[point.dims[at]][words] for at in places) for places in free.values()]
+        own = "the plan" if point.own else ""
+        table.add_row(*cells, *_totals_cells(point.totals, found.baseline)[:4], own)
+    return table
+
+
+def _totals_cells(own: Totals, first: Totals) -> list[str]:
+    """Time, how many times less than the first's, energy, communication and memory."""
+    energy = "-" if own.energy_j is None else format_joules(own.energy_j)
+    sizes = [format_bytes(own.communication_bytes), format_bytes(own.memory_bytes)]
+    return [format_seconds(own.time_s), ratio(first.time_s, own.time_s), energy, *sizes]
+
+
+def runs_data(runs: Sequence[Run]) -> Data:
+    """One entry a combination of a sweep."""
+    nothing = dict.fromkeys(Totals._fields)
+    return [
+        {**run.axes, **(run.totals._asdict() if run.totals else nothing), "fits": run.fits, "note": run.note} for run in runs
+    ]
+
+
+def runs_table(runs: Sequence[Run]) -> Table:
+    """One row a combination, with the axes that vary; times against the first row's."""
+    names = list(varied(runs)) or ["strategy"]
+    heads = [*names, "time", "first over it", "energy", "communication", "memory", ""]
+    table = make_table(heads, "l" * len(names) + "rrrrrl")
+    first = next((run.totals for run in runs if run.totals), None)
+    for run in runs:
+        axes = [_axis(run.axes[name]) for name in names]
+        if run.totals is None or first is None:
+            table.add_row(*axes, *["-"] * 5, "the search does not fit")
+        else:
+            cells = _totals_cells(run.totals, first)
+            table.add_row(*axes, *cells, "" if run.fits else "does not fit")
+    return table
+
+
+def runs_figure(model: str, runs: Sequence[Run]) -> Figure:
+    """The time of each combination: along the innermost axis that varies, a line for each of the others."""
+    names = list(varied(runs)) or ["strategy"]
+    along = names[-1]
+    places = list(dict.fromkeys(_axis(run.axes[along]) for run in runs))
+    series: dict[str, list[float | None]] = {}
+    for run in runs:
+        line = " ".join(_axis(run.axes[name]) for name in names[:-1]) or model
+        values = series.setdefault(line, [None] * len(places))
+        values[places.index(_axis(run.axes[along]))] = None if run.totals is None else run.totals.time_s
+    title = f"time of a step of {model}"
+    return Figure(
+        title=title, x=places, x_label=along, y_label="seconds", series=series, lines=True, log=True
+    )
+
+
+def exploration_figure(found: Exploration) -> Figure:
+    """How many times faster than dp each point is, in the order of the choices."""
+    codes = ["".join("01"[dim not in {"batch", None}] for dim in point.dims) for point in found.points]
+    title = f"{found.plan.model.name}: {len(codes)} points"
+    values = [found.speedup(point) for point in found.points]
+    return Figure(
+        title=title,
+        x=codes,
+        x_label="0 batch, 1 otherwise",
+        y_label="dp over it",
+        series={"speed": values},
+        lines=True,
+    )
+
+
+def _axis(value: Any) -> str:
+    """What stands on an axis of a sweep."""
+    return str(value.get("name", value)) if isinstance(value, dict) else str(value)
+
+
+def exploration_notes(found: Exploration, ranked: Sequence[Point]) -> list[str]:
+    """How many points there are, and where the plan stands among them."""
+    own = next((place for place, point in enumerate(ranked, 1) if point.own), None)
+    where = "" if own is None else f"; the plan of {found.plan.strategy} is number {own}"
+    return [f"{len(ranked):,} points, times against dp{where}"]

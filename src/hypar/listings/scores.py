@@ -1,0 +1,57 @@
+"""What machines make of plans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypar.listings.base import csv_text, make_table, ratio
+from hypar.units import format_bytes, format_joules, format_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from hypar.comparison import Row
+    from hypar.score import Score
+    from hypar.timeline import Timeline
+
+
+def score_table(rows: Sequence[Row]) -> Table:
+    """Time, energy, communication and memory by strategy, and how many times less than the baseline's."""
+    base = rows[0].plan.score if rows[0].plan else None
+    over = f"{rows[0].name} over it"
+    heads = ["strategy", "time", over, "energy", over, "communication", over, "memory", over, ""]
+    table = make_table(heads, "l" + "r" * 8 + "l")
+    for row in rows:
+        score = row.plan.score if row.plan else None
+        if score is None or base is None:
+            table.add_row(row.name, *["-"] * 8, "the search does not fit")
+            continue
+        pairs = (
+            (score.time_s, base.time_s, format_seconds),
+            (score.energy_j, base.energy_j, format_joules),
+            (score.communication_bytes, base.communication_bytes, format_bytes),
+            (score.memory_bytes, base.memory_bytes, format_bytes),
+        )
+        cells = [
+            cell
+            for own, first, shown in pairs
+            for cell in (("-", "-") if own is None else (shown(own), ratio(first, own)))
+        ]
+        table.add_row(row.name, *cells, "" if score.fits else "does not fit")
+    return table
+
+
+def score_data(score: Score) -> dict[str, Any]:
+    """A score as plain data."""
+    return score.model_dump(mode="json")
+
+
+def timeline_csv(timeline: Timeline) -> str:
+    """One line a task: name, kind, resource, start and end in seconds."""
+    rows = [
+        {"task": task.name, "kind": task.kind, "resource": task.resource, "start_s": start, "end_s": end}
+        for task, start, end in zip(timeline.tasks, timeline.starts, timeline.ends, strict=True)
+    ]
+    return csv_text(rows)

@@ -1,0 +1,79 @@
+"""The network and the machine that a stored plan names: found beside it, here, or among hypar's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hypar.errors import PlanError
+from hypar.graph import load_model
+from hypar.hardware import Machine, load_machine
+from hypar.quoting import shown
+from hypar.registry import data_names
+
+if TYPE_CHECKING:
+    from hypar.graph import LayerGraph
+    from hypar.plan import Plan
+
+LONGEST_NAME = 200
+"""Characters of a name, so that with its ending it is a file's."""
+
+
+def model_of(plan: Plan, file: Path, model: str | Path | None = None) -> LayerGraph:
+    """The network that a plan is for.
+
+    Args:
+        plan: the plan.
+        file: where it is stored.
+        model: the model file, if it is not found by name.
+
+    Raises:
+        InputError: there is none, or it cannot be read.
+    """
+    name = plan.model.name
+    if model is not None:
+        graph = load_model(model)
+        if graph.name != name:
+            raise PlanError(f"{file}: model.name", f"found {shown(name)}", f"{graph.name!r}, as --model says")
+        return graph
+    found = _found(name, file, "models")
+    if found is None:
+        looked = "looked beside the plan, here, in models/ and among hypar's own; name its file with --model"
+        raise PlanError(f"{file}: model.name", f"no model {shown(name)}", hint=looked)
+    return load_model(found)
+
+
+def machine_of(plan: Plan, file: Path, hardware: str | Path | None = None) -> Machine | None:
+    """The machine that a plan's score is for; None for a plan without one.
+
+    Args:
+        plan: the plan.
+        file: where it is stored.
+        hardware: the hardware file, if it is not found by name.
+
+    Raises:
+        InputError: there is none, or it cannot be read.
+    """
+    if plan.score is None:
+        return None
+    record = plan.score.hardware
+    found = hardware if hardware is not None else _found(record.name, file, "hardware")
+    if found is None:
+        looked = (
+            "looked beside the plan, here, in hardware/ and among hypar's own; name its file with --hardware"
+        )
+        place = f"{file}: score.hardware.name"
+        raise PlanError(place, f"no hardware {shown(record.name)}", hint=looked)
+    return load_machine(found, record.changes)
+
+
+def _found(name: str, file: Path, kind: str) -> str | Path | None:
+    """The file of a name, or the name itself where it is one of hypar's own."""
+    if len(name) > LONGEST_NAME or set(name) & {"/", "\\", "\0"}:
+        return None
+    for folder in (file.parent, Path(), Path(kind)):
+        for ending in (".yaml", ".yml"):
+            beside = folder / f"{name}{ending}"
+            if beside.is_file():
+                return beside
+    return name if name in data_names(kind) else None

@@ -1,0 +1,94 @@
+"""A stored plan on a machine: its score, and when every task of the step runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hypar.errors import OptionError, PlanError
+from hypar.graph import LayerGraph
+from hypar.hardware import Machine, as_machine
+from hypar.origin import machine_of, model_of
+from hypar.plan import Plan, read_plan
+from hypar.planner import checked_optimizer
+from hypar.schedule.step import Setting, lower
+from hypar.score import Score, summarise
+from hypar.timeline import Timeline, run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.placement import Choice
+
+
+def score_plan(
+    plan: Plan | str | Path,
+    *,
+    hardware: Machine | str | Path | None = None,
+    model: LayerGraph | str | Path | None = None,
+    optimizer: str = "sgd",
+) -> Score:
+    """What a machine makes of a plan.
+
+    Args:
+        plan: the plan, or its file.
+        hardware: a machine, the path of a hardware file, or a bare name; the plan's own if none is given.
+        model: the network or its file, if it is not found by the plan's model name.
+        optimizer: ``sgd``, ``momentum`` or ``adam``.
+
+    Raises:
+        InputError: a file cannot be read, the plan is for another network, or does not fit the machine.
+
+    Example:
+        >>> import hypar
+        >>> score = score_plan(hypar.plan_model("lenet-c", levels=4), hardware="hmc")
+        >>> round(score.time_s * 1e3, 2), score.communication_bytes
+        (5.73, 17603040)
+    """
+    return run_plan(plan, hardware=hardware, model=model, optimizer=optimizer)[0]
+
+
+def run_plan(
+    plan: Plan | str | Path,
+    *,
+    hardware: Machine | str | Path | None = None,
+    model: LayerGraph | str | Path | None = None,
+    optimizer: str = "sgd",
+) -> tuple[Score, Timeline]:
+    """As ``score_plan``, with the timeline of the step."""
+    file = Path("plan") if isinstance(plan, Plan) else Path(plan)
+    plan = plan if isinstance(plan, Plan) else read_plan(plan)
+    graph = model if isinstance(model, LayerGraph) else model_of(plan, file, model)
+    graph = graph.with_batch(plan.model.batch)
+    machine = machine_of(plan, file) if hardware is None else as_machine(hardware)
+    if machine is None:
+        raise OptionError("score", "no machine is named", "one, as --hardware hmc")
+    setting = Setting(
+        machine=machine,
+        array=tuple(plan.array),
+        element_bytes=graph.element_bytes,
+        optimizer=checked_optimizer(optimizer),
+    )
+    choices = choices_of(plan, graph, file)
+    step = lower(graph.contracted, choices, setting)
+    timeline = run(step.tasks)
+    return summarise(graph.contracted, choices, setting, step, timeline), timeline
+
+
+def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> Sequence[tuple[Choice, ...]]:
+    """The choices of a plan, for the layers of the network that it names.
+
+    Raises:
+        PlanError: the network has other layers, or a layer has no such dim.
+    """
+    layers = graph.contracted.layers
+    if [layer.name for layer in layers] != list(plan.layers):
+        raise PlanError(
+            f"{file}: splits", f"the layers are not those of {graph.name!r}", "a plan of this model"
+        )
+    for layer in layers:
+        for dim in plan.dims(layer.name):
+            if dim is not None and dim not in layer.einsum.sizes:
+                has = ", ".join(layer.einsum.sizes)
+                raise PlanError(f"{file}: splits", f"{layer.name!r} is cut in {dim}", f"its dims, {has}")
+    return [plan.choices(layer.name) for layer in layers]
