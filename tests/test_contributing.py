@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 PAGE = (Path(__file__).parents[1] / "docs" / "contributing.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n# src/hypar/(\w+)/(\w+)\.py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-MODELS = dict(re.findall(r"^```yaml (\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+FILES = dict(re.findall(r"^```yaml (\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+MACHINES = {name: text for name, text in FILES.items() if "\ndevice:" in text}
+MODELS = {name: text for name, text in FILES.items() if name not in MACHINES}
 
 
 def forget() -> None:
@@ -52,11 +54,12 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_the_page_has_a_toy_of_each_kind() -> None:
-    assert [group for group, _, _ in BLOCKS] == ["ops", "solvers", "costs", "strategies"]
+    groups = ["ops", "solvers", "costs", "strategies", "topologies", "compute_models"]
+    assert [group for group, _, _ in BLOCKS] == groups
     for group, name, text in BLOCKS:
         assert name in registry.plugin_names(group)
         assert "\nplugin: " in text
-    assert len(MODELS) == 1
+    assert len(MODELS) == len(MACHINES) == 1
 
 
 def test_the_toy_op_plans(tmp_path: Path) -> None:
@@ -115,3 +118,20 @@ def test_the_toy_model_plans(name: str, tmp_path: Path) -> None:
     graph = hypar.load_model(tmp_path / name)
     assert graph.num_parameters == 784 * 128 + 128 + 128 * 10 + 10
     assert hypar.plan_model(graph, levels=2).model.name == "perceptron"
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_toy_machine_scores_a_plan(name: str, tmp_path: Path) -> None:
+    """On the toy topology with the toy compute model: a line of four devices of 64 lanes."""
+    (tmp_path / name).write_text(MACHINES[name], encoding="utf-8")
+    machine = hypar.load_machine(tmp_path / name)
+    outer, inner = machine.links((2, 2))
+    # Two devices of a part send over the one link in the middle.
+    assert outer.seconds_per_byte["all_reduce"] == pytest.approx(1e-9)
+    assert inner.seconds_per_byte["all_reduce"] == pytest.approx(1e-9)
+    assert (outer.hops, inner.hops) == (2, 1)
+    graph = hypar.load_model("lenet-c", batch=64)
+    plan = hypar.plan_model(graph, levels=2, strategy="dp", hardware=machine)
+    assert plan.score is not None
+    assert plan.score.hardware.name == "vectors"
+    assert plan.score.time["forward"] == pytest.approx(16 * graph.macs() / 64 / 1e9)

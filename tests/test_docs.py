@@ -15,11 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 import hypar
-from hypar import errors, plan
+from hypar import errors, plan, score
 from hypar.cli import main
 from hypar.documents import MOST_NODES
+from hypar.hardware.schema import MOST_HELD, Assumptions, Device, Energy, HardwareFile, Memory, Network
 from hypar.ops.base import LARGEST_SIZE
-from hypar.registry import load_plugin
+from hypar.quantities import Sourced
+from hypar.registry import data_names, load_plugin
 from hypar.spec import schema
 from hypar.spec.expansion import MOST_LAYERS
 from tests.test_layers import FLOORS
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 SOURCE = Path(hypar.__file__).parent
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = {str(page.relative_to(DOCS)): page for page in sorted(DOCS.rglob("*.md"))}
-PLUGIN_PAGES = ("costs", "searches", "solvers", "strategies")
+PLUGIN_PAGES = ("compute_models", "costs", "searches", "solvers", "strategies", "topologies")
 SECTIONS = ["Idea", "Guarantee", "Complexity", "Reference", "Knobs"]
 
 FENCE = re.compile(r"^```(?P<kind>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -61,6 +63,10 @@ def test_every_plugin_has_a_page_and_every_page_a_plugin(group: str) -> None:
     assert {page.stem for page in (DOCS / group).glob("*.md")} == own_plugins(group)
 
 
+def test_every_reproduction_has_a_page() -> None:
+    assert {page.stem for page in (DOCS / "reproductions").glob("*.md")} == own_plugins("reproductions")
+
+
 @pytest.mark.parametrize("page", [name for name in PAGES if name.startswith(PLUGIN_PAGES)])
 def test_plugin_pages_have_one_shape(page: str) -> None:
     text = PAGES[page].read_text(encoding="utf-8")
@@ -86,6 +92,11 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
         *(("models.md", part) for part in (schema.ModelFile, schema.Block, schema.BlockUse)),
         *(("models.md", part) for part in (schema.LayerHead, schema.SameAs)),
         *(("plans.md", part) for part in (plan.Plan, plan.ModelRecord, plan.CostRecord, plan.Split)),
+        *(("plans.md", part) for part in (plan.RefinementRecord, score.Score, score.HardwareRecord)),
+        *(
+            ("hardware.md", part)
+            for part in (HardwareFile, Device, Memory, Energy, Network, Assumptions, Sourced)
+        ),
     ],
 )
 def test_every_key_of_a_file_is_documented(page: str, model: type[BaseModel]) -> None:
@@ -98,6 +109,20 @@ def test_the_limits_of_a_model_file_are_documented() -> None:
     text = PAGES["models.md"].read_text(encoding="utf-8")
     for limit in (LARGEST_SIZE, MOST_LAYERS, MOST_NODES):
         assert f"{limit:,}" in text
+
+
+def test_every_field_of_a_machine_plugin_is_on_its_page() -> None:
+    for group in ("compute_models", "topologies"):
+        for name in own_plugins(group):
+            for field in load_plugin(group, name).model_fields:
+                assert f"`{field}`" in PAGES[f"{group}/{name}.md"].read_text(encoding="utf-8")
+
+
+def test_machines_and_their_limit_are_documented() -> None:
+    text = PAGES["hardware.md"].read_text(encoding="utf-8")
+    machines = re.findall(r"^\| `([\w-]+)` \|", text.partition("## Machines")[2], re.MULTILINE)
+    assert sorted(machines) == list(data_names("hardware"))
+    assert f"up to {MOST_HELD} " in text
 
 
 def test_the_docs_name_the_schema_of_plans() -> None:

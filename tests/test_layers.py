@@ -24,8 +24,8 @@ FLOORS = {
     **dict.fromkeys(["costs", "refinement", "score"], 10),
     **dict.fromkeys(["plan", "searches"], 11),
     **dict.fromkeys(["diff", "origin", "planner", "reports"], 12),
-    **dict.fromkeys(["check", "comparison", "exploration", "remarks", "scoring", "sweeps"], 13),
-    "listings": 14,
+    **dict.fromkeys(["check", "comparison", "evaluation", "exploration", "remarks", "scoring", "sweeps"], 13),
+    **dict.fromkeys(["listings", "reproductions"], 14),
     "cli": 15,
 }
 PLUGIN_FOLDERS = {
@@ -34,6 +34,7 @@ PLUGIN_FOLDERS = {
     "costs",
     "ops",
     "reports",
+    "reproductions",
     "searches",
     "solvers",
     "strategies",

@@ -19,8 +19,9 @@ PARAMETERS = {
     # The same of Caffe's lenet.prototxt and cifar10_quick.prototxt.
     "lenet-c": 431_080,
     "cifar-c": 145_578,
-    # The one-column AlexNet of Netscope and osmr/imgclsmob; with two groups it has 60,965,224.
+    # The one-column AlexNet of Netscope and osmr/imgclsmob, and the one of 2012 with two groups, Caffe's bvlc_alexnet.
     "alexnet": 62_378_344,
+    "alexnet-2012": 60_965_224,
     # VGG-F is published as 243.4455 MB, see test_vgg_f_bytes; here its fc8 has a bias besides, and of the four
     # numbers a channel two are trained.
     "vgg-f": 243_445_504 // 4 - 2 * (64 + 4 * 256 + 2 * 4096) + 1000,
@@ -81,6 +82,7 @@ GOOGLENET_MEGA_MACS = [
 
 DEPTH = {
     "alexnet": 8,
+    "alexnet-2012": 8,
     "vgg-f": 8,
     "vgg11": 11,
     "vgg13": 13,

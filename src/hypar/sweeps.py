@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import OptionError, TableLimitError
 from hypar.graph import LayerGraph, load_model
 from hypar.hardware import load_machine
+from hypar.plan import MOST_DEVICES
 from hypar.planner import plan_model
 from hypar.schedule.step import Setting
 from hypar.score import Totals, totals
@@ -84,6 +85,10 @@ def sweep_model(
         "strategy": (strategy,) if isinstance(strategy, str) else tuple(strategy),
         "levels": tuple(levels),
     }
+    most = MOST_DEVICES.bit_length() - 1
+    for count in axes["levels"]:
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= most:
+            raise OptionError("levels", f"found {count}", f"a whole number from 0 to {most}")
     combinations = list(itertools.islice(itertools.product(*axes.values()), MOST_RUNS + 1))
     if not 0 < len(combinations) <= MOST_RUNS:
         found = "nothing" if not combinations else f"more than {MOST_RUNS:,} combinations"

@@ -202,24 +202,28 @@ def _level_link(
     ways, inner = array[level], math.prod(array[level + 1 :])
     direct = _seconds(tiers, places, _messages(array, level, range(1, ways)))
     ring = _seconds(tiers, places, _messages(array, level, [1]))
+    # All at once or round a ring, whichever is faster; of equals, rounding aside, the ring with its fewer hops.
+    faster = direct if direct[0] < ring[0] * (1 - 1e-9) else ring
     pattern = {
         "all_to_all": direct,
         "neighbours": ring,
-        **dict.fromkeys(("all_reduce", "reduce_scatter", "all_gather"), min(direct, ring)),
+        **dict.fromkeys(("all_reduce", "reduce_scatter", "all_gather"), faster),
     }
     steps = {"neighbours": 1, "all_reduce": 1 if ways == 2 else 2 * (ways - 1)}
     across = next(index for index, seconds in enumerate(ring[2]) if seconds)
-    own = tiers[across].topology.level_links
     return LevelLink(
         seconds_per_byte={kind: found[0] / inner for kind, found in pattern.items()},
         latency_s={kind: found[1] * steps.get(kind, ways - 1) for kind, found in pattern.items()},
         hops=max(int(direct[3]), 1),
-        resource=_resource(tiers, across) + (f" H{level + 1}" if own else ""),
+        resource=_resource(tiers, across),
     )
 
 
 def _resource(tiers: Sequence[Tier], index: int) -> str:
-    """What the links of a tier are called; tiers are numbered, outermost first, where there are several."""
+    """What the links of a tier are called; tiers are numbered, outermost first, where there are several.
+
+    All levels of a tier share it: even messages to the far side of a tree use the links of its leaves.
+    """
     return f"{tiers[index].name} links" + (f" {index + 1}" if len(tiers) > 1 else "")
 
 

@@ -68,7 +68,8 @@ def runs_data(runs: Sequence[Run]) -> Data:
     """One entry a combination of a sweep."""
     nothing = dict.fromkeys(Totals._fields)
     return [
-        {**run.axes, **(run.totals._asdict() if run.totals else nothing), "fits": run.fits, "note": run.note} for run in runs
+        {**run.axes, **(run.totals._asdict() if run.totals else nothing), "fits": run.fits, "note": run.note}
+        for run in runs
     ]
 
 

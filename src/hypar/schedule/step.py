@@ -1,7 +1,6 @@
 """A training step as tasks: forward through the network, backward through it, gradients, updates.
 
-All devices are alike and do the same at the same time, so one device and one link of each level stand for
-all. A layer first gets its tensors, computes, then adds up what its cuts left partial; errors take the same
+All devices are alike and do the same at the same time, so one device and its links stand for all. A layer first gets its tensors, computes, then adds up what its cuts left partial; errors take the same
 way back. On a machine without overlap the tasks run one after another; with it a task waits only for the
 data that it reads and for its resource, so gradients are added up beside the rest of the backward phase.
 """

@@ -7,7 +7,7 @@ another part, the busiest link decides, and the longest path says over how many 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from hypar.quantities import Description
 
@@ -23,13 +23,7 @@ Path = tuple[float, tuple[Link, ...]]
 
 
 class Topology(Description):
-    """Links and paths; subclasses add the fields of a hardware file.
-
-    Attributes:
-        level_links: whether each level of the array has links of its own, which work at the same time.
-    """
-
-    level_links: ClassVar[bool] = False
+    """Links and paths; subclasses add the fields of a hardware file."""
 
     def links(self, devices: int) -> Mapping[Link, float]:
         """Every directed link, and how many times the bandwidth of one link it has."""

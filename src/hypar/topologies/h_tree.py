@@ -5,7 +5,7 @@ Source: HyPar (HPCA 2019), section 6.1; Leiserson, Fat-Trees (1985).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from hypar.topologies.base import Link, Node, Path, Topology
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 class HTree(Topology):
     """A leaf for each device; a link up from a subtree of 2**h leaves is as wide as 2**h links of a leaf."""
-
-    level_links: ClassVar[bool] = True
 
     def links(self, devices: int) -> Mapping[Link, float]:
         """Up and down from every node but the root."""

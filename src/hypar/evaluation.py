@@ -1,0 +1,123 @@
+"""Several networks planned by several strategies, and every plan scored on whatever machine is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from hypar.graph import LayerGraph, load_model
+from hypar.hardware import Machine, load_machine
+from hypar.planner import plan_model
+from hypar.schedule.step import Setting
+from hypar.score import Score, Totals, score_step, totals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hypar.plan import Plan
+
+Scores = dict[tuple[str, str], Totals]
+"""Totals by network and strategy."""
+
+
+@dataclass(kw_only=True)
+class Evaluation:
+    """Plans are made once; machines change.
+
+    Attributes:
+        networks: bare names or model files.
+        hardware: the machine, unless it is changed.
+        levels: two-way levels.
+        inter_weight: of strategies but dp and mp, weight of the amounts between layers.
+        strategies: their names; relative numbers are against the first.
+    """
+
+    networks: tuple[str, ...]
+    hardware: str
+    levels: int
+    inter_weight: float = 1.0
+    strategies: tuple[str, ...] = ("dp", "mp", "hypar")
+    _machines: dict[str, Machine] = field(default_factory=dict)
+
+    @cached_property
+    def graphs(self) -> dict[str, LayerGraph]:
+        """The networks."""
+        return {name: load_model(name) for name in self.networks}
+
+    @cached_property
+    def plans(self) -> dict[tuple[str, str], Plan]:
+        """The plan of each network by each strategy."""
+        return {
+            (name, strategy): plan_model(
+                self.graphs[name], levels=self.levels, strategy=strategy, inter_weight=self.inter_weight
+            )
+            for name in self.networks
+            for strategy in self.strategies
+        }
+
+    def scores(self, changes: Mapping[str, Any]) -> Scores:
+        """What the machine with some changes makes of every plan."""
+        machine = self._machine(changes)
+        return {
+            (name, strategy): totals(
+                graph.contracted, [plan.choices(layer) for layer in plan.layers], setting
+            )
+            for (name, strategy), plan in self.plans.items()
+            for graph in [self.graphs[name]]
+            for setting in [setting_of(plan, graph, machine)]
+        }
+
+    def score(self, name: str, strategy: str) -> Score:
+        """What the machine makes of one plan, item by item."""
+        plan, graph = self.plans[name, strategy], self.graphs[name]
+        choices = [plan.choices(layer) for layer in plan.layers]
+        return score_step(graph.contracted, choices, setting_of(plan, graph, self._machine({})))
+
+    @cached_property
+    def base(self) -> Scores:
+        """On the machine as it is."""
+        return self.scores({})
+
+    def _machine(self, changes: Mapping[str, Any]) -> Machine:
+        """The machine, read once for each set of changes."""
+        key = repr(sorted(changes.items()))
+        if key not in self._machines:
+            self._machines[key] = load_machine(self.hardware, changes)
+        return self._machines[key]
+
+
+def setting_of(plan: Plan, graph: LayerGraph, machine: Machine) -> Setting:
+    """What a plan's step runs on."""
+    return Setting(machine=machine, array=tuple(plan.array), element_bytes=graph.element_bytes)
+
+
+def speedups(scores: Scores, strategy: str = "hypar") -> dict[str, float]:
+    """How many times faster than dp each network is."""
+    return {
+        name: scores[name, "dp"].time_s / own.time_s
+        for (name, named), own in scores.items()
+        if named == strategy
+    }
+
+
+def savings(scores: Scores, strategy: str = "hypar") -> dict[str, float]:
+    """How many times less energy than dp each network takes."""
+    return {
+        name: joules(scores[name, "dp"]) / joules(own)
+        for (name, named), own in scores.items()
+        if named == strategy
+    }
+
+
+def joules(found: Totals) -> float:
+    """The energy, of a machine whose file gives energies."""
+    assert found.energy_j is not None  # noqa: S101 (the reproductions' machines give them)
+    return found.energy_j
+
+
+def totals_of(plan: Plan) -> Totals:
+    """The totals of a plan that was made for a machine."""
+    score = plan.score
+    assert score is not None  # noqa: S101 (a machine was named)
+    return Totals(score.time_s, score.energy_j, score.communication_bytes, score.memory_bytes)

@@ -1,0 +1,92 @@
+"""How long scoring takes in-process. Run by hand: ``pytest tests/benchmarks --benchmark-enable --no-cov``."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hypar import explore_model, load_machine, load_model, plan_model
+from hypar.compute_models import row_stationary
+from hypar.hardware import machine
+from hypar.reproductions.base import load_reproduction
+from hypar.schedule import step
+from hypar.schedule.step import Setting, lower
+from hypar.score import score_step
+from hypar.timeline import run
+
+if TYPE_CHECKING:
+    from pytest_benchmark.fixture import BenchmarkFixture
+
+    from hypar.graph import ContractedGraph
+    from hypar.levels import Options
+
+Job = tuple["ContractedGraph", "list[Options]", Setting]
+
+
+@pytest.fixture
+def vgg19() -> Job:
+    graph = load_model("vgg19")
+    plan = plan_model(graph, levels=4)
+    setting = Setting(machine=load_machine("hmc"), array=(2,) * 4, element_bytes=graph.element_bytes)
+    return graph.contracted, [plan.choices(layer) for layer in plan.layers], setting
+
+
+def test_score(benchmark: BenchmarkFixture, vgg19: Job) -> None:
+    """VGG-19 at 4 levels, meant to stay under 1 ms, once transfers and mappings are known."""
+    assert benchmark(score_step, *vgg19).time_s > 0
+
+
+def test_score_cold(benchmark: BenchmarkFixture, vgg19: Job) -> None:
+    """The same with nothing known of its layers."""
+
+    def forget() -> None:
+        for module in (machine, step, row_stationary):
+            for found in vars(module).values():
+                if isinstance(found, functools._lru_cache_wrapper):
+                    found.cache_clear()
+
+    cold = benchmark.pedantic(score_step, vgg19, setup=forget, rounds=20)  # type: ignore[no-untyped-call]
+    assert cold.time_s > 0
+
+
+def test_lower(benchmark: BenchmarkFixture, vgg19: Job) -> None:
+    """Choices to tasks."""
+    assert benchmark(lower, *vgg19).tasks
+
+
+def test_engine(benchmark: BenchmarkFixture, vgg19: Job) -> None:
+    """Tasks to a timeline."""
+    tasks = lower(*vgg19).tasks
+    assert benchmark(run, tasks).makespan > 0
+
+
+def test_explore(benchmark: BenchmarkFixture) -> None:
+    """1,024 plans of VGG-19, meant to stay under a second."""
+    graph, hmc = load_model("vgg19"), load_machine("hmc")
+    vary = ["fc1", "fc2", "conv5_4@H1", "conv5_4@H2"]
+    found = benchmark(explore_model, graph, vary=vary, hardware=hmc, levels=4)
+    assert len(found.points) == 1024
+
+
+@pytest.mark.parametrize("model", ["vgg19", "resnet152"])
+def test_least_time(benchmark: BenchmarkFixture, model: str) -> None:
+    """The joint search for the least time at 4 levels."""
+    graph, hmc = load_model(model), load_machine("hmc")
+    plan = benchmark(plan_model, graph, levels=4, cost="time", search="joint", hardware=hmc)
+    assert plan.score is not None
+
+
+def test_refinement(benchmark: BenchmarkFixture) -> None:
+    """Refining VGG-19 where communication runs beside computation."""
+    graph, hmc = load_model("vgg19"), load_machine("hmc", {"overlap": "full"})
+    plan = benchmark(plan_model, graph, levels=4, cost="time", hardware=hmc, refine=True)
+    assert plan.refined is not None
+
+
+def test_reproduction(benchmark: BenchmarkFixture) -> None:
+    """HyPar's whole evaluation, without its plots."""
+    reproduction = load_reproduction("hypar")
+    page = benchmark.pedantic(reproduction.run, (lambda _done, _of: None,), rounds=1)  # type: ignore[no-untyped-call]
+    assert page.sections

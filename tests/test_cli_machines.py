@@ -1,0 +1,274 @@
+"""The commands that need a machine: plan and compare with one, score, hardware, explore, sweep, reproduce."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hypar import load_machine, plan_model, score_plan
+from hypar.cli import main
+from hypar.registry import data_folder, data_names
+from hypar.reproductions.base import load_reproduction
+from hypar.scoring import run_plan
+from tests.test_timeline import check_trace
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def output(*arguments: str) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def data(*arguments: str) -> Any:
+    return json.loads(output(*arguments, "--json"))
+
+
+def refusal(*arguments: str) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    return result.stderr.removeprefix("error: ").rstrip()
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> str:
+    file = tmp_path / "plan.json"
+    plan_model("alexnet", levels=4).write(file)
+    return str(file)
+
+
+def test_plan_with_a_machine_adds_the_score() -> None:
+    text = output("plan", "lenet-c", "--hardware", "hmc")
+    assert "on hmc: 5.73 ms a step, 30.8 mJ, 17.6 MB received, 2.13 MB of 8.00 GB held on each device" in text
+    stored = data("plan", "lenet-c", "--hardware", "hmc", "--optimizer", "adam", "--set", "duplex=half")
+    assert stored["score"]["hardware"]["name"] == "hmc"
+    assert stored["score"]["hardware"]["changes"] == {"duplex": "half"}
+    assert stored["score"]["optimizer"] == "adam"
+    assert stored["score"]["communication_bytes"] == stored["cost"]["value"]
+    assert "score" not in data("plan", "lenet-c")
+
+
+def test_plan_refined_says_what_it_gained() -> None:
+    result = output(
+        "plan", "alexnet", "--hardware", "hmc", "--set", "overlap=full", "--cost", "time", "--refine"
+    )
+    assert "refined" in result
+    assert "choices by the engine's time" in result
+
+
+def test_words_and_elements_of_other_sizes_are_said() -> None:
+    assert "elements are 4 B, words of h100-8x 2 B" in output("plan", "lenet-c", "--hardware", "h100-8x")
+
+
+def test_score_prints_totals_and_items(plan: str) -> None:
+    text = output("score", plan, "--hardware", "hmc")
+    assert text.startswith("alexnet, batch 256, 16 devices (2x2x2x2), strategy hypar\non hmc: 357 ms a step")
+    for heading in ("time: forward", "energy: arithmetic", "memory: weights"):
+        assert heading in text
+    assert data("score", plan, "--hardware", "hmc") == score_plan(plan, hardware="hmc").model_dump(
+        mode="json"
+    )
+
+
+def test_a_plan_with_a_score_is_scored_on_its_own_machine_again(tmp_path: Path) -> None:
+    file = str(tmp_path / "p.json")
+    output("plan", "lenet-c", "--hardware", "hmc", "--set", "topology=torus", "-o", file)
+    assert "on hmc topology=torus: " in output("score", file)
+    assert output("check", file) == f"{file}: ok\n"
+
+
+def test_check_tells_a_score_that_drifted(tmp_path: Path) -> None:
+    file = tmp_path / "p.json"
+    plan_model("lenet-c", levels=2, hardware="hmc").write(file)
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    stored["score"]["time_s"] *= 2
+    stored["score"]["hardware"]["digest"] = "sha256:0"
+    file.write_text(json.dumps(stored), encoding="utf-8")
+    result = run("check", str(file))
+    assert result.exit_code == 1
+    assert "plan time_s: " in result.stdout
+    assert "plan hardware: hmc sha256:0 -> hmc sha256:" in result.stdout
+
+
+def test_check_finds_a_hardware_file_beside_the_plan(tmp_path: Path) -> None:
+    own = tmp_path / "mine.yaml"
+    own.write_text((Path(load_file("hmc"))).read_text(encoding="utf-8"), encoding="utf-8")
+    file = tmp_path / "p.json"
+    plan_model("lenet-c", levels=2, cost="time", hardware=own).write(file)
+    assert output("check", str(file)) == f"{file}: ok\n"
+    moved = tmp_path / "elsewhere" / own.name
+    moved.parent.mkdir()
+    own.rename(moved)
+    assert "no hardware 'mine'" in run("check", str(file)).stderr
+    assert output("check", str(file), "--hardware", str(moved)) == f"{file}: ok\n"
+
+
+def load_file(name: str) -> str:
+    return str(data_folder("hardware") / f"{name}.yaml")
+
+
+def test_score_writes_a_trace_and_a_timeline(plan: str, tmp_path: Path) -> None:
+    trace, table, picture = tmp_path / "t.json", tmp_path / "t.csv", tmp_path / "t.svg"
+    output("score", plan, "--hardware", "hmc", "--set", "overlap=full", "--trace", str(trace))
+    timeline = run_plan(plan, hardware=load_machine("hmc", {"overlap": "full"}))[1]
+    check_trace(trace.read_text(encoding="utf-8"), timeline)
+    output("score", plan, "--hardware", "hmc", "--timeline", str(table))
+    rows = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
+    assert [row["task"] for row in rows][:1] == ["conv1 forward"]
+    output("score", plan, "--hardware", "hmc", "--timeline", str(picture))
+    first = picture.read_bytes()
+    output("score", plan, "--hardware", "hmc", "--timeline", str(picture))
+    assert picture.read_bytes() == first
+
+
+def test_compare_with_a_machine() -> None:
+    text = output("compare", "alexnet", "--hardware", "hmc", "--strategy", "hypar")
+    assert "communication" in text
+    assert "6.862" in text
+    rows = data("compare", "alexnet", "--hardware", "hmc", "--strategy", "hypar")
+    assert all(row["plan"]["score"]["time_s"] > 0 for row in rows)
+
+
+def test_hardware_is_listed_shown_and_validated() -> None:
+    text = output("hardware")
+    assert all(name in text for name in data_names("hardware"))
+    assert {row["hardware"] for row in data("hardware")} == set(data_names("hardware"))
+    assert "device.memory.bandwidth" in output("hardware", "hmc")
+    assert all(row["source"] for row in data("hardware", "hmc"))
+    assert output("hardware", "hmc", "--validate") == "hmc: ok\n"
+
+
+def test_hardware_shows_how_layers_lie_on_a_device() -> None:
+    rows = data("hardware", "eyeriss", "--model", "alexnet-2012", "--batch", "4")
+    forward = [row for row in rows if row["phase"] == "forward" and row["layer"].startswith("conv")]
+    assert [row["mapping"]["active"] for row in forward] == [154, 135, 156, 156, 156]
+    assert "active" in output("hardware", "eyeriss", "--model", "alexnet-2012")
+
+
+def test_explore_prints_the_fastest_points_first(tmp_path: Path) -> None:
+    arguments = (
+        "explore",
+        "vgg-a",
+        "--hardware",
+        "hmc",
+        "--inter-weight",
+        "0.5",
+        "--vary",
+        "conv5_2",
+        "--vary",
+        "fc1",
+    )
+    picture = tmp_path / "p.png"
+    text = output(*arguments, "--top", "2", "--plot", str(picture))
+    assert "256 points, times against dp; the plan of hypar is number 2" in text
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    points = data(*arguments)
+    assert len(points) == 256
+    assert [point["time_s"] for point in points] == sorted(point["time_s"] for point in points)
+    rows = list(csv.DictReader(io.StringIO(output(*arguments, "--csv"))))
+    assert [float(row["time_s"]) for row in rows] == [point["time_s"] for point in points]
+    assert rows[0]["conv5_2 H1"] == "batch"
+
+
+def test_sweep_takes_levels_batches_strategies_machines_and_changes(tmp_path: Path) -> None:
+    picture = tmp_path / "p.pdf"
+    arguments = ("sweep", "lenet-c", "--hardware", "hmc,tpu-v2", "--levels", "0..2", "--batch", "64,256")
+    rows = data(*arguments, "--plot", str(picture))
+    assert len(rows) == 2 * 3 * 2 * 2
+    assert picture.read_bytes().startswith(b"%PDF")
+    assert {row["batch"] for row in rows} == {64, 256}
+    text = output(
+        "sweep",
+        "lenet-c",
+        "--hardware",
+        "hmc",
+        "--vary",
+        "link_bandwidth=1 Gb/s,2 Gb/s",
+        "--vary",
+        "bandwidth=link",
+    )
+    assert "link_bandwidth" in text
+    assert "first over it" in text
+    assert len(output(*arguments, "--csv").splitlines()) == 25
+
+
+def test_sweep_says_what_does_not_fit() -> None:
+    assert "does not fit" in output(
+        "sweep", "vgg-a", "--hardware", "hmc", "--levels", "0,1", "--strategy", "dp"
+    )
+
+
+def test_reproduce_writes_the_page_and_its_plots(tmp_path: Path) -> None:
+    text = output("reproduce", "hypar")
+    assert text == load_reproduction("hypar").run(lambda _done, _of: None).markdown(pictures=False)
+    output("reproduce", "hypar", "-o", str(tmp_path))
+    assert (tmp_path / "hypar.md").is_file()
+    assert len(list((tmp_path / "hypar").glob("*.png"))) == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plan", "lenet-c", "--set", "duplex=half"], "--set: no machine is named; allowed: one, as --hardware hmc"),
+        (["plan", "lenet-c", "--hardware", "hmx"], "no hardware 'hmx'; allowed: eyeriss, h100-8x, hmc, tpu-v2, tpu-v3; did you mean 'hmc'?"),
+        (["plan", "lenet-c", "--hardware", "hmc", "--levels", "5"], "hardware 'hmc': found an array of 32 devices (2x2x2x2x2); allowed: at most 16, all that it has"),
+        (["plan", "lenet-c", "--hardware", "eyeriss", "--levels", "1"], "hardware 'eyeriss': found an array of 2 devices (2); allowed: at most 1, all that it has"),
+        (["plan", "lenet-c", "--hardware", "hmc", "--optimizer", "x"], "no optimizer 'x'; allowed: sgd, momentum, adam"),
+        (["plan", "lenet-c", "--hardware", "hmc", "--set", "duplex=both"], "change duplex=both: found 'both'; allowed: 'full' or 'half'"),
+        (["plan", "lenet-c", "--cost", "time"], "cost 'time': no machine is named; allowed: one, as --hardware hmc"),
+        (["plan", "lenet-c", "--refine"], "hardware: no machine is named; allowed: one, as --hardware hmc"),
+        (["explore", "lenet-c", "--vary", "fc1"], "hardware: no machine is named; allowed: one, as --hardware hmc"),
+        (["explore", "lenet-c", "--hardware", "hmc", "--vary", "fc9"], "vary 'fc9': no layer that is cut is named 'fc9'; did you mean 'fc2'?"),
+        (["explore", "lenet-c", "--hardware", "hmc", "--vary", "fc1@H7"], "vary 'fc1@H7': found level 'H7'; allowed: H1 to H4, or 0 to 3"),
+        (["explore", "vgg16", "--hardware", "hmc", "--vary", "*"], "vary: found 18,446,744,073,709,551,616 points; allowed: LAYER, LAYER@LEVEL or patterns, at most 1,048,576 points"),
+        (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "x"], "levels: found 'x'; allowed: numbers as 1,2,4 or 0..6"),
+        (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "3..1"], "sweep: found nothing; allowed: 1 to 10,000 combinations"),
+        (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "-1"], "levels: found -1; allowed: a whole number from 0 to 20"),
+        (["sweep", "lenet-c", "--hardware", "hmc", "--batch", "0"], "batch: found 0; allowed: a whole number from 1 to 16,777,216"),
+        (["reproduce", "hyper"], "no reproduction 'hyper'; allowed: hypar; did you mean 'hypar'?"),
+        (["hardware", "nothing.yaml"], "nothing.yaml: cannot be read: No such file or directory"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_what_cannot_be_is_one_line(arguments: list[str], message: str) -> None:
+    assert refusal(*arguments) == message
+
+
+@pytest.mark.parametrize("ending", ["gif", "txt", ""])
+def test_a_plot_has_a_picture_s_ending(ending: str, plan: str, tmp_path: Path) -> None:
+    file = tmp_path / f"p.{ending}"
+    message = refusal("score", plan, "--hardware", "hmc", "--timeline", str(file))
+    assert message.endswith("allowed: a name that ends in .png, .svg, .pdf")
+    assert not file.exists()
+
+
+def test_without_matplotlib_only_plots_are_refused(
+    plan: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    message = refusal("score", plan, "--hardware", "hmc", "--timeline", str(tmp_path / "t.png"))
+    assert message == "plot: matplotlib is not installed; pip install 'hypar-planner[plot]'"
+    assert "on hmc" in output("score", plan, "--hardware", "hmc")
+
+
+def test_a_damaged_score_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "p.json"
+    plan_model("lenet-c", levels=2, hardware="hmc").write(file)
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    stored["score"]["time_s"] = "fast"
+    file.write_text(json.dumps(stored), encoding="utf-8")
+    assert refusal("show", str(file)) == f"{file}: score.time_s: found 'fast'; allowed: a number"

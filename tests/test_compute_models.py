@@ -1,0 +1,215 @@
+"""The mapping of row stationary, derived a second time, and a roofline by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hypar.compute_models.base import LocalShape
+from hypar.compute_models.roofline import Roofline
+from hypar.compute_models.row_stationary import RowStationary
+from hypar.hardware import load_machine
+from hypar.hardware.machine import local_shape
+from hypar.ops.base import PHASES
+from hypar.ops.linear import Linear
+from hypar.words import CUTTABLE
+from tests.contracts.test_compute_models import FIELDS, shapes, sourced
+
+ARRAYS = [(12, 14), (1, 1), (3, 2), (16, 16), (5, 30), (32, 4)]
+"""Rows and columns."""
+
+
+def array(rows: int, columns: int) -> RowStationary:
+    return RowStationary.model_validate({**FIELDS["row_stationary"], **sourced(rows=rows, columns=columns)})
+
+
+def set_of(kernel: int, height: int, planes: int) -> LocalShape:
+    """As many sets of R by E, with one tap and one column."""
+    sizes = {"batch": planes, "in_channels": 1, "out_channels": 1, "height": height, "width": 1}
+    words = {"input": 1.0, "weight": 1.0, "output": 1.0}
+    return LocalShape(
+        sizes={**sizes, "kernel_height": kernel, "kernel_width": 1},
+        windows={},
+        words=words,
+        macs=float(kernel * height * planes),
+    )
+
+
+def fewest_cycles(rows: int, columns: int, kernel: int, height: int) -> float:
+    """Cycles for each set, of the best of all widths that a piece may have, each laid out anew.
+
+    Bands of R rows, one below the other, are strips of the array; a piece takes some whole strips, or sets
+    stand side by side in one.
+    """
+    folds_of_kernel = next(parts for parts in range(1, kernel + 1) if math.ceil(kernel / parts) <= rows)
+    strips = rows // math.ceil(kernel / folds_of_kernel)
+    widths = range(1, height + 1)
+    allowed = [width for width in widths if height // math.ceil(height / width) >= 2]
+    # One row of output, or an array too narrow for two: then as wide as the array allows.
+    room = strips * columns
+    found = []
+    for width in [width for width in allowed if width <= room] or [min(room, height)]:
+        pieces = math.ceil(height / width)
+        beside = columns // width * strips if width <= columns else strips // math.ceil(width / columns)
+        found.append(folds_of_kernel * pieces / beside)
+    return min(found)
+
+
+@pytest.mark.parametrize(("rows", "columns"), ARRAYS)
+@given(kernel=st.integers(1, 40), height=st.integers(1, 250))
+def test_the_mapping_is_the_best_of_all_widths(rows: int, columns: int, kernel: int, height: int) -> None:
+    laid = array(rows, columns).mapping(kernel, height)
+    ours = laid.kernel_folds * laid.folds / laid.sets
+    assert ours == pytest.approx(fewest_cycles(rows, columns, kernel, height))
+
+
+@pytest.mark.parametrize(("rows", "columns"), ARRAYS)
+@given(
+    kernel=st.integers(1, 40),
+    height=st.integers(1, 250),
+    planes=st.integers(1, 1000),
+    units=st.integers(1, 9),
+)
+def test_no_more_elements_work_than_there_are(
+    rows: int, columns: int, kernel: int, height: int, planes: int, units: int
+) -> None:
+    model = array(rows, columns)
+    shape = set_of(kernel, height, planes)
+    laid, work = model.mapping(kernel, height), model.work(shape, "forward", units)
+    assert 1 <= laid.active <= rows * columns
+    assert work.mapping["active"] <= laid.active
+    assert laid.kernel_rows * laid.kernel_folds >= kernel
+    assert laid.columns * laid.folds >= height
+    assert laid.kernel_rows <= rows
+    assert laid.kernel_folds * (laid.kernel_rows - 1) < kernel or laid.kernel_folds == 1
+    assert work.mapping["cycles"] * units * laid.active >= shape.macs
+    assert 0 < work.mapping["utilisation"] <= 1
+    assert work.seconds == pytest.approx(work.mapping["cycles"] / 200e6)
+
+
+@given(kernel=st.integers(1, 12), height=st.integers(2, 250))
+def test_f_in_is_shared_along_diagonals(kernel: int, height: int) -> None:
+    """A piece has two columns at least, the narrowest of an even division included."""
+    laid = array(12, 14).mapping(kernel, height)
+    assert laid.columns >= 2
+    assert height // laid.folds >= 2
+
+
+@pytest.mark.parametrize(
+    ("kernel", "height", "expected"),
+    [
+        # Eyeriss (JSSC 2017), AlexNet: rows, folds of them, columns, folds, sets.
+        (11, 55, (11, 1, 14, 4, 1)),
+        (5, 27, (5, 1, 27, 1, 1)),
+        (3, 13, (3, 1, 13, 1, 4)),
+        # A linear layer: a set is one element.
+        (1, 1, (1, 1, 1, 1, 168)),
+        # 3 x 7 fits twice into 14 columns and four times into 12 rows.
+        (3, 7, (3, 1, 7, 1, 8)),
+        # A kernel taller than the array is done in two parts.
+        (13, 14, (7, 2, 14, 1, 1)),
+    ],
+)
+def test_mappings_by_hand(kernel: int, height: int, expected: tuple[int, ...]) -> None:
+    assert tuple(array(12, 14).mapping(kernel, height)) == expected
+
+
+def test_of_equals_the_one_with_the_fewest_folds() -> None:
+    """Fourteen rows: one piece of 14, two of 7 with two sets beside, or seven of 2 with seven; all as long."""
+    assert array(12, 14).mapping(12, 14)[2:] == (14, 1, 1)
+
+
+def test_a_linear_layer_fills_the_array() -> None:
+    shape = local_shape(Linear(out_features=100).einsum(32, ({"channels": 70},), {"channels": 100}), ONCE)
+    work = array(12, 14).work(shape, "forward", 1)
+    assert work.mapping["active"] == 168
+    assert work.mapping["cycles"] == math.ceil(32 * 70 * 100 / 168)
+
+
+ONCE = (1,) * len(CUTTABLE)
+
+
+def test_accesses_of_a_convolution_by_hand() -> None:
+    """One sample, 3 x 3 on 9 x 9: R=3, E=7, in one piece; one channel, so q = p = 1."""
+    accesses = one_channel(7)
+    for phase in PHASES:
+        # Two operands read, the sum read and written.
+        assert accesses[phase]["registers"] == 4 * 9 * 49
+        assert accesses[phase]["memory"] == 81 + 9 + 49
+    # A sum of F_out passes two elements along its column, one of E_in two along its diagonal, one of dW six.
+    assert accesses["forward"]["array"] == 2 * 49
+    assert accesses["backward"]["array"] == 2 * 49
+    assert accesses["gradient"]["array"] == 6 * 9
+    # W once, nine rows of F_in of nine, F_out once; the result is read besides.
+    assert accesses["forward"]["buffer"] == 9 + 81 + 2 * 49
+    assert accesses["backward"]["buffer"] == 9 + 2 * 81 + 49
+    assert accesses["gradient"]["buffer"] == 2 * 9 + 81 + 49
+
+
+def test_a_folded_set_is_read_again_for_each_piece() -> None:
+    """E=6 lies best in three pieces of 2: W three times, and each time four rows of F_in of eight."""
+    assert array(12, 14).mapping(3, 6) == (3, 1, 2, 3, 28)
+    assert one_channel(6)["forward"]["buffer"] == 3 * 9 + 3 * 4 * 8 + 2 * 36
+
+
+def one_channel(side: int) -> dict[str, Any]:
+    """Accesses in each phase of a 3 x 3 convolution of one sample that gives a square image."""
+    sizes = {"batch": 1, "in_channels": 1, "out_channels": 1, "height": side, "width": side}
+    shape = LocalShape(
+        sizes={**sizes, "kernel_height": 3, "kernel_width": 3},
+        windows={},
+        words={"input": (side + 2.0) ** 2, "weight": 9.0, "output": side**2.0},
+        macs=9.0 * side**2,
+    )
+    return {phase: array(12, 14).work(shape, phase, 1).accesses for phase in PHASES}
+
+
+@pytest.mark.parametrize("units", [1, 4])
+def test_a_roofline_by_hand(units: int) -> None:
+    """1 GFLOP where half of the peak is reached at 1 GFLOP: twice as long as at the peak."""
+    model = Roofline.model_validate(sourced(peak="1 TFLOP/s", half_efficiency_flop=1e9))
+    sizes = {"batch": 500, "in_channels": 1000, "out_channels": 1000}
+    shape = LocalShape(
+        sizes=sizes, windows={}, words=dict.fromkeys(("input", "weight", "output"), 1.0), macs=5e8
+    )
+    work = model.work(shape, "forward", units)
+    assert work.seconds == pytest.approx(2e-3 / units)
+    assert work.mapping == {"efficiency": 0.5}
+
+
+def test_memory_bounds_a_small_layer() -> None:
+    """The machine takes the slower of arithmetic and memory, after efficiency."""
+    machine = load_machine("tpu-v2")
+    einsum = Linear(out_features=4096).einsum(1, ({"channels": 4096},), {"channels": 4096})
+    time = machine.layer_time(einsum, ONCE, 2)
+    num_bytes = 2 * (4096 + 4096 + 4096**2)
+    assert time.seconds["forward"] == pytest.approx(num_bytes / 2800e9)
+    assert time.seconds["forward"] > time.work["forward"].seconds / 0.7
+    large = Linear(out_features=4096).einsum(8192, ({"channels": 4096},), {"channels": 4096})
+    bound = machine.layer_time(large, ONCE, 2)
+    assert bound.seconds["forward"] == pytest.approx(bound.work["forward"].seconds / 0.7)
+
+
+def test_sixteen_units_share_a_cube() -> None:
+    one: Any = load_machine("hmc", {"units_per_device": 1})
+    einsum = Linear(out_features=4096).einsum(256, ({"channels": 4096},), {"channels": 4096})
+    times = [machine.layer_time(einsum, ONCE, 4).work["forward"] for machine in (one, load_machine("hmc"))]
+    assert times[0].seconds / times[1].seconds == pytest.approx(16, rel=1e-3)
+
+
+def test_units_of_hmc_have_84_gops() -> None:
+    """HyPar, section 6.1: 168 elements, two operations a cycle at 250 MHz."""
+    compute = load_machine("hmc").compute
+    assert isinstance(compute, RowStationary)
+    assert compute.rows.value * compute.columns.value * 2 * compute.frequency.value == pytest.approx(84e9)
+
+
+@given(shape=shapes())
+def test_no_phase_is_faster_than_every_element_at_work(shape: LocalShape) -> None:
+    model = array(12, 14)
+    for phase in PHASES:
+        assert model.work(shape, phase, 1).seconds >= shape.padded_macs / (168 * 200e6) * (1 - 1e-12)

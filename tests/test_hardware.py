@@ -1,0 +1,472 @@
+"""Hardware files: what comes with hypar, what may be changed, and what is refused in one clear line."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError
+from hypar.hardware import load_machine
+from hypar.hardware.load import CHANGEABLE, parse_change
+from hypar.registry import data_file, data_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hypar.hardware import Machine
+
+MACHINES = data_names("hardware")
+Where = tuple[str | int, ...]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to be in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def content(name: str) -> dict[str, Any]:
+    data: dict[str, Any] = yaml.safe_load(data_file("hardware", name).read_text(encoding="utf-8"))
+    return data
+
+
+def written(data: Any, name: str = "other") -> Machine:
+    """The machine of a file with this content."""
+    Path(f"{name}.yaml").write_text(yaml.safe_dump(data), encoding="utf-8")
+    return load_machine(f"{name}.yaml")
+
+
+def numbers(data: Any, where: Where = ()) -> Iterator[Where]:
+    """The places of all numbers with a source."""
+    if isinstance(data, dict) and "value" in data:
+        yield where
+    elif isinstance(data, dict | list):
+        for key, inner in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from numbers(inner, (*where, key))
+
+
+def at(data: Any, where: Where) -> Any:
+    for part in where:
+        data = data[part]
+    return data
+
+
+NUMBERS = [pytest.param(name, where, id=f"{name} {'.'.join(map(str, where))}")
+           for name in MACHINES for where in numbers(content(name))]  # fmt: skip
+
+
+# What comes with hypar
+
+
+def test_machines_that_come_with_hypar() -> None:
+    assert {"eyeriss", "h100-8x", "hmc", "tpu-v2", "tpu-v3"} <= set(MACHINES)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_machine_loads(name: str) -> None:
+    machine = load_machine(name)
+    assert machine.name == name
+    assert machine.content.source.strip()
+    assert machine.num_devices >= 1
+    if machine.num_devices > 1:
+        assert machine.links((machine.num_devices,))[0].seconds_per_byte["all_reduce"] > 0
+
+
+@pytest.mark.parametrize(("name", "where"), NUMBERS)
+def test_every_number_has_a_source(name: str, where: Where) -> None:
+    number = at(content(name), where)
+    assert set(number) == {"value", "source"}
+    assert len(number["source"].split()) >= 2
+
+
+@pytest.mark.parametrize(("name", "where"), NUMBERS)
+def test_the_digest_ignores_sources_but_no_value(name: str, where: Where) -> None:
+    data = content(name)
+    number = at(data, where)
+    number["source"] = "a better one"
+    assert written(data).digest == load_machine(name).digest
+    number["value"] = another(number["value"], where)
+    assert written(data).digest != load_machine(name).digest
+
+
+def another(value: Any, where: Where) -> Any:
+    """A value that may stand in the place of one."""
+    options = {"duplex": ("half", "full"), "bandwidth": ("link", "total"), "overlap": ("full", "none")}
+    if where[0] == "assumptions" and where[1] in options:
+        return next(option for option in options[str(where[1])] if option != value)
+    if isinstance(value, str):
+        number, unit = value.split()
+        return f"{float(number) / 2} {unit}"
+    return value // 2 if isinstance(value, int) else value / 2
+
+
+def test_the_digest_is_of_the_machine_not_of_its_spelling() -> None:
+    data = content("tpu-v2")
+    data["interconnect"] = [data["interconnect"]]
+    data["device"]["compute"]["peak"]["value"] = "0.18 PFLOP/s"
+    data["device"]["memory"]["capacity"]["value"] = "64000 MB"
+    data["assumptions"]["duplex"] = {"value": "full", "source": "the default"}
+    assert written(data).digest == load_machine("tpu-v2").digest
+    data["interconnect"][0]["topology"] = "torus"
+    assert written(data).digest != load_machine("tpu-v2").digest
+    data["interconnect"][0]["topology"] = {"name": "torus", "routing": "dimension_ordered"}
+    assert written(data).digest == load_machine("tpu-v2").digest
+
+
+def test_sides_of_a_pod() -> None:
+    """8 x 8 boards of TPU-v2: from one corner to the middle are four hops along each side."""
+    assert load_machine("tpu-v2").links((64,))[0].hops == 8
+    assert load_machine("tpu-v3").links((256,))[0].hops == 16
+
+
+def test_without_a_memory_only_the_arithmetic_counts() -> None:
+    chip = load_machine("eyeriss")
+    assert chip.memory_bytes is None
+    assert chip.memory_seconds(1e9) == 0
+    assert chip.links(()) == ()
+    assert load_machine("hmc").memory_seconds(320e9) == pytest.approx(1)
+
+
+# Changes
+
+
+CHANGES: list[dict[str, Any]] = [
+    {"duplex": "half"},
+    {"overlap": "full"},
+    {"bandwidth": "link"},
+    {"efficiency": 0.5},
+    {"units_per_device": 4},
+    {"accesses_per_word_moved": 4},
+    {"topology": "torus"},
+    {"topology": {"name": "torus", "routing": "dimension_ordered"}, "devices": 64},
+    {"devices": 32},
+    {"link_bandwidth": "10 GB/s", "bandwidth": "link"},
+    {"total_bandwidth": "1 TB/s"},
+    {"latency": "1 us"},
+]
+
+
+@pytest.mark.parametrize("changes", CHANGES, ids=str)
+def test_a_change_is_as_if_the_file_said_so(changes: dict[str, Any]) -> None:
+    changed = load_machine("hmc", changes)
+    data = content("hmc")
+    for key, value in changes.items():
+        if key == "topology":
+            data["interconnect"][key] = value
+        elif key in {"devices", "link_bandwidth", "total_bandwidth", "latency"}:
+            data["interconnect"][key] = {"value": value, "source": "as asked"}
+        else:
+            data["assumptions"][key] = {"value": value, "source": "as asked"}
+    edited = written(data)
+    assert changed.digest == edited.digest != load_machine("hmc").digest
+    assert (changed.tiers, changed.content, changed.compute) == (edited.tiers, edited.content, edited.compute)
+    array = (2,) * (changed.num_devices.bit_length() - 1)
+    assert changed.links(array) == edited.links(array)
+    assert changed.name == "hmc"
+    assert (changed.changes, edited.changes) == (changes, {})
+
+
+def test_every_change_is_tried() -> None:
+    assert {key for changes in CHANGES for key in changes} == set(CHANGEABLE)
+
+
+def test_no_changes_are_the_file() -> None:
+    assert load_machine("hmc", {}).digest == load_machine("hmc").digest
+    assert load_machine("hmc", {"devices": 16}).digest == load_machine("hmc").digest
+
+
+def test_of_several_networks_the_innermost_is_changed() -> None:
+    machine = load_machine("h100-8x", {"devices": 4, "topology": "ring"})
+    assert [(tier.name, tier.devices) for tier in machine.tiers] == [("switch", 8), ("ring", 4)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("duplex=half", ("duplex", "half")),
+        ("devices=64", ("devices", 64)),
+        ("efficiency=0.5", ("efficiency", 0.5)),
+        ("topology={name: torus, routing: balanced}", ("topology", {"name": "torus", "routing": "balanced"})),
+        ("total_bandwidth=1 TB/s", ("total_bandwidth", "1 TB/s")),
+    ],
+)
+def test_a_change_is_read(text: str, expected: tuple[str, Any]) -> None:
+    assert parse_change(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "duplex", "duplx=half", "=half", "source=a", "name=b"])
+def test_no_change(text: str) -> None:
+    with pytest.raises(
+        OptionError, match=r"not a change; allowed: NAME=VALUE with one of topology, devices, "
+    ):
+        parse_change(text)
+
+
+# Bad files
+
+RING = """\
+  topology: ring
+  devices: {value: 4, source: s}
+  link_bandwidth: {value: 1600 Mb/s, source: s}
+  total_bandwidth: {value: 6.4 Gb/s, source: s}
+"""
+GOOD = f"""\
+source: a test
+device:
+  word: {{value: 4 B, source: s}}
+  compute:
+    name: roofline
+    peak: {{value: 1 TFLOP/s, source: s}}
+    half_efficiency_flop: {{value: 0, source: s}}
+  memory:
+    capacity: {{value: 8 GB, source: s}}
+    bandwidth: {{value: 320 GB/s, source: s}}
+  energy:
+    multiply: {{value: 3.7 pJ, source: s}}
+    add: {{value: 0.9 pJ, source: s}}
+    buffer: {{value: 5 pJ, source: s}}
+    memory: {{value: 640 pJ, source: s}}
+interconnect:
+{RING}assumptions:
+  duplex: {{value: full, source: s}}
+"""
+NETWORK = """\
+  - topology: ring
+    devices: {value: 4, source: s}
+    link_bandwidth: {value: 1600 Mb/s, source: s}
+"""
+RATE = "a number with a unit, as 320 GB/s or 1600 Mb/s"
+TOPOLOGIES = "fully_connected, graph, h_tree, ring, switch, torus"
+GRAPH = "topology: {{name: graph, pairs: {}}}"
+
+BAD: dict[str, tuple[str, str, str]] = {
+    # What stands in GOOD, what stands there instead, the message behind bad.yaml.
+    "another kind of unit": ("320 GB/s", "320 GB", f":10: device.memory.bandwidth.value: found '320 GB'; allowed: {RATE}"),
+    "unknown unit": ("320 GB/s", "320 GX/s", f":10: device.memory.bandwidth.value: found '320 GX/s'; allowed: {RATE}"),
+    "no unit": ("320 GB/s", "320", f":10: device.memory.bandwidth.value: found 320; allowed: {RATE}"),
+    "no number": ("320 GB/s", "fast", f":10: device.memory.bandwidth.value: found 'fast'; allowed: {RATE}"),
+    "nothing": ("320 GB/s", "", f":10: device.memory.bandwidth.value: found nothing; allowed: {RATE}"),
+    "a truth": ("320 GB/s", "true", f":10: device.memory.bandwidth.value: found true; allowed: {RATE}"),
+    "a list of numbers": ("320 GB/s", "[1, 2]", f":10: device.memory.bandwidth.value: found [1, 2]; allowed: {RATE}"),
+    "negative energy": ("3.7 pJ", "-3.7 pJ", ":12: device.energy.multiply.value: found '-3.7 pJ'; allowed: at least 0"),
+    "zero bandwidth": ("1600 Mb/s", "0 Mb/s", ":19: interconnect.link_bandwidth.value: found '0 Mb/s'; allowed: more than 0"),
+    "negative bandwidth": ("1600 Mb/s", "-1 Mb/s", ":19: interconnect.link_bandwidth.value: found '-1 Mb/s'; allowed: more than 0"),
+    "tiny bandwidth": ("1600 Mb/s", "1e-300 Mb/s", ":19: interconnect.link_bandwidth.value: found '1e-300 Mb/s'; allowed: at least 1e-30"),
+    "bandwidth that is NaN": ("1600 Mb/s", ".nan", f":19: interconnect.link_bandwidth.value: found nan; allowed: {RATE}"),
+    "bandwidth in nan Mb/s": ("1600 Mb/s", "nan Mb/s", f":19: interconnect.link_bandwidth.value: found 'nan Mb/s'; allowed: {RATE}"),
+    "infinite bandwidth": ("1600 Mb/s", ".inf", f":19: interconnect.link_bandwidth.value: found inf; allowed: {RATE}"),
+    "bandwidth past any number": ("1600 Mb/s", "1e999 Mb/s", ":19: interconnect.link_bandwidth.value: found '1e999 Mb/s'; allowed: at most 1e+30"),
+    "huge bandwidth": ("1600 Mb/s", "1e40 Mb/s", ":19: interconnect.link_bandwidth.value: found '1e40 Mb/s'; allowed: at most 1e+30"),
+    "no link bandwidth": ("  link_bandwidth: {value: 1600 Mb/s, source: s}\n", "", ":16: interconnect: 'link_bandwidth' is missing; allowed: one, as assumption bandwidth is link"),
+    "no bandwidth in all": (GOOD[GOOD.index("  total_b"):], "assumptions:\n  bandwidth: {value: total, source: s}\n", ":16: interconnect: 'total_bandwidth' is missing; allowed: one, as assumption bandwidth is total"),
+    "graph in two parts": ("topology: ring", GRAPH.format("[[0, 1], [2, 3]]"), ":17: interconnect.topology: graph: no path from device 0 to device 2; allowed: one between any two"),
+    "device without a link": ("topology: ring", GRAPH.format("[[0, 1], [1, 2]]"), ":17: interconnect.topology: graph: device 3 has no link; allowed: a path between any two devices"),
+    "link of no device": ("topology: ring", GRAPH.format("[[0, 1], [1, 2], [9, 2]]"), ":17: interconnect.topology: graph: a link of device 9; allowed: 0 to 3"),
+    "link to itself": ("topology: ring", GRAPH.format("[[0, 1], [1, 2], [2, 3], [3, 3]]"), ":17: interconnect.topology: graph: a link from device 3 to itself; allowed: two devices"),
+    "link of device -1": ("topology: ring", GRAPH.format("[[0, -1]]"), ":17: interconnect.topology.pairs[0][1]: found -1; allowed: at least 0"),
+    "link of three": ("topology: ring", GRAPH.format("[[0, 1, 2]]"), ":17: interconnect.topology.pairs[0]: found [0, 1, 2]; allowed: at most 2"),
+    "link of one": ("topology: ring", GRAPH.format("[[0]]"), ":17: interconnect.topology.pairs[0]: found [0]; allowed: at least 2"),
+    "link of words": ("topology: ring", GRAPH.format("[[a, b]]"), ":17: interconnect.topology.pairs[0][0]: found 'a'; allowed: a whole number"),
+    "graph of nothing": ("topology: ring", GRAPH.format("[]"), ":17: interconnect.topology.pairs: found []; allowed: at least 1"),
+    "graph without pairs": ("topology: ring", "topology: graph", ":17: interconnect.topology.pairs: 'pairs' is missing"),
+    "unknown topology": ("topology: ring", "topology: rnig", f":17: interconnect.topology.name: no topology 'rnig'; allowed: {TOPOLOGIES}; did you mean 'ring'?"),
+    "unknown field of a topology": ("topology: ring", "topology: {name: torus, rooting: balanced}", ":17: interconnect.topology.rooting: unknown key 'rooting'; allowed: name, routing; did you mean 'routing'?"),
+    "unknown routing": ("topology: ring", "topology: {name: torus, routing: balance}", ":17: interconnect.topology.routing: found 'balance'; allowed: 'dimension_ordered' or 'balanced'; did you mean 'balanced'?"),
+    "no topology": ("topology: ring", "topology:", ":17: interconnect.topology: found nothing; allowed: a name, or a mapping with name and fields"),
+    "topology without a name": ("topology: ring", "topology: {routing: balanced}", f":17: interconnect.topology.name: 'name' is missing; allowed: {TOPOLOGIES}"),
+    "topology named by a number": ("topology: ring", "topology: {name: 3}", f":17: interconnect.topology.name: found 3; allowed: {TOPOLOGIES}"),
+    "unknown compute model": ("name: roofline", "name: roofine", ":5: device.compute.name: no compute model 'roofine'; allowed: roofline, row_stationary; did you mean 'roofline'?"),
+    "unknown field of a compute model": ("    peak:", "    peek:", ":6: device.compute.peek: unknown key 'peek'; allowed: name, peak, half_efficiency_flop; did you mean 'peak'?"),
+    "missing field of a compute model": ("    peak: {value: 1 TFLOP/s, source: s}\n", "", ":4: device.compute.peak: 'peak' is missing"),
+    "no compute model": ("  compute:\n    name: roofline\n", "  compute:\n", ":4: device.compute.name: 'name' is missing; allowed: roofline, row_stationary"),
+    "negative number": ("value: 0,", "value: -1,", ":7: device.compute.half_efficiency_flop.value: found -1; allowed: at least 0"),
+    "text for a number": ("value: 0,", "value: 1 GFLOP,", ":7: device.compute.half_efficiency_flop.value: found '1 GFLOP'; allowed: a number"),
+    "unknown key": ("  memory:\n    cap", "  memry:\n    cap", ":8: device.memry: unknown key 'memry'; allowed: word, compute, buffer, memory, energy; did you mean 'memory'?"),
+    "unknown key further in": ("capacity", "capasity", ":9: device.memory.capasity: unknown key 'capasity'; allowed: capacity, bandwidth; did you mean 'capacity'?"),
+    "unknown key of the network": ("  devices", "  devcies", ":18: interconnect.devcies: unknown key 'devcies'; allowed: topology, devices, link_bandwidth, total_bandwidth, latency; did you mean 'devices'?"),
+    "unknown key of the file": ("assumptions", "asumptions", ":21: asumptions: unknown key 'asumptions'; allowed: source, device, interconnect, assumptions; did you mean 'assumptions'?"),
+    "unknown assumption": ("duplex:", "duplx:", ":22: assumptions.duplx: unknown key 'duplx'; allowed: units_per_device, efficiency, duplex, bandwidth, accesses_per_word_moved, overlap; did you mean 'duplex'?"),
+    "unknown value of an assumption": ("value: full", "value: fulll", ":22: assumptions.duplex.value: found 'fulll'; allowed: 'full' or 'half'; did you mean 'full'?"),
+    "assumption without a source": ("{value: full, source: s}", "full", ":22: assumptions.duplex: found 'full'; allowed: a mapping with value and source"),
+    "efficiency over one": ("duplex: {value: full", "efficiency: {value: 1.5", ":22: assumptions.efficiency.value: found 1.5; allowed: at most 1"),
+    "efficiency of nothing": ("duplex: {value: full", "efficiency: {value: 0", ":22: assumptions.efficiency.value: found 0; allowed: more than 0"),
+    "efficiency that is NaN": ("duplex: {value: full", "efficiency: {value: .nan", ":22: assumptions.efficiency.value: found nan; allowed: at most 1"),
+    "efficiency as a text": ("duplex: {value: full", "efficiency: {value: '0.8'", ":22: assumptions.efficiency.value: found '0.8'; allowed: a number"),
+    "no units": ("duplex: {value: full", "units_per_device: {value: 0", ":22: assumptions.units_per_device.value: found 0; allowed: at least 1"),
+    "half a unit": ("duplex: {value: full", "units_per_device: {value: 1.5", ":22: assumptions.units_per_device.value: found 1.5; allowed: a whole number"),
+    "infinite accesses": ("duplex: {value: full", "accesses_per_word_moved: {value: .inf", ":22: assumptions.accesses_per_word_moved.value: found inf; allowed: at most 100"),
+    "5000 devices": ("value: 4,", "value: 5000,", ":18: interconnect.devices.value: found 5000; allowed: at most 4,096"),
+    "no devices": ("value: 4,", "value: 0,", ":18: interconnect.devices.value: found 0; allowed: at least 1"),
+    "four devices": ("value: 4,", "value: four,", ":18: interconnect.devices.value: found 'four'; allowed: a whole number"),
+    "number without a source": ("{value: 8 GB, source: s}", "{value: 8 GB}", ":9: device.memory.capacity.source: 'source' is missing"),
+    "number alone": ("{value: 8 GB, source: s}", "8 GB", ":9: device.memory.capacity: found '8 GB'; allowed: a mapping with value and source"),
+    "source that is empty": ("{value: 8 GB, source: s}", "{value: 8 GB, source: ''}", ":9: device.memory.capacity.source: found ''; allowed: a text that is not empty"),
+    "source of blanks": ("{value: 8 GB, source: s}", "{value: 8 GB, source: '  '}", ":9: device.memory.capacity.source: found ' '; allowed: a text that is not empty"),
+    "source that is nothing": ("{value: 8 GB, source: s}", "{value: 8 GB, source: }", ":9: device.memory.capacity.source: found nothing; allowed: a text"),
+    "file without a source": ("source: a test\n", "", ":1: source: 'source' is missing"),
+    "network that is a word": (f"interconnect:\n{RING}", "interconnect: ring\n", ":16: interconnect: found 'ring'; allowed: a mapping with topology, or a list of them"),
+    "no networks": (f"interconnect:\n{RING}", "interconnect: []\n", ":16: interconnect: found []; allowed: at least 1"),
+    "fault of an inner network": (RING, NETWORK + NETWORK.replace("4", "0"), ":21: interconnect[1].devices.value: found 0; allowed: at least 1"),
+    "no bandwidth of an inner network": (RING, NETWORK + NETWORK[: NETWORK.index("    link_b")], ":20: interconnect[1]: 'link_bandwidth' is missing; allowed: one, as assumption bandwidth is link"),
+    "two networks of 4096 each": (RING, NETWORK.replace("4", "4096", 1) * 2, ":16: interconnect: found 16,777,216 devices in all; allowed: at most 4,096"),
+    "assumptions that are nothing": ("assumptions:\n  duplex: {value: full, source: s}\n", "assumptions:\n", ":21: assumptions: found nothing; allowed: a mapping"),
+}  # fmt: skip
+
+
+def message(text: str, changes: dict[str, Any] | None = None) -> str:
+    """The one line about a file named bad.yaml."""
+    Path("bad.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        load_machine("bad.yaml", changes)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 1000
+    return str(error.value)
+
+
+def test_a_good_file() -> None:
+    Path("good.yaml").write_text(GOOD, encoding="utf-8")
+    assert load_machine("good.yaml").num_devices == 4
+    Path("good.yaml").write_text(GOOD.replace(RING, NETWORK * 2), encoding="utf-8")
+    assert load_machine(Path("good.yaml")).num_devices == 16
+    Path("good.yaml").write_text(GOOD[: GOOD.index("interconnect")], encoding="utf-8")
+    assert load_machine("good.yaml").num_devices == 1
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_file(case: str) -> None:
+    stands, instead, expected = BAD[case]
+    assert GOOD.count(stands) == 1
+    assert message(GOOD.replace(stands, instead)) == f"bad.yaml{expected}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "bad.yaml: the file is empty"),
+        ("# nothing\n", "bad.yaml: the file is empty"),
+        ("- a\n", "bad.yaml:1: found ['a']; allowed: a mapping with a device"),
+        ("hello\n", "bad.yaml:1: found 'hello'; allowed: a mapping with a device"),
+        ("null\n", "bad.yaml:1: found nothing; allowed: a mapping with a device"),
+        ("source: a\n", "bad.yaml:1: device: 'device' is missing"),
+        ("source: a\ndevice: []\n", "bad.yaml:2: device: found []; allowed: a mapping"),
+        ("source: 3\ndevice: {}\n", "bad.yaml:2: device.word: 'word' is missing"),
+        (
+            GOOD.replace("ring", "h_tree").replace("value: 4,", "value: 12,"),
+            "bad.yaml:17: interconnect.topology: h_tree: 12 devices; allowed: a power of two",
+        ),
+        (
+            GOOD.replace("ring", "fully_connected").replace("value: 4,", "value: 513,"),
+            "bad.yaml:17: interconnect.topology: fully_connected: 513 devices; allowed: at most 512, as each pair has a link",
+        ),
+    ],
+    ids=range(10),
+)
+def test_no_hardware_file(text: str, expected: str) -> None:
+    assert message(text) == expected
+
+
+def test_five_networks() -> None:
+    text = message(GOOD.replace(RING, NETWORK * 5))
+    assert text.startswith("bad.yaml:16: interconnect: found [{'devices':")
+    assert text.endswith("; allowed: at most 4")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"duplex": "hlaf"},
+            "change duplex=hlaf: found 'hlaf'; allowed: 'full' or 'half'; did you mean 'half'?",
+        ),
+        ({"duplx": "half"}, f"change duplx=half: not a change; allowed: {', '.join(CHANGEABLE)}"),
+        ({"devices": 5000}, "change devices=5000: found 5000; allowed: at most 4,096"),
+        ({"devices": 0}, "change devices=0: found 0; allowed: at least 1"),
+        ({"efficiency": 2}, "change efficiency=2: found 2; allowed: at most 1"),
+        ({"link_bandwidth": 3}, f"change link_bandwidth=3: found 3; allowed: {RATE}"),
+        (
+            {"topology": "trous"},
+            f"change topology=trous: no topology 'trous'; allowed: {TOPOLOGIES}; did you mean 'torus'?",
+        ),
+        (
+            {"topology": "h_tree", "devices": 12},
+            "change topology=h_tree: h_tree: 12 devices; allowed: a power of two",
+        ),
+    ],
+    ids=str,
+)
+def test_bad_change(changes: dict[str, Any], expected: str) -> None:
+    assert message(GOOD, changes) == expected
+
+
+def test_a_change_of_a_bad_file_is_not_blamed() -> None:
+    text = GOOD.replace("value: full", "value: fulll")
+    assert message(text, {"duplex": "half"}).startswith(
+        "bad.yaml:22: assumptions.duplex.value: found 'fulll'"
+    )
+
+
+def test_no_network_to_change() -> None:
+    with pytest.raises(
+        OptionError, match=r"^change topology=ring: the machine is one device without a network$"
+    ):
+        load_machine("eyeriss", {"topology": "ring"})
+    assert load_machine("eyeriss", {"efficiency": 1.0}).digest != load_machine("eyeriss").digest
+
+
+def test_an_unknown_machine() -> None:
+    with pytest.raises(UnknownNameError, match=r"^no hardware 'hcm'; allowed: .*; did you mean 'hmc'\?$"):
+        load_machine("hcm")
+    with pytest.raises(InputError, match=r"^nowhere.yaml: cannot be read"):
+        load_machine("nowhere.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "expected"),
+    [
+        (
+            "hmc",
+            (2, 2, 2, 2, 2),
+            "found an array of 32 devices (2x2x2x2x2); allowed: at most 16, all that it has",
+        ),
+        ("hmc", (3,), "found an array of 3 devices (3); allowed: a divisor of 16, all that it has"),
+        ("hmc", (2, 6), "found an array of 12 devices (2x6); allowed: a divisor of 16, all that it has"),
+        ("hmc", (4, 1), "found an array of 4 devices (4x1); allowed: two ways a level at least"),
+        ("eyeriss", (2,), "found an array of 2 devices (2); allowed: at most 1, all that it has"),
+    ],
+)
+def test_an_array_that_does_not_fit(name: str, array: tuple[int, ...], expected: str) -> None:
+    with pytest.raises(HardwareError) as error:
+        load_machine(name).links(array)
+    assert str(error.value) == f"hardware {name!r}: {expected}"
+
+
+@given(
+    where=st.sampled_from(list(numbers(yaml.safe_load(GOOD)))),
+    value=st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(max_size=20),
+        st.lists(st.integers(), max_size=2),
+    ),
+    plain=st.booleans(),
+)
+def test_any_value_is_taken_or_refused_in_one_line(where: Where, value: Any, plain: bool) -> None:
+    data = yaml.safe_load(GOOD)
+    if plain:
+        at(data, where[:-1])[where[-1]] = value
+    else:
+        at(data, where)["value"] = value
+    Path("any.yaml").write_text(yaml.safe_dump(data), encoding="utf-8")
+    with contextlib.suppress(InputError):
+        assert load_machine("any.yaml").digest.startswith("sha256:")
+        return
+    assert message(Path("any.yaml").read_text(encoding="utf-8")).startswith("bad.yaml")

@@ -1,0 +1,89 @@
+"""Quantities as people write them, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hypar.units import format_joules, format_seconds, parse_quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "number"),
+    [
+        ("1600 Mb/s", "bytes_per_s", 200e6),
+        ("25.6 Gb/s", "bytes_per_s", 3.2e9),
+        ("1600 Mbit/s", "bytes_per_s", 200e6),
+        ("320 GB/s", "bytes_per_s", 320e9),
+        ("3.35 TB/s", "bytes_per_s", 3.35e12),
+        ("1 b/s", "bytes_per_s", 1 / 8),
+        ("108 KB", "bytes", 108_000),
+        ("108 kB", "bytes", 108_000),
+        ("64 MiB", "bytes", 64 * 2**20),
+        ("1 KiB", "bytes", 1024),
+        ("4 B", "bytes", 4),
+        ("16 bit", "bytes", 2),
+        ("16b", "bytes", 2),
+        ("1 Gb", "bytes", 125e6),
+        ("989.4 TFLOP/s", "flop_per_s", 989.4e12),
+        ("84 GOPS/s", "flop_per_s", 84e9),
+        ("84 GOP/s", "flop_per_s", 84e9),
+        ("250 MHz", "hertz", 250e6),
+        ("3.7 pJ", "joules", 3.7e-12),
+        ("2 nJ", "joules", 2e-9),
+        ("0 J", "joules", 0),
+        ("5 us", "seconds", 5e-6),
+        ("1e-6 s", "seconds", 1e-6),
+        (".5 ms", "seconds", 5e-4),
+        ("  12   ns ", "seconds", 12e-9),
+    ],
+)
+def test_a_quantity_is_read(text: str, kind: str, number: float) -> None:
+    assert parse_quantity(text, kind) == pytest.approx(number, rel=1e-15)
+
+
+@given(st.integers(0, 10**6))
+def test_a_byte_is_eight_bits(number: int) -> None:
+    for prefix in ("", "k", "M", "G", "T", "Ki", "Mi", "Gi"):
+        as_bytes = parse_quantity(f"{number} {prefix}B/s", "bytes_per_s")
+        assert 8 * parse_quantity(f"{number} {prefix}b/s", "bytes_per_s") == as_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        # No unit, no number, or neither.
+        ("108", "bytes"), (64, "bytes"), (1.5, "hertz"), ("", "bytes"), ("KB", "bytes"), (None, "bytes"),
+        (True, "bytes"), (["1 B"], "bytes"), ("fast", "bytes_per_s"),
+        # Not a unit.
+        ("1 XB", "bytes"), ("1 kkB", "bytes"), ("1 mB", "bytes"), ("1 Gbps", "bytes_per_s"), ("1 kib", "bytes"),
+        ("1 TFLOPS", "flop_per_s"), ("1 mhz", "hertz"), ("1 h", "seconds"), ("5 µs", "seconds"),
+        # A unit of another kind.
+        ("320 GB", "bytes_per_s"), ("320 GB/s", "bytes"), ("5 us", "joules"), ("5 J", "seconds"),
+        ("250 MHz", "flop_per_s"), ("1 TFLOP/s", "hertz"),
+        # Not a number.
+        ("nan B", "bytes"), ("inf B", "bytes"), ("-inf B", "bytes"), (float("nan"), "bytes"), ("1,5 B", "bytes"),
+        ("1_000 B", "bytes"), ("0x10 B", "bytes"), ("1 2 B", "bytes"), ("1 B B", "bytes"), ("٣ B", "bytes"),
+        ("1 GB / s", "bytes_per_s"),
+    ],
+)  # fmt: skip
+def test_no_quantity(text: object, kind: str) -> None:
+    with pytest.raises(ValueError, match=r"^a number with a unit, as [0-9.]+ [A-Za-z/]+"):
+        parse_quantity(text, kind)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"), (1, "1.00 s"), (12, "12.0 s"), (999.4, "999 s"), (12345, "12,345 s"), (0.9996, "1.00 s"),
+        (0.00123, "1.23 ms"), (0.9, "900 ms"), (5e-6, "5.00 us"), (2.5e-9, "2.50 ns"), (7e-13, "700 fs"),
+        (1e-18, "1e-18 s"),
+    ],
+)  # fmt: skip
+def test_seconds(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text
+
+
+def test_joules() -> None:
+    assert format_joules(3.7e-12) == "3.70 pJ"
