@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 Data = list[dict[str, Any]]
 
 
+def remarked_table(heads: Sequence[str], align: str, rows: Sequence[Sequence[str]]) -> Table:
+    """A table whose last column is a remark without a head, left out where there is none."""
+    remarks = any(row[-1] for row in rows)
+    table = make_table([*heads, ""] if remarks else heads, align)
+    for row in rows:
+        table.add_row(*(row if remarks else row[:-1]))
+    return table
+
+
 def make_table(heads: Sequence[str], align: str) -> Table:
     """A table; ``align`` has a letter, l or r, for each column, its last letter for all the rest."""
     table = Table()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.listings.base import csv_text, make_table, ratio
+from hypar.listings.base import csv_text, ratio, remarked_table
 from hypar.units import format_bytes, format_joules, format_seconds
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ def score_table(rows: Sequence[Row]) -> Table:
     """Time, energy, communication and memory by strategy, and how many times less than the baseline's."""
     base = rows[0].plan.score if rows[0].plan else None
     over = f"{rows[0].name} over it"
-    heads = ["strategy", "time", over, "energy", over, "communication", over, "memory", over, ""]
-    table = make_table(heads, "l" + "r" * 8 + "l")
+    heads = ["strategy", "time", over, "energy", over, "communication", over, "memory", over]
+    cells: list[list[str]] = []
     for row in rows:
         score = row.plan.score if row.plan else None
         if score is None or base is None:
-            table.add_row(row.name, *["-"] * 8, "the search does not fit")
+            cells.append([row.name, *["-"] * 8, "the search does not fit"])
             continue
         pairs = (
             (score.time_s, base.time_s, format_seconds),
@@ -34,13 +34,13 @@ def score_table(rows: Sequence[Row]) -> Table:
             (score.communication_bytes, base.communication_bytes, format_bytes),
             (score.memory_bytes, base.memory_bytes, format_bytes),
         )
-        cells = [
+        numbers = [
             cell
             for own, first, shown in pairs
             for cell in (("-", "-") if own is None else (shown(own), ratio(first, own)))
         ]
-        table.add_row(row.name, *cells, "" if score.fits else "does not fit")
-    return table
+        cells.append([row.name, *numbers, "" if score.fits else "does not fit"])
+    return remarked_table(heads, "l" + "r" * 8 + "l", cells)
 
 
 def score_data(score: Score) -> dict[str, Any]:
