@@ -33,5 +33,11 @@ def test_other_commands_print_what_is_shown() -> None:
         assert CliRunner().invoke(main, arguments).stdout.rstrip() == shown
 
 
+def test_the_reproduced_mean_is_the_page_s() -> None:
+    ours, published = re.findall(r"speed-up over dp as (\S+) \(published: ([\d.]+)\)", TEXT)[0]
+    page = (README.parent / "docs" / "reproductions" / "hypar.md").read_text(encoding="utf-8")
+    assert f"| performance, mean of ten | {published} | {ours} |" in page
+
+
 def test_the_python_lines_run() -> None:
     assert doctest.testfile(str(README), module_relative=False).failed == 0

@@ -20,7 +20,7 @@ from hypar.exploration import explore_model
 from hypar.listings.base import csv_text
 from hypar.listings.points import exploration_data, exploration_figure, exploration_notes, exploration_table
 from hypar.plots import draw
-from hypar.reports.base import question
+from hypar.reports.base import on_machine, question
 from hypar.terminal import note, progress_bar, show, write, write_json
 
 
@@ -62,4 +62,8 @@ def command(
         write(csv_text(exploration_data(found, ranked)))
     else:
         table = exploration_table(found, ranked[:top])
-        show(table, above=question(found.plan), below=exploration_notes(found, ranked))
+        show(
+            table,
+            above=f"{question(found.plan)} {on_machine(found.plan.score)}",
+            below=exploration_notes(found, ranked),
+        )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import HyparError
 from hypar.listings.base import Data, make_table
-from hypar.reports.base import amount, question
+from hypar.reports.base import amount, on_machine, question
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -52,7 +52,8 @@ def comparison_table(rows: Sequence[Row]) -> Table:
 
 def comparison_head(rows: Sequence[Row]) -> str:
     """Which network and array."""
-    return question(next(row.plan for row in rows if row.plan))
+    plan = next(row.plan for row in rows if row.plan)
+    return " ".join(filter(None, [question(plan), on_machine(plan.score)]))
 
 
 def comparison_notes(rows: Sequence[Row]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.listings.base import Data, make_table, ratio
+from hypar.listings.base import Data, ratio, remarked_table
 from hypar.plots import Figure
 from hypar.score import Totals
 from hypar.sweeps import varied
@@ -47,14 +47,13 @@ def exploration_table(found: Exploration, points: Iterable[Point]) -> Table:
         f"{layer} {' '.join(f'H{found.places[at][1] + 1}' for at in places)}"
         for layer, places in free.items()
     ]
-    table = make_table(
-        [*heads, "time", "dp over it", "energy", "communication", ""], "l" * len(heads) + "rrrrl"
-    )
+    rows = []
     for point in points:
         cells = [" ".join(WORDS[point.dims[at]][words] for at in places) for places in free.values()]
         own = "the plan" if point.own else ""
-        table.add_row(*cells, *_totals_cells(point.totals, found.baseline)[:4], own)
-    return table
+        rows.append([*cells, *_totals_cells(point.totals, found.baseline)[:4], own])
+    numbers = ["time", "dp over it", "energy", "communication"]
+    return remarked_table([*heads, *numbers], "l" * len(heads) + "rrrrl", rows)
 
 
 def _totals_cells(own: Totals, first: Totals) -> list[str]:
@@ -76,17 +75,16 @@ def runs_data(runs: Sequence[Run]) -> Data:
 def runs_table(runs: Sequence[Run]) -> Table:
     """One row a combination, with the axes that vary; times against the first row's."""
     names = list(varied(runs)) or ["strategy"]
-    heads = [*names, "time", "first over it", "energy", "communication", "memory", ""]
-    table = make_table(heads, "l" * len(names) + "rrrrrl")
+    heads = [*names, "time", "first over it", "energy", "communication", "memory"]
     first = next((run.totals for run in runs if run.totals), None)
+    rows = []
     for run in runs:
         axes = [_axis(run.axes[name]) for name in names]
         if run.totals is None or first is None:
-            table.add_row(*axes, *["-"] * 5, "the search does not fit")
+            rows.append([*axes, *["-"] * 5, "the search does not fit"])
         else:
-            cells = _totals_cells(run.totals, first)
-            table.add_row(*axes, *cells, "" if run.fits else "does not fit")
-    return table
+            rows.append([*axes, *_totals_cells(run.totals, first), "" if run.fits else "does not fit"])
+    return remarked_table(heads, "l" * len(names) + "rrrrrl", rows)
 
 
 def runs_figure(model: str, runs: Sequence[Run]) -> Figure:

@@ -67,6 +67,14 @@ def question(plan: Plan) -> str:
     return f"{plan.model.name}, batch {plan.model.batch}, {plan.num_devices} devices ({array})"
 
 
+def on_machine(score: Score | None) -> str:
+    """Which machine, with what was changed of it."""
+    if score is None:
+        return ""
+    changes = "".join(f" {name}={value}" for name, value in score.hardware.changes.items())
+    return f"on {score.hardware.name}{changes}"
+
+
 def headline(plan: Plan) -> str:
     """Which network, array and strategy."""
     return f"{question(plan)}, strategy {plan.strategy}"
@@ -94,11 +102,10 @@ def refinement_line(refined: RefinementRecord) -> str:
 
 def score_lines(score: Score) -> list[str]:
     """A score in a few lines: the totals, and the items that they sum."""
-    changes = "".join(f" {name}={value}" for name, value in score.hardware.changes.items())
     energy = "" if score.energy_j is None else f", {format_joules(score.energy_j)}"
     moved = f"{format_bytes(score.communication_bytes)} received"
     lines = [
-        f"on {score.hardware.name}{changes}: {format_seconds(score.time_s)} a step{energy}, {moved}, {memory_line(score)}",
+        f"{on_machine(score)}: {format_seconds(score.time_s)} a step{energy}, {moved}, {memory_line(score)}",
         f"time: {_items(score.time, format_seconds)}" + _overlapped(score),
     ]
     if score.energy is not None:
