@@ -23,10 +23,11 @@ FLOORS = {
     **dict.fromkeys(["exchange", "schedule"], 9),
     **dict.fromkeys(["costs", "refinement", "score"], 10),
     **dict.fromkeys(["plan", "searches"], 11),
-    **dict.fromkeys(["diff", "origin", "planner", "reports"], 12),
-    **dict.fromkeys(["check", "comparison", "evaluation", "exploration", "remarks", "scoring", "sweeps"], 13),
-    **dict.fromkeys(["listings", "reproductions"], 14),
-    "cli": 15,
+    **dict.fromkeys(["diff", "origin", "recipe", "reports"], 12),
+    "planner": 13,
+    **dict.fromkeys(["check", "comparison", "evaluation", "exploration", "remarks", "scoring", "sweeps"], 14),
+    **dict.fromkeys(["listings", "reproductions"], 15),
+    "cli": 16,
 }
 PLUGIN_FOLDERS = {
     "cli",

@@ -10,7 +10,8 @@ from hypar.diff import Change, diff_plans
 from hypar.errors import InputError, PlanError, ProblemError, TableLimitError
 from hypar.origin import machine_of, model_of
 from hypar.plan import read_plan
-from hypar.planner import Recipe, follow
+from hypar.planner import follow
+from hypar.recipe import Recipe
 
 if TYPE_CHECKING:
     from hypar.graph import LayerGraph

@@ -12,7 +12,8 @@ from hypar.errors import OptionError, suggestion
 from hypar.graph import LayerGraph, load_model
 from hypar.hardware import as_machine
 from hypar.pins import level_of
-from hypar.planner import Recipe, ask, plan_model, setting_of
+from hypar.planner import plan_model
+from hypar.recipe import Recipe, ask, setting_of
 from hypar.score import Totals, totals
 
 if TYPE_CHECKING:

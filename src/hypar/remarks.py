@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.errors import TableLimitError
-from hypar.planner import Recipe, ask, follow
+from hypar.planner import follow
+from hypar.recipe import Recipe, ask
 from hypar.reports.base import amount
 from hypar.solvers.base import load_solver
 

@@ -240,7 +240,7 @@ def _share(layer: CutLayer, chosen: Options, tensor: str) -> float:
     return _share_of(layer.einsum.dims(tensor), degrees(chosen))
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def _share_of(dims: frozenset[str], pieces: tuple[int, ...]) -> float:
     """One over the pieces of the dims that a tensor carries."""
     return 1 / math.prod(count for dim, count in zip(CUTTABLE, pieces, strict=True) if dim in dims)

@@ -10,7 +10,7 @@ from hypar.graph import LayerGraph
 from hypar.hardware import Machine, as_machine
 from hypar.origin import machine_of, model_of
 from hypar.plan import Plan, read_plan
-from hypar.planner import checked_optimizer
+from hypar.recipe import checked_optimizer
 from hypar.schedule.step import Setting, lower
 from hypar.score import Score, summarise
 from hypar.timeline import Timeline, run

@@ -212,13 +212,13 @@ def _moves_of(
     return moves_between(setting, made, read, tensor.elements, tensor.contracted, ends)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def degrees(chosen: Options) -> tuple[int, ...]:
     """Over how many pieces the choices of all levels divide each of ``CUTTABLE``."""
     return tuple(math.prod(choice.degree for choice in chosen if choice.dim == dim) for dim in CUTTABLE)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def _left(einsum: Einsum, chosen: Options, part: str) -> tuple[float, ...]:
     """The part of a tensor or of a dim that a group has at each level."""
     found, total = [], 1.0
@@ -230,7 +230,7 @@ def _left(einsum: Einsum, chosen: Options, part: str) -> tuple[float, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def moves_inside(setting: Setting, einsum: Einsum, output_elements: int, chosen: Options) -> tuple[Move, ...]:
     """What all levels add up inside a layer, innermost first: so the wider groups exchange sums."""
     found = []
@@ -250,7 +250,7 @@ def moves_inside(setting: Setting, einsum: Einsum, output_elements: int, chosen:
     return tuple(found)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def moves_between(
     setting: Setting,
     made: Einsum,

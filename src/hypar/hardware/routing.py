@@ -1,0 +1,188 @@
+"""How long bytes take between the parts of a group, by routing them over the networks of a machine.
+
+Sources of the collectives' bytes and steps: Patarasuk and Yuan, Bandwidth Optimal All-reduce Algorithms for
+Clusters of Workstations (JPDC 2009), for the ring; Thakur, Rabenseifner and Gropp, Optimization of Collective
+Communication Operations in MPICH (IJHPCA 2005), sections 4.1 to 4.4, for pairwise exchange.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+from hypar.errors import HardwareError
+from hypar.topologies.base import busiest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hypar.topologies.base import Topology
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """One network of a machine.
+
+    Attributes:
+        name: the topology's name.
+        topology: the wiring.
+        devices: how many devices, or groups of them, it links.
+        bytes_per_s: bandwidth of one link, each way.
+        latency_s: time that every hop adds.
+        duplex: whether a link works in both directions at once.
+    """
+
+    name: str
+    topology: Topology
+    devices: int
+    bytes_per_s: float
+    latency_s: float
+    duplex: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelLink:
+    """How long transfers between the parts of a group take at one level of an array.
+
+    Attributes:
+        seconds_per_byte: for each collective, of the bytes that one part receives.
+        latency_s: for each collective, once a transfer.
+        hops: links that a message goes over.
+        resource: what is busy meanwhile.
+    """
+
+    seconds_per_byte: Mapping[str, float]
+    latency_s: Mapping[str, float]
+    hops: int
+    resource: str
+
+    def seconds(self, collective: str, part_bytes: float) -> float:
+        """Time until each part has received so many bytes."""
+        return part_bytes * self.seconds_per_byte[collective] + self.latency_s[collective]
+
+
+def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tuple[LevelLink, ...]:
+    """How each level of an array communicates, outermost first.
+
+    Args:
+        name: the machine's name, for an error.
+        tiers: its networks, outermost first.
+        array: ways of each level, outermost first.
+
+    Raises:
+        HardwareError: the array does not fit the machine.
+    """
+    used, held = math.prod(array), math.prod(tier.devices for tier in tiers)
+    single = min(array, default=2) < 2
+    if single or used > held or held % used:
+        ways = "x".join(map(str, array))
+        allowed = f"at most {held}" if used > held else f"a divisor of {held}"
+        raise HardwareError(
+            f"hardware {name!r}",
+            f"found an array of {used} devices ({ways})",
+            "two ways a level at least" if single else f"{allowed}, all that it has",
+        )
+    # A smaller array has the first of several like parts of the machine to itself.
+    unused = [held // used] if used < held else []
+    places = [tier.topology.places(factors) for tier, factors in _by_tier(tiers, (*unused, *array))]
+    return tuple(_level_link(tiers, places, array, level) for level in range(len(array)))
+
+
+def _level_link(
+    tiers: Sequence[Tier], places: Sequence[Sequence[int]], array: tuple[int, ...], level: int
+) -> LevelLink:
+    """One level, by routing what every device sends to its like in another part, all groups at once.
+
+    Reductions and gatherings of k parts go round a ring or between all at once, whichever is faster; what a part
+    receives is the same. Steps, each with the latency of its hops: 2(k - 1) for an all-reduce, k - 1 for the others.
+    """
+    ways, inner = array[level], math.prod(array[level + 1 :])
+    direct = _seconds(tiers, places, _messages(array, level, range(1, ways)))
+    ring = _seconds(tiers, places, _messages(array, level, [1]))
+    # All at once or round a ring, whichever is faster; of equals, rounding aside, the ring with its fewer hops.
+    faster = direct if direct[0] < ring[0] * (1 - 1e-9) else ring
+    pattern = {
+        "all_to_all": direct,
+        "neighbours": ring,
+        **dict.fromkeys(("all_reduce", "reduce_scatter", "all_gather"), faster),
+    }
+    steps = {"neighbours": 1, "all_reduce": 1 if ways == 2 else 2 * (ways - 1)}
+    across = next(index for index, seconds in enumerate(ring[2]) if seconds)
+    return LevelLink(
+        seconds_per_byte={kind: found[0] / inner for kind, found in pattern.items()},
+        latency_s={kind: found[1] * steps.get(kind, ways - 1) for kind, found in pattern.items()},
+        hops=max(int(direct[3]), 1),
+        resource=_resource(tiers, across),
+    )
+
+
+def _resource(tiers: Sequence[Tier], index: int) -> str:
+    """What the links of a tier are called; tiers are numbered, outermost first, where there are several.
+
+    All levels of a tier share it: even messages to the far side of a tree use the links of its leaves.
+    """
+    return f"{tiers[index].name} links" + (f" {index + 1}" if len(tiers) > 1 else "")
+
+
+def _messages(array: tuple[int, ...], level: int, steps: Sequence[int]) -> dict[tuple[int, int], float]:
+    """What each device sends to its like so many parts further, in equal shares of one unit."""
+    ways, inner = array[level], math.prod(array[level + 1 :])
+    found = {}
+    for outer, digit, inside in product(range(math.prod(array[:level])), range(ways), range(inner)):
+        base = outer * ways * inner + inside
+        for step in steps:
+            found[base + digit * inner, base + (digit + step) % ways * inner] = 1 / len(steps)
+    return found
+
+
+def _seconds(
+    tiers: Sequence[Tier], places: Sequence[Sequence[int]], messages: Mapping[tuple[int, int], float]
+) -> tuple[float, float, tuple[float, ...], int]:
+    """Seconds for each byte a device sends, latency, seconds in each tier, and hops.
+
+    Between groups of a tier's outer side each device uses the link of its own number inside the group; what
+    is left inside the group then goes over the tier below.
+    """
+    below = math.prod(tier.devices for tier in tiers)
+    bound, latency, in_tier, all_hops = 0.0, 0.0, [], 0
+    for tier, place in zip(tiers, places, strict=True):
+        above, below = below, below // tier.devices
+        rails: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
+        for (source, target), amount in messages.items():
+            start, end = place[source % above // below], place[target % above // below]
+            if start != end:
+                rail = rails.setdefault((target // above, source % below), {})
+                rail[start, end] = rail.get((start, end), 0.0) + amount
+        routed = [busiest(tier.topology, rail, tier.devices, duplex=tier.duplex) for rail in rails.values()]
+        load, hops = (
+            max((found[0] for found in routed), default=0.0),
+            max((found[1] for found in routed), default=0),
+        )
+        in_tier.append(load / tier.bytes_per_s)
+        bound, latency, all_hops = max(bound, in_tier[-1]), latency + hops * tier.latency_s, all_hops + hops
+    return bound, latency, tuple(in_tier), all_hops
+
+
+def _by_tier(tiers: Sequence[Tier], ways: Sequence[int]) -> list[tuple[Tier, list[int]]]:
+    """The prime factors of the ways, outermost first, that fall to each tier; its own where they do not part."""
+    factors = [prime for count in ways for prime in _primes(count)]
+    found = []
+    for tier in tiers:
+        own: list[int] = []
+        while factors and math.prod(own) < tier.devices:
+            own.append(factors.pop(0))
+        found.append((tier, own if math.prod(own) == tier.devices else _primes(tier.devices)))
+    return found
+
+
+def _primes(number: int) -> list[int]:
+    """Prime factors, ascending."""
+    found, factor = [], 2
+    while number > 1:
+        while number % factor == 0:
+            found.append(factor)
+            number //= factor
+        factor += 1
+    return found

@@ -1,0 +1,168 @@
+"""What a plan follows from besides the network, and the question to a search that it makes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hypar.costs.base import load_cost
+from hypar.errors import OptionError, UnknownNameError
+from hypar.levels import levels_of
+from hypar.pins import Pin, apply_pins, parse_pin
+from hypar.plan import MOST_DEVICES, Plan
+from hypar.registry import load_plugin, plugin_names
+from hypar.schedule.step import OPTIMIZERS, Setting
+from hypar.searches.base import Answer, Question
+from hypar.space import Space, parse_space
+from hypar.strategies.base import load_strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hypar.graph import LayerGraph
+    from hypar.hardware import Machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Everything that a plan follows from but the network; a plan records it.
+
+    Attributes:
+        strategy: the name that it goes by.
+        space: the choices allowed, as text.
+        cost: name of the cost.
+        parameters: parameters of the cost to set; the others stay as it has them by itself.
+        search: name of the search.
+        solver: name of the solver; None for the cheapest exact one.
+        array: ways of each level, outermost first.
+        pins: choices to hold, as text.
+        machine: what the plan is for; None where no hardware is named.
+        optimizer: whose updates a score counts.
+        refine: whether to refine the plan against the engine.
+    """
+
+    strategy: str
+    space: str
+    cost: str
+    parameters: Mapping[str, float]
+    search: str
+    solver: str | None
+    array: tuple[int, ...]
+    pins: tuple[str, ...]
+    machine: Machine | None = None
+    optimizer: str = "sgd"
+    refine: bool = False
+
+    @classmethod
+    def of(cls, plan: Plan, machine: Machine | None = None) -> Recipe:
+        """What a stored plan follows from.
+
+        Args:
+            plan: the plan.
+            machine: the machine that the plan's score names.
+        """
+        return cls(
+            strategy=plan.strategy,
+            space=plan.space,
+            cost=plan.cost.name,
+            parameters=plan.cost.parameters,
+            search=plan.search,
+            solver=plan.solver,
+            array=tuple(plan.array),
+            pins=tuple(plan.pins),
+            machine=machine,
+            optimizer="sgd" if plan.score is None else plan.score.optimizer,
+            refine=plan.refined is not None,
+        )
+
+
+def ask(recipe: Recipe, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
+    """A recipe and a network as a question to a search."""
+    space = parse_space(recipe.space)
+    _require_ops(space)
+    levels = levels_of(recipe.array, graph.element_bytes)
+    contracted = graph.contracted
+    pins = tuple(parse_pin(text, contracted, len(levels)) for text in recipe.pins)
+    by_ways = {
+        ways: [space.choices(layer, ways) for layer in contracted.layers] for ways in set(recipe.array)
+    }
+    free = list(zip(*(by_ways[ways] for ways in recipe.array), strict=True))
+    options = apply_pins(pins, contracted, free, recipe.array)
+    setting = {"machine": recipe.machine, "optimizer": recipe.optimizer}
+    cost = load_cost(recipe.cost, recipe.parameters, setting)
+    return Question(graph=contracted, cost=cost, levels=levels, options=options, solver=recipe.solver), pins
+
+
+def setting_of(recipe: Recipe, question: Question) -> Setting:
+    """What a step runs on.
+
+    Raises:
+        OptionError: no hardware is named.
+    """
+    if recipe.machine is None:
+        raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
+    return Setting(
+        machine=recipe.machine,
+        array=recipe.array,
+        element_bytes=question.levels[0].element_bytes,
+        optimizer=recipe.optimizer,
+    )
+
+
+def claim_of(recipe: Recipe, question: Question, answer: Answer, claim: str) -> str:
+    """What the plan is optimal over: space, search, objective.
+
+    Args:
+        recipe: what was asked for.
+        question: the question that it made.
+        answer: what the search found.
+        claim: what the search is, solved exactly.
+    """
+    pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
+    if question.leaves_no_choice:
+        return f"fixed: the space ({recipe.space}){pins} leave{'s' * (not pins)} every layer one choice"
+    if not answer.exact:
+        claim = f"not optimal: solver {answer.solver!r} is not exact; {recipe.search} search"
+    return f"{claim} over ({recipe.space}){pins}, one dim a level, for least {recipe.cost}"
+
+
+def space_text(text: str) -> str:
+    """A space by the name of the strategy that has it, or as it stands."""
+    return load_strategy(text).space if text in plugin_names("strategies") else parse_space(text).text
+
+
+def _require_ops(space: Space) -> None:
+    """Refuse a space for an op that there is none of."""
+    for op in space.by_op:
+        load_plugin("ops", op)
+
+
+def checked_optimizer(name: str) -> str:
+    """An optimizer that there is.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    if name not in OPTIMIZERS:
+        raise UnknownNameError("optimizer", name, OPTIMIZERS)
+    return name
+
+
+def checked_array(levels: int | None, array: Sequence[int] | None) -> tuple[int, ...]:
+    """The ways of each level."""
+    most = MOST_DEVICES.bit_length() - 1
+    if array is None:
+        count = 4 if levels is None else levels
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
+            raise OptionError("levels", f"found {count!r}", f"a whole number from 1 to {most}")
+        return (2,) * count
+    if levels is not None:
+        raise OptionError("levels", "given together with an array", "one of the two")
+    whole = all(isinstance(ways, int) and ways > 1 for ways in array)
+    if not array or not whole or math.prod(array) > MOST_DEVICES:
+        shown = "x".join(str(ways) for ways in array)
+        raise OptionError(
+            "array", f"found {shown:.60}", f"ways of 2 or more, at most {MOST_DEVICES:,} devices"
+        )
+    return tuple(array)
