@@ -41,6 +41,7 @@ def test_items_sum_to_totals(model: str, hardware: str) -> None:
     plan = plan_model(model, levels=4, hardware=hardware, optimizer="adam")
     score = scored(plan)
     assert math.isclose(math.fsum(score.time.values()) - score.overlapped_s, score.time_s, rel_tol=1e-12)
+    assert math.isclose(math.fsum(score.critical.values()), score.time_s, rel_tol=1e-12)
     assert score.energy is not None
     assert score.energy_j == math.fsum(score.energy.values())
     assert score.memory_bytes == math.fsum(score.memory.values())

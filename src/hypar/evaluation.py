@@ -38,7 +38,7 @@ class Evaluation:
     levels: int
     inter_weight: float = 1.0
     strategies: tuple[str, ...] = ("dp", "mp", "hypar")
-    _machines: dict[str, Machine] = field(default_factory=dict)
+    _machines: dict[str, Machine] = field(default_factory=dict, init=False)
 
     @cached_property
     def graphs(self) -> dict[str, LayerGraph]:
@@ -56,7 +56,7 @@ class Evaluation:
             for strategy in self.strategies
         }
 
-    def scores(self, changes: Mapping[str, Any]) -> Scores:
+    def scores(self, changes: Mapping[str, Any], optimizer: str = "sgd") -> Scores:
         """What the machine with some changes makes of every plan."""
         machine = self._machine(changes)
         return {
@@ -65,7 +65,7 @@ class Evaluation:
             )
             for (name, strategy), plan in self.plans.items()
             for graph in [self.graphs[name]]
-            for setting in [setting_of(plan, graph, machine)]
+            for setting in [setting_of(plan, graph, machine, optimizer)]
         }
 
     def score(self, name: str, strategy: str) -> Score:
@@ -87,9 +87,11 @@ class Evaluation:
         return self._machines[key]
 
 
-def setting_of(plan: Plan, graph: LayerGraph, machine: Machine) -> Setting:
+def setting_of(plan: Plan, graph: LayerGraph, machine: Machine, optimizer: str = "sgd") -> Setting:
     """What a plan's step runs on."""
-    return Setting(machine=machine, array=tuple(plan.array), element_bytes=graph.element_bytes)
+    return Setting(
+        machine=machine, array=tuple(plan.array), element_bytes=graph.element_bytes, optimizer=optimizer
+    )
 
 
 def speedups(scores: Scores, strategy: str = "hypar") -> dict[str, float]:

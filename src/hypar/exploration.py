@@ -35,11 +35,13 @@ class Point:
     Attributes:
         dims: for each free place its dim; None for a join done whole.
         totals: what the machine makes of it.
+        fits: whether a device can hold what it must.
         own: whether it is the plan that the exploration starts from.
     """
 
     dims: tuple[str | None, ...]
     totals: Totals
+    fits: bool
     own: bool
 
 
@@ -127,7 +129,12 @@ def _points(
         for (layer, level), choice in zip(places, combination, strict=True):
             held[layer][level] = choice
         found = totals(question.graph, [tuple(row) for row in held], setting)
-        yield Point(dims=tuple(choice.dim for choice in combination), totals=found, own=combination == own)
+        yield Point(
+            dims=tuple(choice.dim for choice in combination),
+            totals=found,
+            fits=setting.machine.fits(found.memory_bytes),
+            own=combination == own,
+        )
 
 
 def _places(text: str, question: Question) -> Iterator[tuple[int, int]]:

@@ -19,7 +19,7 @@ from hypar.traffic import equal_shares
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from hypar.levels import Level
@@ -42,6 +42,7 @@ def plan_model(
     hardware: Machine | str | Path | None = None,
     optimizer: str = "sgd",
     refine: bool = False,
+    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Plan:
     """Choose how every layer is cut at every level.
 
@@ -62,6 +63,7 @@ def plan_model(
             and the cost ``time`` can be minimised.
         optimizer: ``sgd``, ``momentum`` or ``adam``, for updates and memory.
         refine: whether to exchange choices against the engine's time after the search.
+        progress: told how many of how many layers of a round of refinement are done.
 
     Returns:
         The plan; ``claim`` says what it is optimal over.
@@ -90,11 +92,11 @@ def plan_model(
         optimizer=checked_optimizer(optimizer),
         refine=refine,
     )
-    return follow(recipe, graph if batch is None else graph.with_batch(batch))
+    return follow(recipe, graph if batch is None else graph.with_batch(batch), progress)
 
 
-def follow(recipe: Recipe, graph: LayerGraph) -> Plan:
-    """Plan a network by a recipe.
+def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None) -> Plan:
+    """Plan a network by a recipe; ``progress`` as of ``plan_model``.
 
     Raises:
         InputError: the recipe does not suit the network.
@@ -103,7 +105,7 @@ def follow(recipe: Recipe, graph: LayerGraph) -> Plan:
     question, pins = ask(recipe, graph)
     search = load_search(recipe.search)
     answer = search.run(question)
-    answer, refined = _refined(recipe, question, answer)
+    answer, refined = _refined(recipe, question, answer, progress)
     splits = [
         _split(level, graph, [options[level.index] for options in answer.choices], costs)
         for level, costs in zip(question.levels, answer.costs, strict=True)
@@ -129,12 +131,14 @@ def follow(recipe: Recipe, graph: LayerGraph) -> Plan:
     )
 
 
-def _refined(recipe: Recipe, question: Question, answer: Answer) -> tuple[Answer, RefinementRecord | None]:
+def _refined(
+    recipe: Recipe, question: Question, answer: Answer, progress: Callable[[int, int], None]
+) -> tuple[Answer, RefinementRecord | None]:
     """The answer with choices exchanged against the engine, where that is asked for."""
     if not recipe.refine:
         return answer, None
     setting = setting_of(recipe, question)
-    found = refine_choices(question.graph, setting, answer.choices, question.options)
+    found = refine_choices(question.graph, setting, answer.choices, question.options, progress)
     changed = sum(
         a != b
         for old, new in zip(answer.choices, found.choices, strict=True)

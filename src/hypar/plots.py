@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hypar.errors import OptionError
 from hypar.files import write_bytes
@@ -22,6 +23,8 @@ _KEPT_OUT = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"Creat
 """What matplotlib would write of the day and itself: the same input gives the same bytes."""
 
 _COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#bab0ac")
+_STROKES = ("-", "--", ":", "-.")
+_SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,7 @@ class Figure:
         x_label: what they are.
         y_label: what the numbers are, with their unit.
         series: numbers by name, one a place; None leaves a gap.
-        lines: whether to join them instead of bars.
+        kind: how they are drawn.
         log: whether the numbers span decades.
     """
 
@@ -43,7 +46,7 @@ class Figure:
     x_label: str
     y_label: str
     series: Mapping[str, Sequence[float | None]]
-    lines: bool = False
+    kind: Literal["bars", "lines", "points"] = "bars"
     log: bool = False
 
 
@@ -54,25 +57,30 @@ def draw(figure: Figure, file: str | Path) -> None:
         OptionError: matplotlib is not installed, or the ending is no picture's.
         DocumentError: the folder is missing or cannot be written to.
     """
-    _require_picture(Path(file))
+    require_plot(file)
     canvas, axes = _axes(9, 4.5)
     places = range(len(figure.x))
     wide = 0.8 / max(1, len(figure.series))
     for number, (name, values) in enumerate(figure.series.items()):
         shown = [float("nan") if value is None else value for value in values]
         colour = _COLOURS[number % len(_COLOURS)]
-        if figure.lines:
-            axes.plot(places, shown, label=name, color=colour, marker="o", markersize=3)
-        else:
+        if figure.kind == "bars":
             left = [place + wide * (number - (len(figure.series) - 1) / 2) for place in places]
             axes.bar(left, shown, wide, label=name, color=colour)
+        elif figure.kind == "lines":
+            stroke = _STROKES[number // len(_COLOURS) % len(_STROKES)]
+            axes.plot(places, shown, stroke, label=name, color=colour, marker="o", markersize=3)
+        else:
+            axes.plot(
+                places, shown, "o", label=name, color=colour, markersize=3 + 2 * number, zorder=2 + number
+            )
     step = max(1, len(figure.x) // 24)
     axes.set_xticks(list(places)[::step], [str(place) for place in figure.x][::step], rotation=30, ha="right")
     axes.set(title=figure.title, xlabel=figure.x_label, ylabel=figure.y_label)
     axes.set_yscale("log" if figure.log else "linear")
     axes.grid(axis="y", alpha=0.3)
     if len(figure.series) > 1:
-        axes.legend()
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
     _save(canvas, Path(file))
 
 
@@ -83,13 +91,14 @@ def draw_timeline(timeline: Timeline, title: str, file: str | Path) -> None:
         OptionError: matplotlib is not installed, or the ending is no picture's.
         DocumentError: the folder is missing or cannot be written to.
     """
-    _require_picture(Path(file))
+    require_plot(file)
     rows = {name: row for row, name in enumerate(timeline.busy)}
     canvas, axes = _axes(11, 1.2 + 0.5 * len(rows))
     kinds = list(timeline.by_kind)
+    scale, unit = next((item for item in _SCALES if timeline.makespan >= item[0]), _SCALES[-1])
     for number, kind in enumerate(kinds):
         tasks = [
-            (rows[task.resource], task.seconds, start)
+            (rows[task.resource], task.seconds / scale, start / scale)
             for task, start in zip(timeline.tasks, timeline.starts, strict=True)
             if task.kind == kind
         ]
@@ -97,32 +106,38 @@ def draw_timeline(timeline: Timeline, title: str, file: str | Path) -> None:
         axes.barh(own, seconds, left=starts, label=kind, color=_COLOURS[number % len(_COLOURS)], height=0.7)
     axes.set_yticks(list(rows.values()), list(rows))
     axes.invert_yaxis()
-    axes.set(title=title, xlabel="seconds")
+    axes.set(title=title, xlabel=unit)
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     _save(canvas, Path(file))
 
 
+def require_plot(file: str | Path, also: str = "") -> None:
+    """Refuse what could not be drawn, before anything is computed for it.
+
+    Args:
+        file: where to.
+        also: an ending besides, that is no picture's.
+
+    Raises:
+        OptionError: matplotlib is not installed, or the ending is no picture's.
+    """
+    if Path(file).suffix not in ENDINGS:
+        allowed = f"a name that ends in {', '.join(filter(None, (*ENDINGS, also)))}"
+        raise OptionError("plot", f"found the file {str(file)!r}", allowed)
+    if find_spec("matplotlib") is None:
+        raise OptionError("plot", "matplotlib is not installed", hint="pip install matplotlib")
+
+
 def _axes(width: float, height: float) -> tuple[Any, Any]:
     """An empty figure and its axes, without a window system."""
-    try:
-        from matplotlib import rcParams  # noqa: PLC0415 (an extra, and slow to import)
-        from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (as above)
-        from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (as above)
-    except ImportError:
-        hint = "pip install 'hypar-planner[plot]'"
-        raise OptionError("plot", "matplotlib is not installed", hint=hint) from None
+    from matplotlib import rcParams  # noqa: PLC0415 (an extra, and slow to import)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (as above)
+    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (as above)
+
     rcParams["svg.hashsalt"] = "hypar"
     canvas = Canvas(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(canvas)
     return canvas, canvas.subplots()
-
-
-def _require_picture(file: Path) -> None:
-    """Refuse an ending that no picture has."""
-    if file.suffix not in ENDINGS:
-        raise OptionError(
-            "plot", f"found the file {str(file)!r}", f"a name that ends in {', '.join(ENDINGS)}"
-        )
 
 
 def _save(canvas: Any, file: Path) -> None:

@@ -43,7 +43,7 @@ def refine(
     setting: Setting,
     start: Sequence[Options],
     options: Sequence[Sequence[Options]],
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Refinement:
     """Exchange choices one by one as long as the engine gains.
 
@@ -52,14 +52,13 @@ def refine(
         setting: machine, array, optimizer.
         start: for each layer a choice at each level.
         options: for each layer, at each level, what it may do.
-        progress: told each layer's name.
+        progress: told how many of how many layers of a round are done.
     """
     chosen = list(start)
     before = best = step_seconds(graph, chosen, setting)
     unchanged = 0
     while unchanged < len(chosen):
         for layer in range(len(chosen)):
-            progress(graph.layers[layer].name)
             held, found = chosen[layer], None
             for changed in _exchanges(held, options[layer]):
                 chosen[layer] = changed
@@ -68,6 +67,7 @@ def refine(
                     best, found = seconds, changed
             chosen[layer] = held if found is None else found
             unchanged = unchanged + 1 if found is None else 0
+            progress(layer + 1, len(chosen))
             if unchanged >= len(chosen):
                 break
     return Refinement(choices=tuple(chosen), before_s=before, after_s=best)

@@ -44,9 +44,6 @@ def remarks(plan: Plan, graph: LayerGraph, machine: Machine | None = None) -> It
             yield f"the joint optimum is {part:.2%} lower: {amount(best.cost.value, best.cost.unit)}"
         else:
             yield "the joint optimum is no lower"
-    if machine is not None and machine.content.device.word.value != graph.element_bytes:
-        word = machine.content.device.word.value
-        yield f"elements are {graph.element_bytes} B, words of {machine.name} {word:g} B: its arithmetic is for its words"
     if plan.pins:
         yield _pins_cost(plan, recipe, graph)
     fine = finer_than_whole(plan, graph)

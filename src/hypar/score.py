@@ -48,6 +48,8 @@ class Score(BaseModel):
     Attributes:
         hardware: the machine.
         optimizer: ``sgd``, ``momentum`` or ``adam``.
+        element_bytes: bytes of an element of the network.
+        word_bytes: bytes of the machine's words.
         time_s: how long a step takes.
         energy_j: its energy on all devices; None where the machine's file gives no energies.
         communication_bytes: bytes that all devices receive.
@@ -56,6 +58,7 @@ class Score(BaseModel):
         fits: whether the peak is within the capacity.
         time: seconds of each phase's computation, of updates and of communication, as if one after another.
         overlapped_s: by how much these are more than ``time_s``.
+        critical: seconds of each on the critical path; they sum to ``time_s``.
         busy: seconds that each resource works.
         energy: joules of arithmetic, of accesses to registers, array, buffer and memory, and of words moved.
         communication: bytes at each level.
@@ -66,6 +69,8 @@ class Score(BaseModel):
 
     hardware: HardwareRecord
     optimizer: str
+    element_bytes: int
+    word_bytes: int | float
     time_s: float
     energy_j: float | None
     communication_bytes: int | float
@@ -74,6 +79,7 @@ class Score(BaseModel):
     fits: bool
     time: dict[str, float]
     overlapped_s: float
+    critical: dict[str, float]
     busy: dict[str, float]
     energy: dict[str, float] | None
     communication: dict[str, int | float]
@@ -142,6 +148,8 @@ def summarise(
     return Score(
         hardware=HardwareRecord(name=machine.name, digest=machine.digest, changes=dict(machine.changes)),
         optimizer=setting.optimizer,
+        element_bytes=setting.element_bytes,
+        word_bytes=exact_number(machine.content.device.word.value),
         time_s=timeline.makespan,
         energy_j=None if energy is None else math.fsum(energy.values()),
         communication_bytes=exact_number(received),
@@ -150,11 +158,21 @@ def summarise(
         fits=machine.fits(held),
         time=time,
         overlapped_s=max(0.0, math.fsum(time.values()) - timeline.makespan) if machine.overlap else 0.0,
+        critical=_critical(timeline),
         busy={COMPUTE: 0.0, **timeline.busy},
         energy=energy,
         communication={level: exact_number(amount) for level, amount in communication.items()},
         memory={item: exact_number(amount) for item, amount in memory.items()},
     )
+
+
+def _critical(timeline: Timeline) -> dict[str, float]:
+    """Seconds of each kind of task on the critical path."""
+    found = dict.fromkeys(KINDS, 0.0)
+    for index in timeline.critical_path:
+        task = timeline.tasks[index]
+        found[task.kind] += task.seconds
+    return found
 
 
 def _energy(times: Sequence[LayerTime | None], setting: Setting, received: float) -> dict[str, float] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from hypar.hardware import Machine, as_machine
 from hypar.origin import machine_of, model_of
 from hypar.plan import Plan, read_plan
 from hypar.recipe import checked_optimizer
-from hypar.schedule.step import Setting, lower
+from hypar.schedule.step import Setting, Step, lower
 from hypar.score import Score, summarise
 from hypar.timeline import Timeline, run
 
@@ -19,6 +20,25 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.placement import Choice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredStep:
+    """A training step that was run.
+
+    Attributes:
+        plan: whose choices it follows.
+        graph: the network.
+        step: its tasks.
+        score: what they sum to.
+        timeline: when each ran.
+    """
+
+    plan: Plan
+    graph: LayerGraph
+    step: Step
+    score: Score
+    timeline: Timeline
 
 
 def score_plan(
@@ -29,6 +49,8 @@ def score_plan(
     optimizer: str = "sgd",
 ) -> Score:
     """What a machine makes of a plan.
+
+    To score many plans of a network, load it and the machine once and hand them over.
 
     Args:
         plan: the plan, or its file.
@@ -45,7 +67,7 @@ def score_plan(
         >>> round(score.time_s * 1e3, 2), score.communication_bytes
         (5.73, 17603040)
     """
-    return run_plan(plan, hardware=hardware, model=model, optimizer=optimizer)[0]
+    return run_plan(plan, hardware=hardware, model=model, optimizer=optimizer).score
 
 
 def run_plan(
@@ -54,8 +76,8 @@ def run_plan(
     hardware: Machine | str | Path | None = None,
     model: LayerGraph | str | Path | None = None,
     optimizer: str = "sgd",
-) -> tuple[Score, Timeline]:
-    """As ``score_plan``, with the timeline of the step."""
+) -> ScoredStep:
+    """As ``score_plan``, with the step and its timeline."""
     file = Path("plan") if isinstance(plan, Plan) else Path(plan)
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
     graph = model if isinstance(model, LayerGraph) else model_of(plan, file, model)
@@ -72,7 +94,8 @@ def run_plan(
     choices = choices_of(plan, graph, file)
     step = lower(graph.contracted, choices, setting)
     timeline = run(step.tasks)
-    return summarise(graph.contracted, choices, setting, step, timeline), timeline
+    score = summarise(graph.contracted, choices, setting, step, timeline)
+    return ScoredStep(plan=plan, graph=graph, step=step, score=score, timeline=timeline)
 
 
 def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> Sequence[tuple[Choice, ...]]:

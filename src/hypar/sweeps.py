@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import OptionError, TableLimitError
+from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.graph import LayerGraph, load_model
 from hypar.hardware import load_machine
 from hypar.plan import MOST_DEVICES
@@ -30,8 +30,8 @@ class Run:
 
     Attributes:
         axes: what was set, by name: hardware, changes of it, batch, strategy, levels.
-        totals: what the machine makes of it; None where the search would not fit.
-        fits: whether a device can hold what it must.
+        totals: what the machine makes of it; None where the search or the array would not fit.
+        fits: whether the search's tables, the array on the machine and what a device must hold all fit.
         note: why there are none; else what the plan is optimal over.
     """
 
@@ -51,12 +51,13 @@ def sweep_model(
     changes: Mapping[str, Sequence[Any]] | None = None,
     inter_weight: float | None = None,
     optimizer: str = "sgd",
+    scale: bool = False,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> tuple[Run, ...]:
     """Plan and score a network under every combination of what is given.
 
-    A machine of one network gets as many devices as the levels need, so that whatever its devices share is
-    shared by these; of one with several a part is used. Zero levels are one device.
+    Zero levels are one device. An array smaller than its machine has a part of it; a combination that does not
+    fit has no totals but a note that says why.
 
     Args:
         model: a network, the path of a model file, or a bare name.
@@ -67,6 +68,8 @@ def sweep_model(
         changes: values for some things of the machine, as ``{"duplex": ["full", "half"]}``.
         inter_weight: weight of the amounts between layers in the cost, 1 if not given.
         optimizer: ``sgd``, ``momentum`` or ``adam``.
+        scale: whether a machine of one network gets as many devices as the levels need, so that whatever its
+            devices share is shared by these.
         progress: told how many of how many combinations are done.
 
     Returns:
@@ -96,20 +99,16 @@ def sweep_model(
     runs = []
     for values in combinations:
         chosen = dict(zip(axes, values, strict=True))
-        runs.append(_run(graph, chosen, tuple(changes or ()), inter_weight, optimizer))
+        machine = _machine(chosen, {name: chosen[name] for name in changes or ()}, scale=scale)
+        runs.append(_run(graph, machine, chosen, inter_weight, optimizer))
         progress(len(runs), len(combinations))
     return tuple(runs)
 
 
 def _run(
-    graph: LayerGraph,
-    chosen: Mapping[str, Any],
-    changed: Sequence[str],
-    inter_weight: float | None,
-    optimizer: str,
+    graph: LayerGraph, machine: Machine, chosen: Mapping[str, Any], inter_weight: float | None, optimizer: str
 ) -> Run:
     """One combination, planned and scored."""
-    machine = _machine(chosen, {name: chosen[name] for name in changed})
     graph = graph.with_batch(chosen["batch"])
     if chosen["levels"] == 0:
         setting = Setting(machine=machine, array=(), element_bytes=graph.element_bytes, optimizer=optimizer)
@@ -124,19 +123,19 @@ def _run(
             hardware=machine,
             optimizer=optimizer,
         )
-    except TableLimitError as error:
-        return Run(axes=chosen, totals=None, fits=True, note=str(error))
+    except (HardwareError, TableLimitError) as error:
+        return Run(axes=chosen, totals=None, fits=False, note=str(error))
     score = plan.score
     assert score is not None  # noqa: S101 (a machine was named)
     found = Totals(score.time_s, score.energy_j, score.communication_bytes, score.memory_bytes)
     return Run(axes=chosen, totals=found, fits=score.fits, note=plan.claim)
 
 
-def _machine(chosen: Mapping[str, Any], changes: dict[str, Any]) -> Machine:
-    """The machine of a combination, with the devices that it needs."""
+def _machine(chosen: Mapping[str, Any], changes: dict[str, Any], *, scale: bool) -> Machine:
+    """The machine of a combination, scaled to the devices that it needs where that is asked for."""
     machine = load_machine(chosen["hardware"], changes)
     needed = 2 ** chosen["levels"]
-    if len(machine.tiers) != 1 or "devices" in changes or needed in {1, machine.num_devices}:
+    if not scale or len(machine.tiers) != 1 or "devices" in changes or needed in {1, machine.num_devices}:
         return machine
     return load_machine(chosen["hardware"], {**changes, "devices": needed})
 

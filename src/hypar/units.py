@@ -46,11 +46,11 @@ def exact_number(number: float) -> int | float:
 
 _PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
              "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}  # fmt: skip
-_SMALL = {"m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
+_SMALL = {"m": 1e-3, "u": 1e-6, "\u00b5": 1e-6, "\u03bc": 1e-6, "n": 1e-9, "p": 1e-12, "f": 1e-15}
 _BASES: dict[str, dict[str, float]] = {
     "bytes": {"B": 1.0, "b": 1 / 8, "bit": 1 / 8},
-    "bytes_per_s": {"B/s": 1.0, "b/s": 1 / 8, "bit/s": 1 / 8},
-    "flop_per_s": {"FLOP/s": 1.0, "OP/s": 1.0, "OPS/s": 1.0},
+    "bytes_per_s": {"B/s": 1.0, "b/s": 1 / 8, "bit/s": 1 / 8, "bps": 1 / 8},
+    "flop_per_s": {"FLOP/s": 1.0, "OP/s": 1.0, "OPS/s": 1.0, "FLOPS": 1.0, "OPS": 1.0},
     "hertz": {"Hz": 1.0},
     "joules": {"J": 1.0},
     "seconds": {"s": 1.0},
@@ -65,7 +65,9 @@ _EXAMPLES = {
     "joules": "3.7 pJ",
     "seconds": "5 us",
 }
-_QUANTITY = re.compile(r"(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?) *(?P<unit>[A-Za-z/]+)", re.ASCII)
+_QUANTITY = re.compile(
+    r"(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?) *(?P<unit>[A-Za-z/\u00b5\u03bc]+)", re.ASCII
+)
 
 
 def parse_quantity(text: object, kind: str) -> float:
@@ -112,7 +114,7 @@ def format_joules(joules: float) -> str:
 
 def _with_small_prefix(number: float, unit: str) -> str:
     """Three digits and a prefix, small ones included."""
-    for prefix, size in (("", 1.0), *_SMALL.items()):
+    for prefix, size in (("", 1.0), *((key, value) for key, value in _SMALL.items() if key.isascii())):
         if number >= size * 0.9995:
             digits = number / size
             return (

@@ -72,8 +72,21 @@ def read_changes(values: Sequence[str]) -> dict[str, Any]:
     return dict(parse_change(value) for value in values)
 
 
+def _drawable(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """A file that can be drawn, told before the work and not after it."""
+    if value is not None:
+        from hypar.plots import require_plot  # noqa: PLC0415 (only where it is asked for)
+
+        require_plot(value)
+    return value
+
+
 plot_option = click.option(
-    "--plot", type=click.Path(dir_okay=False), metavar="FILE", help="Draw it, as .png, .svg or .pdf."
+    "--plot",
+    type=click.Path(dir_okay=False),
+    callback=_drawable,
+    metavar="FILE",
+    help="Draw it, as .png, .svg or .pdf.",
 )
 as_csv = click.option("--csv", "as_csv", is_flag=True, help="Print CSV instead of a table.")
 change_option = click.option(

@@ -7,15 +7,16 @@ from typing import Any
 import click
 
 from hypar.cli.base import as_json, change_option, complete_hardware, complete_model
+from hypar.errors import OptionError
 from hypar.graph import load_model
 from hypar.hardware import load_machine
 from hypar.listings.machines import (
-    layer_times_data,
-    layer_times_table,
     machine_data,
     machine_table,
     machines_data,
     machines_table,
+    whole_times_data,
+    whole_times_table,
 )
 from hypar.registry import data_names
 from hypar.terminal import show, write, write_json
@@ -44,6 +45,8 @@ def command(
 ) -> None:
     """List the machines that come with hypar, or show one, by name or hardware file; a wrong file exits 1."""
     if hardware is None:
+        if validate or model is not None or changes:
+            raise OptionError("hardware", "no machine is named", ", ".join(data_names("hardware")))
         machines = [load_machine(name) for name in data_names("hardware")]
         data, table = machines_data(machines), machines_table(machines)
     else:
@@ -55,7 +58,7 @@ def command(
             data, table = machine_data(machine), machine_table(machine)
         else:
             graph = load_model(model, batch=batch)
-            data, table = layer_times_data(machine, graph), layer_times_table(machine, graph)
+            data, table = whole_times_data(machine, graph), whole_times_table(machine, graph)
     if as_json:
         write_json(data)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import click
@@ -19,7 +20,7 @@ from hypar.planner import plan_model
 from hypar.remarks import remarks
 from hypar.reports.base import headline, summary
 from hypar.reports.table import PlanTable
-from hypar.terminal import note, show, write
+from hypar.terminal import note, progress_bar, show, write
 
 
 @click.command("plan")
@@ -58,7 +59,8 @@ def command(
 ) -> None:
     """Choose how each layer of MODEL is cut at each level of the array."""
     graph, machine = load_model(model), named_machine(hardware, changes)
-    plan = plan_model(graph, hardware=machine, **asked)
+    with progress_bar("refining") if asked["refine"] else nullcontext(lambda *_: None) as progress:
+        plan = plan_model(graph, hardware=machine, progress=progress, **asked)
     if output is not None:
         plan.write(output)
         note(f"wrote {output}")

@@ -9,12 +9,19 @@ import click
 
 from hypar.cli.base import as_json, complete_model, hardware_options, named_machine
 from hypar.files import write_text
+from hypar.listings.machines import layer_times_data, layer_times_table
 from hypar.listings.scores import score_data, timeline_csv
-from hypar.plan import read_plan
-from hypar.plots import draw_timeline
+from hypar.plots import draw_timeline, require_plot
 from hypar.reports.base import headline, score_lines
 from hypar.scoring import run_plan
-from hypar.terminal import note, write, write_json
+from hypar.terminal import note, show, write, write_json
+
+
+def _timeline_file(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """A file for a table or a picture, told before the work and not after it."""
+    if value is not None and not value.endswith(".csv"):
+        require_plot(value, also=".csv")
+    return value
 
 
 @click.command("score")
@@ -24,7 +31,10 @@ from hypar.terminal import note, write, write_json
     "--model", shell_complete=complete_model, help="The model, if it is not found by the plan's model name."
 )
 @click.option(
-    "--timeline", type=click.Path(dir_okay=False), metavar="FILE",
+    "--layers", is_flag=True, help="Show how each layer's piece lies on a device, phase by phase, instead."
+)
+@click.option(
+    "--timeline", type=click.Path(dir_okay=False), callback=_timeline_file, metavar="FILE",
     help="Draw when every task runs, as .png, .svg or .pdf; FILE.csv lists the tasks.",
 )  # fmt: skip
 @click.option(
@@ -35,24 +45,27 @@ def command(
     plan: str,
     hardware: str | None,
     changes: dict[str, Any],
+    layers: bool,
     timeline: str | None,
     trace: str | None,
     as_json: bool,
     **asked: Any,
 ) -> None:
     """Run one training step of a stored PLAN on a machine: its time, energy, bytes moved and memory."""
-    score, ran = run_plan(plan, hardware=named_machine(hardware, changes), **asked)
-    title = headline(read_plan(plan))
+    ran = run_plan(plan, hardware=named_machine(hardware, changes), **asked)
+    title = headline(ran.plan)
     if trace is not None:
-        write_text(Path(trace), ran.to_chrome_trace())
+        write_text(Path(trace), ran.timeline.to_chrome_trace())
         note(f"wrote {trace}")
     if timeline is not None and timeline.endswith(".csv"):
-        write_text(Path(timeline), timeline_csv(ran))
+        write_text(Path(timeline), timeline_csv(ran.timeline))
     elif timeline is not None:
-        draw_timeline(ran, title, timeline)
+        draw_timeline(ran.timeline, title, timeline)
     if timeline is not None:
         note(f"wrote {timeline}")
     if as_json:
-        write_json(score_data(score))
+        write_json(layer_times_data(ran) if layers else score_data(ran.score))
+    elif layers:
+        show(layer_times_table(ran), above=title)
     else:
-        write("\n".join([title, *score_lines(score)]))
+        write("\n".join([title, *score_lines(ran.score)]))

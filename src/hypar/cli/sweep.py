@@ -9,7 +9,7 @@ import click
 from hypar.cli.base import as_csv, as_json, complete_model, plot_option, read_changes
 from hypar.errors import OptionError
 from hypar.listings.base import csv_text
-from hypar.listings.points import runs_data, runs_figure, runs_table
+from hypar.listings.points import runs_data, runs_figure, runs_head, runs_table
 from hypar.plots import draw
 from hypar.quoting import shown
 from hypar.sweeps import sweep_model
@@ -37,8 +37,8 @@ def _varied(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     found: dict[str, list[Any]] = {}
     for text in values:
         name, equals, listed = text.partition("=")
-        pairs = [read_changes([f"{name}{equals}{value}"]) for value in listed.split(",")]
-        found[name] = [pair[name] for pair in pairs]
+        read = read_changes([f"{name}{equals}[{listed}]"])
+        found[name] = read[name]
     return found
 
 
@@ -79,6 +79,9 @@ def _varied(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     help="Weight of the amounts between layers in the cost.  [default: 1]",
 )
 @click.option("--optimizer", default="sgd", metavar="NAME", show_default=True, help="sgd, momentum or adam.")
+@click.option(
+    "--scale", is_flag=True, help="Give a machine of one network as many devices as the levels need."
+)
 @plot_option
 @as_csv
 @as_json
@@ -94,4 +97,4 @@ def command(model: str, plot: str | None, as_csv: bool, as_json: bool, **asked: 
     elif as_csv:
         write(csv_text(runs_data(runs)))
     else:
-        show(runs_table(runs))
+        show(runs_table(runs), above=runs_head(model, runs))

@@ -43,9 +43,9 @@ def load_machine(hardware: str | Path, changes: Mapping[str, Any] | None = None)
     document = read_yaml(file)
     if not isinstance(document.data, dict):
         raise HardwareError(document.at(()), f"found {shown(document.data)}", "a mapping with a device")
+    unchanged = _machine(file.stem, document.data, document.at, {})
     if not changes:
-        return _machine(file.stem, document.data, document.at, {})
-    _machine(file.stem, document.data, document.at, {})
+        return unchanged
     data = copy.deepcopy(document.data)
     for key, value in changes.items():
         _change(data, key, value)
@@ -54,7 +54,14 @@ def load_machine(hardware: str | Path, changes: Mapping[str, Any] | None = None)
         key = next((str(part) for part in reversed(where) if part in CHANGEABLE), "")
         return f"change {key}={changes.get(key)}" if key in changes else document.at(where)
 
-    return _machine(file.stem, data, place, dict(changes))
+    machine = _machine(file.stem, data, place, dict(changes))
+    shared = machine.content.assumptions.bandwidth.value == "total"
+    idle = "link_bandwidth" if shared else "total_bandwidth"
+    if idle in changes:
+        found = f"changes nothing, as assumption bandwidth is {machine.content.assumptions.bandwidth.value}"
+        other = ("total_bandwidth", "bandwidth=link") if shared else ("link_bandwidth", "bandwidth=total")
+        raise OptionError(f"change {idle}={changes[idle]}", found, f"{other[0]}, or {other[1]} besides")
+    return machine
 
 
 def as_machine(hardware: Machine | str | Path) -> Machine:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.listings.base import Data, make_table
 from hypar.ops.base import PHASES
-from hypar.units import format_bytes, format_count, format_seconds
+from hypar.units import format_bytes, format_count, format_joules, format_seconds
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from hypar.graph import LayerGraph
-    from hypar.hardware import Machine
+    from hypar.hardware import LayerTime, Machine
+    from hypar.scoring import ScoredStep
 
 WHOLE_ON_ONE = (1,) * len(CUTTABLE)
 """No dim is divided."""
@@ -51,17 +52,31 @@ def machines_table(machines: Iterable[Machine]) -> Table:
 
 
 def machine_data(machine: Machine) -> Data:
-    """Every number that a machine's file gives, with its source."""
+    """Every value that a machine's file gives, with its unit and its source."""
     content = machine.content.model_dump(mode="json", by_alias=True)
-    compute = {"compute": machine.compute.model_dump(mode="json")}
+    device, networks = content["device"], content["interconnect"] or []
+    name = device["compute"]["name"]
+    device["compute"] = {"name": _named(name, "compute model"), **machine.compute.model_dump(mode="json")}
+    for network, tier in zip(networks, machine.tiers, strict=True):
+        fields = {
+            key: _named(value, "as the file says")
+            for key, value in tier.topology.model_dump(mode="json").items()
+        }
+        network["topology"] = {"name": _named(tier.name, "topology"), **fields}
+    content["interconnect"] = networks[0] if len(networks) == 1 else networks
     return [
-        {"what": what, "value": value, "source": source}
-        for what, value, source in _sourced({**content, "device": {**content["device"], **compute}}, "")
+        {"what": what, "value": value, "unit": _unit(what), "source": source}
+        for what, value, source in _sourced(content, "")
     ]
 
 
+def _named(value: Any, what: str) -> dict[str, Any]:
+    """A plug-in's name, or a choice that it leaves."""
+    return {"value": value, "source": what}
+
+
 def _sourced(data: Any, where: str) -> Iterator[tuple[str, Any, str]]:
-    """The numbers below a place."""
+    """The values below a place."""
     if isinstance(data, dict) and data.keys() == {"value", "source"}:
         yield where, data["value"], data["source"]
     elif isinstance(data, dict):
@@ -72,48 +87,100 @@ def _sourced(data: Any, where: str) -> Iterator[tuple[str, Any, str]]:
             yield from _sourced(value, f"{where}[{index}]")
 
 
+_UNITS = {
+    "bandwidth": "B/s", "link_bandwidth": "B/s", "total_bandwidth": "B/s", "capacity": "B", "word": "B",
+    "frequency": "Hz", "latency": "s", "peak": "FLOP/s", "half_efficiency_flop": "FLOP",
+}  # fmt: skip
+"""Units of the numbers of hardware files, by the last word of their place."""
+
+
+def _unit(what: str) -> str:
+    """The unit of a value; empty where it has none."""
+    if what.startswith("device.energy."):
+        return "J"
+    if what == "device.buffer":
+        return "B"
+    return "" if what.startswith("assumptions.") else _UNITS.get(what.rpartition(".")[2], "")
+
+
+def _shown(value: Any, unit: str) -> str:
+    """A value with its unit, as people write it."""
+    if isinstance(value, bool | str | list) or not unit:
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    if unit in {"J", "s"}:
+        return format_joules(value) if unit == "J" else format_seconds(value)
+    text = format_count(value)
+    return f"{text}{unit}" if text[-1].isalpha() else f"{text} {unit}"
+
+
 def machine_table(machine: Machine) -> Table:
-    """One row a number, in hypar's own units: bytes, seconds, joules, Hz, FLOP."""
+    """One row a value."""
     table = make_table(["what", "value", "source"], "lrl")
     for row in machine_data(machine):
-        value = row["value"] if isinstance(row["value"], str) else f"{row['value']:.6g}"
-        table.add_row(row["what"], value, row["source"])
+        table.add_row(row["what"], _shown(row["value"], row["unit"]), row["source"])
     return table
 
 
-def layer_times_data(machine: Machine, graph: LayerGraph) -> Data:
-    """Time, accesses and mapping of each phase of each weighted layer on one device."""
-    found: Data = []
-    for layer in graph.contracted.layers:
-        if layer.join:
-            continue
-        time = machine.layer_time(layer.einsum, WHOLE_ON_ONE, graph.element_bytes)
-        found += [
-            {
-                "layer": layer.name,
-                "phase": phase,
-                "seconds": time.seconds[phase],
-                "macs": time.macs,
-                "accesses": dict(time.work[phase].accesses),
-                "mapping": dict(time.work[phase].mapping),
-            }
-            for phase in PHASES
-        ]
-    return found
-
-
-def layer_times_table(machine: Machine, graph: LayerGraph) -> Table:
-    """One row a phase of a layer."""
-    rows = layer_times_data(machine, graph)
-    mapping = list(rows[0]["mapping"])
-    accesses = [
-        name for name, count in rows[0]["accesses"].items() if any(row["accesses"][name] for row in rows)
+def layer_times_data(ran: ScoredStep) -> Data:
+    """Time, accesses and mapping of each phase of each weighted layer's piece on a device."""
+    return [
+        row
+        for layer, time in zip(ran.plan.layers, ran.step.times, strict=True)
+        for row in _phases(layer, time)
     ]
-    heads = ["layer", "phase", "time", "MACs", *mapping, *accesses]
-    table = make_table(heads, "llr")
+
+
+def whole_times_data(machine: Machine, graph: LayerGraph) -> Data:
+    """The same of whole layers on one device."""
+    return [
+        row
+        for layer in graph.contracted.layers
+        if not layer.join
+        for row in _phases(layer.name, machine.layer_time(layer.einsum, WHOLE_ON_ONE, graph.element_bytes))
+    ]
+
+
+def _phases(layer: str, time: LayerTime | None) -> Data:
+    """The three phases of a layer; none of a join, which computes nothing."""
+    if time is None:
+        return []
+    return [
+        {
+            "layer": layer,
+            "phase": phase,
+            "time_s": time.seconds[phase],
+            "macs": time.macs,
+            "accesses": dict(time.work[phase].accesses),
+            "mapping": dict(time.work[phase].mapping),
+        }
+        for phase in PHASES
+    ]
+
+
+def layer_times_table(ran: ScoredStep) -> Table:
+    """One row a phase of a layer's piece."""
+    return _times_table(layer_times_data(ran))
+
+
+def whole_times_table(machine: Machine, graph: LayerGraph) -> Table:
+    """One row a phase of a whole layer."""
+    return _times_table(whole_times_data(machine, graph))
+
+
+def _times_table(rows: Data) -> Table:
+    """Times, mappings, and accesses that are not nothing everywhere."""
+    mapping = list(rows[0]["mapping"])
+    accesses = [place for place in rows[0]["accesses"] if any(row["accesses"][place] for row in rows)]
+    table = make_table(["layer", "phase", "time", "MACs", *mapping, *accesses], "llr")
     for row in rows:
         laid = [f"{row['mapping'][name]:.4g}" for name in mapping]
-        counts = [format_count(row["accesses"][name]) for name in accesses]
-        cells = [format_seconds(row["seconds"]), format_count(row["macs"]), *laid, *counts]
-        table.add_row(row["layer"], row["phase"], *cells)
+        counts = [format_count(row["accesses"][place]) for place in accesses]
+        table.add_row(
+            row["layer"],
+            row["phase"],
+            format_seconds(row["time_s"]),
+            format_count(row["macs"]),
+            *laid,
+            *counts,
+        )
     return table

@@ -26,11 +26,24 @@ def comparison_data(rows: Sequence[Row]) -> Data:
             "strategy": row.name,
             "cost": row.plan and row.plan.cost.model_dump(),
             "gain": row.gain,
+            **_score_gains(rows[0], row),
             "note": row.note,
             "plan": row.plan and row.plan.to_data(),
         }
         for row in rows
     ]
+
+
+def _score_gains(first: Row, row: Row) -> dict[str, Any]:
+    """How many times each total of a score goes into the baseline's; nothing where there are no scores."""
+    base, own = (each.plan.score if each.plan else None for each in (first, row))
+    if base is None or own is None:
+        return {}
+    names = ("time_s", "energy_j", "communication_bytes", "memory_bytes")
+    pairs = {name: (getattr(base, name), getattr(own, name)) for name in names}
+    return {
+        "score_gains": {name: before / after for name, (before, after) in pairs.items() if before and after}
+    }
 
 
 def comparison_table(rows: Sequence[Row]) -> Table:

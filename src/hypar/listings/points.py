@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.listings.base import Data, ratio, remarked_table
 from hypar.plots import Figure
+from hypar.reports.base import on_machine, question
 from hypar.score import Totals
 from hypar.sweeps import varied
 from hypar.units import format_bytes, format_joules, format_seconds
@@ -30,6 +31,7 @@ def exploration_data(found: Exploration, points: Iterable[Point]) -> Data:
             },
             **point.totals._asdict(),
             "dp_over_it": found.speedup(point),
+            "fits": point.fits,
             "own": point.own,
         }
         for point in points
@@ -50,8 +52,10 @@ def exploration_table(found: Exploration, points: Iterable[Point]) -> Table:
     rows = []
     for point in points:
         cells = [" ".join(WORDS[point.dims[at]][words] for at in places) for places in free.values()]
-        own = "the plan" if point.own else ""
-        rows.append([*cells, *_totals_cells(point.totals, found.baseline)[:4], own])
+        remarks = ("the plan" if point.own else "", "" if point.fits else "does not fit")
+        rows.append(
+            [*cells, *_totals_cells(point.totals, found.baseline)[:4], ", ".join(filter(None, remarks))]
+        )
     numbers = ["time", "dp over it", "energy", "communication"]
     return remarked_table([*heads, *numbers], "l" * len(heads) + "rrrrl", rows)
 
@@ -73,49 +77,68 @@ def runs_data(runs: Sequence[Run]) -> Data:
 
 
 def runs_table(runs: Sequence[Run]) -> Table:
-    """One row a combination, with the axes that vary; times against the first row's."""
-    names = list(varied(runs)) or ["strategy"]
+    """One row a combination, with the axes that vary; times against the first row of the same batch."""
+    names = _axes(runs)
     heads = [*names, "time", "first over it", "energy", "communication", "memory"]
-    first = next((run.totals for run in runs if run.totals), None)
+    first: dict[int, Totals] = {}
     rows = []
     for run in runs:
         axes = [_axis(run.axes[name]) for name in names]
-        if run.totals is None or first is None:
-            rows.append([*axes, *["-"] * 5, "the search does not fit"])
-        else:
-            rows.append([*axes, *_totals_cells(run.totals, first), "" if run.fits else "does not fit"])
+        if run.totals is None:
+            rows.append([*axes, *["-"] * 5, run.note])
+            continue
+        base = first.setdefault(run.axes["batch"], run.totals)
+        rows.append([*axes, *_totals_cells(run.totals, base), "" if run.fits else "does not fit"])
     return remarked_table(heads, "l" * len(names) + "rrrrrl", rows)
+
+
+def runs_head(model: str, runs: Sequence[Run]) -> str:
+    """What all combinations have in common."""
+    held = {name: value for name, value in runs[0].axes.items() if name not in _axes(runs)}
+    return ", ".join([model, *(f"{name} {_axis(value)}" for name, value in held.items())])
 
 
 def runs_figure(model: str, runs: Sequence[Run]) -> Figure:
     """The time of each combination: along the innermost axis that varies, a line for each of the others."""
-    names = list(varied(runs)) or ["strategy"]
+    names = _axes(runs)
     along = names[-1]
     places = list(dict.fromkeys(_axis(run.axes[along]) for run in runs))
     series: dict[str, list[float | None]] = {}
     for run in runs:
-        line = " ".join(_axis(run.axes[name]) for name in names[:-1]) or model
+        line = " ".join(f"{name} {_axis(run.axes[name])}" for name in names[:-1]) or model
         values = series.setdefault(line, [None] * len(places))
         values[places.index(_axis(run.axes[along]))] = None if run.totals is None else run.totals.time_s
-    title = f"time of a step of {model}"
+    title = f"time of a step: {runs_head(model, runs)}"
     return Figure(
-        title=title, x=places, x_label=along, y_label="seconds", series=series, lines=True, log=True
+        title=title, x=places, x_label=along, y_label="seconds", series=series, kind="lines", log=True
     )
 
 
-def exploration_figure(found: Exploration) -> Figure:
+def exploration_figure(found: Exploration, title: str = "") -> Figure:
     """How many times faster than dp each point is, in the order of the choices."""
     codes = ["".join("01"[dim not in {"batch", None}] for dim in point.dims) for point in found.points]
-    title = f"{found.plan.model.name}: {len(codes)} points"
     values = [found.speedup(point) for point in found.points]
+    best = max(values)
+    places = ", ".join(dict.fromkeys(layer for layer, _ in found.places))
     return Figure(
-        title=title,
+        title=title or f"{question(found.plan)} {on_machine(found.plan.score)}, {len(codes)} points",
         x=codes,
-        x_label="0 batch, 1 otherwise",
-        y_label="dp over it",
-        series={"speed": values},
-        lines=True,
+        x_label=f"{places}: 0 batch, 1 another dim, in the order of the table",
+        y_label="times faster than dp",
+        series={
+            "points": values,
+            "fastest": [value if value == best else None for value in values],
+            "the plan": [
+                value if point.own else None for value, point in zip(values, found.points, strict=True)
+            ],
+        },
+        kind="points",
     )
+
+
+def _axes(runs: Sequence[Run]) -> list[str]:
+    """The axes that vary, or one where none does."""
+    return list(varied(runs)) or ["strategy"]
 
 
 def _axis(value: Any) -> str:

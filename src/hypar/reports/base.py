@@ -82,7 +82,12 @@ def headline(plan: Plan) -> str:
 
 def summary(plan: Plan) -> list[str]:
     """The lines below a plan's grid: what it costs and what is claimed of it."""
-    lines = [f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step", plan.claim]
+    alone = (
+        ", one thing after another"
+        if plan.score and plan.score.overlapped_s and plan.cost.name == "time"
+        else ""
+    )
+    lines = [f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step{alone}", plan.claim]
     weight = plan.cost.parameters.get("inter_weight", 1)
     if weight != 1:
         lines.append(f"amounts between layers weigh {weight}")
@@ -108,9 +113,14 @@ def score_lines(score: Score) -> list[str]:
         f"{on_machine(score)}: {format_seconds(score.time_s)} a step{energy}, {moved}, {memory_line(score)}",
         f"time: {_items(score.time, format_seconds)}" + _overlapped(score),
     ]
+    if score.overlapped_s:
+        lines.append(f"critical path: {_items(score.critical, format_seconds)}")
     if score.energy is not None:
         lines.append(f"energy: {_items(score.energy, format_joules)}")
     lines.append(f"memory: {_items(score.memory, format_bytes)} ({score.optimizer})")
+    if score.element_bytes != score.word_bytes:
+        sizes = f"elements are {score.element_bytes} B, words of {score.hardware.name} {score.word_bytes} B"
+        lines.append(f"{sizes}: its arithmetic is for its words")
     return lines
 
 

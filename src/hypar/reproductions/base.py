@@ -125,8 +125,16 @@ def _filled(text: str) -> str:
     return textwrap.fill(" ".join(text.split()), 110, break_long_words=False, break_on_hyphens=False)
 
 
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table, numbers to the right."""
-    align = "|".join("---" if number == 0 else "--:" for number in range(len(heads)))
+def _numeric(text: str) -> bool:
+    """Whether a cell is a number, with or without its percent sign, or empty."""
+    return not text.strip("0123456789.,-% ")
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table, columns of numbers to the right."""
+    columns = list(zip(*rows, strict=True))
+    align = "|".join(
+        "--:" if number and all(map(_numeric, cells)) else "---" for number, cells in enumerate(columns)
+    )
     lines = [f"| {' | '.join(heads)} |", f"|{align}|", *(f"| {' | '.join(row)} |" for row in rows)]
     return "\n".join(lines)
