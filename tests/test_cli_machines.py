@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from hypar import load_machine, plan_model, score_plan
+from hypar import load_machine, plan_model, score_plan, sweep_model
 from hypar.cli import main
+from hypar.errors import OptionError
 from hypar.registry import data_folder, data_names
 from hypar.reproductions.base import load_reproduction
 from hypar.scoring import run_plan
@@ -292,6 +293,11 @@ def test_reproduce_writes_the_page_and_its_plots(tmp_path: Path) -> None:
         (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "3..1"], "sweep: found nothing; allowed: 1 to 10,000 combinations"),
         (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "-1"], "levels: found -1; allowed: a whole number from 0 to 20"),
         (["sweep", "lenet-c", "--hardware", "hmc", "--batch", "0"], "batch: found 0; allowed: a whole number from 1 to 16,777,216"),
+        (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "0", "--optimizer", "foo"], "no optimizer 'foo'; allowed: sgd, momentum, adam"),
+        (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "0", "--strategy", "accpa"], "no strategy 'accpa'; allowed: accpar, dp, hypar, mp, optimal, owt; did you mean 'accpar'?"),
+        (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "0", "--inter-weight", "nan"], "inter-weight: found nan; allowed: a number from 0 to 1,000,000"),
+        (["hardware", "hmc", "--batch", "7"], "batch: found 7; allowed: a batch of the model that --model names"),
+        (["plan", "lenet-c", "--hardware", "hmc", "--set", "devices=4096", "--array", "4096"], "hardware 'hmc': found 16,773,120 messages of a level of 4096 ways; allowed: 131,072, so levels of fewer ways"),
         (["reproduce", "hyper"], "no reproduction 'hyper'; allowed: eyeriss, hypar; did you mean 'hypar'?"),
         (["plan", "lenet-c", "--hardware", "hmc", "--set", "link_bandwidth=1 Gb/s"], "change link_bandwidth=1 Gb/s: changes nothing, as assumption bandwidth is total; allowed: total_bandwidth, or bandwidth=link besides"),
         (["plan", "lenet-c", "--hardware", "tpu-v2", "--set", "total_bandwidth=1 Gb/s"], "change total_bandwidth=1 Gb/s: changes nothing, as assumption bandwidth is link; allowed: link_bandwidth, or bandwidth=total besides"),
@@ -302,6 +308,109 @@ def test_reproduce_writes_the_page_and_its_plots(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_cannot_be_is_one_line(arguments: list[str], message: str) -> None:
     assert refusal(*arguments) == message
+
+
+def test_a_score_keeps_the_plan_s_optimizer_and_takes_changes_of_its_machine(tmp_path: Path) -> None:
+    file = str(tmp_path / "p.json")
+    own = json.loads(
+        output("plan", "lenet-c", "--hardware", "hmc", "--optimizer", "adam", "--json", "-o", file)
+    )
+    assert data("score", file) == own["score"]
+    assert data("score", file, "--optimizer", "sgd")["memory"]["optimizer"] == 0
+    changed = data("score", file, "--set", "overlap=full")
+    assert changed["hardware"]["changes"] == {"overlap": "full"}
+    assert changed["time_s"] < own["score"]["time_s"]
+
+
+def test_a_score_of_another_network_is_refused(tmp_path: Path) -> None:
+    plan_model("lenet-c", levels=2).write(tmp_path / "p.json")
+    text = (data_folder("models") / "lenet-c.yaml").read_text(encoding="utf-8").replace("500", "5000")
+    (tmp_path / "lenet-c.yaml").write_text(text, encoding="utf-8")
+    message = refusal("score", str(tmp_path / "p.json"), "--hardware", "hmc")
+    assert "model 'lenet-c' is not what was planned" in message
+
+
+def test_nothing_is_written_where_one_file_cannot_be(plan: str, tmp_path: Path) -> None:
+    trace = tmp_path / "t.json"
+    for timeline in ("t.x", "nodir/t.csv", "nodir/t.png"):
+        message = refusal(
+            "score", plan, "--hardware", "hmc", "--trace", str(trace), "--timeline", str(tmp_path / timeline)
+        )
+        assert "cannot be written" in message or "a name that ends in" in message
+    assert not trace.exists()
+    (tmp_path / "hypar").touch()
+    assert refusal("reproduce", "hypar", "-o", str(tmp_path)).endswith("cannot be made: File exists")
+
+
+def test_a_name_with_dollars_is_no_formula(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (data_folder("models") / "lenet-c.yaml").read_text(encoding="utf-8")
+    Path("l$\\q$.yaml").write_text(text, encoding="utf-8")
+    output("sweep", "l$\\q$.yaml", "--hardware", "hmc", "--levels", "1,2", "--plot", "s.png")
+    output("plan", "l$\\q$.yaml", "--levels", "2", "-o", "p.json")
+    output("score", "p.json", "--model", "l$\\q$.yaml", "--hardware", "hmc", "--timeline", "t.png")
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("score", "optimizer"), "zz"), (("score", "time_s"), -1), (("score", "memory", "weights"), "x"),
+        (("score", "fits"), "no"), (("score", "energy"), 3), (("refined", "changed"), -1),
+    ],
+)  # fmt: skip
+def test_a_score_that_is_none_is_refused(place: tuple[str, ...], value: object, tmp_path: Path) -> None:
+    file = tmp_path / "p.json"
+    plan_model("lenet-c", levels=2, hardware="hmc", refine=True).write(file)
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    inner = stored
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    file.write_text(json.dumps(stored), encoding="utf-8")
+    assert f": {'.'.join(place)}: found" in refusal("show", str(file))
+
+
+@pytest.mark.parametrize(
+    "place", [("score", "memory", "weights"), ("score", "busy", "devices"), ("refined", "before_s")]
+)
+def test_check_tells_every_number_of_a_score_that_differs(place: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "p.json"
+    plan_model("lenet-c", levels=2, hardware="hmc", refine=True).write(file)
+    stored = json.loads(file.read_text(encoding="utf-8"))
+    inner = stored
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = 77
+    file.write_text(json.dumps(stored), encoding="utf-8")
+    result = run("check", str(file))
+    assert result.exit_code == 1
+    assert f"plan {' '.join(place[1:])}: 77 -> " in result.stdout
+
+
+def test_csv_and_json_exclude_each_other() -> None:
+    for order in (("--csv", "--json"), ("--json", "--csv")):
+        result = run("sweep", "lenet-c", "--hardware", "hmc", *order)
+        assert result.exit_code == 2
+        assert "--csv and --json exclude each other" in result.stderr
+
+
+def test_values_of_a_sweep_add_up_and_count_once() -> None:
+    rows = data(
+        "sweep", "lenet-c", "--hardware", "hmc", "--strategy", "dp,dp", "--levels", "2,2",
+        "--vary", "duplex=full", "--vary", "duplex=half,full",
+    )  # fmt: skip
+    assert [row["duplex"] for row in rows] == ["full", "half"]
+
+
+def test_sweep_of_python_takes_machines_and_single_values() -> None:
+    machine = load_machine("hmc")
+    (run_,) = sweep_model("lenet-c", hardware=machine, levels=2, strategy="dp")
+    assert run_.totals is not None
+    with pytest.raises(OptionError, match="found a loaded machine, to be changed in duplex"):
+        sweep_model("lenet-c", hardware=machine, changes={"duplex": "half"})
+    (changed,) = sweep_model("lenet-c", hardware="hmc", levels=2, strategy="dp", changes={"duplex": "half"})
+    assert changed.totals is not None
+    assert changed.totals.time_s > run_.totals.time_s
 
 
 @pytest.mark.parametrize("ending", ["gif", "txt", ""])
@@ -329,4 +438,7 @@ def test_a_damaged_score_is_refused(tmp_path: Path) -> None:
     stored = json.loads(file.read_text(encoding="utf-8"))
     stored["score"]["time_s"] = "fast"
     file.write_text(json.dumps(stored), encoding="utf-8")
-    assert refusal("show", str(file)) == f"{file}: score.time_s: found 'fast'; allowed: a number"
+    assert (
+        refusal("show", str(file))
+        == f"{file}: score.time_s: found 'fast'; allowed: a whole number or a number"
+    )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError
 from hypar.hardware import load_machine
 from hypar.hardware.load import CHANGEABLE, parse_change
-from hypar.registry import data_file, data_names
+from hypar.registry import data_file, data_folder, data_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -470,3 +470,16 @@ def test_any_value_is_taken_or_refused_in_one_line(where: Where, value: Any, pla
         assert load_machine("any.yaml").digest.startswith("sha256:")
         return
     assert message(Path("any.yaml").read_text(encoding="utf-8")).startswith("bad.yaml")
+
+
+def test_a_total_is_shared_by_networks_side_by_side_too(tmp_path: Path) -> None:
+    """Eight nodes of eight: every device has its own link outward, so eight networks share the outer total."""
+    text = (data_folder("hardware") / "h100-8x.yaml").read_text(encoding="utf-8")
+    file = tmp_path / "two.yaml"
+    file.write_text(
+        text.replace("link_bandwidth: {value: 400 Gb/s", "total_bandwidth: {value: 25600 Gb/s")
+        .replace("link_bandwidth: {value: 450 GB/s", "total_bandwidth: {value: 3600 GB/s")
+        .replace("assumptions:", "assumptions:\n  bandwidth: {value: total, source: a test}"),
+        encoding="utf-8",
+    )
+    assert [tier.bytes_per_s for tier in load_machine(file).tiers] == [50e9, 450e9]

@@ -76,6 +76,36 @@ def test_a_pooled_output_is_kept_beside_what_is_read() -> None:
     assert kept == 4 * 128 * elements
 
 
+FORK = """
+source: a test
+batch: 8
+layers:
+  - {op: input, channels: 16}
+  - {name: a, op: linear, out_features: 32}
+  - {name: b, op: linear, inputs: a, out_features: 4}
+  - {name: c, op: linear, inputs: a, out_features: 4}
+  - {name: d, op: add, inputs: [b, c]}
+"""
+
+
+@pytest.mark.parametrize(("c", "kept"), [("dp", 1), ("in_channels", 2)])
+def test_a_tensor_that_is_read_in_two_ways_is_kept_in_both(c: str, kept: int, tmp_path: Path) -> None:
+    file = tmp_path / "fork.yaml"
+    file.write_text(FORK, encoding="utf-8")
+    plan = plan_model(file, levels=1, hardware="hmc", pins=["a=dp", "b=dp", f"c={c}", "d=dp"])
+    own = 4 * (4 * 16 + 4 * 4)
+    assert scored(plan).memory["activations"] == own + kept * 4 * 8 * 32 / 2
+
+
+def test_the_fullest_device_decides_memory_and_time() -> None:
+    """One sample on sixteen devices: one of them has it all."""
+    graph = load_model("lenet-c", batch=1)
+    one = scored(plan_model(graph, levels=1, strategy="dp", hardware="hmc"))
+    all_ = scored(plan_model(graph, levels=4, strategy="dp", hardware="hmc"))
+    assert all_.memory["activations"] == one.memory["activations"]
+    assert all_.time["forward"] == one.time["forward"]
+
+
 def test_energy_by_hand(tiny: Path) -> None:
     """Operations at 4.6 pJ, memory at 640 pJ a word, and two accesses for each word that moves."""
     energy = scored(plan_model(tiny, levels=1, strategy="dp", hardware="hmc")).energy
@@ -133,7 +163,9 @@ def test_scoring_needs_a_machine_and_the_plan_s_own_network(tmp_path: Path) -> N
     plan = plan_model("lenet-c", levels=2)
     with pytest.raises(OptionError, match="no machine is named"):
         score_plan(plan)
-    with pytest.raises(PlanError, match="the layers are not those of 'vgg16'"):
+    with pytest.raises(
+        PlanError, match="model 'vgg16' is not what was planned: it has changed, or is another"
+    ):
         score_plan(plan, hardware="hmc", model=load_model("vgg16"))
     with pytest.raises(UnknownNameError, match="no optimizer 'adams'"):
         score_plan(plan, hardware="hmc", optimizer="adams")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypar.errors import PlanError
 
@@ -134,12 +134,22 @@ def _cost_changes(before: Plan, after: Plan) -> Iterator[Change]:
 
 
 def _score_numbers(before: Plan, after: Plan) -> Iterator[tuple[str, float, float]]:
-    """What two scores say, by name."""
-    if before.score is not None and after.score is not None:
-        for name in ("time_s", "energy_j", "communication_bytes", "memory_bytes"):
-            old, new = getattr(before.score, name), getattr(after.score, name)
-            if old is not None and new is not None:
-                yield name, old, new
+    """What two scores and refinements say, by name: totals, then items."""
+    pairs = ((before.score, after.score), (before.refined, after.refined))
+    for old, new in pairs:
+        if old is not None and new is not None:
+            stands, fresh = (dict(_numbers(part.model_dump(), "")) for part in (old, new))
+            for name in dict.fromkeys((*stands, *fresh)):
+                yield name, stands.get(name, math.nan), fresh.get(name, math.nan)
+
+
+def _numbers(data: Any, where: str) -> Iterator[tuple[str, float]]:
+    """The numbers of nested mappings, with their places."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from _numbers(value, f"{where} {key}".lstrip())
+    elif isinstance(data, int | float):
+        yield where, data
 
 
 def _differ(before: float, after: float) -> bool:

@@ -56,6 +56,11 @@ class Evaluation:
             for strategy in self.strategies
         }
 
+    def splits(self, name: str, strategy: str) -> list[dict[str, str | None]]:
+        """The choices of a plan, level by level."""
+        plan = self.plans[name, strategy]
+        return [{layer: split.dim(layer) for layer in plan.layers} for split in plan.splits]
+
     def scores(self, changes: Mapping[str, Any], optimizer: str = "sgd") -> Scores:
         """What the machine with some changes makes of every plan."""
         machine = self._machine(changes)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.levels import TENSORS, LocalSizes, Options
-from hypar.traffic import COLLECTIVES
 from hypar.transfers import between, border, crossing, inside
+from hypar.words import COLLECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -36,6 +36,29 @@ def read_text(file: Path) -> str:
         ) from error
 
 
+def require_writable(file: Path) -> None:
+    """Refuse a file that could not be written, before anything is computed for it.
+
+    Raises:
+        DocumentError: its folder is missing, or it is a folder itself.
+    """
+    if not file.parent.is_dir() or file.is_dir():
+        reason = "Is a directory" if file.is_dir() else "No such file or directory"
+        raise DocumentError(str(file), f"cannot be written: {reason}")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those around it, where there is none.
+
+    Raises:
+        DocumentError: it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DocumentError(str(folder), f"cannot be made: {error.strerror}") from error
+
+
 def write_text(file: Path, text: str) -> None:
     """Write a text whole or not at all.
 

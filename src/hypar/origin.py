@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hypar.errors import PlanError
+from hypar.errors import OptionError, PlanError
 from hypar.graph import load_model
 from hypar.hardware import Machine, load_machine
 from hypar.quoting import shown
 from hypar.registry import data_names
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hypar.graph import LayerGraph
     from hypar.plan import Plan
 
@@ -43,13 +45,19 @@ def model_of(plan: Plan, file: Path, model: str | Path | None = None) -> LayerGr
     return load_model(found)
 
 
-def machine_of(plan: Plan, file: Path, hardware: str | Path | None = None) -> Machine | None:
+def machine_of(
+    plan: Plan,
+    file: Path,
+    hardware: str | Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> Machine | None:
     """The machine that a plan's score is for; None for a plan without one.
 
     Args:
         plan: the plan.
         file: where it is stored.
         hardware: the hardware file, if it is not found by name.
+        changes: of the machine, besides those of the plan's score.
 
     Raises:
         InputError: there is none, or it cannot be read.
@@ -64,7 +72,11 @@ def machine_of(plan: Plan, file: Path, hardware: str | Path | None = None) -> Ma
         )
         place = f"{file}: score.hardware.name"
         raise PlanError(place, f"no hardware {shown(record.name)}", hint=looked)
-    return load_machine(found, record.changes)
+    try:
+        own = load_machine(found, record.changes)
+    except OptionError as error:
+        raise PlanError(f"{file}: score.hardware: {error.where}", error.found, error.allowed) from None
+    return load_machine(found, {**record.changes, **changes}) if changes else own
 
 
 def _found(name: str, file: Path, kind: str) -> str | Path | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hypar.errors import OptionError
-from hypar.files import write_bytes
+from hypar.files import require_writable, write_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ def draw(figure: Figure, file: str | Path) -> None:
     canvas, axes = _axes(9, 4.5)
     places = range(len(figure.x))
     wide = 0.8 / max(1, len(figure.series))
-    for number, (name, values) in enumerate(figure.series.items()):
+    for number, (name, values) in enumerate((_plain(name), values) for name, values in figure.series.items()):
         shown = [float("nan") if value is None else value for value in values]
         colour = _COLOURS[number % len(_COLOURS)]
         if figure.kind == "bars":
@@ -75,8 +75,10 @@ def draw(figure: Figure, file: str | Path) -> None:
                 places, shown, "o", label=name, color=colour, markersize=3 + 2 * number, zorder=2 + number
             )
     step = max(1, len(figure.x) // 24)
-    axes.set_xticks(list(places)[::step], [str(place) for place in figure.x][::step], rotation=30, ha="right")
-    axes.set(title=figure.title, xlabel=figure.x_label, ylabel=figure.y_label)
+    axes.set_xticks(
+        list(places)[::step], [_plain(place) for place in figure.x][::step], rotation=30, ha="right"
+    )
+    axes.set(title=_plain(figure.title), xlabel=_plain(figure.x_label), ylabel=_plain(figure.y_label))
     axes.set_yscale("log" if figure.log else "linear")
     axes.grid(axis="y", alpha=0.3)
     if len(figure.series) > 1:
@@ -103,10 +105,12 @@ def draw_timeline(timeline: Timeline, title: str, file: str | Path) -> None:
             if task.kind == kind
         ]
         own, seconds, starts = ([item[place] for item in tasks] for place in range(3))
-        axes.barh(own, seconds, left=starts, label=kind, color=_COLOURS[number % len(_COLOURS)], height=0.7)
-    axes.set_yticks(list(rows.values()), list(rows))
+        axes.barh(
+            own, seconds, left=starts, label=_plain(kind), color=_COLOURS[number % len(_COLOURS)], height=0.7
+        )
+    axes.set_yticks(list(rows.values()), [_plain(name) for name in rows])
     axes.invert_yaxis()
-    axes.set(title=title, xlabel=unit)
+    axes.set(title=_plain(title), xlabel=unit)
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     _save(canvas, Path(file))
 
@@ -121,11 +125,17 @@ def require_plot(file: str | Path, also: str = "") -> None:
     Raises:
         OptionError: matplotlib is not installed, or the ending is no picture's.
     """
+    require_writable(Path(file))
     if Path(file).suffix not in ENDINGS:
         allowed = f"a name that ends in {', '.join(filter(None, (*ENDINGS, also)))}"
         raise OptionError("plot", f"found the file {str(file)!r}", allowed)
     if find_spec("matplotlib") is None:
         raise OptionError("plot", "matplotlib is not installed", hint="pip install matplotlib")
+
+
+def _plain(text: object) -> str:
+    """A text as it stands: matplotlib reads what is between two dollars as a formula."""
+    return str(text).replace("$", r"\$")
 
 
 def _axes(width: float, height: float) -> tuple[Any, Any]:

@@ -31,11 +31,12 @@ def remarks(plan: Plan, graph: LayerGraph, machine: Machine | None = None) -> It
         machine: the machine of its score.
 
     Yields:
-        The joint optimum beside a greedy plan, the cost of pins, layers cut finer than they have elements.
+        The joint optimum beside a greedy plan and the cost of pins, unless the plan was refined by another measure;
+        layers cut finer than they have elements.
     """
     graph = graph.with_batch(plan.model.batch)
     recipe = replace(Recipe.of(plan, machine), refine=False)
-    if plan.search == "greedy" and not ask(recipe, graph)[0].leaves_no_choice:
+    if plan.search == "greedy" and not plan.refined and not ask(recipe, graph)[0].leaves_no_choice:
         best = joint_optimum(recipe, graph)
         if best is None:
             yield "the joint optimum is not cheap to know; --search joint finds it where its tables fit"
@@ -44,7 +45,7 @@ def remarks(plan: Plan, graph: LayerGraph, machine: Machine | None = None) -> It
             yield f"the joint optimum is {part:.2%} lower: {amount(best.cost.value, best.cost.unit)}"
         else:
             yield "the joint optimum is no lower"
-    if plan.pins:
+    if plan.pins and not plan.refined:
         yield _pins_cost(plan, recipe, graph)
     fine = finer_than_whole(plan, graph)
     if fine:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from hypar.hardware import fullest_share
 from hypar.ops.base import PHASES
 from hypar.schedule.step import COMPUTE, OPTIMIZERS, Setting, Step, degrees, lower
 from hypar.timeline import Timeline, run
@@ -17,9 +18,21 @@ from hypar.words import CUTTABLE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph import ContractedGraph, CutLayer
+    from hypar.graph import ContractedGraph
     from hypar.hardware import LayerTime
     from hypar.levels import Options
+    from hypar.ops.base import Einsum
+
+
+Amount = Annotated[int | float, Field(ge=0, le=1e200)]
+Items = dict[str, Amount]
+
+
+def _known(name: str) -> str:
+    """An optimizer that there is."""
+    if name not in OPTIMIZERS:
+        raise ValueError(", ".join(OPTIMIZERS))
+    return name
 
 
 KINDS = (*PHASES, "update", "communication")
@@ -68,22 +81,22 @@ class Score(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     hardware: HardwareRecord
-    optimizer: str
-    element_bytes: int
-    word_bytes: int | float
-    time_s: float
-    energy_j: float | None
-    communication_bytes: int | float
-    memory_bytes: int | float
-    capacity_bytes: int | float | None
+    optimizer: Annotated[str, AfterValidator(_known)]
+    element_bytes: Annotated[int, Field(ge=1)]
+    word_bytes: Amount
+    time_s: Amount
+    energy_j: Amount | None
+    communication_bytes: Amount
+    memory_bytes: Amount
+    capacity_bytes: Amount | None
     fits: bool
-    time: dict[str, float]
-    overlapped_s: float
-    critical: dict[str, float]
-    busy: dict[str, float]
-    energy: dict[str, float] | None
-    communication: dict[str, int | float]
-    memory: dict[str, int | float]
+    time: Items
+    overlapped_s: Amount
+    critical: Items
+    busy: Items
+    energy: Items | None
+    communication: Items
+    memory: Items
 
 
 class Totals(NamedTuple):
@@ -193,10 +206,11 @@ def _energy(times: Sequence[LayerTime | None], setting: Setting, received: float
     for time in times:
         if time is not None:
             macs, accesses = _counted(time)
-            found["arithmetic"] += devices * (macs + time.weight_words) * operation
+            found["arithmetic"] += devices * (macs + time.words["weight"]) * operation
             for place, joules in each.items():
                 found[place] += devices * words * accesses[place] * joules
-            found["memory"] += devices * words * setting.update_accesses(time) * costs.memory.value
+            updated = setting.update_accesses * time.words["weight"]
+            found["memory"] += devices * words * updated * costs.memory.value
     moved = received / setting.machine.content.device.word.value
     per_word = setting.machine.content.assumptions.accesses_per_word_moved.value
     found["communication"] = moved * per_word * costs.memory.value
@@ -215,7 +229,7 @@ def _memory(
 ) -> dict[str, float]:
     """Bytes on each device when the forward phase ends, and the largest transfer."""
     size = setting.element_bytes
-    weights = size * math.fsum(time.weight_words for time in step.times if time is not None)
+    weights = size * math.fsum(time.fullest["weight"] for time in step.times if time is not None)
     buffers = (
         move.part_bytes / math.prod(setting.array[move.level + 1 :])
         for move in step.moves
@@ -231,34 +245,31 @@ def _memory(
 
 
 def _kept(graph: ContractedGraph, choices: Sequence[Options]) -> float:
-    """Elements kept for the backward phase: what weighted layers read, and outputs that a pool reduces.
+    """Elements kept on the fullest device for the backward phase.
 
-    A tensor that several layers read in the same shards is kept once.
+    What weighted layers read, and outputs that a pool reduces. A tensor that several layers read in the same
+    shards is kept once.
     """
     kept: dict[object, float] = {}
     read = set()
     for tensor in graph.tensors:
         read.add(tensor.producer)
-        layer = graph.layers[tensor.consumer]
-        part = _share(layer, choices[tensor.consumer], "input")
+        layer, pieces = graph.layers[tensor.consumer], degrees(choices[tensor.consumer])
         if not layer.join:
-            kept[tensor.producer, tensor.elements, part] = tensor.elements * part
+            key = (tensor.producer, tensor.elements, _shards(layer.einsum, pieces))
+            kept[key] = tensor.elements * fullest_share(layer.einsum, pieces, "input")
     fed = {tensor.consumer for tensor in graph.tensors}
     for index, layer in enumerate(graph.layers):
-        made = layer.einsum.elements("output")
+        pieces, made = degrees(choices[index]), layer.einsum.elements("output")
         if index not in fed:
-            kept["input", index] = layer.einsum.input_elements * _share(layer, choices[index], "input")
+            kept["input", index] = layer.einsum.input_elements * fullest_share(layer.einsum, pieces, "input")
         if (made != layer.output_elements and not layer.join) or index not in read:
-            kept["output", index] = made * _share(layer, choices[index], "output")
+            kept["output", index] = made * fullest_share(layer.einsum, pieces, "output")
     return math.fsum(kept.values())
 
 
-def _share(layer: CutLayer, chosen: Options, tensor: str) -> float:
-    """The part of a tensor that one device has."""
-    return _share_of(layer.einsum.dims(tensor), degrees(chosen))
-
-
 @lru_cache(maxsize=16384)
-def _share_of(dims: frozenset[str], pieces: tuple[int, ...]) -> float:
-    """One over the pieces of the dims that a tensor carries."""
-    return 1 / math.prod(count for dim, count in zip(CUTTABLE, pieces, strict=True) if dim in dims)
+def _shards(einsum: Einsum, pieces: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+    """Into how many pieces each dim of F_in is divided."""
+    counts = zip(CUTTABLE, pieces, strict=True)
+    return tuple((einsum.input[dim], count) for dim, count in counts if dim in einsum.input and count > 1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypar.errors import OptionError, PlanError
 from hypar.graph import LayerGraph
-from hypar.hardware import Machine, as_machine
+from hypar.hardware import Machine, load_machine
 from hypar.origin import machine_of, model_of
 from hypar.plan import Plan, read_plan
 from hypar.recipe import checked_optimizer
@@ -17,7 +17,7 @@ from hypar.score import Score, summarise
 from hypar.timeline import Timeline, run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.placement import Choice
 
@@ -46,7 +46,8 @@ def score_plan(
     *,
     hardware: Machine | str | Path | None = None,
     model: LayerGraph | str | Path | None = None,
-    optimizer: str = "sgd",
+    optimizer: str | None = None,
+    changes: Mapping[str, Any] | None = None,
 ) -> Score:
     """What a machine makes of a plan.
 
@@ -56,7 +57,8 @@ def score_plan(
         plan: the plan, or its file.
         hardware: a machine, the path of a hardware file, or a bare name; the plan's own if none is given.
         model: the network or its file, if it is not found by the plan's model name.
-        optimizer: ``sgd``, ``momentum`` or ``adam``.
+        optimizer: ``sgd``, ``momentum`` or ``adam``; the plan's own, or ``sgd``, if none is given.
+        changes: of the machine, where a file or the plan names it.
 
     Raises:
         InputError: a file cannot be read, the plan is for another network, or does not fit the machine.
@@ -67,7 +69,7 @@ def score_plan(
         >>> round(score.time_s * 1e3, 2), score.communication_bytes
         (5.73, 17603040)
     """
-    return run_plan(plan, hardware=hardware, model=model, optimizer=optimizer).score
+    return run_plan(plan, hardware=hardware, model=model, optimizer=optimizer, changes=changes).score
 
 
 def run_plan(
@@ -75,21 +77,31 @@ def run_plan(
     *,
     hardware: Machine | str | Path | None = None,
     model: LayerGraph | str | Path | None = None,
-    optimizer: str = "sgd",
+    optimizer: str | None = None,
+    changes: Mapping[str, Any] | None = None,
 ) -> ScoredStep:
     """As ``score_plan``, with the step and its timeline."""
     file = Path("plan") if isinstance(plan, Plan) else Path(plan)
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
     graph = model if isinstance(model, LayerGraph) else model_of(plan, file, model)
     graph = graph.with_batch(plan.model.batch)
-    machine = machine_of(plan, file) if hardware is None else as_machine(hardware)
+    if graph.digest != plan.model.digest:
+        found = f"model {graph.name!r} is not what was planned: it has changed, or is another"
+        raise PlanError(f"{file}: model.digest", found, hint="plan it again, or name its file with --model")
+    if isinstance(hardware, Machine):
+        machine: Machine | None = hardware
+    else:
+        machine = (
+            machine_of(plan, file, changes=changes) if hardware is None else load_machine(hardware, changes)
+        )
     if machine is None:
         raise OptionError("score", "no machine is named", "one, as --hardware hmc")
+    own = "sgd" if plan.score is None else plan.score.optimizer
     setting = Setting(
         machine=machine,
         array=tuple(plan.array),
         element_bytes=graph.element_bytes,
-        optimizer=checked_optimizer(optimizer),
+        optimizer=checked_optimizer(own if optimizer is None else optimizer),
     )
     choices = choices_of(plan, graph, file)
     step = lower(graph.contracted, choices, setting)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.graph import LayerGraph, load_model
-from hypar.hardware import load_machine
+from hypar.hardware import Machine, load_machine
 from hypar.plan import MOST_DEVICES
 from hypar.planner import plan_model
+from hypar.recipe import checked_optimizer
 from hypar.schedule.step import Setting
 from hypar.score import Totals, totals
+from hypar.strategies.base import load_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from hypar.hardware import Machine
+    from hypar.levels import Options
 
 MOST_RUNS = 10_000
 """Combinations of one sweep."""
@@ -44,11 +48,11 @@ class Run:
 def sweep_model(
     model: LayerGraph | str | Path,
     *,
-    hardware: str | Path | Sequence[str | Path],
-    levels: Sequence[int] = (4,),
-    batch: Sequence[int] = (),
+    hardware: Machine | str | Path | Sequence[Machine | str | Path],
+    levels: int | Sequence[int] = 4,
+    batch: int | Sequence[int] = (),
     strategy: str | Sequence[str] = "hypar",
-    changes: Mapping[str, Sequence[Any]] | None = None,
+    changes: Mapping[str, Any] | None = None,
     inter_weight: float | None = None,
     optimizer: str = "sgd",
     scale: bool = False,
@@ -61,7 +65,7 @@ def sweep_model(
 
     Args:
         model: a network, the path of a model file, or a bare name.
-        hardware: hardware files or bare names.
+        hardware: machines, hardware files or bare names.
         levels: numbers of two-way levels.
         batch: samples in a mini-batch; the model's own number if none is given.
         strategy: names of strategies.
@@ -80,18 +84,13 @@ def sweep_model(
     """
     graph = model if isinstance(model, LayerGraph) else load_model(model)
     axes: dict[str, Sequence[Any]] = {
-        "hardware": (hardware,)
-        if isinstance(hardware, str) or not hasattr(hardware, "__iter__")
-        else tuple(hardware),
-        **(changes or {}),
-        "batch": tuple(batch) or (graph.batch,),
-        "strategy": (strategy,) if isinstance(strategy, str) else tuple(strategy),
-        "levels": tuple(levels),
+        "hardware": _values(hardware),
+        **{name: _values(values) for name, values in (changes or {}).items()},
+        "batch": _values(batch) or (graph.batch,),
+        "strategy": _values(strategy),
+        "levels": _values(levels),
     }
-    most = MOST_DEVICES.bit_length() - 1
-    for count in axes["levels"]:
-        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= most:
-            raise OptionError("levels", f"found {count}", f"a whole number from 0 to {most}")
+    _check(axes, inter_weight, optimizer)
     combinations = list(itertools.islice(itertools.product(*axes.values()), MOST_RUNS + 1))
     if not 0 < len(combinations) <= MOST_RUNS:
         found = "nothing" if not combinations else f"more than {MOST_RUNS:,} combinations"
@@ -99,45 +98,89 @@ def sweep_model(
     runs = []
     for values in combinations:
         chosen = dict(zip(axes, values, strict=True))
-        machine = _machine(chosen, {name: chosen[name] for name in changes or ()}, scale=scale)
-        runs.append(_run(graph, machine, chosen, inter_weight, optimizer))
+        changed = {name: chosen[name] for name in changes or ()}
+        runs.append(_run(graph, chosen, changed, _Fixed(inter_weight, optimizer, scale)))
         progress(len(runs), len(combinations))
     return tuple(runs)
 
 
-def _run(
-    graph: LayerGraph, machine: Machine, chosen: Mapping[str, Any], inter_weight: float | None, optimizer: str
-) -> Run:
+class _Fixed(NamedTuple):
+    """What all combinations share."""
+
+    inter_weight: float | None
+    optimizer: str
+    scale: bool
+
+
+def _values(given: Any) -> tuple[Any, ...]:
+    """The values of an axis, each once; one alone stands for itself."""
+    several = isinstance(given, Iterable) and not isinstance(given, str | dict)
+    found: list[Any] = []
+    for value in given if several else [given]:
+        if not any(value is other or value == other for other in found):
+            found.append(value)
+    return tuple(found)
+
+
+def _check(axes: Mapping[str, Sequence[Any]], inter_weight: float | None, optimizer: str) -> None:
+    """Refuse what no combination could do, before the first of them runs."""
+    checked_optimizer(optimizer)
+    most = MOST_DEVICES.bit_length() - 1
+    for count in axes["levels"]:
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= most:
+            raise OptionError("levels", f"found {count}", f"a whole number from 0 to {most}")
+    for name in axes["strategy"]:
+        load_cost(load_strategy(name).cost, {} if inter_weight is None else {"inter_weight": inter_weight})
+
+
+def _run(graph: LayerGraph, chosen: Mapping[str, Any], changed: Mapping[str, Any], fixed: _Fixed) -> Run:
     """One combination, planned and scored."""
+    machine = _machine(chosen["hardware"], changed)
     graph = graph.with_batch(chosen["batch"])
-    if chosen["levels"] == 0:
-        setting = Setting(machine=machine, array=(), element_bytes=graph.element_bytes, optimizer=optimizer)
-        alone = totals(graph.contracted, [()] * len(graph.contracted.layers), setting)
-        return Run(axes=chosen, totals=alone, fits=machine.fits(alone.memory_bytes), note="one device")
     try:
-        plan = plan_model(
-            graph,
-            levels=chosen["levels"],
-            strategy=chosen["strategy"],
-            inter_weight=inter_weight,
-            hardware=machine,
-            optimizer=optimizer,
-        )
+        machine = _scaled(machine, chosen, changed) if fixed.scale else machine
+        found = _totals(graph, machine, chosen, fixed)
     except (HardwareError, TableLimitError) as error:
         return Run(axes=chosen, totals=None, fits=False, note=str(error))
-    score = plan.score
-    assert score is not None  # noqa: S101 (a machine was named)
-    found = Totals(score.time_s, score.energy_j, score.communication_bytes, score.memory_bytes)
-    return Run(axes=chosen, totals=found, fits=score.fits, note=plan.claim)
+    return Run(axes=chosen, totals=found[0], fits=machine.fits(found[0].memory_bytes), note=found[1])
 
 
-def _machine(chosen: Mapping[str, Any], changes: dict[str, Any], *, scale: bool) -> Machine:
-    """The machine of a combination, scaled to the devices that it needs where that is asked for."""
-    machine = load_machine(chosen["hardware"], changes)
+def _totals(
+    graph: LayerGraph, machine: Machine, chosen: Mapping[str, Any], fixed: _Fixed
+) -> tuple[Totals, str]:
+    """What the machine makes of the plan, and what the plan is optimal over."""
+    layers = graph.contracted.layers
+    array: tuple[int, ...] = ()
+    choices: list[Options] = [()] * len(layers)
+    note = "one device"
+    if chosen["levels"]:
+        plan = plan_model(
+            graph, levels=chosen["levels"], strategy=chosen["strategy"], inter_weight=fixed.inter_weight
+        )
+        array, choices, note = tuple(plan.array), [plan.choices(layer.name) for layer in layers], plan.claim
+    setting = Setting(
+        machine=machine, array=array, element_bytes=graph.element_bytes, optimizer=fixed.optimizer
+    )
+    return totals(graph.contracted, choices, setting), note
+
+
+def _scaled(machine: Machine, chosen: Mapping[str, Any], changed: Mapping[str, Any]) -> Machine:
+    """A machine of one network with the devices that the levels need."""
     needed = 2 ** chosen["levels"]
-    if not scale or len(machine.tiers) != 1 or "devices" in changes or needed in {1, machine.num_devices}:
+    if len(machine.tiers) != 1 or "devices" in changed or needed in {1, machine.num_devices}:
         return machine
-    return load_machine(chosen["hardware"], {**changes, "devices": needed})
+    return _machine(chosen["hardware"], {**changed, "devices": needed})
+
+
+def _machine(hardware: Machine | str | Path, changed: Mapping[str, Any]) -> Machine:
+    """A machine, with changes; one that is loaded already is loaded again by no name, so it takes none."""
+    if not isinstance(hardware, Machine):
+        return load_machine(hardware, changed)
+    if changed:
+        raise OptionError(
+            "hardware", f"found a loaded machine, to be changed in {next(iter(changed))}", "its name or file"
+        )
+    return hardware
 
 
 def varied(runs: Sequence[Run]) -> Iterator[str]:

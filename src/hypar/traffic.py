@@ -18,10 +18,6 @@ Number = Any
 """A float, a fraction or an array: one arithmetic serves all."""
 
 
-COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "neighbours")
-"""The manners in which a tensor changes its placement; ``neighbours`` is what a halo does."""
-
-
 def collective(have: Placement, need: Placement) -> str:
     """The manner in which a tensor goes from one placement to another.
 

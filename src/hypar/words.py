@@ -19,6 +19,9 @@ WORDS = {
 CUTTABLE = ("batch", "in_channels", "out_channels", "height", "width", "groups", "channels")
 """Every dim that a choice may divide."""
 
+COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "neighbours")
+"""The manners in which a tensor changes its placement; ``neighbours`` is what a halo does."""
+
 
 def vocabulary(dims: set[str]) -> int:
     """Which paper's words suit a space: HyPar's for dp and mp, AccPar's for three types, else DeePa's."""

@@ -44,7 +44,9 @@ def _read_ways(_ctx: click.Context, _param: click.Parameter, value: str | None) 
         raise OptionError("array", f"found {shown(value)}", "the ways of each level, as 4x8 or 16") from None
 
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+as_json = click.option(
+    "--json", "as_json", is_flag=True, is_eager=True, help="Print JSON instead of a table."
+)
 
 _ARRAY_OPTIONS = (
     click.option("--levels", type=int, metavar="N", help="Number of two-way levels.  [default: 4]"),
@@ -72,6 +74,13 @@ def read_changes(values: Sequence[str]) -> dict[str, Any]:
     return dict(parse_change(value) for value in values)
 
 
+def _one_form(ctx: click.Context, asked: bool) -> bool:
+    """Refuse CSV and JSON at once."""
+    if asked and ctx.params.get("as_json"):
+        raise click.UsageError("--csv and --json exclude each other")
+    return asked
+
+
 def _drawable(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     """A file that can be drawn, told before the work and not after it."""
     if value is not None:
@@ -88,15 +97,28 @@ plot_option = click.option(
     metavar="FILE",
     help="Draw it, as .png, .svg or .pdf.",
 )
-as_csv = click.option("--csv", "as_csv", is_flag=True, help="Print CSV instead of a table.")
+as_csv = click.option(
+    "--csv",
+    "as_csv",
+    is_flag=True,
+    callback=lambda ctx, _param, value: _one_form(ctx, value),
+    help="Print CSV instead of a table.",
+)
 change_option = click.option(
     "--set", "changes", multiple=True, metavar="NAME=VALUE",
     callback=lambda _ctx, _param, values: read_changes(values),
     help="Change one thing of the machine, as duplex=half or topology=torus; may be given again.",
 )  # fmt: skip
 
+machine_option = click.option(
+    "--hardware",
+    shell_complete=complete_hardware,
+    metavar="NAME",
+    help="A machine, by name or hardware file.",
+)
+
 _HARDWARE_OPTIONS = (
-    click.option("--hardware", shell_complete=complete_hardware, metavar="NAME", help="A machine, by name or hardware file."),
+    machine_option,
     change_option,
     click.option(
         "--optimizer", default="sgd", metavar="NAME", show_default=True,

@@ -44,22 +44,29 @@ def command(
     as_json: bool,
 ) -> None:
     """List the machines that come with hypar, or show one, by name or hardware file; a wrong file exits 1."""
+    _refuse_alone(hardware, model, batch, changes, validate=validate)
     if hardware is None:
-        if validate or model is not None or changes:
-            raise OptionError("hardware", "no machine is named", ", ".join(data_names("hardware")))
         machines = [load_machine(name) for name in data_names("hardware")]
         data, table = machines_data(machines), machines_table(machines)
-    else:
+    elif model is None:
         machine = load_machine(hardware, changes)
-        if validate:
-            write(f"{hardware}: ok")
-            return
-        if model is None:
-            data, table = machine_data(machine), machine_table(machine)
-        else:
-            graph = load_model(model, batch=batch)
-            data, table = whole_times_data(machine, graph), whole_times_table(machine, graph)
-    if as_json:
+        data, table = machine_data(machine), machine_table(machine)
+    else:
+        machine, graph = load_machine(hardware, changes), load_model(model, batch=batch)
+        data, table = whole_times_data(machine, graph), whole_times_table(machine, graph)
+    if validate:
+        write(f"{hardware}: ok")
+    elif as_json:
         write_json(data)
     else:
         show(table)
+
+
+def _refuse_alone(
+    hardware: str | None, model: str | None, batch: int | None, changes: dict[str, Any], *, validate: bool
+) -> None:
+    """Refuse options that would do nothing."""
+    if hardware is None and (validate or model is not None or changes or batch is not None):
+        raise OptionError("hardware", "no machine is named", ", ".join(data_names("hardware")))
+    if model is None and batch is not None:
+        raise OptionError("batch", f"found {batch}", "a batch of the model that --model names")

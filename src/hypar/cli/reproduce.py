@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from hypar.cli.base import complete_plugin
+from hypar.files import make_folder
+from hypar.plots import require_plot
 from hypar.reproductions.base import load_reproduction
 from hypar.terminal import note, progress_bar, write
 
@@ -15,8 +19,12 @@ from hypar.terminal import note, progress_bar, write
               help="Write the page and its plots there instead of printing the page.")  # fmt: skip
 def command(paper: str, output: str | None) -> None:
     """Run the evaluation of a PAPER again, as hypar: published numbers beside ours, with the reason for each miss."""
+    reproduction = load_reproduction(paper)
+    if output is not None:
+        make_folder(Path(output) / paper)
+        require_plot(Path(output) / f"{paper}.png")
     with progress_bar(f"reproducing {paper}") as progress:
-        page = load_reproduction(paper).run(progress)
+        page = reproduction.run(progress)
     if output is None:
         write(page.markdown(pictures=False))
     else:

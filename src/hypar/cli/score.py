@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from hypar.cli.base import as_json, complete_model, hardware_options, named_machine
-from hypar.files import write_text
+from hypar.cli.base import as_json, change_option, complete_model, machine_option
+from hypar.files import require_writable, write_text
 from hypar.listings.machines import layer_times_data, layer_times_table
 from hypar.listings.scores import score_data, timeline_csv
 from hypar.plots import draw_timeline, require_plot
@@ -19,14 +19,27 @@ from hypar.terminal import note, show, write, write_json
 
 def _timeline_file(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     """A file for a table or a picture, told before the work and not after it."""
-    if value is not None and not value.endswith(".csv"):
+    if value is not None and value.endswith(".csv"):
+        require_writable(Path(value))
+    elif value is not None:
         require_plot(value, also=".csv")
+    return value
+
+
+def _trace_file(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """A file that can be written."""
+    if value is not None:
+        require_writable(Path(value))
     return value
 
 
 @click.command("score")
 @click.argument("plan", type=click.Path())
-@hardware_options
+@machine_option
+@change_option
+@click.option(
+    "--optimizer", metavar="NAME", help="sgd, momentum or adam.  [default: the plan's own, else sgd]"
+)
 @click.option(
     "--model", shell_complete=complete_model, help="The model, if it is not found by the plan's model name."
 )
@@ -38,13 +51,15 @@ def _timeline_file(_ctx: click.Context, _param: click.Parameter, value: str | No
     help="Draw when every task runs, as .png, .svg or .pdf; FILE.csv lists the tasks.",
 )  # fmt: skip
 @click.option(
-    "--trace", type=click.Path(dir_okay=False), metavar="FILE", help="Write a Chrome trace for Perfetto."
+    "--trace",
+    type=click.Path(dir_okay=False),
+    callback=_trace_file,
+    metavar="FILE",
+    help="Write a Chrome trace for Perfetto.",
 )
 @as_json
 def command(
     plan: str,
-    hardware: str | None,
-    changes: dict[str, Any],
     layers: bool,
     timeline: str | None,
     trace: str | None,
@@ -52,7 +67,7 @@ def command(
     **asked: Any,
 ) -> None:
     """Run one training step of a stored PLAN on a machine: its time, energy, bytes moved and memory."""
-    ran = run_plan(plan, hardware=named_machine(hardware, changes), **asked)
+    ran = run_plan(plan, **asked)
     title = headline(ran.plan)
     if trace is not None:
         write_text(Path(trace), ran.timeline.to_chrome_trace())

@@ -38,7 +38,7 @@ def _varied(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     for text in values:
         name, equals, listed = text.partition("=")
         read = read_changes([f"{name}{equals}[{listed}]"])
-        found[name] = read[name]
+        found.setdefault(name, []).extend(read[name])
     return found
 
 

@@ -15,8 +15,7 @@ import numpy as np
 from hypar.errors import OptionError
 from hypar.exchange import Rates, between_costs, inside_costs
 from hypar.schedule.step import Setting
-from hypar.traffic import COLLECTIVES
-from hypar.words import CUTTABLE
+from hypar.words import COLLECTIVES, CUTTABLE
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost

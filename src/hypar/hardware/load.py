@@ -109,8 +109,7 @@ def _machine(
     content = validated(HardwareFile, data, place=place, error=HardwareError)
     compute = _plugin("compute_models", content.device.compute, ("device", "compute"), place)
     tiers = tuple(
-        _tier(network, content.assumptions, ("interconnect", index), place)
-        for index, network in enumerate(content.interconnect or ())
+        _tier(network, content, index, place) for index, network in enumerate(content.interconnect or ())
     )
     held = math.prod(tier.devices for tier in tiers)
     if held > MOST_HELD:
@@ -170,8 +169,10 @@ def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[W
     )
 
 
-def _tier(network: Network, assumed: Assumptions, where: Where, place: Callable[[Where], str]) -> Tier:
+def _tier(network: Network, content: HardwareFile, index: int, place: Callable[[Where], str]) -> Tier:
     """One network of a machine."""
+    where: Where = ("interconnect", index)
+    assumed, inner = content.assumptions, (content.interconnect or [])[index + 1 :]
     topology = _plugin("topologies", network.topology, (*where, "topology"), place)
     devices = network.devices.value
     fault = topology.fault(devices)
@@ -183,7 +184,9 @@ def _tier(network: Network, assumed: Assumptions, where: Where, place: Callable[
     if given is None:
         wanted = f"one, as assumption bandwidth is {assumed.bandwidth.value}"
         raise HardwareError(place(where), f"{key!r} is missing", wanted)
-    links = topology.num_links(devices) if shared else 1
+    # Every device inside has a link of its own outward, so there are as many networks side by side.
+    beside = math.prod(other.devices.value for other in inner)
+    links = topology.num_links(devices) * beside if shared else 1
     return Tier(
         name=network.topology["name"],
         topology=topology,

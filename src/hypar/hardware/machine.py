@@ -28,13 +28,15 @@ class LayerTime:
         seconds: of each phase, the slower of arithmetic and memory.
         work: of each phase, as the compute model says.
         macs: multiply-accumulates of a phase, as an even share.
-        weight_words: elements of the weight on a device.
+        words: elements of each tensor on a device, as an even share.
+        fullest: the same on the fullest device.
     """
 
     seconds: Mapping[str, float]
     work: Mapping[str, Work]
     macs: float
-    weight_words: float
+    words: Mapping[str, float]
+    fullest: Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -107,28 +109,45 @@ def _layer_time(machine: Machine, einsum: Einsum, degrees: tuple[int, ...], elem
     shape = local_shape(einsum, degrees)
     assumed = machine.content.assumptions
     work = {phase: machine.compute.work(shape, phase, assumed.units_per_device.value) for phase in PHASES}
+    # Accesses are counted for an even share; the fullest device has as many more as it has more words.
+    fullest = {
+        tensor: einsum.elements(tensor) * fullest_share(einsum, degrees, tensor) for tensor in shape.words
+    }
+    uneven = sum(fullest.values()) / sum(shape.words.values())
     seconds = {
         phase: max(
             done.seconds / assumed.efficiency.value,
-            machine.memory_seconds(done.accesses["memory"] * element_bytes),
+            machine.memory_seconds(done.accesses["memory"] * uneven * element_bytes),
         )
         for phase, done in work.items()
     }
-    return LayerTime(seconds=seconds, work=work, macs=shape.macs, weight_words=shape.words["weight"])
+    return LayerTime(seconds=seconds, work=work, macs=shape.macs, words=shape.words, fullest=fullest)
 
 
 def local_shape(einsum: Einsum, degrees: tuple[int, ...]) -> LocalShape:
     """What is left of a layer on one device; pieces of the fullest device are rounded up to whole elements."""
     pieces = dict(zip(CUTTABLE, degrees, strict=True))
+    tensors = ("input", "weight", "output")
     return LocalShape(
         sizes={dim: -(-size // pieces.get(dim, 1)) for dim, size in einsum.sizes.items()},
         windows=einsum.windows,
         words={
             tensor: einsum.elements(tensor) / math.prod(pieces.get(dim, 1) for dim in einsum.dims(tensor))
-            for tensor in ("input", "weight", "output")
+            for tensor in tensors
         },
         macs=einsum.macs / math.prod(pieces.get(dim, 1) for dim in einsum.sizes),
     )
+
+
+@lru_cache(maxsize=16384)
+def fullest_share(einsum: Einsum, degrees: tuple[int, ...], tensor: str) -> float:
+    """The part of a tensor that the fullest device has, its piece of each dim rounded up to whole elements."""
+    share = 1.0
+    for dim, pieces in zip(CUTTABLE, degrees, strict=True):
+        if pieces > 1 and dim in einsum.dims(tensor):
+            size = einsum.sizes[dim]
+            share *= -(-size // pieces) / size
+    return share
 
 
 @lru_cache(maxsize=256)

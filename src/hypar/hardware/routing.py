@@ -10,15 +10,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import HardwareError
 from hypar.topologies.base import busiest
+from hypar.words import COLLECTIVES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hypar.topologies.base import Topology
+
+
+MOST_MESSAGES = 2**17
+"""Messages of one level, each of which is routed: some seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +89,12 @@ def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tup
             f"found an array of {used} devices ({ways})",
             "two ways a level at least" if single else f"{allowed}, all that it has",
         )
+    for wide in array:
+        if used * (wide - 1) > MOST_MESSAGES:
+            found = f"{used * (wide - 1):,} messages of a level of {wide} ways"
+            raise HardwareError(
+                f"hardware {name!r}", f"found {found}", f"{MOST_MESSAGES:,}, so levels of fewer ways"
+            )
     # A smaller array has the first of several like parts of the machine to itself.
     unused = [held // used] if used < held else []
     places = [tier.topology.places(factors) for tier, factors in _by_tier(tiers, (*unused, *array))]
@@ -95,26 +106,29 @@ def _level_link(
 ) -> LevelLink:
     """One level, by routing what every device sends to its like in another part, all groups at once.
 
-    Reductions and gatherings of k parts go round a ring or between all at once, whichever is faster; what a part
-    receives is the same. Steps, each with the latency of its hops: 2(k - 1) for an all-reduce, k - 1 for the others.
+    Reductions and gatherings of k parts go round a ring or between all at once, whichever has the more bandwidth;
+    what a part receives is the same. Each step has the latency of its hops: round a ring 2(k - 1) for an
+    all-reduce and k - 1 for the others; at once 2 and 1, with two parts 1.
     """
     ways, inner = array[level], math.prod(array[level + 1 :])
     direct = _seconds(tiers, places, _messages(array, level, range(1, ways)))
     ring = _seconds(tiers, places, _messages(array, level, [1]))
-    # All at once or round a ring, whichever is faster; of equals, rounding aside, the ring with its fewer hops.
-    faster = direct if direct[0] < ring[0] * (1 - 1e-9) else ring
-    pattern = {
-        "all_to_all": direct,
-        "neighbours": ring,
-        **dict.fromkeys(("all_reduce", "reduce_scatter", "all_gather"), faster),
-    }
-    steps = {"neighbours": 1, "all_reduce": 1 if ways == 2 else 2 * (ways - 1)}
-    across = next(index for index, seconds in enumerate(ring[2]) if seconds)
+    rounds = 1 if ways == 2 else ways - 1
+    steps = {"all_reduce": (1 if ways == 2 else 2, rounds if ways == 2 else 2 * rounds)}
+    each, late = {}, {}
+    for kind in COLLECTIVES:
+        once, around = steps.get(kind, (1, 1 if kind == "neighbours" else rounds))
+        found = {"all_to_all": [(direct, once)], "neighbours": [(ring, around)]}.get(
+            kind, [(direct, once), (ring, around)]
+        )
+        # The faster for many bytes; of equals, rounding aside, the one with less latency.
+        least = min(way.seconds for way, _ in found) * (1 + 1e-9)
+        late[kind], each[kind] = min(
+            (way.latency_s * count, way.seconds / inner) for way, count in found if way.seconds <= least
+        )
+    across = next(index for index, seconds in enumerate(ring.by_tier) if seconds)
     return LevelLink(
-        seconds_per_byte={kind: found[0] / inner for kind, found in pattern.items()},
-        latency_s={kind: found[1] * steps.get(kind, ways - 1) for kind, found in pattern.items()},
-        hops=max(int(direct[3]), 1),
-        resource=_resource(tiers, across),
+        seconds_per_byte=each, latency_s=late, hops=max(direct.hops, 1), resource=_resource(tiers, across)
     )
 
 
@@ -137,16 +151,25 @@ def _messages(array: tuple[int, ...], level: int, steps: Sequence[int]) -> dict[
     return found
 
 
+class _Routed(NamedTuple):
+    """What messages take: seconds for each byte that a device sends, latency, seconds in each tier, hops."""
+
+    seconds: float
+    latency_s: float
+    by_tier: tuple[float, ...]
+    hops: int
+
+
 def _seconds(
     tiers: Sequence[Tier], places: Sequence[Sequence[int]], messages: Mapping[tuple[int, int], float]
-) -> tuple[float, float, tuple[float, ...], int]:
-    """Seconds for each byte a device sends, latency, seconds in each tier, and hops.
+) -> _Routed:
+    """How long messages take, all at the same time.
 
     Between groups of a tier's outer side each device uses the link of its own number inside the group; what
     is left inside the group then goes over the tier below.
     """
     below = math.prod(tier.devices for tier in tiers)
-    bound, latency, in_tier, all_hops = 0.0, 0.0, [], 0
+    latency, in_tier, all_hops = 0.0, [], 0
     for tier, place in zip(tiers, places, strict=True):
         above, below = below, below // tier.devices
         rails: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
@@ -155,14 +178,17 @@ def _seconds(
             if start != end:
                 rail = rails.setdefault((target // above, source % below), {})
                 rail[start, end] = rail.get((start, end), 0.0) + amount
-        routed = [busiest(tier.topology, rail, tier.devices, duplex=tier.duplex) for rail in rails.values()]
-        load, hops = (
-            max((found[0] for found in routed), default=0.0),
-            max((found[1] for found in routed), default=0),
-        )
+        load, hops = _busiest_rail(tier, rails.values())
         in_tier.append(load / tier.bytes_per_s)
-        bound, latency, all_hops = max(bound, in_tier[-1]), latency + hops * tier.latency_s, all_hops + hops
-    return bound, latency, tuple(in_tier), all_hops
+        latency, all_hops = latency + hops * tier.latency_s, all_hops + hops
+    return _Routed(max(in_tier, default=0.0), latency, tuple(in_tier), all_hops)
+
+
+def _busiest_rail(tier: Tier, rails: Iterable[Mapping[tuple[int, int], float]]) -> tuple[float, int]:
+    """The load and the hops of the worst of networks side by side; those with equal messages are routed once."""
+    distinct = {tuple(sorted(rail.items())): rail for rail in rails}
+    routed = [busiest(tier.topology, rail, tier.devices, duplex=tier.duplex) for rail in distinct.values()]
+    return max((load for load, _ in routed), default=0.0), max((hops for _, hops in routed), default=0)
 
 
 def _by_tier(tiers: Sequence[Tier], ways: Sequence[int]) -> list[tuple[Tier, list[int]]]:

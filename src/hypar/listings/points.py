@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypar.hardware import Machine
 from hypar.listings.base import Data, ratio, remarked_table
 from hypar.plots import Figure
 from hypar.reports.base import on_machine, question
@@ -71,7 +72,13 @@ def runs_data(runs: Sequence[Run]) -> Data:
     """One entry a combination of a sweep."""
     nothing = dict.fromkeys(Totals._fields)
     return [
-        {**run.axes, **(run.totals._asdict() if run.totals else nothing), "fits": run.fits, "note": run.note}
+        {
+            **run.axes,
+            "hardware": _axis(run.axes["hardware"]),
+            **(run.totals._asdict() if run.totals else nothing),
+            "fits": run.fits,
+            "note": run.note,
+        }
         for run in runs
     ]
 
@@ -143,11 +150,15 @@ def _axes(runs: Sequence[Run]) -> list[str]:
 
 def _axis(value: Any) -> str:
     """What stands on an axis of a sweep."""
-    return str(value.get("name", value)) if isinstance(value, dict) else str(value)
+    if isinstance(value, Machine):
+        return value.name
+    if isinstance(value, dict):
+        return ", ".join(map(str, value.values()))
+    return str(value)
 
 
 def exploration_notes(found: Exploration, ranked: Sequence[Point]) -> list[str]:
     """How many points there are, and where the plan stands among them."""
     own = next((place for place, point in enumerate(ranked, 1) if point.own), None)
-    where = "" if own is None else f"; the plan of {found.plan.strategy} is number {own}"
-    return [f"{len(ranked):,} points, times against dp{where}"]
+    where = f"the plan of {found.plan.strategy} is " + ("not one of them" if own is None else f"number {own}")
+    return [f"{len(ranked):,} points, times against dp; {where}"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from hypar.files import write_text
+from hypar.files import make_folder, write_text
 from hypar.plots import draw
 from hypar.registry import load_plugin
 
@@ -78,7 +78,7 @@ class Page:
         """
         page = Path(folder) / f"{self.name}.md"
         pictures = Path(folder) / self.name
-        pictures.mkdir(parents=True, exist_ok=True)
+        make_folder(pictures)
         written = []
         for section in self.sections:
             if section.figure is not None:

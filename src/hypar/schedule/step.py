@@ -85,13 +85,14 @@ class Setting:
     element_bytes: int
     optimizer: str = "sgd"
 
-    def update_accesses(self, time: LayerTime) -> float:
-        """Words that an update moves: weight and state read and written, gradient read."""
-        return time.weight_words * (3 + 2 * OPTIMIZERS[self.optimizer])
+    @property
+    def update_accesses(self) -> int:
+        """Accesses for each weight: it and its state read and written, its gradient read."""
+        return 3 + 2 * OPTIMIZERS[self.optimizer]
 
     def update_seconds(self, time: LayerTime) -> float:
-        """An update is as long as its memory accesses."""
-        return self.machine.memory_seconds(self.update_accesses(time) * self.element_bytes)
+        """An update is as long as its memory accesses on the fullest device."""
+        return self.machine.memory_seconds(self.update_accesses * time.fullest["weight"] * self.element_bytes)
 
 
 class _Lowering:
