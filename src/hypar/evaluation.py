@@ -121,10 +121,3 @@ def joules(found: Totals) -> float:
     """The energy, of a machine whose file gives energies."""
     assert found.energy_j is not None  # noqa: S101 (the reproductions' machines give them)
     return found.energy_j
-
-
-def totals_of(plan: Plan) -> Totals:
-    """The totals of a plan that was made for a machine."""
-    score = plan.score
-    assert score is not None  # noqa: S101 (a machine was named)
-    return Totals(score.time_s, score.energy_j, score.communication_bytes, score.memory_bytes)

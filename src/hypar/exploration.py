@@ -13,6 +13,7 @@ from hypar.graph import LayerGraph, load_model
 from hypar.hardware import as_machine
 from hypar.pins import level_of
 from hypar.planner import plan_model
+from hypar.plots import Figure
 from hypar.recipe import Recipe, ask, setting_of
 from hypar.score import Totals, totals
 
@@ -68,6 +69,27 @@ class Exploration:
     def speedup(self, point: Point) -> float:
         """How many times faster than dp."""
         return self.baseline.time_s / point.totals.time_s
+
+    def figure(self, title: str, codes: Sequence[str], x_label: str) -> Figure:
+        """How many times faster than dp each point is, in the order of the choices.
+
+        Args:
+            title: what stands above.
+            codes: what stands below each point.
+            x_label: what the codes mean.
+        """
+        values = [self.speedup(point) for point in self.points]
+        best = max(values)
+        own = [value if point.own else None for value, point in zip(values, self.points, strict=True)]
+        fastest = [value if value == best else None for value in values]
+        return Figure(
+            title=title,
+            x=codes,
+            x_label=x_label,
+            y_label="times faster than dp",
+            series={"points": values, "fastest": fastest, "the plan": own},
+            kind="points",
+        )
 
 
 def explore_model(

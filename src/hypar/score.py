@@ -128,6 +128,12 @@ def totals(graph: ContractedGraph, choices: Sequence[Options], setting: Setting)
     )
 
 
+def totals_of(score: Score | None) -> Totals:
+    """The totals of the score of a plan that was made for a machine."""
+    assert score is not None  # noqa: S101 (a machine was named, so there is one)
+    return Totals(score.time_s, score.energy_j, score.communication_bytes, score.memory_bytes)
+
+
 def score_step(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Score:
     """Lower a plan's choices to tasks, run them, and add up.
 

@@ -15,14 +15,12 @@ from hypar.plan import MOST_DEVICES
 from hypar.planner import plan_model
 from hypar.recipe import checked_optimizer
 from hypar.schedule.step import Setting
-from hypar.score import Totals, totals
+from hypar.score import Totals, totals, totals_of
 from hypar.strategies.base import load_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
-
-    from hypar.levels import Options
 
 MOST_RUNS = 10_000
 """Combinations of one sweep."""
@@ -149,19 +147,19 @@ def _totals(
     graph: LayerGraph, machine: Machine, chosen: Mapping[str, Any], fixed: _Fixed
 ) -> tuple[Totals, str]:
     """What the machine makes of the plan, and what the plan is optimal over."""
-    layers = graph.contracted.layers
-    array: tuple[int, ...] = ()
-    choices: list[Options] = [()] * len(layers)
-    note = "one device"
-    if chosen["levels"]:
-        plan = plan_model(
-            graph, levels=chosen["levels"], strategy=chosen["strategy"], inter_weight=fixed.inter_weight
-        )
-        array, choices, note = tuple(plan.array), [plan.choices(layer.name) for layer in layers], plan.claim
-    setting = Setting(
-        machine=machine, array=array, element_bytes=graph.element_bytes, optimizer=fixed.optimizer
+    setting = Setting(machine=machine, array=(), element_bytes=graph.element_bytes, optimizer=fixed.optimizer)
+    if not chosen["levels"]:
+        layers = graph.contracted
+        return totals(layers, [()] * len(layers.layers), setting), "one device"
+    plan = plan_model(
+        graph,
+        levels=chosen["levels"],
+        strategy=chosen["strategy"],
+        inter_weight=fixed.inter_weight,
+        hardware=machine,
+        optimizer=fixed.optimizer,
     )
-    return totals(graph.contracted, choices, setting), note
+    return totals_of(plan.score), plan.claim
 
 
 def _scaled(machine: Machine, chosen: Mapping[str, Any], changed: Mapping[str, Any]) -> Machine:
@@ -173,7 +171,7 @@ def _scaled(machine: Machine, chosen: Mapping[str, Any], changed: Mapping[str, A
 
 
 def _machine(hardware: Machine | str | Path, changed: Mapping[str, Any]) -> Machine:
-    """A machine, with changes; one that is loaded already is loaded again by no name, so it takes none."""
+    """A machine with changes; one that is loaded already takes none."""
     if not isinstance(hardware, Machine):
         return load_machine(hardware, changed)
     if changed:

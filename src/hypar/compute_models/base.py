@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,7 @@ class Work:
 class ComputeModel(Description):
     """How a device computes; subclasses add the fields of a hardware file."""
 
+    @abstractmethod
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
         """One phase of a layer on a device of several like units.
 
@@ -68,7 +70,6 @@ class ComputeModel(Description):
             phase: ``forward``, ``backward`` or ``gradient``.
             units: compute units of the device, which share the work.
         """
-        raise NotImplementedError
 
 
 def memory_words(shape: LocalShape, phase: str) -> float:

@@ -121,26 +121,12 @@ def runs_figure(model: str, runs: Sequence[Run]) -> Figure:
     )
 
 
-def exploration_figure(found: Exploration, title: str = "") -> Figure:
-    """How many times faster than dp each point is, in the order of the choices."""
+def exploration_figure(found: Exploration) -> Figure:
+    """How many times faster than dp each point is."""
     codes = ["".join("01"[dim not in {"batch", None}] for dim in point.dims) for point in found.points]
-    values = [found.speedup(point) for point in found.points]
-    best = max(values)
-    places = ", ".join(dict.fromkeys(layer for layer, _ in found.places))
-    return Figure(
-        title=title or f"{question(found.plan)} {on_machine(found.plan.score)}, {len(codes)} points",
-        x=codes,
-        x_label=f"{places}: 0 batch, 1 another dim, in the order of the table",
-        y_label="times faster than dp",
-        series={
-            "points": values,
-            "fastest": [value if value == best else None for value in values],
-            "the plan": [
-                value if point.own else None for value, point in zip(values, found.points, strict=True)
-            ],
-        },
-        kind="points",
-    )
+    layers = ", ".join(dict.fromkeys(layer for layer, _ in found.places))
+    title = f"{question(found.plan)} {on_machine(found.plan.score)}, {len(codes)} points"
+    return found.figure(title, codes, f"{layers}: 0 batch, 1 another dim, in the order of the table")
 
 
 def _axes(runs: Sequence[Run]) -> list[str]:

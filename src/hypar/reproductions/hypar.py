@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from hypar.evaluation import Evaluation, joules, savings, speedups, totals_of
+from hypar.evaluation import Evaluation, joules, savings, speedups
 from hypar.exploration import Exploration, Point, explore_model
 from hypar.graph import LayerGraph, build_graph
 from hypar.hardware import load_machine
@@ -19,6 +19,7 @@ from hypar.ops.input import Input
 from hypar.planner import plan_model
 from hypar.plots import Figure
 from hypar.reproductions.base import Page, Reproduction, Section, beside, geometric_mean
+from hypar.score import totals_of
 from hypar.spec import LayerSpec, ModelSpec
 from hypar.sweeps import Run, sweep_model
 from hypar.units import format_bytes
@@ -323,7 +324,7 @@ def figure_9(ran: Evaluation) -> Section:
             (f"peak, H1 H4 = {_code(found, best)}", *beside(SPEED["lenet-c"], found.speedup(best))),
             *_rows_where(found, lambda point: point.own, "HyPar's plan", SPEED["lenet-c"]),
         ),
-        figure=_space("Lenet-c: H1 and H4 free", found),
+        figure=found.figure("Lenet-c: H1 and H4 free", _codes(found), "0 dp, 1 mp"),
     )
 
 
@@ -355,7 +356,7 @@ def figure_10(ran: Evaluation) -> Section:
             ),
             *_rows_where(found, lambda point: point.own, "HyPar's plan", SPEED["vgg-a"], 3),
         ),
-        figure=_space("VGG-A: conv5_2 and fc1 free", found),
+        figure=found.figure("VGG-A: conv5_2 and fc1 free", _codes(found), "0 dp, 1 mp"),
     )
 
 
@@ -438,7 +439,7 @@ def figure_13(ran: Evaluation) -> Section:
         for levels in (2, 3, 4):
             machine = load_machine(ran.hardware, {"devices": 2**levels})
             trick, ours = (
-                totals_of(plan_model(graph, levels=levels, strategy=name, hardware=machine))
+                totals_of(plan_model(graph, levels=levels, strategy=name, hardware=machine).score)
                 for name in ("owt", "hypar")
             )
             faster.append(trick.time_s / ours.time_s)
@@ -508,7 +509,11 @@ def searched_for_time(ran: Evaluation) -> Section:
         plan = plan_model(
             ran.graphs[name], levels=LEVELS, strategy="hypar", cost="time", search="joint", hardware=machine
         )
-        base, own, best = ran.base[name, "dp"].time_s, ran.base[name, "hypar"].time_s, totals_of(plan).time_s
+        base, own, best = (
+            ran.base[name, "dp"].time_s,
+            ran.base[name, "hypar"].time_s,
+            totals_of(plan.score).time_s,
+        )
         rows.append((name, f"{base / own:.3f}", f"{base / best:.3f}", f"{1 - best / own:.2%}"))
     return Section(
         title="Beyond the paper: searching for time",
@@ -545,6 +550,11 @@ def _code(found: Exploration, point: Point) -> str:
     return " ".join(text[start : start + width] for start in range(0, len(text), width))
 
 
+def _codes(found: Exploration) -> list[str]:
+    """The codes of all points."""
+    return [_code(found, point) for point in found.points]
+
+
 def _rows_where(
     found: Exploration, wanted: Callable[[Point], bool], words: str, published: float, digits: int = 2
 ) -> tuple[tuple[str, ...], ...]:
@@ -553,26 +563,6 @@ def _rows_where(
         (f"{words}, {_code(found, point)}", *beside(published, found.speedup(point), digits))
         for point in found.points
         if wanted(point)
-    )
-
-
-def _space(title: str, found: Exploration) -> Figure:
-    """All points of an exploration."""
-    values = [found.speedup(point) for point in found.points]
-    best = max(values)
-    return Figure(
-        title=title,
-        x=[_code(found, point) for point in found.points],
-        x_label="0 dp, 1 mp",
-        y_label="times faster than dp",
-        series={
-            "points": values,
-            "fastest": [value if value == best else None for value in values],
-            "HyPar's plan": [
-                value if point.own else None for value, point in zip(values, found.points, strict=True)
-            ],
-        },
-        kind="points",
     )
 
 

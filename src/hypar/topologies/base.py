@@ -6,6 +6,7 @@ another part, the busiest link decides, and the longest path says over how many 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -25,13 +26,13 @@ Path = tuple[float, tuple[Link, ...]]
 class Topology(Description):
     """Links and paths; subclasses add the fields of a hardware file."""
 
+    @abstractmethod
     def links(self, devices: int) -> Mapping[Link, float]:
         """Every directed link, and how many times the bandwidth of one link it has."""
-        raise NotImplementedError
 
+    @abstractmethod
     def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:
         """How a message goes from device to device; the parts sum to 1."""
-        raise NotImplementedError
 
     def places(self, factors: Sequence[int]) -> Sequence[int]:
         """The device at which each position of the array stands; positions count in mixed radix.
