@@ -13,12 +13,13 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hypar import HyparError, diff_plans, plan_model, read_plan
+from hypar import HyparError, diff_plans, load_machine, plan_model, read_plan, score_plan
 from hypar.documents import parse_yaml
 from hypar.graph import LayerGraph, build_graph, load_model
+from hypar.hardware.load import CHANGEABLE, parse_change
 from hypar.pins import parse_pin
 from hypar.plan import Plan
-from hypar.registry import plugin_names
+from hypar.registry import data_folder, plugin_names
 from hypar.space import parse_space
 from hypar.spec import parse_spec
 from hypar.words import CUTTABLE, WORDS
@@ -51,7 +52,10 @@ MODEL: dict[str, Any] = {
         {"name": "fc", "op": "linear", "out_features": 10, "bias": False},
     ],
 }
-PLAN: dict[str, Any] = json.loads(plan_model("lenet-c", levels=2, pins=["fc1=mp"]).to_json())
+PLAN: dict[str, Any] = json.loads(
+    plan_model("lenet-c", levels=2, pins=["fc1=mp"], hardware="hmc", refine=True).to_json()
+)
+MACHINE = (data_folder("hardware") / "h100-8x.yaml").read_text(encoding="utf-8")
 GRAPH = load_model("resnet18").contracted
 
 
@@ -177,6 +181,41 @@ def test_a_mutated_model(data: dict[str, Any], flow: bool) -> None:
 @given(edits(yaml.safe_dump(MODEL, sort_keys=False)))
 def test_an_edited_model(text: str) -> None:
     read_and_plan(text)
+
+
+def read_and_score(text: str, machine_file: Path) -> None:
+    """What is a machine after all scores a plan, unless the array does not fit it."""
+    machine_file.write_text(text, encoding="utf-8")
+    with suppress(HyparError):
+        machine = load_machine(machine_file)
+        score = score_plan(Plan.model_validate_json(json.dumps(PLAN)), hardware=machine)
+        assert score.time_s >= 0
+        assert score.memory_bytes > 0
+
+
+@pytest.fixture(scope="module")
+def machine_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One file for all examples."""
+    return tmp_path_factory.mktemp("fuzz") / "machine.yaml"
+
+
+@fuzz
+@given(data=st.one_of(mutations(yaml.safe_load(MACHINE)), plain))
+def test_a_mutated_machine(data: Any, machine_file: Path) -> None:
+    read_and_score(yaml.safe_dump(data, sort_keys=False), machine_file)
+
+
+@fuzz
+@given(text=edits(MACHINE))
+def test_an_edited_machine(text: str, machine_file: Path) -> None:
+    read_and_score(text, machine_file)
+
+
+@fuzz
+@given(text=st.text(max_size=30), name=st.sampled_from(CHANGEABLE))
+def test_any_text_as_a_change(text: str, name: str) -> None:
+    with suppress(HyparError):
+        load_machine("hmc", dict([parse_change(f"{name}={text}")]))
 
 
 @pytest.fixture(scope="module")

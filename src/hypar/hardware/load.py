@@ -192,7 +192,7 @@ def _tier(network: Network, content: HardwareFile, index: int, place: Callable[[
         topology=topology,
         devices=devices,
         bytes_per_s=given.value / max(1, links),
-        latency_s=network.latency.value if network.latency else 0.0,
+        latency_s=network.latency.value,
         duplex=assumed.duplex.value == "full",
     )
 

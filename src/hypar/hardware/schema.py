@@ -58,7 +58,7 @@ class Network(Description):
     devices: Sourced[Annotated[int, Field(ge=1, le=MOST_HELD)]]
     link_bandwidth: Sourced[BytesPerSecond] | None = None
     total_bandwidth: Sourced[BytesPerSecond] | None = None
-    latency: Sourced[Seconds] | None = None
+    latency: Sourced[Seconds] = Sourced(value=0.0, source="not given: none is counted")
 
 
 class Assumptions(Description):
