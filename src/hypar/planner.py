@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import hypar.hardware
 from hypar.costs.base import parameters_of
 from hypar.graph import LayerGraph, load_model
-from hypar.hardware import Machine, as_machine
 from hypar.plan import CostRecord, ModelRecord, Plan, RefinementRecord, Split
 from hypar.recipe import Recipe, ask, checked_array, checked_optimizer, claim_of, setting_of, space_text
 from hypar.refinement import refine as refine_choices
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from hypar.hardware import Machine
     from hypar.levels import Level
     from hypar.placement import Choice
 
@@ -88,7 +89,7 @@ def plan_model(
         solver=solver,
         array=checked_array(levels, array),
         pins=(pins,) if isinstance(pins, str) else tuple(pins),
-        machine=None if hardware is None else as_machine(hardware),
+        machine=None if hardware is None else hypar.hardware.as_machine(hardware),
         optimizer=checked_optimizer(optimizer),
         refine=refine,
     )
