@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+WORDS = {
+    "quickstart.py": ("times less volume than dp", "still what planning gives: True"),
+    "machines.py": ("on hmc: 357 ms a step", "least time: 0.862 of it", "<- the plan", "hypar   16 devices"),
+}
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
 def test_example_runs(file: Path) -> None:
     done = subprocess.run([sys.executable, file], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "times less volume than dp" in done.stdout
-    assert "still what planning gives: True" in done.stdout
+    assert all(words in done.stdout for words in WORDS[file.name])

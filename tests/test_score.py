@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hypar import Plan, Score, load_machine, load_model, plan_model, read_plan, score_plan
+from hypar import Plan, Score, explore_model, load_machine, load_model, plan_model, read_plan, score_plan
 from hypar.errors import HardwareError, OptionError, PlanError, UnknownNameError
 from hypar.registry import data_folder
 from hypar.scoring import run_plan
@@ -217,3 +217,12 @@ def test_refinement_and_the_cost_time_need_a_machine() -> None:
         plan_model("lenet-c", levels=2, refine=True)
     with pytest.raises(OptionError, match="no machine is named; allowed: one, as --hardware hmc"):
         plan_model("lenet-c", levels=2, cost="time")
+
+
+def test_what_a_prompt_shows_is_short() -> None:
+    machine = load_machine("hmc", {"duplex": "half"})
+    assert repr(machine) == "<Machine hmc: 16 devices, h_tree, duplex=half>"
+    found = explore_model("lenet-c", vary="fc1", hardware="hmc", levels=2)
+    assert repr(found).startswith("<Exploration of lenet-c: 4 points, the fastest ")
+    ran = run_plan(plan_model("lenet-c", levels=2), hardware="hmc")
+    assert repr(ran.timeline).startswith(f"<Timeline of {len(ran.timeline.tasks)} tasks, ")

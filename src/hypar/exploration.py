@@ -16,6 +16,7 @@ from hypar.planner import plan_model
 from hypar.plots import Figure
 from hypar.recipe import Recipe, ask, setting_of
 from hypar.score import Totals, totals
+from hypar.units import format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +47,7 @@ class Point:
     own: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Exploration:
     """All points of a part of the space, in the order of the choices.
 
@@ -61,6 +62,14 @@ class Exploration:
     places: tuple[tuple[str, int], ...]
     points: tuple[Point, ...]
     baseline: Totals
+
+    def __repr__(self) -> str:
+        """Size and best, short enough for a prompt."""
+        best = self.ranked()[0]
+        text = f"{len(self.points):,} points, the fastest {format_seconds(best.totals.time_s)}"
+        return (
+            f"<Exploration of {self.plan.model.name}: {text}, {self.speedup(best):.3g} times as fast as dp>"
+        )
 
     def ranked(self) -> list[Point]:
         """The points, fastest first, of equals in the order of the choices."""

@@ -37,7 +37,7 @@ class Task(NamedTuple):
     kind: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Timeline:
     """When every task ran.
 
@@ -52,6 +52,10 @@ class Timeline:
     starts: tuple[float, ...]
     ends: tuple[float, ...]
     held_by: tuple[int | None, ...]
+
+    def __repr__(self) -> str:
+        """Size, short enough for a prompt."""
+        return f"<Timeline of {len(self.tasks)} tasks, {self.makespan:.6g} s>"
 
     @property
     def makespan(self) -> float:

@@ -39,7 +39,7 @@ class LayerTime:
     fullest: Mapping[str, float]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Machine:
     """Like devices and what links them.
 
@@ -74,6 +74,12 @@ class Machine:
         """Capacity of a device's memory; None where the file does not say."""
         memory = self.content.device.memory
         return None if memory is None else memory.capacity.value
+
+    def __repr__(self) -> str:
+        """Name and size, short enough for a prompt."""
+        wired = ", ".join(tier.name for tier in self.tiers) or "no network"
+        changes = "".join(f", {name}={value}" for name, value in self.changes.items())
+        return f"<Machine {self.name}: {self.num_devices} devices, {wired}{changes}>"
 
     def fits(self, num_bytes: float) -> bool:
         """Whether a device's memory holds so much; it does where the file does not say how large it is."""
