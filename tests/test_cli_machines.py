@@ -54,8 +54,8 @@ def test_plan_with_a_machine_adds_the_score() -> None:
     text = output("plan", "lenet-c", "--hardware", "hmc")
     assert "on hmc: 5.73 ms a step, 30.8 mJ, 17.6 MB received, 2.13 MB of 8.00 GB held on each device" in text
     stored = data("plan", "lenet-c", "--hardware", "hmc", "--optimizer", "adam", "--set", "duplex=half")
-    assert stored["score"]["hardware"]["name"] == "hmc"
-    assert stored["score"]["hardware"]["changes"] == {"duplex": "half"}
+    assert stored["score"]["hardware"] == "hmc"
+    assert stored["score"]["hardware_changes"] == {"duplex": "half"}
     assert stored["score"]["optimizer"] == "adam"
     assert stored["score"]["communication_bytes"] == stored["cost"]["value"]
     assert "score" not in data("plan", "lenet-c")
@@ -95,7 +95,7 @@ def test_check_tells_a_score_that_drifted(tmp_path: Path) -> None:
     plan_model("lenet-c", levels=2, hardware="hmc").write(file)
     stored = json.loads(file.read_text(encoding="utf-8"))
     stored["score"]["time_s"] *= 2
-    stored["score"]["hardware"]["digest"] = "sha256:0"
+    stored["score"]["hardware_digest"] = "sha256:0"
     file.write_text(json.dumps(stored), encoding="utf-8")
     result = run("check", str(file))
     assert result.exit_code == 1
@@ -318,7 +318,7 @@ def test_a_score_keeps_the_plan_s_optimizer_and_takes_changes_of_its_machine(tmp
     assert data("score", file) == own["score"]
     assert data("score", file, "--optimizer", "sgd")["memory"]["optimizer"] == 0
     changed = data("score", file, "--set", "overlap=full")
-    assert changed["hardware"]["changes"] == {"overlap": "full"}
+    assert changed["hardware_changes"] == {"overlap": "full"}
     assert changed["time_s"] < own["score"]["time_s"]
 
 

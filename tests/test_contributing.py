@@ -133,5 +133,5 @@ def test_the_toy_machine_scores_a_plan(name: str, tmp_path: Path) -> None:
     graph = hypar.load_model("lenet-c", batch=64)
     plan = hypar.plan_model(graph, levels=2, strategy="dp", hardware=machine)
     assert plan.score is not None
-    assert plan.score.hardware.name == "vectors"
+    assert plan.score.hardware == "vectors"
     assert plan.score.time["forward"] == pytest.approx(16 * graph.macs() / 64 / 1e9)

@@ -154,7 +154,7 @@ def test_a_plan_keeps_its_score(tmp_path: Path) -> None:
     stored = read_plan(tmp_path / "p.json")
     assert stored == plan
     assert stored.score is not None
-    assert stored.score.hardware.changes == {"duplex": "half"}
+    assert stored.score.hardware_changes == {"duplex": "half"}
     again = score_plan(tmp_path / "p.json", optimizer="adam")
     assert again == plan.score
 

@@ -96,8 +96,8 @@ def _machine(plan: Plan) -> dict[str, str]:
     """What a plan's score is for."""
     if plan.score is None:
         return {"hardware": "none", "optimizer": "none"}
-    record = plan.score.hardware
-    return {"hardware": f"{record.name} {record.digest[:19]}", "optimizer": plan.score.optimizer}
+    named = f"{plan.score.hardware} {plan.score.hardware_digest[:19]}"
+    return {"hardware": named, "optimizer": plan.score.optimizer}
 
 
 def _layer_changes(before: Plan, after: Plan) -> Iterator[Change]:

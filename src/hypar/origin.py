@@ -64,19 +64,21 @@ def machine_of(
     """
     if plan.score is None:
         return None
-    record = plan.score.hardware
-    found = hardware if hardware is not None else _found(record.name, file, "hardware")
+    record = plan.score
+    found = hardware if hardware is not None else _found(record.hardware, file, "hardware")
     if found is None:
         looked = (
             "looked beside the plan, here, in hardware/ and among hypar's own; name its file with --hardware"
         )
-        place = f"{file}: score.hardware.name"
-        raise PlanError(place, f"no hardware {shown(record.name)}", hint=looked)
+        place = f"{file}: score.hardware"
+        raise PlanError(place, f"no hardware {shown(record.hardware)}", hint=looked)
     try:
-        own = load_machine(found, record.changes)
+        own = load_machine(found, record.hardware_changes)
     except OptionError as error:
-        raise PlanError(f"{file}: score.hardware: {error.where}", error.found, error.allowed) from None
-    return load_machine(found, {**record.changes, **changes}) if changes else own
+        raise PlanError(
+            f"{file}: score.hardware_changes: {error.where}", error.found, error.allowed
+        ) from None
+    return load_machine(found, {**record.hardware_changes, **changes}) if changes else own
 
 
 def _found(name: str, file: Path, kind: str) -> str | Path | None:

@@ -39,27 +39,13 @@ KINDS = (*PHASES, "update", "communication")
 """What the tasks of a step are."""
 
 
-class HardwareRecord(BaseModel):
-    """Which machine.
-
-    Attributes:
-        name: the hardware file's name without its ending.
-        digest: a hash of all that it says but its sources, with the changes.
-        changes: what was changed against the file.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    name: str
-    digest: str
-    changes: dict[str, Any] = {}
-
-
 class Score(BaseModel):
     """One training step on a machine.
 
     Attributes:
-        hardware: the machine.
+        hardware: the machine's name, that of its file without the ending.
+        hardware_digest: a hash of all that the machine is, sources excepted.
+        hardware_changes: what was changed against the file.
         optimizer: ``sgd``, ``momentum`` or ``adam``.
         element_bytes: bytes of an element of the network.
         word_bytes: bytes of the machine's words.
@@ -80,7 +66,9 @@ class Score(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    hardware: HardwareRecord
+    hardware: str
+    hardware_digest: str
+    hardware_changes: dict[str, Any] = {}
     optimizer: Annotated[str, AfterValidator(_known)]
     element_bytes: Annotated[int, Field(ge=1)]
     word_bytes: Amount
@@ -165,7 +153,9 @@ def summarise(
     energy = _energy(step.times, setting, received)
     held, capacity = math.fsum(memory.values()), machine.memory_bytes
     return Score(
-        hardware=HardwareRecord(name=machine.name, digest=machine.digest, changes=dict(machine.changes)),
+        hardware=machine.name,
+        hardware_digest=machine.digest,
+        hardware_changes=dict(machine.changes),
         optimizer=setting.optimizer,
         element_bytes=setting.element_bytes,
         word_bytes=exact_number(machine.content.device.word.value),

@@ -71,8 +71,8 @@ def on_machine(score: Score | None) -> str:
     """Which machine, with what was changed of it."""
     if score is None:
         return ""
-    changes = "".join(f" {name}={value}" for name, value in score.hardware.changes.items())
-    return f"on {score.hardware.name}{changes}"
+    changes = "".join(f" {name}={value}" for name, value in score.hardware_changes.items())
+    return f"on {score.hardware}{changes}"
 
 
 def headline(plan: Plan) -> str:
@@ -119,7 +119,7 @@ def score_lines(score: Score) -> list[str]:
         lines.append(f"energy: {_items(score.energy, format_joules)}")
     lines.append(f"memory: {_items(score.memory, format_bytes)} ({score.optimizer})")
     if score.element_bytes != score.word_bytes:
-        sizes = f"elements are {score.element_bytes} B, words of {score.hardware.name} {score.word_bytes} B"
+        sizes = f"elements are {score.element_bytes} B, words of {score.hardware} {score.word_bytes} B"
         lines.append(f"{sizes}: its arithmetic is for its words")
     return lines
 
