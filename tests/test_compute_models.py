@@ -14,8 +14,9 @@ from hypar.compute_models.roofline import Roofline
 from hypar.compute_models.row_stationary import RowStationary
 from hypar.hardware import load_machine
 from hypar.hardware.machine import local_shape
-from hypar.ops.base import PHASES
+from hypar.ops.base import PHASES, Window
 from hypar.ops.linear import Linear
+from hypar.quantities import Sourced
 from hypar.words import CUTTABLE
 from tests.contracts.test_compute_models import FIELDS, shapes, sourced
 
@@ -213,3 +214,20 @@ def test_no_phase_is_faster_than_every_element_at_work(shape: LocalShape) -> Non
     model = array(12, 14)
     for phase in PHASES:
         assert model.work(shape, phase, 1).seconds >= shape.padded_macs / (168 * 200e6) * (1 - 1e-12)
+
+
+def test_a_stride_and_registers_for_outputs_by_hand() -> None:
+    """Five rows of output read eleven of input at stride 2; two words for outputs leave p at 2."""
+    sizes = {"batch": 2, "in_channels": 4, "out_channels": 6, "height": 5, "width": 5}
+    shape = LocalShape(
+        sizes={**sizes, "kernel_height": 3, "kernel_width": 3},
+        windows={"height": Window(kernel=3, stride=2), "width": Window(kernel=3, stride=2)},
+        words={"input": 1.0, "weight": 1.0, "output": 1.0},
+        macs=math.prod(sizes.values()) * 9.0,
+    )
+    model = array(12, 14).model_copy(update={"output_words": Sourced(value=2, source="a test")})
+    planes, p, q = 2 * 4 * 6, 2, 4
+    fetched = {"weight": 9 / 2, "input": 11 * 11 / p, "output": 25 / q}
+    for phase, result in (("forward", "output"), ("backward", "input"), ("gradient", "weight")):
+        expected = planes * (sum(fetched.values()) + fetched[result])
+        assert model.work(shape, phase, 1).accesses["buffer"] == pytest.approx(expected)

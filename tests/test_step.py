@@ -6,21 +6,23 @@ import math
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hypar import LayerGraph, Machine, Plan, load_machine, load_model, plan_model
 from hypar.schedule.step import COMPUTE, Setting, Step, lower
+from hypar.score import score_step, totals, totals_of
 from hypar.timeline import run
 
 MODELS = ("sfc", "lenet-c", "alexnet", "resnet18", "alexnet-2012")
-machine_of = cache(load_machine)
 graph_of = cache(load_model)
 
 
 @cache
-def changed(name: str, value: str) -> Machine:
-    return load_machine("hmc", {name: value})
+def wired(topology: str, devices: int, latency: str = "0 s", overlap: str = "none") -> Machine:
+    """``hmc`` with as many devices as an array has."""
+    changes = {"topology": topology, "devices": devices, "latency": latency, "overlap": overlap}
+    return load_machine("hmc", changes)
 
 
 @st.composite
@@ -38,7 +40,8 @@ def plans(draw: st.DrawFn) -> Plan:
     return plan_model(graph, array=array, space="all", pins=pins, search="greedy")
 
 
-def lowered(plan: Plan, machine: Machine) -> Step:
+def lowered(plan: Plan, **changes: str) -> Step:
+    machine = wired(**{"topology": "ring", "devices": plan.num_devices, **changes})
     graph = graph_of(plan.model.name)
     setting = Setting(machine=machine, array=tuple(plan.array), element_bytes=graph.element_bytes)
     return lower(graph.contracted, [plan.choices(layer) for layer in plan.layers], setting)
@@ -47,7 +50,7 @@ def lowered(plan: Plan, machine: Machine) -> Step:
 @given(plan=plans())
 @settings(max_examples=40)
 def test_transfers_are_the_volume(plan: Plan) -> None:
-    step = lowered(plan, machine_of("hmc"))
+    step = lowered(plan)
     moved = math.fsum(move.total_bytes for move in step.moves if move is not None)
     assert moved == pytest.approx(plan.cost.value, rel=1e-12)
     for split in plan.splits:
@@ -60,16 +63,21 @@ def test_transfers_are_the_volume(plan: Plan) -> None:
 @given(plan=plans())
 @settings(max_examples=40)
 def test_without_overlap_the_time_is_the_plain_sum(plan: Plan) -> None:
-    step = lowered(plan, machine_of("hmc"))
+    step = lowered(plan)
     assert run(step.tasks).makespan == pytest.approx(
         math.fsum(task.seconds for task in step.tasks), rel=1e-12
     )
 
 
-@given(plan=plans(), name=st.sampled_from(["h_tree", "torus", "ring", "switch", "fully_connected"]))
-@settings(max_examples=40)
-def test_the_cost_time_is_the_engine_s(plan: Plan, name: str) -> None:
-    machine = changed("topology", name)
+@given(
+    plan=plans(),
+    topology=st.sampled_from(["h_tree", "torus", "ring", "switch", "fully_connected"]),
+    latency=st.sampled_from(["0 s", "7 us"]),
+)
+@settings(max_examples=60)
+def test_the_cost_time_is_the_engine_s(plan: Plan, topology: str, latency: str) -> None:
+    assume(topology != "h_tree" or plan.num_devices & (plan.num_devices - 1) == 0)
+    machine = wired(topology, plan.num_devices, latency)
     pins = [
         f"{layer}@H{level + 1}={dim or 'rep'}"
         for layer in plan.layers
@@ -81,11 +89,24 @@ def test_the_cost_time_is_the_engine_s(plan: Plan, name: str) -> None:
     assert held.score.time_s == pytest.approx(held.cost.value, rel=1e-9)
 
 
+@given(plan=plans(), optimizer=st.sampled_from(["sgd", "momentum", "adam"]))
+@settings(max_examples=40)
+def test_totals_are_those_of_the_whole_score(plan: Plan, optimizer: str) -> None:
+    graph, machine = graph_of(plan.model.name), wired("torus", plan.num_devices)
+    setting = Setting(
+        machine=machine, array=tuple(plan.array), element_bytes=graph.element_bytes, optimizer=optimizer
+    )
+    choices = [plan.choices(layer) for layer in plan.layers]
+    assert totals(graph.contracted, choices, setting) == totals_of(
+        score_step(graph.contracted, choices, setting)
+    )
+
+
 @given(plan=plans())
 @settings(max_examples=40)
 def test_overlap_is_never_slower_and_never_beats_a_resource(plan: Plan) -> None:
-    alone = run(lowered(plan, machine_of("hmc")).tasks)
-    beside = run(lowered(plan, changed("overlap", "full")).tasks)
+    alone = run(lowered(plan).tasks)
+    beside = run(lowered(plan, overlap="full").tasks)
     assert beside.makespan <= alone.makespan * (1 + 1e-12)
     assert beside.makespan >= max(beside.busy.values()) * (1 - 1e-12)
     assert sorted(task.seconds for task in beside.tasks) == sorted(task.seconds for task in alone.tasks)
@@ -93,7 +114,7 @@ def test_overlap_is_never_slower_and_never_beats_a_resource(plan: Plan) -> None:
 
 def test_a_step_goes_forward_then_backward_and_updates_last() -> None:
     plan = plan_model("sfc", levels=1, strategy="dp")
-    step = lowered(plan, changed("overlap", "full"))
+    step = lowered(plan, overlap="full")
     names = [task.name for task in step.tasks]
     assert names[:5] == ["fc1 forward", "fc2 forward", "fc3 forward", "fc4 forward", "fc4 backward"]
     assert names[5:8] == ["fc4 gradient", "fc4 gradient all_reduce H1", "fc4 update"]
@@ -104,14 +125,14 @@ def test_a_step_goes_forward_then_backward_and_updates_last() -> None:
 
 
 def test_sums_go_from_the_innermost_level_outward() -> None:
-    step = lowered(plan_model("sfc", levels=3, strategy="dp"), machine_of("hmc"))
+    step = lowered(plan_model("sfc", levels=3, strategy="dp"))
     levels = [move.level for layer, move in zip(step.layers, step.moves, strict=True) if move and layer == 0]
     assert levels == [2, 1, 0]
 
 
 def test_joins_compute_nothing() -> None:
     graph: LayerGraph = graph_of("resnet18")
-    step = lowered(plan_model(graph, levels=2), machine_of("hmc"))
+    step = lowered(plan_model(graph, levels=2))
     joins = {index for index, layer in enumerate(graph.contracted.layers) if layer.join}
     assert joins
     computed = {
@@ -121,6 +142,8 @@ def test_joins_compute_nothing() -> None:
 
 
 def test_levels_of_two_networks_have_links_of_their_own() -> None:
-    step = lowered(plan_model("sfc", array=[8, 8], strategy="dp"), machine_of("h100-8x"))
+    plan, graph = plan_model("sfc", array=[8, 8], strategy="dp"), graph_of("sfc")
+    setting = Setting(machine=load_machine("h100-8x"), array=(8, 8), element_bytes=4)
+    step = lower(graph.contracted, [plan.choices(layer) for layer in plan.layers], setting)
     resources = {move.level: task.resource for move, task in zip(step.moves, step.tasks, strict=True) if move}
     assert resources == {0: "switch links 1", 1: "switch links 2"}

@@ -133,28 +133,30 @@ def _cost_changes(before: Plan, after: Plan) -> Iterator[Change]:
             yield Change(layer="", level=None, before=old_number, after=new_number, what=name)
 
 
-def _score_numbers(before: Plan, after: Plan) -> Iterator[tuple[str, float, float]]:
+def _score_numbers(before: Plan, after: Plan) -> Iterator[tuple[str, float | str, float | str]]:
     """What two scores and refinements say, by name: totals, then items."""
     pairs = ((before.score, after.score), (before.refined, after.refined))
     for old, new in pairs:
         if old is not None and new is not None:
             stands, fresh = (dict(_numbers(part.model_dump(), "")) for part in (old, new))
             for name in dict.fromkeys((*stands, *fresh)):
-                yield name, stands.get(name, math.nan), fresh.get(name, math.nan)
+                yield name, stands.get(name, "none"), fresh.get(name, "none")
 
 
-def _numbers(data: Any, where: str) -> Iterator[tuple[str, float]]:
-    """The numbers of nested mappings, with their places."""
+def _numbers(data: Any, where: str) -> Iterator[tuple[str, float | str]]:
+    """The numbers of nested mappings, with their places; yes and no in words."""
     if isinstance(data, dict):
         for key, value in data.items():
             yield from _numbers(value, f"{where} {key}".lstrip())
+    elif isinstance(data, bool):
+        yield where, "yes" if data else "no"
     elif isinstance(data, int | float):
         yield where, data
 
 
-def _differ(before: float, after: float) -> bool:
-    """Whole numbers are exact; others may round differently on another machine."""
-    if isinstance(before, int) and isinstance(after, int):
+def _differ(before: float | str, after: float | str) -> bool:
+    """Whole numbers and words are exact; other numbers may round differently on another computer."""
+    if isinstance(before, int | str) or isinstance(after, int | str):
         return before != after
     return not math.isclose(before, after, rel_tol=1e-9)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from hypar.schedule.step import Setting
 from hypar.score import Score, Totals, score_step, totals
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hypar.plan import Plan
 
@@ -21,7 +20,6 @@ Scores = dict[tuple[str, str], Totals]
 """Totals by network and strategy."""
 
 
-@dataclass(kw_only=True)
 class Evaluation:
     """Plans are made once; machines change.
 
@@ -29,16 +27,33 @@ class Evaluation:
         networks: bare names or model files.
         hardware: the machine, unless it is changed.
         levels: two-way levels.
-        inter_weight: of strategies but dp and mp, weight of the amounts between layers.
-        strategies: their names; relative numbers are against the first.
+        inter_weight: weight of the amounts between layers in every cost.
+        strategies: their names; relative numbers are against dp.
     """
 
-    networks: tuple[str, ...]
-    hardware: str
-    levels: int
-    inter_weight: float = 1.0
-    strategies: tuple[str, ...] = ("dp", "mp", "hypar")
-    _machines: dict[str, Machine] = field(default_factory=dict, init=False)
+    def __init__(
+        self,
+        *,
+        networks: Sequence[str],
+        hardware: str,
+        levels: int,
+        inter_weight: float = 1.0,
+        strategies: Sequence[str] = ("dp", "mp", "hypar"),
+    ) -> None:
+        """Nothing is planned yet."""
+        self.networks, self.hardware, self.levels = networks, hardware, levels
+        self.inter_weight, self.strategies = inter_weight, strategies
+        self._machines: dict[str, Machine] = {}
+        self._weighted: dict[float, Evaluation] = {inter_weight: self}
+
+    def weighing(self, inter_weight: float) -> Evaluation:
+        """The same with plans for another weight of the amounts between layers."""
+        if inter_weight not in self._weighted:
+            self._weighted[inter_weight] = Evaluation(
+                networks=self.networks, hardware=self.hardware, levels=self.levels,
+                inter_weight=inter_weight, strategies=self.strategies,
+            )  # fmt: skip
+        return self._weighted[inter_weight]
 
     @cached_property
     def graphs(self) -> dict[str, LayerGraph]:
@@ -70,14 +85,14 @@ class Evaluation:
             )
             for (name, strategy), plan in self.plans.items()
             for graph in [self.graphs[name]]
-            for setting in [setting_of(plan, graph, machine, optimizer)]
+            for setting in [_setting(plan, graph, machine, optimizer)]
         }
 
     def score(self, name: str, strategy: str) -> Score:
         """What the machine makes of one plan, item by item."""
         plan, graph = self.plans[name, strategy], self.graphs[name]
         choices = [plan.choices(layer) for layer in plan.layers]
-        return score_step(graph.contracted, choices, setting_of(plan, graph, self._machine({})))
+        return score_step(graph.contracted, choices, _setting(plan, graph, self._machine({})))
 
     @cached_property
     def base(self) -> Scores:
@@ -92,7 +107,7 @@ class Evaluation:
         return self._machines[key]
 
 
-def setting_of(plan: Plan, graph: LayerGraph, machine: Machine, optimizer: str = "sgd") -> Setting:
+def _setting(plan: Plan, graph: LayerGraph, machine: Machine, optimizer: str = "sgd") -> Setting:
     """What a plan's step runs on."""
     return Setting(
         machine=machine, array=tuple(plan.array), element_bytes=graph.element_bytes, optimizer=optimizer

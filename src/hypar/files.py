@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -40,10 +41,15 @@ def require_writable(file: Path) -> None:
     """Refuse a file that could not be written, before anything is computed for it.
 
     Raises:
-        DocumentError: its folder is missing, or it is a folder itself.
+        DocumentError: its folder is missing, it is a folder itself, or no name of a file.
     """
-    if not file.parent.is_dir() or file.is_dir():
-        reason = "Is a directory" if file.is_dir() else "No such file or directory"
+    try:
+        missing = not stat.S_ISDIR(file.parent.stat().st_mode)
+        reason = "Not a directory" if missing else "Is a directory" if file.is_dir() else ""
+        file.exists()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if reason:
         raise DocumentError(str(file), f"cannot be written: {reason}")
 
 

@@ -93,7 +93,7 @@ def format_json(data: Any, indent: str = "") -> str:
     """
     items = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
     if not any(isinstance(item, dict | list) for item in items):
-        return json.dumps(data, ensure_ascii=False)
+        return json.dumps(data, ensure_ascii=False, allow_nan=False)
     deeper = f"{indent} "
     if isinstance(data, dict):
         lines = [

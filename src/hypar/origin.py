@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import OptionError, PlanError
+from hypar.errors import HardwareError, OptionError, PlanError
 from hypar.graph import load_model
 from hypar.hardware import Machine, load_machine
 from hypar.quoting import shown
@@ -14,6 +14,7 @@ from hypar.registry import data_names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hypar.errors import InputError
     from hypar.graph import LayerGraph
     from hypar.plan import Plan
 
@@ -73,12 +74,20 @@ def machine_of(
         place = f"{file}: score.hardware"
         raise PlanError(place, f"no hardware {shown(record.hardware)}", hint=looked)
     try:
-        own = load_machine(found, record.hardware_changes)
-    except OptionError as error:
-        raise PlanError(
-            f"{file}: score.hardware_changes: {error.where}", error.found, error.allowed
-        ) from None
-    return load_machine(found, {**record.hardware_changes, **changes}) if changes else own
+        return load_machine(found, {**record.hardware_changes, **(changes or {})})
+    except (HardwareError, OptionError) as error:
+        raise _of_plan(error, file, record.hardware_changes, changes) from None
+
+
+def _of_plan(
+    error: InputError, file: Path, recorded: Mapping[str, Any], changes: Mapping[str, Any] | None
+) -> InputError:
+    """An error in a change that the plan records is the plan's; one in a file or an option is its own."""
+    for name, value in recorded.items():
+        if error.where == f"change {name}={value}" and name not in (changes or {}):
+            place = f"{file}: score.hardware_changes.{name}"
+            return PlanError(place, error.found, error.allowed, error.hint)
+    return error
 
 
 def _found(name: str, file: Path, kind: str) -> str | Path | None:

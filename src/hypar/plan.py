@@ -18,7 +18,7 @@ from hypar.json_files import format_json, read_json
 from hypar.placement import WHOLE, Choice
 from hypar.quoting import Where, field_name, shown
 from hypar.registry import load_plugin
-from hypar.score import Score
+from hypar.score import Amount, Score
 from hypar.space import parse_space
 from hypar.validation import validated
 from hypar.words import CUTTABLE
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 MOST_DEVICES = 2**20
 """Devices of an array: 20 two-way levels."""
 
-Amount = Annotated[int | float, Field(ge=0, le=1e200)]
 Degrees = dict[Literal[CUTTABLE], Annotated[int, Field(ge=2)]]  # type: ignore[valid-type]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import hypar.hardware
 from hypar.costs.base import parameters_of
+from hypar.errors import OptionError
 from hypar.graph import LayerGraph, load_model
 from hypar.plan import CostRecord, ModelRecord, Plan, RefinementRecord, Split
 from hypar.recipe import Recipe, ask, checked_array, checked_optimizer, claim_of, setting_of, space_text
@@ -79,6 +80,8 @@ def plan_model(
         (('in_channels', 'batch'), 6227680)
     """
     graph = model if isinstance(model, LayerGraph) else load_model(model)
+    if hardware is None and checked_optimizer(optimizer) != "sgd":
+        raise OptionError("optimizer", "no machine is named", "one, as --hardware hmc")
     named = load_strategy(strategy)
     recipe = Recipe(
         strategy=strategy,

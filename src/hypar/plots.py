@@ -79,7 +79,8 @@ def draw(figure: Figure, file: str | Path) -> None:
         list(places)[::step], [_plain(place) for place in figure.x][::step], rotation=30, ha="right"
     )
     axes.set(title=_plain(figure.title), xlabel=_plain(figure.x_label), ylabel=_plain(figure.y_label))
-    axes.set_yscale("log" if figure.log else "linear")
+    some = any(value for values in figure.series.values() for value in values if value)
+    axes.set_yscale("log" if figure.log and some else "linear")
     axes.grid(axis="y", alpha=0.3)
     if len(figure.series) > 1:
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")

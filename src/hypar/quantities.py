@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -27,6 +28,13 @@ def _not_blank(text: str) -> str:
     return text
 
 
+def _number(value: Any) -> Any:
+    """YAML reads 1e-3, without a point, as a text."""
+    return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value
+
+
+_EXPONENT = re.compile(r"[+-]?[0-9]+[eE][+-]?[0-9]{1,3}")
+AsNumber = BeforeValidator(_number)
 _AT_LEAST_0 = Field(ge=0, le=MOST)
 _MORE_THAN_0 = Field(gt=0, le=MOST)
 _NOT_TINY = AfterValidator(_not_tiny)
@@ -42,7 +50,7 @@ Hertz = Annotated[float, BeforeValidator(partial(parse_quantity, kind="hertz")),
 Joules = Annotated[float, BeforeValidator(partial(parse_quantity, kind="joules")), _AT_LEAST_0]
 Seconds = Annotated[float, BeforeValidator(partial(parse_quantity, kind="seconds")), _AT_LEAST_0]
 Count = Annotated[int, Field(ge=1, le=2**20)]
-Part = Annotated[float, Field(gt=0, le=1), _NOT_TINY]
+Part = Annotated[float, AsNumber, Field(gt=0, le=1), _NOT_TINY]
 Text = Annotated[str, Field(max_length=1000), AfterValidator(_not_blank)]
 
 Value = TypeVar("Value")

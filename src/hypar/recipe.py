@@ -144,8 +144,8 @@ def checked_optimizer(name: str) -> str:
     Raises:
         UnknownNameError: there is none of that name.
     """
-    if name not in OPTIMIZERS:
-        raise UnknownNameError("optimizer", name, OPTIMIZERS)
+    if not isinstance(name, str) or name not in OPTIMIZERS:
+        raise UnknownNameError("optimizer", str(name), OPTIMIZERS)
     return name
 
 

@@ -106,7 +106,7 @@ class Totals(NamedTuple):
 def totals(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Totals:
     """As ``score_step``, the four totals only, for many plans."""
     step = lower(graph, choices, setting)
-    received = math.fsum(move.total_bytes for move in step.moves if move is not None)
+    received = math.fsum(_received(step, setting).values())
     energy = _energy(step.times, setting, received)
     return Totals(
         time_s=run(step.tasks).makespan,
@@ -144,10 +144,7 @@ def summarise(
     machine = setting.machine
     spent = timeline.by_kind
     time = {kind: spent.get(kind, 0.0) for kind in KINDS}
-    communication = {f"H{level + 1}": 0.0 for level in range(len(setting.array))}
-    for move in step.moves:
-        if move is not None:
-            communication[f"H{move.level + 1}"] += move.total_bytes
+    communication = _received(step, setting)
     received = math.fsum(communication.values())
     memory = _memory(graph, choices, setting, step)
     energy = _energy(step.times, setting, received)
@@ -173,6 +170,15 @@ def summarise(
         communication={level: exact_number(amount) for level, amount in communication.items()},
         memory={item: exact_number(amount) for item, amount in memory.items()},
     )
+
+
+def _received(step: Step, setting: Setting) -> dict[str, float]:
+    """Bytes that all devices receive at each level."""
+    found: dict[str, list[float]] = {f"H{level + 1}": [] for level in range(len(setting.array))}
+    for move in step.moves:
+        if move is not None:
+            found[f"H{move.level + 1}"].append(move.total_bytes)
+    return {level: math.fsum(amounts) for level, amounts in found.items()}
 
 
 def _critical(timeline: Timeline) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import OptionError, PlanError
 from hypar.graph import LayerGraph
-from hypar.hardware import Machine, load_machine
+from hypar.hardware import Machine, as_machine
 from hypar.origin import machine_of, model_of
 from hypar.plan import Plan, read_plan
 from hypar.recipe import checked_optimizer
@@ -88,12 +88,7 @@ def run_plan(
     if graph.digest != plan.model.digest:
         found = f"model {graph.name!r} is not what was planned: it has changed, or is another"
         raise PlanError(f"{file}: model.digest", found, hint="plan it again, or name its file with --model")
-    if isinstance(hardware, Machine):
-        machine: Machine | None = hardware
-    else:
-        machine = (
-            machine_of(plan, file, changes=changes) if hardware is None else load_machine(hardware, changes)
-        )
+    machine = machine_of(plan, file, changes=changes) if hardware is None else as_machine(hardware, changes)
     if machine is None:
         raise OptionError("score", "no machine is named", "one, as --hardware hmc")
     own = "sgd" if plan.score is None else plan.score.optimizer

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.graph import LayerGraph, load_model
-from hypar.hardware import Machine, load_machine
+from hypar.hardware import Machine, as_machine
 from hypar.plan import MOST_DEVICES
 from hypar.planner import plan_model
 from hypar.recipe import checked_optimizer
@@ -89,16 +89,20 @@ def sweep_model(
         "levels": _values(levels),
     }
     _check(axes, inter_weight, optimizer)
+    graphs = {samples: graph.with_batch(samples) for samples in axes["batch"]}
     combinations = list(itertools.islice(itertools.product(*axes.values()), MOST_RUNS + 1))
     if not 0 < len(combinations) <= MOST_RUNS:
         found = "nothing" if not combinations else f"more than {MOST_RUNS:,} combinations"
         raise OptionError("sweep", f"found {found}", f"1 to {MOST_RUNS:,} combinations")
+    every = [dict(zip(axes, values, strict=True)) for values in combinations]
+    machines = _Machines(tuple(changes or ()))
+    for chosen in every:
+        machines.of(chosen)
     runs = []
-    for values in combinations:
-        chosen = dict(zip(axes, values, strict=True))
-        changed = {name: chosen[name] for name in changes or ()}
-        runs.append(_run(graph, chosen, changed, _Fixed(inter_weight, optimizer, scale)))
-        progress(len(runs), len(combinations))
+    for chosen in every:
+        fixed = _Fixed(inter_weight, optimizer, scale)
+        runs.append(_run(graphs[chosen["batch"]], machines, chosen, fixed))
+        progress(len(runs), len(every))
     return tuple(runs)
 
 
@@ -131,12 +135,10 @@ def _check(axes: Mapping[str, Sequence[Any]], inter_weight: float | None, optimi
         load_cost(load_strategy(name).cost, {} if inter_weight is None else {"inter_weight": inter_weight})
 
 
-def _run(graph: LayerGraph, chosen: Mapping[str, Any], changed: Mapping[str, Any], fixed: _Fixed) -> Run:
+def _run(graph: LayerGraph, machines: _Machines, chosen: Mapping[str, Any], fixed: _Fixed) -> Run:
     """One combination, planned and scored."""
-    machine = _machine(chosen["hardware"], changed)
-    graph = graph.with_batch(chosen["batch"])
     try:
-        machine = _scaled(machine, chosen, changed) if fixed.scale else machine
+        machine = machines.scaled(chosen) if fixed.scale else machines.of(chosen)
         found = _totals(graph, machine, chosen, fixed)
     except (HardwareError, TableLimitError) as error:
         return Run(axes=chosen, totals=None, fits=False, note=str(error))
@@ -162,23 +164,35 @@ def _totals(
     return totals_of(plan.score), plan.claim
 
 
-def _scaled(machine: Machine, chosen: Mapping[str, Any], changed: Mapping[str, Any]) -> Machine:
-    """A machine of one network with the devices that the levels need."""
-    needed = 2 ** chosen["levels"]
-    if len(machine.tiers) != 1 or "devices" in changed or needed in {1, machine.num_devices}:
-        return machine
-    return _machine(chosen["hardware"], {**changed, "devices": needed})
+class _Machines:
+    """Every machine of a sweep, read once.
 
+    Attributes:
+        changed: the axes that change a machine.
+    """
 
-def _machine(hardware: Machine | str | Path, changed: Mapping[str, Any]) -> Machine:
-    """A machine with changes; one that is loaded already takes none."""
-    if not isinstance(hardware, Machine):
-        return load_machine(hardware, changed)
-    if changed:
-        raise OptionError(
-            "hardware", f"found a loaded machine, to be changed in {next(iter(changed))}", "its name or file"
-        )
-    return hardware
+    def __init__(self, changed: Sequence[str]) -> None:
+        self.changed = changed
+        self._known: dict[str, Machine] = {}
+
+    def of(self, chosen: Mapping[str, Any], **more: Any) -> Machine:
+        """The machine of a combination, with more changes.
+
+        Raises:
+            InputError: its file or a change is wrong.
+        """
+        changes = {**{name: chosen[name] for name in self.changed}, **more}
+        key = repr((chosen["hardware"], changes))
+        if key not in self._known:
+            self._known[key] = as_machine(chosen["hardware"], changes)
+        return self._known[key]
+
+    def scaled(self, chosen: Mapping[str, Any]) -> Machine:
+        """The same with as many devices as the levels need, where it has one network."""
+        machine, needed = self.of(chosen), 2 ** chosen["levels"]
+        if len(machine.tiers) != 1 or "devices" in self.changed or needed in {1, machine.num_devices}:
+            return machine
+        return self.of(chosen, devices=needed)
 
 
 def varied(runs: Sequence[Run]) -> Iterator[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from hypar.errors import OptionError
+from hypar.files import require_writable
 from hypar.quoting import shown
 from hypar.registry import data_names, plugin_names
 
@@ -21,10 +23,17 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def complete_model(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Bare names of models, else files."""
-    names = [CompletionItem(name) for name in data_names("models") if name.startswith(incomplete)]
-    return names or [CompletionItem(incomplete, type="file")]
+def complete_data(kind: str) -> Completer:
+    """Bare names of data files of a kind, as ``models``, else files."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        names = [CompletionItem(name) for name in data_names(kind) if name.startswith(incomplete)]
+        return names or [CompletionItem(incomplete, type="file")]
+
+    return complete
+
+
+complete_model = complete_data("models")
 
 
 def complete_plugin(group: str) -> Completer:
@@ -59,10 +68,7 @@ _ARRAY_OPTIONS = (
 )  # fmt: skip
 
 
-def complete_hardware(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Bare names of machines, else files."""
-    names = [CompletionItem(name) for name in data_names("hardware") if name.startswith(incomplete)]
-    return names or [CompletionItem(incomplete, type="file")]
+complete_hardware = complete_data("hardware")
 
 
 def read_changes(values: Sequence[str]) -> dict[str, Any]:
@@ -79,6 +85,13 @@ def _one_form(ctx: click.Context, asked: bool) -> bool:
     if asked and ctx.params.get("as_json"):
         raise click.UsageError("--csv and --json exclude each other")
     return asked
+
+
+def writable(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """A file that can be written, told before the work and not after it."""
+    if value is not None:
+        require_writable(Path(value))
+    return value
 
 
 def _drawable(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:

@@ -54,10 +54,10 @@ def command(
     else:
         machine, graph = load_machine(hardware, changes), load_model(model, batch=batch)
         data, table = whole_times_data(machine, graph), whole_times_table(machine, graph)
-    if validate:
+    if as_json:
+        write_json({"hardware": hardware, "ok": True} if validate else data)
+    elif validate:
         write(f"{hardware}: ok")
-    elif as_json:
-        write_json(data)
     else:
         show(table)
 
@@ -68,5 +68,7 @@ def _refuse_alone(
     """Refuse options that would do nothing."""
     if hardware is None and (validate or model is not None or changes or batch is not None):
         raise OptionError("hardware", "no machine is named", ", ".join(data_names("hardware")))
+    if validate and model is not None:
+        raise click.UsageError("--validate and --model exclude each other")
     if model is None and batch is not None:
         raise OptionError("batch", f"found {batch}", "a batch of the model that --model names")

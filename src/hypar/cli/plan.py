@@ -14,6 +14,7 @@ from hypar.cli.base import (
     complete_plugin,
     hardware_options,
     named_machine,
+    writable,
 )
 from hypar.graph import load_model
 from hypar.planner import plan_model
@@ -52,7 +53,9 @@ from hypar.terminal import note, progress_bar, show, write
 @click.option(
     "--refine", is_flag=True, help="Then exchange choices one by one by the engine's time; needs --hardware."
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan to a file.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), callback=writable, help="Write the plan to a file."
+)
 @as_json
 def command(
     model: str, hardware: str | None, changes: dict[str, Any], output: str | None, as_json: bool, **asked: Any

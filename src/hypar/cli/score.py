@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hypar.cli.base import as_json, change_option, complete_model, machine_option
+from hypar.cli.base import as_json, change_option, complete_model, machine_option, writable
 from hypar.files import require_writable, write_text
 from hypar.listings.machines import layer_times_data, layer_times_table
 from hypar.listings.scores import score_data, timeline_csv
@@ -23,13 +23,6 @@ def _timeline_file(_ctx: click.Context, _param: click.Parameter, value: str | No
         require_writable(Path(value))
     elif value is not None:
         require_plot(value, also=".csv")
-    return value
-
-
-def _trace_file(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    """A file that can be written."""
-    if value is not None:
-        require_writable(Path(value))
     return value
 
 
@@ -53,7 +46,7 @@ def _trace_file(_ctx: click.Context, _param: click.Parameter, value: str | None)
 @click.option(
     "--trace",
     type=click.Path(dir_okay=False),
-    callback=_trace_file,
+    callback=writable,
     metavar="FILE",
     help="Write a Chrome trace for Perfetto.",
 )
@@ -67,6 +60,8 @@ def command(
     **asked: Any,
 ) -> None:
     """Run one training step of a stored PLAN on a machine: its time, energy, bytes moved and memory."""
+    if trace is not None and trace == timeline:
+        raise click.UsageError("--timeline and --trace name one file")
     ran = run_plan(plan, **asked)
     title = headline(ran.plan)
     if trace is not None:

@@ -37,7 +37,7 @@ def _varied(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     found: dict[str, list[Any]] = {}
     for text in values:
         name, equals, listed = text.partition("=")
-        read = read_changes([f"{name}{equals}[{listed}]"])
+        read = read_changes([f"{name}=[{listed}]" if equals else text])
         found.setdefault(name, []).extend(read[name])
     return found
 

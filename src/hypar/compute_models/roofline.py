@@ -12,14 +12,14 @@ from typing import Annotated
 from pydantic import Field
 
 from hypar.compute_models.base import ComputeModel, LocalShape, Work, memory_words
-from hypar.quantities import FlopPerSecond, Sourced
+from hypar.quantities import AsNumber, FlopPerSecond, Sourced
 
 
 class Roofline(ComputeModel):
     """A peak, and the work at which half of it is reached."""
 
     peak: Sourced[FlopPerSecond]
-    half_efficiency_flop: Sourced[Annotated[float, Field(ge=0, le=1e30)]]
+    half_efficiency_flop: Sourced[Annotated[float, AsNumber, Field(ge=0, le=1e30)]]
 
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
         """Two operations a multiply-accumulate."""

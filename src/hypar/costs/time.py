@@ -8,6 +8,7 @@ engine's time on a machine without overlap.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -71,9 +72,7 @@ class Time:
 
     def _rates(self, level: Level) -> Rates:
         """Seconds for each element that a group's devices receive; its parts receive at the same time."""
-        link = self._setting(level).machine.links(level.array)[level.index]
-        each = tuple(link.seconds_per_byte[kind] * level.element_bytes / level.ways for kind in COLLECTIVES)
-        return Rates(each, tuple(link.latency_s[kind] for kind in COLLECTIVES))
+        return _rates(self._setting(level), level.index)
 
     def _computation(self, level: Level, einsum: Einsum, left: LocalSizes) -> Costs:
         """The three phases and the update on one device, for each tuple; equal pieces are computed once."""
@@ -85,6 +84,14 @@ class Time:
             time = setting.machine.layer_time(einsum, tuple(row), level.element_bytes)
             seconds.append(sum(time.seconds.values()) + setting.update_seconds(time))
         return np.array(seconds)[which.reshape(-1)]
+
+
+@lru_cache(maxsize=256)
+def _rates(setting: Setting, index: int) -> Rates:
+    """The rates of one level of an array on a machine."""
+    link, ways = setting.machine.links(setting.array)[index], setting.array[index]
+    each = tuple(link.seconds_per_byte[kind] * setting.element_bytes / ways for kind in COLLECTIVES)
+    return Rates(each, tuple(link.latency_s[kind] for kind in COLLECTIVES))
 
 
 plugin: Cost = Time()

@@ -51,8 +51,8 @@ def load_machine(hardware: str | Path, changes: Mapping[str, Any] | None = None)
         _change(data, key, value)
 
     def place(where: Where) -> str:
-        key = next((str(part) for part in reversed(where) if part in CHANGEABLE), "")
-        return f"change {key}={changes.get(key)}" if key in changes else document.at(where)
+        key = next((str(part) for part in reversed(where) if part in changes), "")
+        return f"change {key}={changes[key]}" if key else document.at(where)
 
     machine = _machine(file.stem, data, place, dict(changes))
     shared = machine.content.assumptions.bandwidth.value == "total"
@@ -64,13 +64,18 @@ def load_machine(hardware: str | Path, changes: Mapping[str, Any] | None = None)
     return machine
 
 
-def as_machine(hardware: Machine | str | Path) -> Machine:
+def as_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
     """A machine, whether it is one already or a file's name.
 
     Raises:
-        InputError: the file is wrong.
+        InputError: the file or a change is wrong, or what is loaded already is to be changed.
     """
-    return hardware if isinstance(hardware, Machine) else load_machine(hardware)
+    if not isinstance(hardware, Machine):
+        return load_machine(hardware, changes)
+    if changes:
+        found = f"found a loaded machine, to be changed in {next(iter(changes))}"
+        raise OptionError("hardware", found, "its name or file")
+    return hardware
 
 
 def parse_change(text: str) -> tuple[str, Any]:
@@ -114,7 +119,9 @@ def _machine(
     held = math.prod(tier.devices for tier in tiers)
     if held > MOST_HELD:
         raise HardwareError(
-            place(("interconnect",)), f"found {held:,} devices in all", f"at most {MOST_HELD:,}"
+            place(("interconnect", len(tiers) - 1, "devices")),
+            f"found {held:,} devices in all",
+            f"at most {MOST_HELD:,}",
         )
     return Machine(
         name=name,
@@ -177,7 +184,10 @@ def _tier(network: Network, content: HardwareFile, index: int, place: Callable[[
     devices = network.devices.value
     fault = topology.fault(devices)
     if fault is not None:
-        raise HardwareError(place((*where, "topology")), f"{network.topology['name']}: {fault}")
+        # Where the devices were changed that is the place; else it is the topology's.
+        asked = place((*where, "devices"))
+        own = asked if asked.startswith("change ") else place((*where, "topology"))
+        raise HardwareError(own, f"{network.topology['name']}: {fault}")
     shared = assumed.bandwidth.value == "total"
     key = "total_bandwidth" if shared else "link_bandwidth"
     given = network.total_bandwidth if shared else network.link_bandwidth

@@ -187,7 +187,11 @@ def _seconds(
 def _busiest_rail(tier: Tier, rails: Iterable[Mapping[tuple[int, int], float]]) -> tuple[float, int]:
     """The load and the hops of the worst of networks side by side; those with equal messages are routed once."""
     distinct = {tuple(sorted(rail.items())): rail for rail in rails}
-    routed = [busiest(tier.topology, rail, tier.devices, duplex=tier.duplex) for rail in distinct.values()]
+    capacity = tier.topology.links(tier.devices) if distinct else {}
+    routed = [
+        busiest(tier.topology, rail, tier.devices, duplex=tier.duplex, capacity=capacity)
+        for rail in distinct.values()
+    ]
     return max((load for load, _ in routed), default=0.0), max((hops for _, hops in routed), default=0)
 
 

@@ -6,7 +6,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hypar.quantities import Bytes, BytesPerSecond, Count, Description, Joules, Part, Seconds, Sourced, Text
+from hypar.quantities import (
+    AsNumber,
+    Bytes,
+    BytesPerSecond,
+    Count,
+    Description,
+    Joules,
+    Part,
+    Seconds,
+    Sourced,
+    Text,
+)
 
 MOST_HELD = 4096
 """Devices of a machine; every message between them is routed, one by one."""
@@ -77,7 +88,7 @@ class Assumptions(Description):
     efficiency: Sourced[Part] = Sourced(value=1.0, source="as the compute model says")
     duplex: Sourced[Literal["full", "half"]] = Sourced(value="full", source="links of two directions")
     bandwidth: Sourced[Literal["link", "total"]] = Sourced(value="link", source="each link has its own")
-    accesses_per_word_moved: Sourced[Annotated[float, Field(ge=0, le=100)]] = Sourced(
+    accesses_per_word_moved: Sourced[Annotated[float, AsNumber, Field(ge=0, le=100)]] = Sourced(
         value=2.0, source="read by the sender, written by the receiver"
     )
     overlap: Sourced[Literal["none", "full"]] = Sourced(value="none", source="one thing after another")

@@ -122,12 +122,18 @@ def machine_table(machine: Machine) -> Table:
 
 
 def layer_times_data(ran: ScoredStep) -> Data:
-    """Time, accesses and mapping of each phase of each weighted layer's piece on a device."""
-    return [
+    """Time, communication, accesses and mapping of each phase of each weighted layer's piece on a device."""
+    sent: dict[tuple[str, str], float] = {}
+    for task, layer, move in zip(ran.step.tasks, ran.step.layers, ran.step.moves, strict=True):
+        if move is not None:
+            place = (ran.plan.layers[layer], move.phase)
+            sent[place] = sent.get(place, 0.0) + task.seconds
+    rows = [
         row
         for layer, time in zip(ran.plan.layers, ran.step.times, strict=True)
         for row in _phases(layer, time)
     ]
+    return [{**row, "communication_s": sent.get((row["layer"], row["phase"]), 0.0)} for row in rows]
 
 
 def whole_times_data(machine: Machine, graph: LayerGraph) -> Data:
@@ -171,16 +177,11 @@ def _times_table(rows: Data) -> Table:
     """Times, mappings, and accesses that are not nothing everywhere."""
     mapping = list(rows[0]["mapping"])
     accesses = [place for place in rows[0]["accesses"] if any(row["accesses"][place] for row in rows)]
-    table = make_table(["layer", "phase", "time", "MACs", *mapping, *accesses], "llr")
+    sends = ["communication"] if "communication_s" in rows[0] else []
+    table = make_table(["layer", "phase", "time", *sends, "MACs", *mapping, *accesses], "llr")
     for row in rows:
         laid = [f"{row['mapping'][name]:.4g}" for name in mapping]
         counts = [format_count(row["accesses"][place]) for place in accesses]
-        table.add_row(
-            row["layer"],
-            row["phase"],
-            format_seconds(row["time_s"]),
-            format_count(row["macs"]),
-            *laid,
-            *counts,
-        )
+        times = [format_seconds(row["time_s"]), *(format_seconds(row["communication_s"]) for _ in sends)]
+        table.add_row(row["layer"], row["phase"], *times, format_count(row["macs"]), *laid, *counts)
     return table

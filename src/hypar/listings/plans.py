@@ -6,8 +6,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import HyparError
-from hypar.listings.base import Data, make_table
+from hypar.listings.base import Data, make_table, ratio
 from hypar.reports.base import amount, on_machine, question
+from hypar.score import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,8 +40,7 @@ def _score_gains(first: Row, row: Row) -> dict[str, Any]:
     base, own = (each.plan.score if each.plan else None for each in (first, row))
     if base is None or own is None:
         return {}
-    names = ("time_s", "energy_j", "communication_bytes", "memory_bytes")
-    pairs = {name: (getattr(base, name), getattr(own, name)) for name in names}
+    pairs = {name: (getattr(base, name), getattr(own, name)) for name in Totals._fields}
     return {
         "score_gains": {name: before / after for name, (before, after) in pairs.items() if before and after}
     }
@@ -57,7 +57,7 @@ def comparison_table(rows: Sequence[Row]) -> Table:
             table.add_row(row.name, *["-"] * (len(levels) + 2), "does not fit")
             continue
         costs = [amount(split.cost, row.plan.cost.unit) for split in row.plan.splits]
-        gain = "" if row.gain is None else f"{row.gain:.3f}" if row.gain >= 0.01 else f"{row.gain:.2e}"
+        gain = "" if row.gain is None else ratio(row.gain, 1)
         total = amount(row.plan.cost.value, row.plan.cost.unit)
         table.add_row(row.name, *costs, total, gain, row.plan.search)
     return table

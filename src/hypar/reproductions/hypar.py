@@ -6,8 +6,7 @@ numbers stand here to be printed beside ours; no computation reads them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from hypar.sweeps import Run, sweep_model
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 
 NETWORKS = ("sfc", "sconv", "lenet-c", "cifar-c", "alexnet", "vgg-a", "vgg-b", "vgg-c", "vgg-d", "vgg-e")
@@ -196,7 +195,7 @@ def figure_5(ran: Evaluation) -> Section:
 
 def differing(ran: Evaluation) -> list[str]:
     """The networks that have another plan where amounts between layers count in full."""
-    full = replace(ran, inter_weight=1.0)
+    full = ran.weighing(1.0)
     return [name for name in NETWORKS if full.splits(name, "hypar") != ran.splits(name, "hypar")]
 
 
@@ -316,8 +315,8 @@ def figure_9(ran: Evaluation) -> Section:
     return Section(
         title="Figure 9: the space of Lenet-c",
         text=(
-            f"H2 and H3 as HyPar has them, H1 and H4 free: {len(found.points)} points instead of 256, as conv1 reads one\n"
-            "channel and so has nothing to cut but the batch. The published peak is at H1 = H4 = 0011, HyPar's own plan."
+            f"H2 and H3 as HyPar has them, H1 and H4 free: {len(found.points)} points instead of 256, as conv1 reads one"
+            " channel and so has nothing to cut but the batch. The published peak is at H1 = H4 = 0011, HyPar's own plan."
         ),
         heads=("point", "published", "ours", "ratio"),
         rows=(
@@ -364,8 +363,9 @@ def figure_11(ran: Evaluation) -> Section:
     """Scaling VGG-A."""
     counts = [2**level for level in range(7)]
     series: dict[str, list[float]] = {}
+    swept: dict[str, Sequence[Run]] = {}
     for bandwidth, words in (("total", "25.6 Gb/s in all"), ("link", "1600 Mb/s a link")):
-        runs = sweep_model(
+        runs = swept[bandwidth] = sweep_model(
             ran.graphs["vgg-a"], hardware=ran.hardware, levels=range(7), strategy=("dp", "hypar"),
             changes={"bandwidth": [bandwidth]}, inter_weight=HALF, scale=True,
         )  # fmt: skip
@@ -378,9 +378,13 @@ def figure_11(ran: Evaluation) -> Section:
     ]
     peaks = {name: counts[values.index(max(values))] for name, values in series.items()}
     shared = {strategy: f"{strategy}, 25.6 Gb/s in all" for strategy in ("dp", "hypar")}
-    moved = [run.totals.communication_bytes for run in runs if run.totals and run.axes["strategy"] == "hypar"]
+    moved = [
+        run.totals.communication_bytes
+        for run in swept["total"]
+        if run.totals and run.axes["strategy"] == "hypar"
+    ]
     grown = [0.0, *(after / before if before else 0.0 for before, after in pairwise(moved))]
-    alone_run = runs[0]
+    alone_run = swept["total"][0]
     assert alone_run.totals is not None  # noqa: S101 (one device needs no search)
     return Section(
         title="Figure 11: scaling VGG-A",
@@ -414,9 +418,9 @@ def figure_12(ran: Evaluation) -> Section:
     return Section(
         title="Figure 12: H-tree and torus",
         text=(
-            "HyPar's plans on both, over dp on the H-tree. 25.6 Gb/s are shared by the 16 leaves of the tree or by the 32\n"
-            "links of a 4 x 4 torus, so each level of the torus has half the bandwidth; with dimension-ordered routing,\n"
-            "which sends both ways round a ring of four over the same links, the two outer levels have a quarter."
+            "HyPar's plans on both, over dp on the H-tree. 25.6 Gb/s are shared by the 16 leaves of the tree or by the 32"
+            " links of a 4 x 4 torus, so each level of the torus has half the bandwidth; with dimension-ordered routing,"
+            " which sends both ways round a ring of four over the same links, the two outer levels have a quarter."
         ),
         heads=("network", "H-tree", "torus, balanced", "torus, dimension-ordered"),
         rows=(
@@ -488,8 +492,7 @@ def assumptions(ran: Evaluation) -> Section:
 
 def _decided(ran: Evaluation, other: Alternative) -> tuple[str, ...]:
     """The numbers under another decision."""
-    if other.inter_weight != ran.inter_weight:
-        ran = replace(ran, inter_weight=other.inter_weight)
+    ran = ran.weighing(other.inter_weight)
     here = ran.scores(other.changes, other.optimizer)
     wired = ran.scores({**other.torus, **other.changes}, other.optimizer)
     speed, energy = speedups(here), savings(here)
@@ -518,8 +521,8 @@ def searched_for_time(ran: Evaluation) -> Section:
     return Section(
         title="Beyond the paper: searching for time",
         text=(
-            "HyPar minimises bytes level by level. `--cost time --search joint` minimises the time of the same step on the\n"
-            "same machine over all levels at once, in the same space: never slower, and the optimum of that space."
+            "HyPar minimises bytes level by level. `--cost time --search joint` minimises the time of the same step on the"
+            " same machine over all levels at once, in the same space: never slower, and the optimum of that space."
         ),
         heads=("network", "HyPar over dp", "least time over dp", "less time than HyPar"),
         rows=tuple(rows),

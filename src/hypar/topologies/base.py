@@ -55,7 +55,12 @@ class Topology(Description):
 
 
 def busiest(
-    topology: Topology, messages: Mapping[tuple[int, int], float], devices: int, *, duplex: bool
+    topology: Topology,
+    messages: Mapping[tuple[int, int], float],
+    devices: int,
+    *,
+    duplex: bool,
+    capacity: Mapping[Link, float] | None = None,
 ) -> tuple[float, int]:
     """Load of the busiest link and hops of the longest path, all messages together.
 
@@ -64,11 +69,12 @@ def busiest(
         messages: what goes from device to device, in any unit.
         devices: how many devices are wired.
         duplex: whether a link works in both directions at once.
+        capacity: the topology's links, where they are known already.
 
     Returns:
         Load over the link's bandwidth, in units of one message over one link, and hops.
     """
-    capacity = topology.links(devices)
+    capacity = topology.links(devices) if capacity is None else capacity
     loads: Counter[Link] = Counter()
     hops = 0
     for (source, target), amount in messages.items():
