@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from hypar.plots import draw_timeline, require_plot
 from hypar.reports.base import headline, score_lines
 from hypar.scoring import run_plan
 from hypar.terminal import note, show, write, write_json
+
+if TYPE_CHECKING:
+    from hypar.timeline import Timeline
 
 
 def _timeline_file(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
@@ -64,18 +67,22 @@ def command(
         raise click.UsageError("--timeline and --trace name one file")
     ran = run_plan(plan, **asked)
     title = headline(ran.plan)
-    if trace is not None:
-        write_text(Path(trace), ran.timeline.to_chrome_trace())
-        note(f"wrote {trace}")
-    if timeline is not None and timeline.endswith(".csv"):
-        write_text(Path(timeline), timeline_csv(ran.timeline))
-    elif timeline is not None:
-        draw_timeline(ran.timeline, title, timeline)
-    if timeline is not None:
-        note(f"wrote {timeline}")
+    _write_files(ran.timeline, title, timeline, trace)
     if as_json:
         write_json(layer_times_data(ran) if layers else score_data(ran.score))
     elif layers:
         show(layer_times_table(ran), above=title)
     else:
         write("\n".join([title, *score_lines(ran.score)]))
+
+
+def _write_files(ran: Timeline, title: str, timeline: str | None, trace: str | None) -> None:
+    """The files that are asked for."""
+    if trace is not None:
+        write_text(Path(trace), ran.to_chrome_trace())
+    if timeline is not None and timeline.endswith(".csv"):
+        write_text(Path(timeline), timeline_csv(ran))
+    elif timeline is not None:
+        draw_timeline(ran, title, timeline)
+    for file in filter(None, (trace, timeline)):
+        note(f"wrote {file}")
