@@ -112,7 +112,8 @@ def _level_link(
     """
     ways, inner = array[level], math.prod(array[level + 1 :])
     direct = _seconds(tiers, places, _messages(array, level, range(1, ways)))
-    ring = _seconds(tiers, places, _messages(array, level, [1]))
+    # Two parts are a ring already.
+    ring = direct if ways == 2 else _seconds(tiers, places, _messages(array, level, [1]))
     rounds = 1 if ways == 2 else ways - 1
     steps = {"all_reduce": (1 if ways == 2 else 2, rounds if ways == 2 else 2 * rounds)}
     each, late = {}, {}
