@@ -20,6 +20,7 @@ from hypar.reports.base import score_lines
 from hypar.reproductions.base import load_reproduction
 from hypar.score import Totals
 from hypar.scoring import run_plan
+from hypar.sweeps import varied
 from tests.test_timeline import check_trace
 
 
@@ -478,6 +479,21 @@ def test_sweep_of_python_takes_machines_and_single_values() -> None:
     (changed,) = sweep_model("lenet-c", hardware="hmc", levels=2, strategy="dp", changes={"duplex": "half"})
     assert changed.totals is not None
     assert changed.totals.time_s > run_.totals.time_s
+
+
+def test_machines_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """Two files of one name in two folders, one with half the bandwidth, and the one of them twice."""
+    text = (data_folder("hardware") / "hmc.yaml").read_text(encoding="utf-8")
+    machines = []
+    for folder, total in (("a", "25.6 Gb/s"), ("b", "12.8 Gb/s")):
+        file = tmp_path / folder / "own.yaml"
+        file.parent.mkdir()
+        file.write_text(text.replace("25.6 Gb/s, source", f"{total}, source"), encoding="utf-8")
+        machines.append(load_machine(file))
+    runs = sweep_model("lenet-c", hardware=[*machines, machines[0]], levels=2, strategy="dp")
+    assert list(varied(runs)) == ["hardware"]
+    fast, slow = (run.totals.time_s for run in runs if run.totals)
+    assert fast < slow
 
 
 @pytest.mark.parametrize("ending", ["gif", "txt", ""])

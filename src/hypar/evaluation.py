@@ -14,6 +14,8 @@ from hypar.score import Score, Totals, score_step, totals
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.graph import ContractedGraph
+    from hypar.levels import Options
     from hypar.plan import Plan
 
 Scores = dict[tuple[str, str], Totals]
@@ -80,19 +82,13 @@ class Evaluation:
         """What the machine with some changes makes of every plan."""
         machine = self._machine(changes)
         return {
-            (name, strategy): totals(
-                graph.contracted, [plan.choices(layer) for layer in plan.layers], setting
-            )
+            (name, strategy): totals(*_step(plan, self.graphs[name], machine, optimizer))
             for (name, strategy), plan in self.plans.items()
-            for graph in [self.graphs[name]]
-            for setting in [_setting(plan, graph, machine, optimizer)]
         }
 
     def score(self, name: str, strategy: str) -> Score:
         """What the machine makes of one plan, item by item."""
-        plan, graph = self.plans[name, strategy], self.graphs[name]
-        choices = [plan.choices(layer) for layer in plan.layers]
-        return score_step(graph.contracted, choices, _setting(plan, graph, self._machine({})))
+        return score_step(*_step(self.plans[name, strategy], self.graphs[name], self._machine({})))
 
     @cached_property
     def base(self) -> Scores:
@@ -107,11 +103,14 @@ class Evaluation:
         return self._machines[key]
 
 
-def _setting(plan: Plan, graph: LayerGraph, machine: Machine, optimizer: str = "sgd") -> Setting:
-    """What a plan's step runs on."""
-    return Setting(
+def _step(
+    plan: Plan, graph: LayerGraph, machine: Machine, optimizer: str = "sgd"
+) -> tuple[ContractedGraph, list[Options], Setting]:
+    """A plan's step: its layers, their choices, and what it runs on."""
+    setting = Setting(
         machine=machine, array=tuple(plan.array), element_bytes=graph.element_bytes, optimizer=optimizer
     )
+    return graph.contracted, [plan.choices(layer) for layer in plan.layers], setting
 
 
 def speedups(scores: Scores, strategy: str = "hypar") -> dict[str, float]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.levels import TENSORS, LocalSizes, Options
-from hypar.transfers import between, border, crossing, inside
+from hypar.transfers import between, border, crossing, halo, inside
 from hypar.words import COLLECTIVES
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def inside_costs(layer: CutLayer, options: Options, sizes: LocalSizes, ways: int
     total += once
     for column, edge, size in _borders(einsum, options, sizes):
         per_element, fixed = rates.weights("neighbours")
-        total[:, column] += per_element * _halo(edge, size, ways) * amounts[0] + fixed
+        total[:, column] += per_element * halo(edge, size, ways) * amounts[0] + fixed
     return total
 
 
@@ -88,7 +88,7 @@ def between_costs(
             found = crossing(made, maker, read, options[1][column], tensor.contracted, ways)
             if found is not None:
                 per_element, fixed = rates.weights(found[0])
-                extra = per_element * found[1] * _halo(edge, size, ways) * amount
+                extra = per_element * found[1] * halo(edge, size, ways) * amount
                 costs[row, :, column] += extra + fixed * (found[0] == "neighbours")
     return costs
 
@@ -154,8 +154,3 @@ def _cut_windows(einsum: Einsum, options: tuple[Choice, ...]) -> tuple[tuple[int
         for column, choice in enumerate(options)
         if choice.dim is not None and border(einsum, choice)
     )
-
-
-def _halo(edge: float, size: Costs, ways: int) -> Costs:
-    """``transfers.halo`` of every tuple above."""
-    return (ways - 1) * np.minimum(edge / size, 1.0)

@@ -15,7 +15,7 @@ from hypar.pins import level_of
 from hypar.planner import plan_model
 from hypar.plots import Figure
 from hypar.recipe import Recipe, ask, setting_of
-from hypar.score import Totals, totals
+from hypar.score import Totals, totals, totals_of
 from hypar.units import format_seconds
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def explore_model(
         plan=plan,
         places=tuple((names[layer], level) for layer, level in places),
         points=tuple(points),
-        baseline=totals(question.graph, [dp.choices(name) for name in names], setting_of(recipe, question)),
+        baseline=totals_of(dp.score),
     )
 
 

@@ -80,7 +80,8 @@ def plan_model(
         (('in_channels', 'batch'), 6227680)
     """
     graph = model if isinstance(model, LayerGraph) else load_model(model)
-    if hardware is None and checked_optimizer(optimizer) != "sgd":
+    optimizer = checked_optimizer(optimizer)
+    if hardware is None and optimizer != "sgd":
         raise OptionError("optimizer", "no machine is named", "one, as --hardware hmc")
     named = load_strategy(strategy)
     recipe = Recipe(
@@ -93,7 +94,7 @@ def plan_model(
         array=checked_array(levels, array),
         pins=(pins,) if isinstance(pins, str) else tuple(pins),
         machine=None if hardware is None else hypar.hardware.as_machine(hardware),
-        optimizer=checked_optimizer(optimizer),
+        optimizer=optimizer,
         refine=refine,
     )
     return follow(recipe, graph if batch is None else graph.with_batch(batch), progress)

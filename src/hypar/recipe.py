@@ -89,8 +89,8 @@ def ask(recipe: Recipe, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
     }
     free = list(zip(*(by_ways[ways] for ways in recipe.array), strict=True))
     options = apply_pins(pins, contracted, free, recipe.array)
-    setting = {"machine": recipe.machine, "optimizer": recipe.optimizer}
-    cost = load_cost(recipe.cost, recipe.parameters, setting)
+    context = {"machine": recipe.machine, "optimizer": recipe.optimizer}
+    cost = load_cost(recipe.cost, recipe.parameters, context)
     return Question(graph=contracted, cost=cost, levels=levels, options=options, solver=recipe.solver), pins
 
 

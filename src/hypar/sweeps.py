@@ -117,11 +117,15 @@ class _Fixed(NamedTuple):
 def _values(given: Any) -> tuple[Any, ...]:
     """The values of an axis, each once; one alone stands for itself."""
     several = isinstance(given, Iterable) and not isinstance(given, str | dict)
-    found: list[Any] = []
+    found: dict[str, Any] = {}
     for value in given if several else [given]:
-        if not any(value is other or value == other for other in found):
-            found.append(value)
-    return tuple(found)
+        found.setdefault(_key(value), value)
+    return tuple(found.values())
+
+
+def _key(value: Any) -> str:
+    """What tells values of an axis apart: of machines all that they are, as several may have one name."""
+    return value.digest if isinstance(value, Machine) else repr(value)
 
 
 def _check(axes: Mapping[str, Sequence[Any]], inter_weight: float | None, optimizer: str) -> None:
@@ -182,7 +186,7 @@ class _Machines:
             InputError: its file or a change is wrong.
         """
         changes = {**{name: chosen[name] for name in self.changed}, **more}
-        key = repr((chosen["hardware"], changes))
+        key = f"{_key(chosen['hardware'])} {changes!r}"
         if key not in self._known:
             self._known[key] = as_machine(chosen["hardware"], changes)
         return self._known[key]
@@ -198,5 +202,5 @@ class _Machines:
 def varied(runs: Sequence[Run]) -> Iterator[str]:
     """The axes that have more than one value."""
     for name in runs[0].axes:
-        if len({str(run.axes[name]) for run in runs}) > 1:
+        if len({_key(run.axes[name]) for run in runs}) > 1:
             yield name

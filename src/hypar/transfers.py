@@ -10,9 +10,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from hypar.ops.base import PHASES
 from hypar.placement import Choice, Partial, Placement, Replicate, partial_results, placement
-from hypar.traffic import after_contraction, collective, equal_shares, received, resolve
+from hypar.traffic import Number, after_contraction, collective, equal_shares, received, resolve
 
 if TYPE_CHECKING:
     from hypar.ops.base import Einsum
@@ -93,17 +95,17 @@ def crossing(
     return collective(have, need), float(with_halo[0] - alone[0])
 
 
-def halo(part: float, size: float, ways: int) -> float:
+def halo(part: float, size: Number, ways: int) -> Number:
     """Parts of a group's F_in that all its devices read past their own pieces.
 
     There are ``ways - 1`` borders, and no device reads more than all the rest of the image.
 
     Args:
         part: what ``border`` says.
-        size: the part of the dim that the levels above have left.
+        size: the part of the dim that the levels above have left: a number, or an array over their choices.
         ways: pieces.
     """
-    return (ways - 1) * min(part / size, 1.0)
+    return (ways - 1) * np.minimum(part / size, 1.0)
 
 
 def left(made: Einsum, choice: Choice, contracted: frozenset[str]) -> Placement:

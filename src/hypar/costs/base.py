@@ -57,13 +57,13 @@ class Cost(Protocol):
         """
 
 
-def load_cost(name: str, parameters: Mapping[str, float], setting: Mapping[str, Any] | None = None) -> Cost:
+def load_cost(name: str, parameters: Mapping[str, float], context: Mapping[str, Any] | None = None) -> Cost:
     """The cost of a name, with some of its parameters, the fields of its dataclass, set.
 
     Args:
         name: the plug-in's name.
         parameters: numbers that a plan records.
-        setting: what a cost may take besides, ``machine`` and ``optimizer``; one that does not is given none.
+        context: what a cost may take besides, ``machine`` and ``optimizer``; one that does not is given none.
 
     Raises:
         UnknownNameError: there is none.
@@ -75,7 +75,7 @@ def load_cost(name: str, parameters: Mapping[str, float], setting: Mapping[str, 
         if parameter not in known:
             raise OptionError(f"cost {name!r}", f"has no parameter {parameter!r}", ", ".join(known) or "none")
     taken = {item.name for item in fields(cost)}  # type: ignore[arg-type]
-    given = {**parameters, **{key: value for key, value in (setting or {}).items() if key in taken}}
+    given = {**parameters, **{key: value for key, value in (context or {}).items() if key in taken}}
     return replace(cost, **given) if given else cost  # type: ignore[type-var]
 
 

@@ -1,7 +1,8 @@
 """HyPar (HPCA 2019): Figures 5 to 13, from nothing but the model files and the machine ``hmc``.
 
-Long, as it holds every published number with its reason. Everything relative is against dp on the same machine; means over the ten networks are geometric. Published
-numbers stand here to be printed beside ours; no computation reads them.
+Long, as it holds every published number with its reason. Everything relative is against dp on the same
+machine; means over the ten networks are geometric. Published numbers stand here to be printed beside ours; no
+computation reads them.
 """
 
 from __future__ import annotations
@@ -243,13 +244,14 @@ def figure_7(ran: Evaluation) -> Section:
     """Energy."""
     mp, ours = savings(ran.base, "mp"), savings(ran.base)
     saved = {name: saved_by_item(ran, name) for name in ("lenet-c", "alexnet")}
+    samples = ran.graphs["alexnet"].batch // 2**LEVELS
     return Section(
         title="Figure 7: energy",
         text=(
             "Energy of dp over that of the plan: operations, accesses to the buffer and to DRAM, and two DRAM accesses"
             " for each word moved, at the paper's energies. The registers of the processing elements have no published"
             f" energy and count as nothing. Lenet-c and AlexNet save more than the published most, {ENERGY['most']}: under"
-            " dp each device reads and writes all weights of their linear layers in DRAM, for 16 samples each. Of what"
+            f" dp each device reads and writes all weights of their linear layers in DRAM, for {samples} samples each. Of what"
             f" HyPar saves there, {saved['lenet-c']['memory']:.0%} and {saved['alexnet']['memory']:.0%} are such accesses,"
             f" {saved['lenet-c']['communication']:.0%} and {saved['alexnet']['communication']:.0%} are words not moved."
         ),

@@ -1,7 +1,8 @@
 """A training step as tasks: forward through the network, backward through it, gradients, updates.
 
-All devices are alike and do the same at the same time, so one device and its links stand for all. A layer first gets its tensors, computes, then adds up what its cuts left partial; errors take the same
-way back. On a machine without overlap the tasks run one after another; with it a task waits only for the
+All devices are alike and do the same at the same time, so one device and its links stand for all. A layer
+first gets its tensors, computes, then adds up what its cuts left partial; errors take the same way back. On a
+machine without overlap the tasks run one after another; with it a task waits only for the
 data that it reads and for its resource, so gradients are added up beside the rest of the backward phase.
 """
 
@@ -244,7 +245,7 @@ def moves_inside(setting: Setting, einsum: Einsum, output_elements: int, chosen:
             )
         edge = border(einsum, choice)
         if edge:
-            parts = halo(edge, _left(einsum, chosen, str(choice.dim))[level], ways)
+            parts = float(halo(edge, _left(einsum, chosen, str(choice.dim))[level], ways))
             transfer = Transfer(PHASE_OF["input"], "input", "neighbours", parts)
             amount = einsum.input_elements * _left(einsum, chosen, "input")[level]
             found.append(_move(setting, transfer, level, amount))
@@ -269,7 +270,7 @@ def moves_between(
         edge = border(read, reader)
         over = crossing(made, maker, read, reader, contracted, ways) if edge else None
         if over is not None:
-            parts = over[1] * halo(edge, _left(read, ends[1], str(reader.dim))[level], ways)
+            parts = over[1] * float(halo(edge, _left(read, ends[1], str(reader.dim))[level], ways))
             moved = _with_halo(moved, Transfer("forward", "input", over[0], parts))
         found += [_move(setting, transfer, level, amount) for transfer in moved]
     return tuple(found)
