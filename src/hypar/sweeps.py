@@ -98,9 +98,9 @@ def sweep_model(
     machines = _Machines(tuple(changes or ()))
     for chosen in every:
         machines.of(chosen)
+    fixed = _Fixed(inter_weight, optimizer, scale)
     runs = []
     for chosen in every:
-        fixed = _Fixed(inter_weight, optimizer, scale)
         runs.append(_run(graphs[chosen["batch"]], machines, chosen, fixed))
         progress(len(runs), len(every))
     return tuple(runs)
