@@ -17,7 +17,7 @@ from hypar.placement import Choice
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.graph import CutLayer, LayerGraph
+    from hypar.graph import CutLayer, LayerGraph, Tensor
 
 Choices = Sequence[Choice]
 
@@ -26,19 +26,27 @@ def volume(graph: LayerGraph, choices: Sequence[Choices]) -> Fraction:
     """Bytes received by all devices at all levels, when layer i takes ``choices[i][level]``."""
     cut = graph.contracted
     total = Fraction(0)
-    for level in range(len(choices[0])):
-        # Every choice of these tests divides by two, a join's whole copy by nothing.
-        groups = 2**level
+    for level in range(1, len(choices[0]) + 1):
         for layer, at in zip(cut.layers, choices, strict=True):
-            total += groups * 2 * _inside(layer, at[:level], at[level])
+            total += layer_elements(layer, at[:level])
         for tensor in cut.tensors:
-            ends = [(cut.layers[end], choices[end]) for end in (tensor.producer, tensor.consumer)]
-            (made, made_at), (read, read_at) = ends
-            left = _left(read, "input", read_at[:level])
-            halo = _halo(read, read_at[:level], read_at[level])
-            parts = _between(made, made_at[level], read, read_at[level], tensor.contracted, halo)
-            total += groups * 2 * parts * tensor.elements * left
+            ends = choices[tensor.producer][:level], choices[tensor.consumer][:level]
+            total += tensor_elements(graph, tensor, *ends)
     return total * graph.element_bytes
+
+
+def layer_elements(layer: CutLayer, at: Choices) -> Fraction:
+    """Elements that all devices receive inside a layer at the innermost of some levels."""
+    return _devices(at) * _inside(layer, at[:-1], at[-1])
+
+
+def tensor_elements(graph: LayerGraph, tensor: Tensor, made_at: Choices, read_at: Choices) -> Fraction:
+    """Elements that all devices receive between two layers at the innermost of some levels."""
+    made, read = (graph.contracted.layers[end] for end in (tensor.producer, tensor.consumer))
+    left = _left(read, "input", read_at[:-1])
+    halo = _halo(read, read_at[:-1], read_at[-1])
+    parts = _between(made, made_at[-1], read, read_at[-1], tensor.contracted, halo)
+    return _devices(read_at) * parts * tensor.elements * left
 
 
 def best_volume(graph: LayerGraph, options: Sequence[Sequence[Choice]], levels: int) -> Fraction:
@@ -47,6 +55,11 @@ def best_volume(graph: LayerGraph, options: Sequence[Sequence[Choice]], levels: 
         *(itertools.product(layer, repeat=levels) for layer in options)
     )
     return min(volume(graph, choices) for choices in every)
+
+
+def _devices(at: Choices) -> int:
+    """How many devices some levels make: two of each, a join done whole included."""
+    return int(2 ** len(at))
 
 
 def _left(layer: CutLayer, tensor: str, above: Choices) -> Fraction:
