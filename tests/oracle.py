@@ -45,7 +45,7 @@ def tensor_elements(graph: LayerGraph, tensor: Tensor, made_at: Choices, read_at
     made, read = (graph.contracted.layers[end] for end in (tensor.producer, tensor.consumer))
     left = _left(read, "input", read_at[:-1])
     halo = _halo(read, read_at[:-1], read_at[-1])
-    parts = _between(made, made_at[-1], read, read_at[-1], tensor.contracted, halo)
+    parts = _between(made, made_at[-1], read, read_at[-1], tensor.content.contracted, halo)
     return _devices(read_at) * parts * tensor.elements * left
 
 
@@ -65,37 +65,37 @@ def _devices(at: Choices) -> int:
 def _left(layer: CutLayer, tensor: str, above: Choices) -> Fraction:
     """The part of a tensor that a group has after the levels above."""
     carried = layer.einsum.dims(tensor)
-    return Fraction(1, math.prod(2 for choice in above if choice.dim in carried))
+    return Fraction(1, math.prod(2 for choice in above if _dim(choice) in carried))
 
 
 def _inside(layer: CutLayer, above: Choices, choice: Choice) -> Fraction:
     """Elements that one of two devices receives to add up what is partial."""
-    if layer.join or choice.dim is None:
+    if layer.join or _dim(choice) is None:
         return Fraction(0)
     partial = {"batch": "weight", "height": "weight", "width": "weight", "in_channels": "output",
-               "out_channels": "input"}.get(choice.dim)  # fmt: skip
+               "out_channels": "input"}.get(_dim(choice) or "")  # fmt: skip
     amount = Fraction(0) if partial is None else layer.elements(partial) * _left(layer, partial, above)
     return amount + _halo(layer, above, choice) * layer.elements("input") * _left(layer, "input", above)
 
 
 def _halo(layer: CutLayer, above: Choices, choice: Choice) -> Fraction:
     """What one device reads past its half of a cut image, in parts of F_in: half of one border's halo."""
-    window = layer.einsum.windows.get(choice.dim or "")
+    window = layer.einsum.windows.get(_dim(choice) or "")
     if window is None:
         return Fraction(0)
-    size = Fraction(layer.einsum.input_sizes[choice.dim or ""])
+    size = Fraction(layer.einsum.input_sizes[_dim(choice) or ""])
     for before in above:
-        size /= 2 if before.dim == choice.dim else 1
+        size /= 2 if _dim(before) == _dim(choice) else 1
     overlap = max(0, (window.kernel - 1) * window.dilation + 1 - window.stride)
     return Fraction(1, 2) * min(Fraction(1), overlap / size)
 
 
 def _kept(layer: CutLayer, choice: Choice, end: str) -> str | None:
     """The dim by which a tensor is divided once sums are added up; None where every device has it all."""
-    if choice.dim is None or (choice.dim == {"output": "in_channels", "input": "out_channels"}[end]):
+    if _dim(choice) is None or (_dim(choice) == {"output": "in_channels", "input": "out_channels"}[end]):
         return None
     names = layer.einsum.output if end == "output" else layer.einsum.input
-    return names.get(choice.dim)
+    return names.get(_dim(choice) or "")
 
 
 def _between(
@@ -114,3 +114,8 @@ def _between(
         forward = (Fraction(1, 2) if need else Fraction(1)) / 2 + halo / 2
     backward = Fraction(0) if need is None or need == have else Fraction(1, 4) if have else Fraction(1, 2)
     return parts + forward + backward
+
+
+def _dim(choice: Choice) -> str | None:
+    """The dim that a choice divides in two."""
+    return next((dim for dim, _ in choice.degrees), None)

@@ -105,7 +105,7 @@ def test_f_out_is_counted_as_its_readers_see_it() -> None:
 def test_a_global_pool_contracts_the_image() -> None:
     graph = build("name: a, op: conv, out_channels: 2, kernel: 1", "op: pool, mode: average, window: global",
                   "op: flatten", "name: fc, op: linear, out_features: 2")  # fmt: skip
-    assert graph.contracted.tensors[0].contracted == {"height", "width"}
+    assert graph.contracted.tensors[0].content.contracted == {"height", "width"}
     assert graph.contracted.tensors[0].elements == 4 * 2
 
 

@@ -12,7 +12,7 @@ from hypar import load_model, plan_model
 from hypar.documents import parse_yaml
 from hypar.errors import OptionError, TableLimitError, UnknownNameError
 from hypar.graph import LayerGraph, build_graph
-from hypar.placement import Choice
+from hypar.placement import WHOLE, Choice, cut
 from hypar.registry import data_names, plugin_names
 from hypar.remarks import finer_than_whole, remarks
 from hypar.space import parse_space
@@ -65,9 +65,7 @@ def residual() -> LayerGraph:
 
 def chosen(plan: Plan) -> list[list[Choice]]:
     """A plan's choices as the oracle takes them."""
-    return [
-        [Choice() if dim is None else Choice(dim, 2) for dim in plan.dims(layer)] for layer in plan.layers
-    ]
+    return [[WHOLE if dim is None else cut(dim, 2) for dim in plan.dims(layer)] for layer in plan.layers]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -122,7 +120,7 @@ def test_the_cost_of_any_choices_is_their_volume(data: st.DataObject, levels: in
     for layer in residual().contracted.layers:
         options = parse_space("all").choices(layer, 2)
         for level in range(levels):
-            dim = data.draw(st.sampled_from(options)).dim
+            dim = next(iter(data.draw(st.sampled_from(options)).divided), None)
             pins.append(f"{layer.name}@{level}={dim or 'rep'}")
     plan = plan_model(residual(), levels=levels, space="all", pins=pins)
     assert plan.cost.value == pytest.approx(float(oracle.volume(residual(), chosen(plan))), rel=1e-12)

@@ -6,7 +6,7 @@ import pytest
 
 from hypar.documents import parse_yaml
 from hypar.graph import ContractedGraph, build_graph
-from hypar.placement import WHOLE, Choice, partial_results, placement
+from hypar.placement import WHOLE, cut, partial_results, placement
 from hypar.space import parse_space
 from hypar.spec import parse_spec
 from hypar.words import CUTTABLE, dim_of, vocabulary
@@ -43,16 +43,15 @@ def graph() -> ContractedGraph:
 )  # fmt: skip
 def test_choices_of_each_kind_of_layer(graph: ContractedGraph, space: str, dims: list[str]) -> None:
     for layer, expected in zip(graph.layers, dims, strict=True):
-        wanted = [Choice(dim, 2) for dim in expected.removesuffix("+whole").split()]
+        wanted = [cut(dim, 2) for dim in expected.removesuffix("+whole").split()]
         assert list(parse_space(space).choices(layer, 2)) == wanted + [WHOLE] * expected.endswith("+whole")
 
 
 def test_groups_leave_nothing_partial_and_line_up_with_channels(graph: ContractedGraph) -> None:
     einsum = graph.layers[0].einsum
-    cut = Choice("groups", 2)
-    assert partial_results(einsum, cut) == ()
-    assert {str(placement(einsum, cut, tensor)) for tensor in ("input", "output")} == {"S(channels)"}
-    assert str(placement(einsum, Choice("in_channels", 2), "input")) == "S(channels_in_group)"
+    assert partial_results(einsum, "groups") == ()
+    assert {str(placement(einsum, "groups", tensor)) for tensor in ("input", "output")} == {"S(channels)"}
+    assert str(placement(einsum, "in_channels", "input")) == "S(channels_in_group)"
 
 
 def test_every_word_names_one_dim() -> None:

@@ -79,9 +79,9 @@ def test_the_cost_time_is_the_engine_s(plan: Plan, topology: str, latency: str) 
     assume(topology != "h_tree" or plan.num_devices & (plan.num_devices - 1) == 0)
     machine = wired(topology, plan.num_devices, latency)
     pins = [
-        f"{layer}@H{level + 1}={dim or 'rep'}"
+        f"{layer}@H{level + 1}={choice.text or 'rep'}"
         for layer in plan.layers
-        for level, dim in enumerate(plan.dims(layer))
+        for level, choice in enumerate(plan.choices(layer))
     ]
     graph = graph_of(plan.model.name)
     held = plan_model(graph, array=plan.array, space="all", pins=pins, cost="time", hardware=machine)

@@ -79,6 +79,7 @@ def _record(plan: Plan) -> list[tuple[int | None, str, str]]:
         "digest": plan.model.digest[:19],
         "batch": str(plan.model.batch),
         "strategy": plan.strategy,
+        "graph": plan.graph or "contracted",
         "space": plan.space,
         "search": plan.search,
         "solver": plan.solver,

@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.levels import TENSORS, LocalSizes, Options
-from hypar.transfers import between, border, crossing, halo, inside
+from hypar.regrids import regrids
+from hypar.transfers import between, borders, crossing, halo, inside, simple
 from hypar.words import COLLECTIVES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hypar.graph import CutLayer, Tensor
     from hypar.ops.base import Einsum
-    from hypar.placement import Choice
     from hypar.problem import Costs
-    from hypar.transfers import Transfer
+    from hypar.transfers import Border
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +29,30 @@ class Rates:
     """What it costs to move something.
 
     Attributes:
-        per_element: cost of an element that any device of a group receives, for each of ``COLLECTIVES``.
+        per_element: cost of an element received, for each of ``COLLECTIVES``.
         once: cost of there being such a transfer at all.
+        together: whether all devices that receive do so at the same time, so that an element that only one of
+            them receives counts; otherwise every element does.
+        direct: whether sums go straight to where they are needed, in whole elements.
     """
 
     per_element: tuple[float, ...]
     once: tuple[float, ...]
+    together: bool = False
+    direct: bool = False
 
-    def weights(self, collective: str) -> tuple[float, float]:
-        """Both costs of a manner of moving."""
-        number = COLLECTIVES.index(collective)
-        return self.per_element[number], self.once[number]
+    def each(self, collective: str, devices: int) -> float:
+        """Cost of an element that any of some devices receives."""
+        return self.per_element[COLLECTIVES.index(collective)] / (devices if self.together else 1)
+
+    def at_all(self, collective: str) -> float:
+        """Cost of there being such a transfer."""
+        return self.once[COLLECTIVES.index(collective)]
 
 
-def even_rates(per_element: float) -> Rates:
+def even_rates(per_element: float, *, direct: bool = False) -> Rates:
     """The same cost for every element, however it moves."""
-    return Rates((per_element,) * len(COLLECTIVES), (0.0,) * len(COLLECTIVES))
+    return Rates((per_element,) * len(COLLECTIVES), (0.0,) * len(COLLECTIVES), direct=direct)
 
 
 def inside_costs(layer: CutLayer, options: Options, sizes: LocalSizes, ways: int, rates: Rates) -> Costs:
@@ -60,9 +66,10 @@ def inside_costs(layer: CutLayer, options: Options, sizes: LocalSizes, ways: int
     each, once = _inside(einsum, options, ways, rates)
     total: Costs = np.einsum("tp,tc->pc", amounts, each)
     total += once
-    for column, edge, size in _borders(einsum, options, sizes):
-        per_element, fixed = rates.weights("neighbours")
-        total[:, column] += per_element * halo(edge, size, ways) * amounts[0] + fixed
+    for column, border in () if rates.direct else _borders(einsum, options, ways):
+        per_element = rates.each("neighbours", options[column].devices(ways))
+        total[:, column] += per_element * halo(border, sizes.of(border.dim)) * amounts[0]
+        total[:, column] += rates.at_all("neighbours")
     return total
 
 
@@ -79,18 +86,60 @@ def between_costs(
     Returns:
         ``[options of producer, tuples above of consumer, options of consumer]``.
     """
-    made, read = ends[0].einsum, ends[1].einsum
-    each, once = _between(made, read, options, tensor.contracted, ways, rates)
+    if rates.direct or not _all_simple(options, ways):
+        return _regrid_costs(tensor, ends, options, sizes, ways, rates)
+    made, read, contracted = ends[0].einsum, ends[1].einsum, tensor.content.contracted
+    each, once = _between(made, read, options, contracted, ways, rates)
     amount = tensor.elements * sizes.of("input")
     costs: Costs = each[:, None, :] * amount[:, None] + once[:, None, :]
-    for column, edge, size in _borders(read, options[1], sizes):
+    for column, border in _borders(read, options[1], ways):
         for row, maker in enumerate(options[0]):
-            found = crossing(made, maker, read, options[1][column], tensor.contracted, ways)
+            found = crossing(made, maker, read, options[1][column], contracted, ways)
             if found is not None:
-                per_element, fixed = rates.weights(found[0])
-                extra = per_element * found[1] * halo(edge, size, ways) * amount
-                costs[row, :, column] += extra + fixed * (found[0] == "neighbours")
+                extra = rates.each(found[0], ways) * found[1] * halo(border, sizes.of(border.dim)) * amount
+                costs[row, :, column] += extra + rates.at_all(found[0]) * (found[0] == "neighbours")
     return costs
+
+
+def _regrid_costs(
+    tensor: Tensor,
+    ends: tuple[CutLayer, CutLayer],
+    options: tuple[Options, Options],
+    sizes: LocalSizes,
+    ways: int,
+    rates: Rates,
+) -> Costs:
+    """As ``between_costs``, where a choice divides several dims or leaves devices idle."""
+    einsums = (ends[0].einsum, ends[1].einsum)
+    left = np.stack([sizes.of(dim) for dim in einsums[1].input], axis=1)
+    distinct, which = np.unique(left, axis=0, return_inverse=True)
+    found = [_summed_regrids(einsums, options, tensor, ways, tuple(row), rates) for row in distinct.tolist()]
+    return np.stack([found[index] for index in which.reshape(-1)], axis=1)
+
+
+def _summed_regrids(
+    einsums: tuple[Einsum, Einsum],
+    options: tuple[Options, Options],
+    tensor: Tensor,
+    ways: int,
+    parts: tuple[float, ...],
+    rates: Rates,
+) -> Costs:
+    """Cost of each pair of options, ``[made, read]``."""
+    per_element, once = np.array(rates.per_element), np.array(rates.once)
+    total: Costs = np.zeros((len(options[0]), len(options[1])))
+    for move in regrids(einsums, options, tensor.content, ways, parts, rates.direct):
+        amounts = move.elements / move.devices if rates.together else move.elements
+        total += amounts * per_element[move.collectives]
+        if once.any():
+            total += once[move.collectives] * (move.elements > 0)
+    return total
+
+
+@lru_cache(maxsize=4096)
+def _all_simple(options: tuple[Options, Options], ways: int) -> bool:
+    """Whether every choice uses all devices for one dim at most."""
+    return all(simple(choice, ways) for end in options for choice in end)
 
 
 @lru_cache(maxsize=4096)
@@ -106,10 +155,10 @@ def _inside(einsum: Einsum, options: Options, ways: int, rates: Rates) -> tuple[
     """Cost of an element of each tensor, ``[3, options]``, and of there being transfers, ``[options]``."""
     each, once = np.zeros((len(TENSORS), len(options))), np.zeros(len(options))
     for column, choice in enumerate(options):
-        for transfer in inside(einsum, choice, ways):
-            per_element, fixed = rates.weights(transfer.collective)
+        for transfer in inside(einsum, choice, ways, rates.direct):
+            per_element = rates.each(transfer.collective, transfer.devices)
             each[TENSORS.index(transfer.tensor), column] += per_element * transfer.parts
-            once[column] += fixed
+            once[column] += rates.at_all(transfer.collective)
     return each, once
 
 
@@ -124,33 +173,17 @@ def _between(
 ) -> tuple[Costs, Costs]:
     """Cost of an element, and of there being transfers, for each pair of options: ``[made, read]``."""
     moved = [[between(made, a, read, b, contracted, ways) for b in options[1]] for a in options[0]]
-    return _summed(moved, rates, 0), _summed(moved, rates, 1)
-
-
-def _summed(moved: Sequence[Sequence[Sequence[Transfer]]], rates: Rates, which: int) -> Costs:
-    """The costs of an element, or those of there being a transfer, summed over the transfers of each pair."""
-    return np.array(
-        [
-            [
-                sum(rates.weights(item.collective)[which] * (1 if which else item.parts) for item in pair)
-                for pair in row
-            ]
-            for row in moved
-        ],
-        dtype=np.float64,
-    )
-
-
-def _borders(einsum: Einsum, options: Options, sizes: LocalSizes) -> list[tuple[int, float, Costs]]:
-    """The options that cut an image read by a window: index, halo in parts of F_in, what is left of the dim."""
-    return [(column, edge, sizes.of(dim)) for column, edge, dim in _cut_windows(einsum, options)]
+    each = [
+        [sum(rates.each(item.collective, item.devices) * item.parts for item in pair) for pair in row]
+        for row in moved
+    ]
+    once = [[sum(rates.at_all(item.collective) for item in pair) for pair in row] for row in moved]
+    return np.array(each, dtype=np.float64), np.array(once, dtype=np.float64)
 
 
 @lru_cache(maxsize=4096)
-def _cut_windows(einsum: Einsum, options: tuple[Choice, ...]) -> tuple[tuple[int, float, str], ...]:
-    """As ``_borders``, with the dim itself."""
+def _borders(einsum: Einsum, options: Options, ways: int) -> tuple[tuple[int, Border], ...]:
+    """The options that cut an image read by a window: index and border."""
     return tuple(
-        (column, border(einsum, choice), choice.dim)
-        for column, choice in enumerate(options)
-        if choice.dim is not None and border(einsum, choice)
+        (column, border) for column, choice in enumerate(options) for border in borders(einsum, choice, ways)
     )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.hardware import Machine
+    from hypar.levels import Options
     from hypar.plan import Plan
     from hypar.searches.base import Question
 
@@ -35,16 +36,21 @@ class Point:
     """One plan of an exploration.
 
     Attributes:
-        dims: for each free place its dim; None for a join done whole.
+        choices: for each free place its choice.
         totals: what the machine makes of it.
         fits: whether a device can hold what it must.
         own: whether it is the plan that the exploration starts from.
     """
 
-    dims: tuple[str | None, ...]
+    choices: Options
     totals: Totals
     fits: bool
     own: bool
+
+    @property
+    def texts(self) -> tuple[str | None, ...]:
+        """The choices in words, None for a join done whole."""
+        return tuple(choice.text for choice in self.choices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -161,7 +167,7 @@ def _points(
             held[layer][level] = choice
         found = totals(question.graph, [tuple(row) for row in held], setting)
         yield Point(
-            dims=tuple(choice.dim for choice in combination),
+            choices=combination,
             totals=found,
             fits=setting.machine.fits(found.memory_bytes),
             own=combination == own,

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 Options = tuple[Choice, ...]
 TENSORS = ("input", "weight", "output")
-PARTS = (*TENSORS, *CUTTABLE)
-"""What is divided: the tensors of a layer, and its dims."""
+WORKING = "working"
+PARTS = (*TENSORS, *CUTTABLE, WORKING)
+"""What is divided: the tensors of a layer, its dims, and the groups that work for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +69,13 @@ class LocalSizes:
     parts: Costs
 
     def of(self, part: str) -> Costs:
-        """What is left of a tensor or of a dim, ``[tuples]``."""
+        """What is left of one of ``PARTS``, ``[tuples]``."""
         left: Costs = self.parts[PARTS.index(part)]
         return left
 
-    def divided(self, einsum: Einsum, options: Options) -> LocalSizes:
-        """What is left below a level, for each tuple above and each option of the level."""
-        left = self.parts[:, :, None] / _divisors(einsum, options)[:, None, :]
+    def divided(self, einsum: Einsum, options: Options, ways: int) -> LocalSizes:
+        """What is left below a level of some ways, for each tuple above and each option of the level."""
+        left = self.parts[:, :, None] / _divisors(einsum, options, ways)[:, None, :]
         return LocalSizes(left.reshape(len(PARTS), -1))
 
 
@@ -83,12 +84,13 @@ WHOLE_LAYER = LocalSizes(np.ones((len(PARTS), 1)))
 
 
 @lru_cache(maxsize=4096)
-def _divisors(einsum: Einsum, options: Options) -> Costs:
+def _divisors(einsum: Einsum, options: Options, ways: int) -> Costs:
     """By how much each option divides each part, ``[parts, options]``."""
     return np.array(
         [
             *([divisor(einsum, choice, tensor) for choice in options] for tensor in TENSORS),
-            *([choice.degree if choice.dim == dim else 1 for choice in options] for dim in CUTTABLE),
+            *([choice.degree(dim) for choice in options] for dim in CUTTABLE),
+            [ways / choice.devices(ways) for choice in options],
         ],
         dtype=np.float64,
     )

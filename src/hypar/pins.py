@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, suggestion
-from hypar.placement import WHOLE, Choice
-from hypar.words import CUTTABLE, dim_of
+from hypar.placement import WHOLE, Choice, cut, grid
+from hypar.words import CUTTABLE, dim_of, grid_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,26 +26,32 @@ class Pin:
     Attributes:
         layer: a layer's name, or a pattern as ``conv*``.
         level: the level; None for all.
-        dim: the dim to cut; None for a join that every device does whole.
+        degrees: the dims to cut with their degrees, 0 for as many as the level has ways; none for a join that
+            every device does whole.
         text: the pin as it was written.
     """
 
     layer: str
     level: int | None
-    dim: str | None
+    degrees: tuple[tuple[str, int], ...]
     text: str = field(compare=False)
 
     def __str__(self) -> str:
         """The text that reads back as the same pin."""
         level = "" if self.level is None else f"@H{self.level + 1}"
-        return f"{self.layer}{level}={self.dim or 'rep'}"
+        return f"{self.layer}{level}={self.choice}"
+
+    @property
+    def choice(self) -> str:
+        """The choice as it is read."""
+        return " ".join(f"{dim}{degree or ''}" for dim, degree in self.degrees) or "rep"
 
 
 def parse_pin(text: str, graph: ContractedGraph, num_levels: int) -> Pin:
     """Read ``LAYER=CHOICE`` or ``LAYER@LEVEL=CHOICE``.
 
     A level is ``H1`` as in the tables or a number from 0 as in the plan file; a choice is a dim or a
-    paper's word for it.
+    paper's word for it, or several with their degrees, as ``n4 h2 w2``.
 
     Raises:
         OptionError: no such layer, level or choice.
@@ -58,7 +65,11 @@ def parse_pin(text: str, graph: ContractedGraph, num_levels: int) -> Pin:
         names = [known.name for known in graph.layers]
         raise OptionError(place, f"no layer that is cut is named {layer!r}", hint=suggestion(layer, names))
     level = level_of(level_text, num_levels, place) if at else None
-    return Pin(layer=layer, level=level, dim=dim_of(word, place), text=text)
+    degrees = grid_of(word, place)
+    if degrees is None:
+        dim = dim_of(word, place)
+        degrees = {} if dim is None else {dim: 0}
+    return Pin(layer=layer, level=level, degrees=tuple(degrees.items()), text=text)
 
 
 def apply_pins(
@@ -80,13 +91,38 @@ def apply_pins(
 
 def _held_choice(pin: Pin, layer: CutLayer, ways: int) -> Choice:
     """The choice that a pin leaves a layer."""
-    dim = "channels" if layer.join and pin.dim in {"in_channels", "out_channels"} else pin.dim
-    if dim is None and layer.join:
+    place, sizes = f"pin {pin.text!r}", layer.einsum.sizes
+    if not pin.degrees and not layer.weighted:
         return WHOLE
-    if dim is None or dim not in layer.einsum.sizes:
-        open_dims = [known for known in CUTTABLE if known in layer.einsum.sizes]
-        raise OptionError(f"pin {pin.text!r}", f"{layer.name!r} has no such choice", ", ".join(open_dims))
-    return Choice(dim, ways)
+    channels = {} if layer.weighted else dict.fromkeys(("in_channels", "out_channels"), "channels")
+    degrees = {channels.get(dim, dim): degree for dim, degree in pin.degrees if degree != 1 or dim in sizes}
+    if not pin.degrees or not {*degrees} <= {*sizes}:
+        open_dims = [known for known in CUTTABLE if known in sizes]
+        raise OptionError(place, f"{layer.name!r} has no such choice", ", ".join(open_dims))
+    if [*degrees.values()] == [0]:
+        return cut(next(iter(degrees)), ways)
+    return _held_grid(degrees, layer, ways, place)
+
+
+def _held_grid(degrees: dict[str, int], layer: CutLayer, ways: int, place: str) -> Choice:
+    """Several dims with their degrees, or one with fewer than all ways."""
+    product = math.prod(degrees.values())
+    for dim, degree in degrees.items():
+        if degree < 1 or ways % degree:
+            raise OptionError(place, f"degree {degree} of {dim} does not divide {ways} ways", _divisors(ways))
+        if degree > layer.einsum.sizes[dim]:
+            size = layer.einsum.sizes[dim]
+            raise OptionError(
+                place, f"degree {degree} of {dim}, which has {size} elements", f"at most {size}"
+            )
+    if product > ways:
+        raise OptionError(place, f"found {product} devices at a level of {ways} ways", f"at most {ways}")
+    return grid(degrees)
+
+
+def _divisors(ways: int) -> str:
+    """The degrees that a level may have."""
+    return ", ".join(str(degree) for degree in range(1, ways + 1) if ways % degree == 0)
 
 
 def level_of(text: str, num_levels: int, place: str) -> int:

@@ -1,18 +1,22 @@
 """What a level does to a layer and to its tensors.
 
-A *choice* divides one dim of a layer over the ways of a level. Its consequences are read off the layer's
+A *choice* is a degree for each dim of a layer. The consequences of dividing a dim are read off the layer's
 einsum: a tensor that carries the dim is ``Shard``, a phase that contracts it leaves its result
-``Partial``, every other tensor is ``Replicate``.
+``Partial``, every other tensor is ``Replicate``. A choice of several dims does all of that at once.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.ops.base import PHASES
+from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hypar.ops.base import Einsum
 
 
@@ -46,55 +50,103 @@ Placement = Shard | Replicate | Partial
 
 
 class Choice(NamedTuple):
-    """What a level does to a layer: the degree of one dim, or nothing at all.
+    """What a level does to a layer: a degree for each dim that it divides.
 
     Attributes:
-        dim: the op dim that is divided; None leaves the layer whole on every device.
-        degree: over how many devices; 1 without a dim.
+        degrees: each dim with the number of its parts, in the order of ``CUTTABLE``. Their product is the number of
+            devices that work, at most the ways of the level; the others are idle. Without any dim every device
+            does the whole layer.
     """
 
-    dim: str | None = None
-    degree: int = 1
+    degrees: tuple[tuple[str, int], ...] = ()
+
+    def degree(self, dim: str) -> int:
+        """Over how many parts a dim is divided; 1 where it is not."""
+        for name, degree in self.degrees:
+            if name == dim:
+                return degree
+        return 1
+
+    def devices(self, ways: int) -> int:
+        """How many of the devices of a group, one a way, work."""
+        return math.prod(degree for _, degree in self.degrees) if self.degrees else ways
+
+    @property
+    def divided(self) -> tuple[str, ...]:
+        """The dims of more than one part."""
+        return tuple(dim for dim, degree in self.degrees if degree > 1)
+
+    @property
+    def text(self) -> str | None:
+        """The dims with their degrees, the degree left out where there is one dim; None without any dim."""
+        if len(self.degrees) == 1 and self.divided:
+            return self.degrees[0][0]
+        return " ".join(f"{dim}{degree}" for dim, degree in self.degrees) or None
 
     def as_degrees(self) -> dict[str, int]:
         """The plan file's form, as ``{"batch": 2}``."""
-        return {} if self.dim is None else {self.dim: self.degree}
+        return dict(self.degrees)
 
 
 WHOLE = Choice()
 """Every device does the whole layer: what a join may do, whose tensors are all on every device then."""
 
+ALONE = Choice((("batch", 1),))
+"""One device does the whole layer."""
 
-def placement(einsum: Einsum, choice: Choice, tensor: str) -> Placement:
-    """Where a choice puts an operand of a layer.
+
+def cut(dim: str, degree: int) -> Choice:
+    """The choice that divides one dim.
+
+    Example:
+        >>> cut("batch", 4)
+        Choice(degrees=(('batch', 4),))
+    """
+    return Choice(((dim, degree),))
+
+
+def grid(degrees: Mapping[str, int]) -> Choice:
+    """The choice that divides several dims; those of one part are left out, and one device is left without any.
+
+    Example:
+        >>> grid({"batch": 4, "height": 1, "width": 2}), grid({"batch": 1}) == ALONE
+        (Choice(degrees=(('batch', 4), ('width', 2))), True)
+    """
+    found = tuple((dim, degrees[dim]) for dim in CUTTABLE if degrees.get(dim, 1) > 1)
+    return Choice(found) if found else ALONE
+
+
+def placement(einsum: Einsum, dim: str | None, tensor: str) -> Placement:
+    """Where dividing one dim puts an operand of a layer.
 
     Args:
         einsum: the layer.
-        choice: the dim that is divided.
+        dim: the dim that is divided; None for none.
         tensor: ``input``, ``weight`` or ``output``.
     """
-    if choice.dim is None or choice.dim not in einsum.dims(tensor):
+    if dim is None or dim not in einsum.dims(tensor):
         return Replicate()
     names = {"input": einsum.input, "output": einsum.output}.get(tensor, {})
-    return Shard(names.get(choice.dim, choice.dim))
+    return Shard(names.get(dim, dim))
 
 
-def partial_results(einsum: Einsum, choice: Choice) -> tuple[str, ...]:
-    """The results that a choice leaves Partial: those of the phases that contract its dim.
+def partial_results(einsum: Einsum, dim: str | None) -> tuple[str, ...]:
+    """The results that dividing one dim leaves Partial: those of the phases that contract it.
 
     Returns:
         Of ``output`` (forward), ``input`` (backward) and ``weight`` (gradient) those that are partial sums.
     """
-    if choice.dim is None or not einsum.weight:
+    if dim is None or not einsum.weight:
         return ()
     return tuple(
         phase.result
         for phase in PHASES.values()
-        if choice.dim not in einsum.dims(phase.result)
-        and any(choice.dim in einsum.dims(operand) for operand in phase.operands)
+        if dim not in einsum.dims(phase.result)
+        and any(dim in einsum.dims(operand) for operand in phase.operands)
     )
 
 
 def divisor(einsum: Einsum, choice: Choice, tensor: str) -> int:
     """By how much a choice divides a tensor's elements for the next level."""
-    return choice.degree if choice.dim is not None and choice.dim in einsum.dims(tensor) else 1
+    carried = einsum.dims(tensor)
+    return math.prod(degree for dim, degree in choice.degrees if dim in carried)

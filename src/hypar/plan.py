@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.files import write_text
 from hypar.json_files import format_json, read_json
-from hypar.placement import WHOLE, Choice
+from hypar.placement import ALONE, WHOLE, Choice, grid
 from hypar.quoting import Where, field_name, shown
 from hypar.registry import load_plugin
 from hypar.score import Amount, Score
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 MOST_DEVICES = 2**20
 """Devices of an array: 20 two-way levels."""
 
-Degrees = dict[Literal[CUTTABLE], Annotated[int, Field(ge=2)]]  # type: ignore[valid-type]
+Operators = Literal["operators"]
+
+Degrees = dict[Literal[CUTTABLE], Annotated[int, Field(ge=1)]]  # type: ignore[valid-type]
 
 
 class _Part(BaseModel):
@@ -52,7 +54,7 @@ class CostRecord(_Part):
     name: str
     value: Amount
     unit: str
-    parameters: dict[str, int | float] = {}
+    parameters: dict[str, int | float | str] = {}
 
 
 class Split(_Part):
@@ -63,7 +65,8 @@ class Split(_Part):
         group: which groups of the level it stands for; ``all`` on an array of like devices.
         ways: into how many parts it splits a group.
         shares: the share of each part, summing to 1.
-        choices: for each layer the degree of each dim that is divided; none for a join done whole.
+        choices: for each layer the degree of each dim that is divided; none for a join done whole, a batch of
+            one part for a layer that one device does.
         costs: for each layer what it and the tensors it reads cost, in all groups together.
         cost: their sum.
     """
@@ -88,13 +91,21 @@ class Split(_Part):
         if len(self.shares) != self.ways or abs(math.fsum(self.shares) - 1) > 1e-9:
             raise ValueError(f"{here}.shares: found {shown(self.shares)}; allowed: {self.ways} that sum to 1")
         for layer, degrees in self.choices.items():
-            if degrees and list(degrees.values()) != [self.ways]:
-                allowed = f"one dim, {self.ways} ways, or none"
+            product = math.prod(degrees.values())
+            alone = 1 in degrees.values() and degrees != ALONE.as_degrees()
+            if alone or product > self.ways or any(self.ways % degree for degree in degrees.values()):
+                allowed = (
+                    f"degrees that divide {self.ways} ways, at most {self.ways} devices; batch 1 for one"
+                )
                 raise ValueError(f"{here}.choices.{shown(layer)}: found {shown(degrees)}; allowed: {allowed}")
 
+    def choice(self, layer: str) -> Choice:
+        """What the level does to a layer."""
+        return grid(self.choices[layer]) if self.choices[layer] else WHOLE
+
     def dim(self, layer: str) -> str | None:
-        """The dim in which a layer is cut; None for a join done whole."""
-        return next(iter(self.choices[layer]), None)
+        """The dim in which a layer is cut, several joined by ``*``; None for a join done whole."""
+        return "*".join(self.choices[layer]) or None
 
 
 class RefinementRecord(_Part):
@@ -117,6 +128,7 @@ class Plan(_Part):
     Attributes:
         schema_: version of the format.
         model: the network.
+        graph: ``operators`` where pools are planned too; None for weighted layers and joins alone.
         strategy: the name under which it was planned.
         space: the choices that were allowed.
         search: how the levels were gone through.
@@ -134,6 +146,7 @@ class Plan(_Part):
 
     schema_: Literal["hypar.plan/1"] = Field(default="hypar.plan/1", alias="schema")
     model: ModelRecord
+    graph: Operators | None = None
     strategy: str
     space: str
     search: str
@@ -172,13 +185,12 @@ class Plan(_Part):
         return math.prod(self.array)
 
     def dims(self, layer: str) -> tuple[str | None, ...]:
-        """The dim in which a layer is cut at each level.
+        """The dim in which a layer is cut at each level, several joined by ``*``.
 
         Raises:
             UnknownNameError: no layer of that name is cut.
         """
-        if layer not in self.splits[0].choices:
-            raise UnknownNameError("layer", layer, self.layers)
+        self._require(layer)
         return tuple(split.dim(layer) for split in self.splits)
 
     def choices(self, layer: str) -> tuple[Choice, ...]:
@@ -187,10 +199,22 @@ class Plan(_Part):
         Raises:
             UnknownNameError: no layer of that name is cut.
         """
-        return tuple(
-            WHOLE if dim is None else Choice(dim, ways)
-            for dim, ways in zip(self.dims(layer), self.array, strict=True)
-        )
+        self._require(layer)
+        return tuple(split.choice(layer) for split in self.splits)
+
+    def devices(self, layer: str) -> int:
+        """How many devices work for a layer.
+
+        Raises:
+            UnknownNameError: no layer of that name is cut.
+        """
+        pairs = zip(self.choices(layer), self.array, strict=True)
+        return math.prod(choice.devices(ways) for choice, ways in pairs)
+
+    def _require(self, layer: str) -> None:
+        """Refuse a layer that there is none of."""
+        if layer not in self.splits[0].choices:
+            raise UnknownNameError("layer", layer, self.layers)
 
     def to_data(self) -> dict[str, Any]:
         """The plan as plain data, without what it does not have."""

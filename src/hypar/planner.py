@@ -11,7 +11,16 @@ from hypar.costs.base import parameters_of
 from hypar.errors import OptionError
 from hypar.graph import LayerGraph, load_model
 from hypar.plan import CostRecord, ModelRecord, Plan, RefinementRecord, Split
-from hypar.recipe import Recipe, ask, checked_array, checked_optimizer, claim_of, setting_of, space_text
+from hypar.recipe import (
+    Recipe,
+    ask,
+    checked_array,
+    checked_graph,
+    checked_optimizer,
+    claim_of,
+    setting_of,
+    space_text,
+)
 from hypar.refinement import refine as refine_choices
 from hypar.score import Score, score_step
 from hypar.searches.base import Answer, Question, costs_by_level, load_search
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from hypar.graph import CutLayer
     from hypar.hardware import Machine
     from hypar.levels import Level
     from hypar.placement import Choice
@@ -39,6 +49,7 @@ def plan_model(
     cost: str | None = None,
     search: str | None = None,
     solver: str | None = None,
+    graph: str | None = None,
     inter_weight: float | None = None,
     pins: str | Sequence[str] = (),
     hardware: Machine | str | Path | None = None,
@@ -59,6 +70,7 @@ def plan_model(
         cost: another cost than the strategy's.
         search: ``greedy`` or ``joint`` instead of the strategy's.
         solver: a solver by name instead of the cheapest exact one.
+        graph: ``operators`` to plan pools too, ``contracted`` not to; the strategy's own if not given.
         inter_weight: weight of the amounts between layers in the cost, 1 if not given.
         pins: choices to hold, each ``layer=choice`` or ``layer@level=choice``.
         hardware: a machine, the path of a hardware file, or a bare name as ``hmc``: the plan gets its score,
@@ -79,7 +91,7 @@ def plan_model(
         >>> plan.dims("fc1"), plan.cost.value
         (('in_channels', 'batch'), 6227680)
     """
-    graph = model if isinstance(model, LayerGraph) else load_model(model)
+    network = model if isinstance(model, LayerGraph) else load_model(model)
     optimizer = checked_optimizer(optimizer)
     if hardware is None and optimizer != "sgd":
         raise OptionError("optimizer", "no machine is named", "one, as --hardware hmc")
@@ -90,6 +102,7 @@ def plan_model(
         cost=named.cost if cost is None else cost,
         parameters={} if inter_weight is None else {"inter_weight": inter_weight},
         search=named.search if search is None else search,
+        graph=checked_graph(named.graph if graph is None else graph),
         solver=solver,
         array=checked_array(levels, array),
         pins=(pins,) if isinstance(pins, str) else tuple(pins),
@@ -97,7 +110,7 @@ def plan_model(
         optimizer=optimizer,
         refine=refine,
     )
-    return follow(recipe, graph if batch is None else graph.with_batch(batch), progress)
+    return follow(recipe, network if batch is None else network.with_batch(batch), progress)
 
 
 def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None) -> Plan:
@@ -112,11 +125,12 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
     answer = search.run(question)
     answer, refined = _refined(recipe, question, answer, progress)
     splits = [
-        _split(level, graph, [options[level.index] for options in answer.choices], costs)
+        _split(level, question.graph.layers, [options[level.index] for options in answer.choices], costs)
         for level, costs in zip(question.levels, answer.costs, strict=True)
     ]
     return Plan(
         model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
+        graph=recipe.graph,
         strategy=recipe.strategy,
         space=recipe.space,
         search=recipe.search,
@@ -161,8 +175,10 @@ def _scored(recipe: Recipe, question: Question, answer: Answer) -> Score | None:
     return score_step(question.graph, answer.choices, setting_of(recipe, question))
 
 
-def _split(level: Level, graph: LayerGraph, choices: Sequence[Choice], costs: Sequence[float]) -> Split:
-    names = [layer.name for layer in graph.contracted.layers]
+def _split(
+    level: Level, layers: Sequence[CutLayer], choices: Sequence[Choice], costs: Sequence[float]
+) -> Split:
+    names = [layer.name for layer in layers]
     return Split(
         level=level.index,
         group="all",

@@ -10,7 +10,7 @@ from hypar.costs.base import load_cost
 from hypar.errors import OptionError, UnknownNameError
 from hypar.levels import levels_of
 from hypar.pins import Pin, apply_pins, parse_pin
-from hypar.plan import MOST_DEVICES, Plan
+from hypar.plan import MOST_DEVICES, Operators, Plan
 from hypar.registry import load_plugin, plugin_names
 from hypar.schedule.step import OPTIMIZERS, Setting
 from hypar.searches.base import Answer, Question
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from hypar.hardware import Machine
 
 
+GRAPHS = ("contracted", "operators")
+"""What can be planned of a network."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """Everything that a plan follows from but the network; a plan records it.
@@ -34,6 +38,7 @@ class Recipe:
         cost: name of the cost.
         parameters: parameters of the cost to set; the others stay as it has them by itself.
         search: name of the search.
+        graph: ``operators`` to plan pools too; None for weighted layers and joins alone.
         solver: name of the solver; None for the cheapest exact one.
         array: ways of each level, outermost first.
         pins: choices to hold, as text.
@@ -45,11 +50,12 @@ class Recipe:
     strategy: str
     space: str
     cost: str
-    parameters: Mapping[str, float]
+    parameters: Mapping[str, float | str]
     search: str
     solver: str | None
     array: tuple[int, ...]
     pins: tuple[str, ...]
+    graph: Operators | None = None
     machine: Machine | None = None
     optimizer: str = "sgd"
     refine: bool = False
@@ -71,6 +77,7 @@ class Recipe:
             solver=plan.solver,
             array=tuple(plan.array),
             pins=tuple(plan.pins),
+            graph=plan.graph,
             machine=machine,
             optimizer="sgd" if plan.score is None else plan.score.optimizer,
             refine=plan.refined is not None,
@@ -82,15 +89,16 @@ def ask(recipe: Recipe, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
     space = parse_space(recipe.space)
     _require_ops(space)
     levels = levels_of(recipe.array, graph.element_bytes)
-    contracted = graph.contracted
+    contracted = graph.nodes(recipe.graph)
+    context = {"machine": recipe.machine, "optimizer": recipe.optimizer}
+    cost = load_cost(recipe.cost, recipe.parameters, context)
     pins = tuple(parse_pin(text, contracted, len(levels)) for text in recipe.pins)
     by_ways = {
-        ways: [space.choices(layer, ways) for layer in contracted.layers] for ways in set(recipe.array)
+        ways: [space.choices(layer, ways, idle=cost.counts_work) for layer in contracted.layers]
+        for ways in set(recipe.array)
     }
     free = list(zip(*(by_ways[ways] for ways in recipe.array), strict=True))
     options = apply_pins(pins, contracted, free, recipe.array)
-    context = {"machine": recipe.machine, "optimizer": recipe.optimizer}
-    cost = load_cost(recipe.cost, recipe.parameters, context)
     return Question(graph=contracted, cost=cost, levels=levels, options=options, solver=recipe.solver), pins
 
 
@@ -107,6 +115,7 @@ def setting_of(recipe: Recipe, question: Question) -> Setting:
         array=recipe.array,
         element_bytes=question.levels[0].element_bytes,
         optimizer=recipe.optimizer,
+        direct=question.cost.direct,
     )
 
 
@@ -124,12 +133,27 @@ def claim_of(recipe: Recipe, question: Question, answer: Answer, claim: str) -> 
         return f"fixed: the space ({recipe.space}){pins} leave{'s' * (not pins)} every layer one choice"
     if not answer.exact:
         claim = f"not optimal: solver {answer.solver!r} is not exact; {recipe.search} search"
-    return f"{claim} over ({recipe.space}){pins}, one dim a level, for least {recipe.cost}"
+    return f"{claim} over ({recipe.space}){pins}, {_kind_of(question)}, for least {recipe.cost}"
+
+
+def _kind_of(question: Question) -> str:
+    """What the choices of a question are."""
+    pairs = [
+        (choice, level.ways)
+        for at_layer in question.options
+        for options, level in zip(at_layer, question.levels, strict=True)
+        for choice in options
+    ]
+    several = any(len(choice.divided) > 1 for choice, _ in pairs)
+    idle = any(choice.devices(ways) < ways for choice, ways in pairs)
+    return ("grids of dims" if several else "one dim a level") + (", devices may be idle" if idle else "")
 
 
 def space_text(text: str) -> str:
-    """A space by the name of the strategy that has it, or as it stands."""
-    return load_strategy(text).space if text in plugin_names("strategies") else parse_space(text).text
+    """A space as it stands, the name of a strategy in it standing for that strategy's."""
+    named = plugin_names("strategies")
+    words = (load_strategy(word).space if word in named else word for word in text.split())
+    return parse_space(" ".join(words)).text
 
 
 def _require_ops(space: Space) -> None:
@@ -147,6 +171,17 @@ def checked_optimizer(name: str) -> str:
     if not isinstance(name, str) or name not in OPTIMIZERS:
         raise UnknownNameError("optimizer", str(name), OPTIMIZERS)
     return name
+
+
+def checked_graph(name: str) -> Operators | None:
+    """The graph of a name; None for the contracted one.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    if name not in GRAPHS:
+        raise UnknownNameError("graph", name, GRAPHS)
+    return "operators" if name == GRAPHS[1] else None
 
 
 def checked_array(levels: int | None, array: Sequence[int] | None) -> tuple[int, ...]:

@@ -77,10 +77,9 @@ def joint_optimum(recipe: Recipe, graph: LayerGraph) -> Plan | None:
 def finer_than_whole(plan: Plan, graph: LayerGraph) -> tuple[str, ...]:
     """Layers that are cut into more pieces along a dim than it has elements, as ``conv1 in_channels``."""
     found = []
-    for layer in graph.contracted.layers:
+    for layer in graph.nodes(plan.graph).layers:
         pieces: dict[str, int] = {}
-        for dim, ways in zip(plan.dims(layer.name), plan.array, strict=True):
-            if dim is not None:
-                pieces[dim] = pieces.get(dim, 1) * ways
+        for dim, degree in (pair for choice in plan.choices(layer.name) for pair in choice.degrees):
+            pieces[dim] = pieces.get(dim, 1) * degree
         found += [f"{layer.name} {dim}" for dim, count in pieces.items() if count > layer.einsum.sizes[dim]]
     return tuple(found)

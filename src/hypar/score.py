@@ -107,7 +107,7 @@ def totals(graph: ContractedGraph, choices: Sequence[Options], setting: Setting)
     """As ``score_step``, the four totals only, for many plans."""
     step = lower(graph, choices, setting)
     received = math.fsum(_received(step, setting).values())
-    energy = _energy(step.times, setting, received)
+    energy = _energy(step, setting, received)
     return Totals(
         time_s=run(step.tasks).makespan,
         energy_j=None if energy is None else math.fsum(energy.values()),
@@ -147,7 +147,7 @@ def summarise(
     communication = _received(step, setting)
     received = math.fsum(communication.values())
     memory = _memory(graph, choices, setting, step)
-    energy = _energy(step.times, setting, received)
+    energy = _energy(step, setting, received)
     held, capacity = math.fsum(memory.values()), machine.memory_bytes
     return Score(
         hardware=machine.name,
@@ -190,7 +190,7 @@ def _critical(timeline: Timeline) -> dict[str, float]:
     return found
 
 
-def _energy(times: Sequence[LayerTime | None], setting: Setting, received: float) -> dict[str, float] | None:
+def _energy(step: Step, setting: Setting, received: float) -> dict[str, float] | None:
     """Joules of all devices: operations and accesses times what one takes."""
     costs = setting.machine.content.device.energy
     if costs is None:
@@ -202,10 +202,9 @@ def _energy(times: Sequence[LayerTime | None], setting: Setting, received: float
         "buffer": costs.buffer.value,
         "memory": costs.memory.value,
     }
-    devices = math.prod(setting.array)
     words = setting.element_bytes / setting.machine.content.device.word.value
     found = {"arithmetic": 0.0, **dict.fromkeys(each, 0.0)}
-    for time in times:
+    for time, devices in zip(step.times, step.working, strict=True):
         if time is not None:
             macs, accesses = _counted(time)
             found["arithmetic"] += devices * (macs + time.words["weight"]) * operation

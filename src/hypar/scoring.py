@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hypar.costs.base import load_cost
 from hypar.errors import OptionError, PlanError
 from hypar.graph import LayerGraph
 from hypar.hardware import Machine, as_machine
@@ -97,11 +98,13 @@ def run_plan(
         array=tuple(plan.array),
         element_bytes=graph.element_bytes,
         optimizer=checked_optimizer(own if optimizer is None else optimizer),
+        direct=load_cost(plan.cost.name, plan.cost.parameters).direct,
     )
     choices = choices_of(plan, graph, file)
-    step = lower(graph.contracted, choices, setting)
+    nodes = graph.nodes(plan.graph)
+    step = lower(nodes, choices, setting)
     timeline = run(step.tasks)
-    score = summarise(graph.contracted, choices, setting, step, timeline)
+    score = summarise(nodes, choices, setting, step, timeline)
     return ScoredStep(plan=plan, graph=graph, step=step, score=score, timeline=timeline)
 
 
@@ -111,14 +114,14 @@ def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> Sequence[tuple[Choi
     Raises:
         PlanError: the network has other layers, or a layer has no such dim.
     """
-    layers = graph.contracted.layers
+    layers = graph.nodes(plan.graph).layers
     if [layer.name for layer in layers] != list(plan.layers):
         raise PlanError(
             f"{file}: splits", f"the layers are not those of {graph.name!r}", "a plan of this model"
         )
     for layer in layers:
-        for dim in plan.dims(layer.name):
-            if dim is not None and dim not in layer.einsum.sizes:
+        for dim in (dim for choice in plan.choices(layer.name) for dim in choice.divided):
+            if dim not in layer.einsum.sizes:
                 has = ", ".join(layer.einsum.sizes)
                 raise PlanError(f"{file}: splits", f"{layer.name!r} is cut in {dim}", f"its dims, {has}")
     return [plan.choices(layer.name) for layer in layers]

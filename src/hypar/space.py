@@ -1,22 +1,34 @@
 """A space: the choices that a search may pick from.
 
-Written as dims, ``batch,in_channels``, or as dims for each kind of op, ``conv:batch linear:in_channels``,
-or ``all``. Of equally good choices the one whose dim comes first wins.
+Written as dims, ``batch,in_channels``, each of which may be divided over all devices of a group; with ``*``,
+``batch*height*width``, dims that may be divided at once, each by a degree of its own. ``conv:batch
+linear:in_channels`` names dims for each kind of op, ``all`` is all of them at once. Degrees are powers of two; of
+ways that are none, and with the word ``divisors``, they are any divisors. Of equally good choices the one whose
+dim comes first wins.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError
-from hypar.placement import WHOLE, Choice
+from hypar.placement import WHOLE, Choice, cut, grid
 from hypar.words import CUTTABLE, dim_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from hypar.graph import CutLayer
 
 _CHANNELS = {"in_channels", "out_channels"}
+_DIVISORS = "divisors"
+MOST_CHOICES = 4096
+"""Choices of one layer at one level."""
+
+Alternatives = tuple[str, ...]
+"""Dims that may be divided, those divided at once joined by ``*``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,38 +37,125 @@ class Space:
 
     Attributes:
         text: the space as it was written.
-        dims: all dims, in order of preference; a join may take any of them.
-        by_op: dims for the ops that have their own.
+        dims: all dims, in order of preference; an op without a weight may take any of them.
+        by_op: dims for the ops that have their own, those divided at once joined by ``*``.
         default: dims for the other ops: those named without an op, or all where there are none.
+        divisors: whether degrees are any divisors of the ways.
     """
 
     text: str
     dims: tuple[str, ...]
-    by_op: dict[str, tuple[str, ...]]
-    default: tuple[str, ...]
+    by_op: dict[str, Alternatives]
+    default: Alternatives
+    divisors: bool = False
 
-    def choices(self, layer: CutLayer, ways: int) -> tuple[Choice, ...]:
+    @property
+    def grids(self) -> bool:
+        """Whether several dims may be divided at once."""
+        return any("*" in one for named in (*self.by_op.values(), self.default) for one in named)
+
+    def choices(self, layer: CutLayer, ways: int, *, idle: bool = False) -> tuple[Choice, ...]:
         """The choices of a layer at a level.
 
-        A dim of one element is left out where the layer has another. A grouped convolution may be cut
-        between its groups where channels may be cut. A join may be cut as the space cuts channels, or be
-        done whole by every device.
+        A dim of one element is left out where the layer has another; a degree above the size of its dim where
+        dims are divided at once. A grouped convolution may be cut between its groups where channels may be cut.
+        An op without a weight may be cut as the space cuts channels, or be done whole by every device.
+
+        Args:
+            layer: the layer.
+            ways: devices of a group.
+            idle: whether some of them may be left idle where dims are divided at once.
 
         Raises:
-            OptionError: the space has no dim of the layer.
+            OptionError: the space has no dim of the layer, or too many choices.
         """
         sizes = layer.einsum.sizes
-        named = self.dims if layer.join else self.by_op.get(layer.op_name, self.default)
-        dims = [dim for dim in named if dim in sizes]
-        if not layer.join and not dims:
+        found: list[Choice] = []
+        for dims, at_once in self._alternatives(layer):
+            if not at_once:
+                found.append(cut(dims[0], ways))
+            else:
+                limits = tuple((dim, sizes[dim]) for dim in dims)
+                found += _grids(limits, self._degrees(ways), ways, idle, self.text)
+        whole = not layer.weighted and (not self.grids or bool({"in_channels", "channels"} & {*self.dims}))
+        return (*dict.fromkeys(found), WHOLE) if whole else tuple(dict.fromkeys(found))
+
+    def left_out(self, layer: CutLayer, ways: int) -> tuple[str, ...]:
+        """Why a layer has not every degree that the space gives, a line a dim.
+
+        Example:
+            >>> from hypar import load_model
+            >>> pool5 = load_model("alexnet").operators.layers[7]
+            >>> parse_space("batch*height*width").left_out(pool5, 16)
+            ('height: 6 elements, so no degree of 8, 16', 'width: 6 elements, so no degree of 8, 16')
+        """
+        sizes = layer.einsum.sizes
+        dims = dict.fromkeys(dim for dims, at_once in self._alternatives(layer) for dim in dims if at_once)
+        lines = []
+        for dim in dims:
+            above = [str(degree) for degree in self._degrees(ways) if degree > sizes[dim]]
+            if above:
+                lines.append(f"{dim}: {sizes[dim]} elements, so no degree of {', '.join(above)}")
+        return tuple(lines)
+
+    def _named(self, layer: CutLayer) -> Alternatives:
+        """What the space says of a kind of op."""
+        return self.by_op.get(layer.op_name, self.default) if layer.weighted else self._all
+
+    @property
+    def _all(self) -> Alternatives:
+        """What an op without a weight may take: any dim, at once where any op may."""
+        return ("*".join(self.dims),) if self.grids else self.dims
+
+    def _alternatives(self, layer: CutLayer) -> list[tuple[tuple[str, ...], bool]]:
+        """The dims of a layer that may be divided, and whether at once, by degrees, or over all ways."""
+        sizes, named = layer.einsum.sizes, self._named(layer)
+        extra = "groups" if layer.weighted else "channels"
+        at_once = [one.split("*") for one in named if "*" in one]
+        grids = [tuple(dim for dim in (*dims, *_extra(extra, dims)) if dim in sizes) for dims in at_once]
+        alone = [one for one in named if "*" not in one]
+        single = [dim for dim in (*alone, *_extra(extra, alone)) if dim in sizes]
+        if layer.weighted and not single and not any(grids):
             allowed = ", ".join(dim for dim in CUTTABLE if dim in sizes)
             raise OptionError(f"space {self.text!r}", f"no dim of {layer.op_name} {layer.name!r}", allowed)
-        extra = "channels" if layer.join else "groups"
-        if extra in sizes and extra not in dims and _CHANNELS & {*named}:
-            dims.append(extra)
-        large = [dim for dim in dims if sizes[dim] > 1] or dims
-        cut = tuple(Choice(dim, ways) for dim in large)
-        return (*cut, WHOLE) if layer.join else cut
+        large = [dim for dim in single if sizes[dim] > 1] or single
+        return [*(((dim,), False) for dim in large), *((dims, True) for dims in grids if dims)]
+
+    def _degrees(self, ways: int) -> tuple[int, ...]:
+        """The degrees that a dim may have at a level."""
+        powers = ways & (ways - 1) == 0 and not self.divisors
+        return tuple(d for d in range(1, ways + 1) if ways % d == 0 and (not powers or d & (d - 1) == 0))
+
+
+def _extra(dim: str, beside: Sequence[str]) -> tuple[str, ...]:
+    """A dim that may be divided too where channels may be."""
+    return (dim,) if _CHANNELS & {*beside} and dim not in beside else ()
+
+
+@lru_cache(maxsize=1024)
+def _grids(
+    limits: tuple[tuple[str, int], ...], degrees: tuple[int, ...], ways: int, idle: bool, text: str
+) -> tuple[Choice, ...]:
+    """Every degree of every dim, those of most devices first; without idle devices those of most devices only."""
+    found: list[tuple[tuple[int, ...], int]] = [((), 1)]
+    for _, limit in limits:
+        allowed = [degree for degree in degrees if degree <= limit]
+        found = [
+            ((*own, degree), product * degree)
+            for own, product in found
+            for degree in allowed
+            if product * degree <= ways
+        ]
+        if len(found) > MOST_CHOICES * 8:
+            break
+    most = max(product for _, product in found)
+    kept = [(own, product) for own, product in found if idle or product == most]
+    if len(kept) > MOST_CHOICES:
+        found_text = f"more than {MOST_CHOICES:,} choices of a level of {ways} ways"
+        raise OptionError(f"space {text!r}", found_text, "fewer dims, or levels of fewer ways")
+    kept.sort(key=lambda one: (-one[1], [-degree for degree in one[0]]))
+    names = [dim for dim, _ in limits]
+    return tuple(grid(dict(zip(names, own, strict=True))) for own, _ in kept)
 
 
 def parse_space(text: str) -> Space:
@@ -68,15 +167,19 @@ def parse_space(text: str) -> Space:
     Example:
         >>> parse_space("conv:batch linear:in_channels").by_op
         {'conv': ('batch',), 'linear': ('in_channels',)}
+        >>> parse_space("n*h*w").default
+        ('batch*height*width',)
     """
     place = f"space {text!r}"
-    if text.strip() == "all":
-        return Space(text="all", dims=CUTTABLE[:5], by_op={}, default=CUTTABLE[:5])
-    by_op: dict[str, tuple[str, ...]] = {}
-    default: tuple[str, ...] = ()
-    for part in text.split():
+    by_op: dict[str, Alternatives] = {}
+    default: Alternatives = ()
+    words = text.split()
+    for part in words:
         op, colon, listed = part.rpartition(":")
-        found = tuple(dict.fromkeys(_dim(word, place) for word in listed.split(",") if word))
+        if part == _DIVISORS:
+            continue
+        texts = ["*".join(CUTTABLE[:5])] if listed == "all" else listed.split(",")
+        found = tuple(dict.fromkeys(_at_once(word, place) for word in texts if word))
         if colon and (not op or op in by_op):
             raise OptionError(
                 place, f"no op before {part!r}" if not op else f"op {op!r} given twice", "OP:dims, once"
@@ -85,10 +188,30 @@ def parse_space(text: str) -> Space:
             by_op[op] = found
         else:
             default = tuple(dict.fromkeys((*default, *found)))
-    dims = tuple(dict.fromkeys(dim for found in (*by_op.values(), default) for dim in found))
+    listed_dims = [dim for found in (*by_op.values(), default) for one in found for dim in one.split("*")]
+    dims = tuple(dict.fromkeys(listed_dims))
     if not dims:
         raise OptionError(place, "names no dim", ", ".join(CUTTABLE))
-    return Space(text=" ".join(text.split()), dims=dims, by_op=by_op, default=default or dims)
+    return Space(
+        text=" ".join(words),
+        dims=dims,
+        by_op=by_op,
+        default=default or _merged(by_op),
+        divisors=_DIVISORS in words,
+    )
+
+
+def _merged(by_op: Mapping[str, Alternatives]) -> Alternatives:
+    """All that any op may take."""
+    return tuple(dict.fromkeys(one for found in by_op.values() for one in found))
+
+
+def _at_once(word: str, place: str) -> str:
+    """Dims that are divided at once, by their names."""
+    found = [_dim(part, place) for part in word.split("*")]
+    if len(set(found)) < len(found):
+        raise OptionError(place, f"found {word!r}", "each dim once")
+    return "*".join(found)
 
 
 def _dim(word: str, place: str) -> str:

@@ -2,18 +2,20 @@
 
 The one derivation that costs and schedules both read, so that search and verdict cannot disagree on bytes.
 A transfer is in parts of a tensor, received by all devices of one group together; whoever asks knows how
-many elements the group's tensor has.
+many elements the group's tensor has. This module is for choices that use every device of a group for one dim;
+``regrids`` does the same for grids of several dims and for whole elements.
 """
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.ops.base import PHASES
-from hypar.placement import Choice, Partial, Placement, Replicate, partial_results, placement
+from hypar.placement import Choice, Partial, Placement, Replicate, divisor, partial_results, placement
 from hypar.traffic import Number, after_contraction, collective, equal_shares, received, resolve
 
 if TYPE_CHECKING:
@@ -32,22 +34,70 @@ class Transfer(NamedTuple):
             layers ``input``, the one that the consumer reads.
         collective: the manner in which it moves, as ``all_reduce``.
         parts: parts of the tensor that all devices of a group receive.
+        devices: how many of them receive, all alike.
     """
 
     phase: str
     tensor: str
     collective: str
     parts: float
+    devices: int
+
+
+class Border(NamedTuple):
+    """Where the pieces of a cut image meet.
+
+    Attributes:
+        dim: the dim that is cut.
+        part: parts of the whole F_in that the windows of two neighbouring pieces both read.
+        pieces: how many there are.
+        copies: how many devices read each piece.
+    """
+
+    dim: str
+    part: float
+    pieces: int
+    copies: int
+
+
+def simple(choice: Choice, ways: int) -> bool:
+    """Whether a choice uses all devices of a group, for one dim at most."""
+    return len(choice.divided) <= 1 and choice.devices(ways) == ways
 
 
 @lru_cache(maxsize=16384)
-def inside(einsum: Einsum, choice: Choice, ways: int) -> tuple[Transfer, ...]:
-    """Adding up what a choice leaves partial, but for the halo of a cut image's error."""
-    parts = _total(Partial(), resolve(Partial()), ways)
-    kind = collective(Partial(), resolve(Partial()))
+def inside(einsum: Einsum, choice: Choice, ways: int, direct: bool = False) -> tuple[Transfer, ...]:
+    """Adding up what a choice leaves partial, but for the halo of a cut image's error.
+
+    The devices that have terms of one piece add them up among themselves.
+
+    Args:
+        einsum: the layer.
+        choice: what is done to it.
+        ways: devices of a group.
+        direct: whether the terms of E_in go straight to where they are needed, and so not here.
+    """
+    kind, devices = collective(Partial(), resolve(Partial())), choice.devices(ways)
+    results = ("output", "weight") if direct else ("output", "input", "weight")
+    terms = {tensor: _terms(einsum, choice, tensor) for tensor in results}
     return tuple(
-        Transfer(PHASE_OF[tensor], tensor, kind, parts) for tensor in partial_results(einsum, choice)
+        Transfer(
+            PHASE_OF[tensor],
+            tensor,
+            kind,
+            _total(Partial(), resolve(Partial()), count)
+            * (devices // count)
+            / divisor(einsum, choice, tensor),
+            devices,
+        )
+        for tensor, count in terms.items()
+        if count > 1
     )
+
+
+def _terms(einsum: Einsum, choice: Choice, tensor: str) -> int:
+    """How many devices hold terms of one piece of a result."""
+    return math.prod(choice.degree(dim) for dim in choice.divided if tensor in partial_results(einsum, dim))
 
 
 @lru_cache(maxsize=16384)
@@ -61,10 +111,10 @@ def between(
     """
     have = left(made, maker, contracted)
     start = resolve(have)
-    need, back = placement(read, reader, "input"), settled(read, reader, "input")
+    need, back = placement(read, dim_of(reader), "input"), settled(read, reader, "input")
     moves = (("forward", have, start), ("forward", start, need), ("backward", back, start))
     found = (
-        Transfer(phase, "input", collective(before, after), _total(before, after, ways))
+        Transfer(phase, "input", collective(before, after), _total(before, after, ways), ways)
         for phase, before, after in moves
         if before != after
     )
@@ -72,10 +122,15 @@ def between(
 
 
 @lru_cache(maxsize=16384)
-def border(einsum: Einsum, choice: Choice) -> float:
-    """Parts of the whole F_in that the windows of two neighbouring pieces of a cut image both read."""
-    window = einsum.windows.get(choice.dim or "")
-    return 0.0 if window is None else window.halo / einsum.input_sizes[choice.dim or ""]
+def borders(einsum: Einsum, choice: Choice, ways: int) -> tuple[Border, ...]:
+    """The borders of a cut image that windows reach over."""
+    copies = choice.devices(ways) // divisor(einsum, choice, "input")
+    windows = ((dim, einsum.windows[dim]) for dim in choice.divided if dim in einsum.windows)
+    return tuple(
+        Border(dim, window.halo / einsum.input_sizes[dim], choice.degree(dim), copies)
+        for dim, window in windows
+        if window.halo
+    )
 
 
 @lru_cache(maxsize=16384)
@@ -87,7 +142,7 @@ def crossing(
     Returns:
         None where every device holds the whole tensor.
     """
-    have, need = resolve(left(made, maker, contracted)), placement(read, reader, "input")
+    have, need = resolve(left(made, maker, contracted)), placement(read, dim_of(reader), "input")
     if isinstance(have, Replicate):
         return None
     shares = equal_shares(ways)
@@ -95,17 +150,21 @@ def crossing(
     return collective(have, need), float(with_halo[0] - alone[0])
 
 
-def halo(part: float, size: Number, ways: int) -> Number:
+def halo(border: Border, size: Number) -> Number:
     """Parts of a group's F_in that all its devices read past their own pieces.
 
-    There are ``ways - 1`` borders, and no device reads more than all the rest of the image.
+    Each border is read over by both its sides, and no device reads more than all the rest of the image.
 
     Args:
-        part: what ``border`` says.
+        border: where pieces meet.
         size: the part of the dim that the levels above have left: a number, or an array over their choices.
-        ways: pieces.
     """
-    return (ways - 1) * np.minimum(part / size, 1.0)
+    return border.copies * (border.pieces - 1) * np.minimum(border.part / size, 1.0)
+
+
+def dim_of(choice: Choice) -> str | None:
+    """The one dim that a simple choice divides; None where every device does the whole layer."""
+    return next(iter(choice.divided), None)
 
 
 def left(made: Einsum, choice: Choice, contracted: frozenset[str]) -> Placement:
@@ -115,9 +174,9 @@ def left(made: Einsum, choice: Choice, contracted: frozenset[str]) -> Placement:
 
 def settled(einsum: Einsum, choice: Choice, tensor: str) -> Placement:
     """Where a result is once its partial sums are added up."""
-    if tensor in partial_results(einsum, choice):
+    if tensor in partial_results(einsum, dim_of(choice)):
         return resolve(Partial())
-    return placement(einsum, choice, tensor)
+    return placement(einsum, dim_of(choice), tensor)
 
 
 @lru_cache(maxsize=4096)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 from hypar.errors import OptionError, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 WORDS = {
     "batch": ("dp", "I", "n"),
@@ -21,6 +27,60 @@ CUTTABLE = ("batch", "in_channels", "out_channels", "height", "width", "groups",
 
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "neighbours")
 """The manners in which a tensor changes its placement; ``neighbours`` is what a halo does."""
+
+
+def choice_word(degrees: tuple[tuple[str, int], ...], ways: int, words: int) -> str:
+    """What a choice is called.
+
+    Args:
+        degrees: each dim that it divides, with its parts.
+        ways: devices of a group.
+        words: which paper's words name a dim that is divided over all of them.
+
+    Example:
+        >>> choice_word((("batch", 2),), 2, 0), choice_word((("batch", 4), ("height", 2)), 16, 0)
+        ('dp', 'n4 c1 h2 w1')
+        >>> choice_word((("batch", 8),), 16, 0), choice_word((("in_channels", 2), ("batch", 2)), 4, 0)
+        ('n8 c1', 'n2 i2 c1')
+    """
+    if not degrees:
+        return WORDS[None][words]
+    if len(degrees) == 1 and degrees[0][1] == ways:
+        return WORDS[degrees[0][0]][words]
+    return grid_word(dict(degrees))
+
+
+def grid_word(degrees: Mapping[str, int]) -> str:
+    """A choice as DeePa writes it: n and c always, height and width where either is divided, others where they are.
+
+    Example:
+        >>> grid_word({"batch": 4, "width": 2})
+        'n4 c1 h1 w2'
+    """
+    channels = "channels" if degrees.get("channels", 1) > 1 else "out_channels"
+    image = {"height", "width"} if {"height", "width"} & {*degrees} else set()
+    shown = {"batch", channels, *image, *(dim for dim, degree in degrees.items() if degree > 1)}
+    order = ("batch", "in_channels", "groups", "out_channels", "channels", "height", "width")
+    return " ".join(f"{WORDS[dim][2]}{degrees.get(dim, 1)}" for dim in order if dim in shown)
+
+
+def grid_of(text: str, where: str) -> dict[str, int] | None:
+    """The degrees that a text as ``n4 c1 h2 w2`` or ``batch4 height2`` gives; None for one without numbers.
+
+    Raises:
+        OptionError: a word is no dim, comes twice, or its degree is no whole number from 1 on.
+    """
+    if not any(character.isdigit() for character in text):
+        return None
+    found: dict[str, int] = {}
+    for word, number in re.findall(r"([^\d\s]+)\s*(\d*)", text) or [(text, "")]:
+        dim = dim_of(word, where)
+        if dim is None or dim in found or not number or int(number) < 1:
+            raise OptionError(
+                where, f"found {text!r}", "a dim or paper's word and its degree each, as n4 h2 w2"
+            )
+        found[dim] = int(number)
+    return found
 
 
 def vocabulary(dims: set[str]) -> int:

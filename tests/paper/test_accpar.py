@@ -11,7 +11,7 @@ import pytest
 
 from hypar import load_model, plan_model
 from hypar.ops.linear import Linear
-from hypar.placement import Choice, Partial, partial_results, placement
+from hypar.placement import Partial, partial_results, placement
 from hypar.traffic import received, resolve
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hypar.plan import Plan
 
 MODEL = Path(__file__).parent / "alexnet-accpar.yaml"
-TYPES = [Choice(dim, 2) for dim in ("batch", "in_channels", "out_channels")]
+TYPES = ("batch", "in_channels", "out_channels")
 FC = Linear(out_features=100).einsum(32, ({"channels": 70},), {"channels": 100})
 
 
@@ -43,7 +43,7 @@ def test_nine_cells_between_layers(alpha: Fraction) -> None:
 @pytest.mark.parametrize("alpha", [Fraction(1, 2), Fraction(1, 4)])
 def test_amounts_inside_a_layer(alpha: Fraction) -> None:
     """Type-I exchanges A(W), Type-II A(F_out), Type-III A(E_in), whatever the shares."""
-    assert [partial_results(FC, choice) for choice in TYPES] == [("weight",), ("output",), ("input",)]
+    assert [partial_results(FC, dim) for dim in TYPES] == [("weight",), ("output",), ("input",)]
     assert received(Partial(), resolve(Partial()), (alpha, 1 - alpha)) == [1, 1]
 
 

@@ -11,12 +11,12 @@ from hypar.graph import LayerGraph, build_graph
 from hypar.ops.conv import Conv
 from hypar.ops.input import Input
 from hypar.ops.linear import Linear
-from hypar.placement import Choice, Partial, partial_results, placement
+from hypar.placement import Partial, partial_results, placement
 from hypar.spec import LayerSpec, ModelSpec
 from hypar.traffic import received, resolve
 
 HALF = (Fraction(1, 2), Fraction(1, 2))
-DP, MP = Choice("batch", 2), Choice("in_channels", 2)
+DP, MP = "batch", "in_channels"
 FC = Linear(out_features=100).einsum(32, ({"channels": 70},), {"channels": 100})
 
 
@@ -64,7 +64,7 @@ def test_table_1_amounts_inside_a_layer() -> None:
     ids=["dp-dp", "dp-mp", "mp-mp", "mp-dp"],
 )
 def test_table_2_amounts_between_layers(
-    producer: Choice, consumer: Choice, forward: Fraction, backward: Fraction
+    producer: str, consumer: str, forward: Fraction, backward: Fraction
 ) -> None:
     """Parts of A(F) and A(E) that one device receives."""
     made, read = placement(FC, producer, "output"), placement(FC, consumer, "input")

@@ -30,7 +30,7 @@ def page() -> Page:
 
 
 def code(point: Point) -> str:
-    return "".join("01"[dim == "in_channels"] for dim in point.dims)
+    return "".join("01"["in_channels" in choice.divided] for choice in point.choices)
 
 
 def test_figure_6_performance(ran: Evaluation) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hypar import load_model, plan_model
 from hypar.levels import WHOLE_LAYER
-from hypar.placement import WHOLE, Choice
+from hypar.placement import WHOLE, Choice, cut
 from hypar.recipe import Recipe, ask
 from hypar.solvers.base import load_solver
 from tests import oracle
@@ -90,8 +90,8 @@ def least(row: Sequence[Block], nodes: Sequence[Table], edges: dict[tuple[int, i
 def types_of(layer: CutLayer) -> list[Choice]:
     """The three types of a layer with a weight; a join is cut in batch or channels, or whole."""
     dims = ["batch", "channels"] if layer.join else TYPES.split(",")
-    cut = [Choice(dim, 2) for dim in dims]
-    return [*cut, WHOLE] if layer.join else cut
+    types = [cut(dim, 2) for dim in dims]
+    return [*types, WHOLE] if layer.join else types
 
 
 def counted(graph: LayerGraph, plan: Plan, level: int) -> tuple[list[Table], dict[tuple[int, int], Table]]:
@@ -127,7 +127,8 @@ def level_problems(graph: LayerGraph, plan: Plan) -> Iterator[CostGraph]:
     sizes = [WHOLE_LAYER] * len(plan.layers)
     for level in range(len(plan.array)):
         yield question.cost_graph(level, level + 1, sizes)
-        sizes = question.below(sizes, [plan.choices(layer)[level] for layer in plan.layers])
+        chosen = [plan.choices(layer)[level] for layer in plan.layers]
+        sizes = question.below(sizes, chosen, plan.array[level])
 
 
 def without_shortcuts(problem: CostGraph, row: Sequence[Block]) -> list[int]:

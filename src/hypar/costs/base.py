@@ -25,12 +25,24 @@ if TYPE_CHECKING:
     from hypar.levels import Level, LocalSizes, Options
 
 
+CONTEXT = ("machine", "optimizer")
+"""What a cost may take besides its parameters."""
+
+
 class Cost(Protocol):
     """The number that a search minimises, level by level: a frozen dataclass whose fields are its parameters."""
 
     @property
     def unit(self) -> str:
         """Unit of the sum."""
+
+    @property
+    def counts_work(self) -> bool:
+        """Whether it counts computation, so that more devices can be dearer or cheaper than fewer."""
+
+    @property
+    def direct(self) -> bool:
+        """Whether it sends sums straight to where they are needed, as a score of its plans then does."""
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Costs:
         """What each option costs inside a layer, in all groups of the level: ``[tuples above, options]``."""
@@ -57,7 +69,9 @@ class Cost(Protocol):
         """
 
 
-def load_cost(name: str, parameters: Mapping[str, float], context: Mapping[str, Any] | None = None) -> Cost:
+def load_cost(
+    name: str, parameters: Mapping[str, float | str], context: Mapping[str, Any] | None = None
+) -> Cost:
     """The cost of a name, with some of its parameters, the fields of its dataclass, set.
 
     Args:
@@ -79,10 +93,11 @@ def load_cost(name: str, parameters: Mapping[str, float], context: Mapping[str, 
     return replace(cost, **given) if given else cost  # type: ignore[type-var]
 
 
-def parameters_of(cost: Cost) -> dict[str, int | float]:
-    """A cost's parameters and their values: those of its fields that are numbers."""
-    values = {item.name: getattr(cost, item.name) for item in fields(cost)}  # type: ignore[arg-type]
-    return {name: exact_number(value) for name, value in values.items() if isinstance(value, int | float)}
+def parameters_of(cost: Cost) -> dict[str, int | float | str]:
+    """A cost's parameters and their values: its fields but for what it takes of ``CONTEXT``."""
+    names = [item.name for item in fields(cost) if item.name not in CONTEXT]  # type: ignore[arg-type]
+    values = {name: getattr(cost, name) for name in names}
+    return {name: value if isinstance(value, str) else exact_number(value) for name, value in values.items()}
 
 
 def structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:
@@ -129,7 +144,7 @@ def cost_graph(
     for tensor in graph.tensors:
         ends = (tensor.producer, tensor.consumer)
         made, read = keys[ends[0]], keys[ends[1]]
-        pair = (made[0], made[2], read, tensor.elements, tensor.contracted)
+        pair = (made[0], made[2], read, tensor.content)
         if pair not in edges:
             layers = (graph.layers[ends[0]], graph.layers[ends[1]])
             edges[pair] = _terms(cost, tensor, levels, layers, (made[2], read[2]), nodes[read][1])
@@ -146,7 +161,7 @@ def _node(
         left.append(sizes)
         added = cost.layer_costs(level, layer, choices, sizes).reshape(-1)
         total = added if total is None else (total.repeat(len(choices)) + added)
-        sizes = sizes.divided(layer.einsum, choices) if level is not levels[-1] else sizes
+        sizes = sizes.divided(layer.einsum, choices, level.ways) if level is not levels[-1] else sizes
     return np.zeros(1) if total is None else total, left
 
 

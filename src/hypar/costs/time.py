@@ -37,14 +37,16 @@ class Time:
     """
 
     unit: ClassVar[str] = "seconds"
+    counts_work: ClassVar[bool] = True
+    direct: ClassVar[bool] = False
     machine: Machine | None = None
     optimizer: str = "sgd"
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Costs:
         """Adding up what a choice leaves partial; at the innermost level also the computation of a device."""
         total = inside_costs(layer, options, sizes, level.ways, self._rates(level))
-        if level.innermost and not layer.join:
-            left = sizes.divided(layer.einsum, options)
+        if level.innermost and layer.weighted:
+            left = sizes.divided(layer.einsum, options, level.ways)
             total += self._computation(level, layer.einsum, left).reshape(total.shape)
         return total
 
@@ -89,9 +91,9 @@ class Time:
 @lru_cache(maxsize=256)
 def _rates(setting: Setting, index: int) -> Rates:
     """The rates of one level of an array on a machine."""
-    link, ways = setting.machine.links(setting.array)[index], setting.array[index]
-    each = tuple(link.seconds_per_byte[kind] * setting.element_bytes / ways for kind in COLLECTIVES)
-    return Rates(each, tuple(link.latency_s[kind] for kind in COLLECTIVES))
+    link = setting.machine.links(setting.array)[index]
+    each = tuple(link.seconds_per_byte[kind] * setting.element_bytes for kind in COLLECTIVES)
+    return Rates(each, tuple(link.latency_s[kind] for kind in COLLECTIVES), together=True)
 
 
 plugin: Cost = Time()

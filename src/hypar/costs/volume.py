@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hypar.errors import OptionError
 from hypar.exchange import between_costs, even_rates, inside_costs
+from hypar.levels import WORKING
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost
@@ -33,6 +34,8 @@ class Volume:
     """
 
     unit: ClassVar[str] = "bytes"
+    counts_work: ClassVar[bool] = False
+    direct: ClassVar[bool] = False
     inter_weight: float = 1.0
 
     def __post_init__(self) -> None:
@@ -45,7 +48,7 @@ class Volume:
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Costs:
         """Adding up what a choice leaves partial: whole results, or the halo of a cut image's gradient."""
         rates = even_rates(level.groups * level.element_bytes)
-        return inside_costs(layer, options, sizes, level.ways, rates)
+        return inside_costs(layer, options, sizes, level.ways, rates) * sizes.of(WORKING)[:, None]
 
     def tensor_costs(
         self,
@@ -57,7 +60,8 @@ class Volume:
     ) -> Costs:
         """F from producer to consumer, E from consumer to producer."""
         rates = even_rates(self.inter_weight * level.groups * level.element_bytes)
-        return between_costs(tensor, ends, options, sizes, level.ways, rates)
+        costs = between_costs(tensor, ends, options, sizes, level.ways, rates)
+        return costs * sizes.of(WORKING)[:, None]
 
 
 plugin: Cost = Volume()

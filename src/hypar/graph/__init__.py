@@ -6,7 +6,16 @@ stay: a residual network is not flattened to a chain.
 """
 
 from hypar.graph.build import build_graph, load_model
-from hypar.graph.contraction import ContractedGraph, CutLayer, Tensor
+from hypar.graph.contraction import Content, ContractedGraph, CutLayer, Tensor
 from hypar.graph.layers import Layer, LayerGraph
 
-__all__ = ["ContractedGraph", "CutLayer", "Layer", "LayerGraph", "Tensor", "build_graph", "load_model"]
+__all__ = [
+    "Content",
+    "ContractedGraph",
+    "CutLayer",
+    "Layer",
+    "LayerGraph",
+    "Tensor",
+    "build_graph",
+    "load_model",
+]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.graph.layers import Layer
-    from hypar.ops.base import Einsum, Op
+    from hypar.ops.base import Einsum, Op, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutLayer:
-    """A node of the contracted graph: a weighted layer or a join.
+    """A node of the contracted graph: a weighted layer or a join; in the operator graph also a pool.
 
     Attributes:
         name: the layer's name.
@@ -31,9 +31,28 @@ class CutLayer:
     einsum: Einsum
     output_elements: int
 
+    @property
+    def weighted(self) -> bool:
+        """Whether it has a weight."""
+        return bool(self.einsum.weight)
+
     def elements(self, tensor: str) -> int:
         """Elements of ``input``, ``weight`` or ``output``, whole mini-batch."""
         return self.output_elements if tensor == "output" else self.einsum.elements(tensor)
+
+
+class Content(NamedTuple):
+    """What a tensor is, whoever reads it.
+
+    Attributes:
+        elements: elements as the consumer reads it, whole mini-batch.
+        contracted: dims of the producer's output that ops between sum over, as a global pool does.
+        shape: the dims of one sample and their sizes, before it is flattened.
+    """
+
+    elements: int
+    contracted: frozenset[str]
+    shape: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +62,17 @@ class Tensor:
     Attributes:
         producer: index of the layer whose output it comes from.
         consumer: index of the layer that reads it.
-        elements: elements as the consumer reads it, whole mini-batch.
-        contracted: dims of the producer's output that ops between sum over, as a global pool does.
+        content: what it is.
     """
 
     producer: int
     consumer: int
-    elements: int
-    contracted: frozenset[str]
+    content: Content
+
+    @property
+    def elements(self) -> int:
+        """Elements as the consumer reads it, whole mini-batch."""
+        return self.content.elements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,25 +83,25 @@ class ContractedGraph:
     tensors: tuple[Tensor, ...]
 
 
-def contract(layers: Sequence[Layer], batch: int) -> ContractedGraph:
+def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) -> ContractedGraph:
     """Leave out every op that is neither weighted nor a join.
 
     Args:
         layers: in topological order.
         batch: samples in a mini-batch.
+        operators: whether pools stay too.
     """
-    cut = [layer for layer in layers if layer.op.weighted or layer.op.join]
+    cut = [layer for layer in layers if layer.op.weighted or layer.op.join or (operators and layer.op.pools)]
     index = {layer.name: number for number, layer in enumerate(cut)}
     by_name = {layer.name: layer for layer in layers}
     tensors = []
     for consumer, layer in enumerate(cut):
         for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
-            producer, contracted = _producer(name, by_name, index)
+            producer, contracted, before = _producer(name, shape, by_name, index)
             if producer is not None:
                 elements = batch * math.prod(shape.values())
-                tensors.append(
-                    Tensor(producer=producer, consumer=consumer, elements=elements, contracted=contracted)
-                )
+                content = Content(elements, contracted, tuple(before.items()))
+                tensors.append(Tensor(producer=producer, consumer=consumer, content=content))
     return ContractedGraph(layers=_cut_layers(cut, layers, batch), tensors=tuple(tensors))
 
 
@@ -90,7 +112,7 @@ def _cut_layers(cut: Sequence[Layer], layers: Sequence[Layer], batch: int) -> tu
         for name in layer.inputs:
             readers.setdefault(name, []).append(layer)
     shared: dict[tuple[Op, tuple[tuple[tuple[str, int], ...], ...]], Einsum] = {}
-    found = []
+    found, kept = [], {layer.name for layer in cut}
     for layer in cut:
         key = (layer.op, tuple(tuple(shape.items()) for shape in layer.input_shapes))
         if key not in shared:
@@ -101,28 +123,33 @@ def _cut_layers(cut: Sequence[Layer], layers: Sequence[Layer], batch: int) -> tu
                 op_name=layer.op_name,
                 join=layer.op.join,
                 einsum=shared[key],
-                output_elements=batch * math.prod(_as_read(layer, readers).shape.values()),
+                output_elements=batch * math.prod(_as_read(layer, readers, kept).shape.values()),
             )
         )
     return tuple(found)
 
 
-def _as_read(layer: Layer, readers: dict[str, list[Layer]]) -> Layer:
-    """The last op behind a layer before its output forks or is read by a cut layer."""
-    while len(after := readers.get(layer.name, [])) == 1 and not (after[0].op.weighted or after[0].op.join):
+def _as_read(layer: Layer, readers: dict[str, list[Layer]], kept: set[str]) -> Layer:
+    """The last op behind a layer before its output forks or is read by a node."""
+    while len(after := readers.get(layer.name, [])) == 1 and after[0].name not in kept:
         layer = after[0]
     return layer
 
 
 def _producer(
-    name: str, by_name: dict[str, Layer], index: dict[str, int]
-) -> tuple[int | None, frozenset[str]]:
-    """The cut layer that a tensor comes from, None for the network's input, and dims lost on the way."""
+    name: str, shape: Shape, by_name: dict[str, Layer], index: dict[str, int]
+) -> tuple[int | None, frozenset[str], Shape]:
+    """The node that a tensor comes from, None for the network's input, dims lost on the way, and its shape.
+
+    The shape is that which the consumer reads, before it is flattened.
+    """
     contracted: frozenset[str] = frozenset()
     while name not in index:
         layer = by_name[name]
         if not layer.inputs:
-            return None, contracted
+            return None, contracted, shape
         contracted |= layer.op.contracts(layer.input_shapes)
+        if len(shape) < len(layer.input_shapes[0]):
+            shape = layer.input_shapes[0]
         name = layer.inputs[0]
-    return index[name], contracted
+    return index[name], contracted, shape

@@ -120,6 +120,15 @@ class LayerGraph:
         """Weighted layers and joins, connected by the tensors that they read."""
         return contract(self.layers, self.batch)
 
+    @cached_property
+    def operators(self) -> ContractedGraph:
+        """The same with pools as nodes of their own."""
+        return contract(self.layers, self.batch, operators=True)
+
+    def nodes(self, graph: str | None) -> ContractedGraph:
+        """What is planned: the contracted graph, or with ``operators`` that which has pools too."""
+        return self.operators if graph == "operators" else self.contracted
+
     def __repr__(self) -> str:
         """Name and size, short enough for a prompt."""
         parameters = format_count(self.num_parameters)

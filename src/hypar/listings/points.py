@@ -11,7 +11,7 @@ from hypar.reports.base import on_machine, question
 from hypar.score import Totals
 from hypar.sweeps import varied
 from hypar.units import format_bytes, format_joules, format_seconds
-from hypar.words import WORDS, vocabulary
+from hypar.words import choice_word, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,8 +27,8 @@ def exploration_data(found: Exploration, points: Iterable[Point]) -> Data:
     return [
         {
             **{
-                f"{layer} H{level + 1}": dim
-                for (layer, level), dim in zip(found.places, point.dims, strict=True)
+                f"{layer} H{level + 1}": choice.text
+                for (layer, level), choice in zip(found.places, point.choices, strict=True)
             },
             **point.totals._asdict(),
             "dp_over_it": found.speedup(point),
@@ -44,7 +44,7 @@ def exploration_table(found: Exploration, points: Iterable[Point]) -> Table:
     free: dict[str, list[int]] = {}
     for number, (layer, _) in enumerate(found.places):
         free.setdefault(layer, []).append(number)
-    used = {dim for point in found.points for dim in point.dims if dim is not None}
+    used = {dim for point in found.points for choice in point.choices for dim in choice.divided}
     words = vocabulary(used)
     heads = [
         f"{layer} {' '.join(f'H{found.places[at][1] + 1}' for at in places)}"
@@ -52,7 +52,13 @@ def exploration_table(found: Exploration, points: Iterable[Point]) -> Table:
     ]
     rows = []
     for point in points:
-        cells = [" ".join(WORDS[point.dims[at]][words] for at in places) for places in free.values()]
+        cells = [
+            " ".join(
+                choice_word(point.choices[at].degrees, found.plan.array[found.places[at][1]], words)
+                for at in places
+            )
+            for places in free.values()
+        ]
         remarks = ("the plan" if point.own else "", "" if point.fits else "does not fit")
         rows.append(
             [*cells, *_totals_cells(point.totals, found.baseline)[:4], ", ".join(filter(None, remarks))]
@@ -123,7 +129,10 @@ def runs_figure(model: str, runs: Sequence[Run]) -> Figure:
 
 def exploration_figure(found: Exploration) -> Figure:
     """How many times faster than dp each point is."""
-    codes = ["".join("01"[dim not in {"batch", None}] for dim in point.dims) for point in found.points]
+    codes = [
+        "".join("01"[bool({*choice.divided} - {"batch"})] for choice in point.choices)
+        for point in found.points
+    ]
     layers = ", ".join(dict.fromkeys(layer for layer, _ in found.places))
     title = f"{question(found.plan)} {on_machine(found.plan.score)}, {len(codes)} points"
     return found.figure(title, codes, f"{layers}: 0 batch, 1 another dim, in the order of the table")

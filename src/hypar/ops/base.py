@@ -153,12 +153,14 @@ class Op(BaseModel):
     Attributes:
         weighted: whether it has a weight whose cuts are planned.
         join: whether it brings several tensors together.
+        pools: whether it reduces an image, so that the operator graph has it as a node.
         flop_per_element: floating-point operations on each input element of an op without a weight.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     weighted: ClassVar[bool] = False
     join: ClassVar[bool] = False
+    pools: ClassVar[bool] = False
     flop_per_element: ClassVar[int] = 0
 
     def contracts(self, inputs: tuple[Shape, ...]) -> frozenset[str]:  # noqa: ARG002

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from hypar.ops.base import CountPair, Op, Shape, ShapeError, SizePair, Window, elements_of, image_input
+from hypar.ops.base import (
+    CountPair,
+    Einsum,
+    Op,
+    Shape,
+    ShapeError,
+    SizePair,
+    Window,
+    elements_of,
+    image_input,
+)
 
 
 class Pool(Op):
@@ -17,6 +27,7 @@ class Pool(Op):
     edge, as Caffe does.
     """
 
+    pools: ClassVar[bool] = True
     mode: Literal["max", "average"]
     window: Literal["sliding", "global"] = "sliding"
     kernel: SizePair | None = None
@@ -45,16 +56,37 @@ class Pool(Op):
         shape = image_input(inputs)
         if self.kernel is None:
             return {"channels": shape["channels"], "height": 1, "width": 1}
-        places = {}
-        strides = self.stride or self.kernel
-        for dim, kernel, stride, padding in zip(
-            ("height", "width"), self.kernel, strides, self.padding, strict=True
-        ):
+        for kernel, padding in zip(self.kernel, self.padding, strict=True):
             if 2 * padding > kernel:
                 raise ShapeError(f"found padding {padding} for kernel {kernel}; allowed: at most half of it")
-            window = Window(kernel=kernel, stride=stride, padding=padding)
-            places[dim] = window.output_size(shape[dim], round_up=self.rounding == "up")
+        up = self.rounding == "up"
+        places = {
+            dim: window.output_size(shape[dim], round_up=up) for dim, window in self._windows(shape).items()
+        }
         return {"channels": shape["channels"], **places}
+
+    def _windows(self, shape: Shape) -> dict[str, Window]:
+        """The window along each spatial dim; a global one is as large as the image."""
+        kernels = self.kernel or (shape["height"], shape["width"])
+        pairs = zip(("height", "width"), kernels, self.stride or kernels, self.padding, strict=True)
+        return {
+            dim: Window(kernel=kernel, stride=stride, padding=padding)
+            for dim, kernel, stride, padding in pairs
+        }
+
+    def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
+        """Every channel by itself: ``F_out[n,c,h,w]`` of ``F_in[n,c,h+r,w+s]``."""
+        shape = image_input(inputs)
+        dims = {"batch": "batch", **{dim: dim for dim in output}}
+        return Einsum(
+            sizes={"batch": batch, **output},
+            input=dims,
+            weight=(),
+            output=dims,
+            input_elements=batch * elements_of(shape),
+            windows=self._windows(shape),
+            input_sizes={"height": shape["height"], "width": shape["width"]},
+        )
 
     def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:
         """One operation for every element that a window reads."""

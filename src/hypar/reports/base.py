@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hypar.space import parse_space
 from hypar.units import format_bytes, format_count, format_joules, format_seconds
-from hypar.words import WORDS, vocabulary
+from hypar.words import choice_word, grid_word, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,19 +46,30 @@ def level_names(plan: Plan) -> list[str]:
 
 
 def grid(plan: Plan) -> list[tuple[str, list[str], list[str | None], float]]:
-    """For each layer its name, the word and the dim of each level's choice, and its cost over all levels."""
-    rows = [(layer, plan.dims(layer)) for layer in plan.layers]
-    used = {dim for _, dims in rows for dim in dims if dim is not None}
-    words = vocabulary(used.union(parse_space(plan.space).dims))
+    """For each layer its name, the word and the dims of each level's choice, and its cost over all levels."""
+    rows = [(layer, plan.choices(layer)) for layer in plan.layers]
+    used = {dim for _, choices in rows for choice in choices for dim in choice.divided}
+    space = parse_space(plan.space)
+    words = vocabulary(used.union(space.dims))
     return [
         (
             layer,
-            [WORDS[dim][words] for dim in dims],
-            list(dims),
+            [
+                grid_word(choice.as_degrees())
+                if space.grids and ways > 2 and choice.degrees
+                else choice_word(choice.degrees, ways, words)
+                for choice, ways in zip(choices, plan.array, strict=True)
+            ],
+            list(plan.dims(layer)),
             sum(split.costs[layer] for split in plan.splits),
         )
-        for layer, dims in rows
+        for layer, choices in rows
     ]
+
+
+def shows_devices(plan: Plan) -> bool:
+    """Whether layers may differ in how many devices work for them."""
+    return any(plan.devices(layer) != plan.num_devices for layer in plan.layers)
 
 
 def question(plan: Plan) -> str:

@@ -550,7 +550,7 @@ def _explored(ran: Evaluation, name: str, vary: tuple[str, ...]) -> Exploration:
 
 def _code(found: Exploration, point: Point) -> str:
     """Free choices as 0 for dp and 1 for mp, as many in a group as the array has levels."""
-    text = "".join("01"[dim == "in_channels"] for dim in point.dims)
+    text = "".join("01"["in_channels" in choice.divided] for choice in point.choices)
     width = len(found.plan.array)
     return " ".join(text[start : start + width] for start in range(0, len(text), width))
 

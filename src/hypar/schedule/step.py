@@ -14,17 +14,20 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.placement import divisor
+from hypar.regrids import regrids
 from hypar.timeline import Task
-from hypar.transfers import PHASE_OF, Transfer, between, border, crossing, halo, inside
-from hypar.words import CUTTABLE
+from hypar.transfers import PHASE_OF, Transfer, between, borders, crossing, dim_of, halo, inside, simple
+from hypar.words import COLLECTIVES, CUTTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph import ContractedGraph, CutLayer, Tensor
+    from hypar.graph import Content, ContractedGraph, CutLayer, Tensor
     from hypar.hardware import LayerTime, Machine
     from hypar.levels import Options
     from hypar.ops.base import Einsum
+    from hypar.placement import Choice
+    from hypar.regrids import Regrid
 
 COMPUTE = "devices"
 """The resource that computes: every device, doing the same."""
@@ -61,13 +64,15 @@ class Step:
         tasks: in an order in which they can run.
         layers: for each task the layer that it belongs to.
         moves: for each task its transfer; None for computation.
-        times: for each layer its time on a device; None for a join.
+        times: for each layer its time on a device; None without a weight.
+        working: for each layer how many devices work.
     """
 
     tasks: tuple[Task, ...]
     layers: tuple[int, ...]
     moves: tuple[Move | None, ...]
     times: tuple[LayerTime | None, ...]
+    working: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +84,14 @@ class Setting:
         array: ways of each level, outermost first.
         element_bytes: bytes of one element.
         optimizer: one of ``OPTIMIZERS``.
+        direct: whether sums go straight to where they are needed, in whole elements.
     """
 
     machine: Machine
     array: tuple[int, ...]
     element_bytes: int
     optimizer: str = "sgd"
+    direct: bool = False
 
     @property
     def update_accesses(self) -> int:
@@ -147,7 +154,7 @@ def lower(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) 
     lowering = _Lowering(setting, graph.layers)
     machine, size = setting.machine, setting.element_bytes
     times = tuple(
-        None if layer.join else machine.layer_time(layer.einsum, degrees(chosen), size)
+        machine.layer_time(layer.einsum, degrees(chosen), size) if layer.weighted else None
         for layer, chosen in zip(graph.layers, choices, strict=True)
     )
     inner = [
@@ -172,7 +179,11 @@ def lower(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) 
         ready[layer] = lowering.send(layer, inner[layer], "forward", after)
     _backward(lowering, times, inner, read_by, ready)
     return Step(
-        tasks=tuple(lowering.tasks), layers=tuple(lowering.layers), moves=tuple(lowering.moves), times=times
+        tasks=tuple(lowering.tasks),
+        layers=tuple(lowering.layers),
+        moves=tuple(lowering.moves),
+        times=times,
+        working=tuple(working(chosen, setting.array) for chosen in choices),
     )
 
 
@@ -209,15 +220,20 @@ def _moves_of(
     setting: Setting, graph: ContractedGraph, tensor: Tensor, choices: Sequence[Options]
 ) -> tuple[Move, ...]:
     """The transfers between the two layers of a tensor."""
-    made, read = graph.layers[tensor.producer].einsum, graph.layers[tensor.consumer].einsum
-    ends = (choices[tensor.producer], choices[tensor.consumer])
-    return moves_between(setting, made, read, tensor.elements, tensor.contracted, ends)
+    ends = (graph.layers[tensor.producer].einsum, graph.layers[tensor.consumer].einsum)
+    chosen = (choices[tensor.producer], choices[tensor.consumer])
+    return moves_between(setting, ends, tensor.content, chosen)
 
 
 @lru_cache(maxsize=16384)
 def degrees(chosen: Options) -> tuple[int, ...]:
     """Over how many pieces the choices of all levels divide each of ``CUTTABLE``."""
-    return tuple(math.prod(choice.degree for choice in chosen if choice.dim == dim) for dim in CUTTABLE)
+    return tuple(math.prod(choice.degree(dim) for choice in chosen) for dim in CUTTABLE)
+
+
+def working(chosen: Options, array: Sequence[int]) -> int:
+    """How many devices of an array work for a layer."""
+    return math.prod(choice.devices(ways) for choice, ways in zip(chosen, array, strict=False))
 
 
 @lru_cache(maxsize=16384)
@@ -226,9 +242,7 @@ def _left(einsum: Einsum, chosen: Options, part: str) -> tuple[float, ...]:
     found, total = [], 1.0
     for choice in chosen:
         found.append(total)
-        total /= (
-            choice.degree if part == choice.dim else 1 if part in CUTTABLE else divisor(einsum, choice, part)
-        )
+        total /= choice.degree(part) if part in CUTTABLE else divisor(einsum, choice, part)
     return tuple(found)
 
 
@@ -238,46 +252,77 @@ def moves_inside(setting: Setting, einsum: Einsum, output_elements: int, chosen:
     found = []
     for level in reversed(range(len(chosen))):
         choice, ways = chosen[level], setting.array[level]
-        for transfer in inside(einsum, choice, ways):
+        groups = working(chosen[:level], setting.array)
+        for transfer in inside(einsum, choice, ways, setting.direct):
             whole = output_elements if transfer.tensor == "output" else einsum.elements(transfer.tensor)
-            found.append(
-                _move(setting, transfer, level, whole * _left(einsum, chosen, transfer.tensor)[level])
-            )
-        edge = border(einsum, choice)
-        if edge:
-            parts = float(halo(edge, _left(einsum, chosen, str(choice.dim))[level], ways))
-            transfer = Transfer(PHASE_OF["input"], "input", "neighbours", parts)
+            amount = whole * _left(einsum, chosen, transfer.tensor)[level]
+            found.append(_move(setting, transfer, level, amount, groups))
+        for border in () if setting.direct else borders(einsum, choice, ways):
+            parts = float(halo(border, _left(einsum, chosen, border.dim)[level]))
+            transfer = Transfer(PHASE_OF["input"], "input", "neighbours", parts, choice.devices(ways))
             amount = einsum.input_elements * _left(einsum, chosen, "input")[level]
-            found.append(_move(setting, transfer, level, amount))
+            found.append(_move(setting, transfer, level, amount, groups))
     return tuple(found)
 
 
 @lru_cache(maxsize=16384)
 def moves_between(
-    setting: Setting,
-    made: Einsum,
-    read: Einsum,
-    elements: int,
-    contracted: frozenset[str],
-    ends: tuple[Options, Options],
+    setting: Setting, ends: tuple[Einsum, Einsum], content: Content, chosen: tuple[Options, Options]
 ) -> tuple[Move, ...]:
     """What all levels move of a tensor between two layers, outermost first."""
     found = []
-    for level, (maker, reader) in enumerate(zip(*ends, strict=True)):
+    for level, (maker, reader) in enumerate(zip(*chosen, strict=True)):
         ways = setting.array[level]
-        amount = elements * _left(read, ends[1], "input")[level]
-        moved = list(between(made, maker, read, reader, contracted, ways))
-        edge = border(read, reader)
-        over = crossing(made, maker, read, reader, contracted, ways) if edge else None
-        if over is not None:
-            parts = over[1] * float(halo(edge, _left(read, ends[1], str(reader.dim))[level], ways))
-            moved = _with_halo(moved, Transfer("forward", "input", over[0], parts))
-        found += [_move(setting, transfer, level, amount) for transfer in moved]
+        groups = working(chosen[1][:level], setting.array)
+        if setting.direct or not (simple(maker, ways) and simple(reader, ways)):
+            parts = tuple(_left(ends[1], chosen[1], dim)[level] for dim in ends[1].input)
+            moves = regrids(ends, ((maker,), (reader,)), content, ways, parts, setting.direct)
+            found += [_move(setting, transfer, level, 1.0, groups) for transfer in _single(moves)]
+        else:
+            amount = content.elements * _left(ends[1], chosen[1], "input")[level]
+            moved = _between(
+                ends,
+                (maker, reader),
+                content,
+                _left(ends[1], chosen[1], dim_of(reader) or "input")[level],
+                ways,
+            )
+            found += [_move(setting, transfer, level, amount, groups) for transfer in moved]
     return tuple(found)
 
 
+def _between(
+    ends: tuple[Einsum, Einsum], chosen: tuple[Choice, Choice], content: Content, size: float, ways: int
+) -> list[Transfer]:
+    """What simple choices move between two layers, the halo along with what moves in the same manner anyway."""
+    made, read = ends
+    args = (made, chosen[0], read, chosen[1], content.contracted, ways)
+    moved = list(between(*args))
+    for border in borders(read, chosen[1], ways):
+        over = crossing(*args)
+        if over is not None:
+            extra = Transfer("forward", "input", over[0], over[1] * float(halo(border, size)), ways)
+            moved = _with_halo(moved, extra)
+    return moved
+
+
+def _single(moves: Sequence[Regrid]) -> list[Transfer]:
+    """The transfers of one pair of choices, in elements."""
+    found = (
+        Transfer(
+            move.phase,
+            "input",
+            COLLECTIVES[int(move.collectives.reshape(-1)[0])],
+            float(move.elements.reshape(-1)[0]),
+            int(move.devices.reshape(-1)[0]),
+        )
+        for move in moves
+    )
+    return [transfer for transfer in found if transfer.parts]
+
+
 def _with_halo(moved: list[Transfer], extra: Transfer) -> list[Transfer]:
-    """Transfers with a halo, which comes along with what moves in the same manner anyway."""
+    """Transfers with a halo."""
     for index, transfer in enumerate(moved):
         if transfer[:3] == extra[:3]:
             moved[index] = transfer._replace(parts=transfer.parts + extra.parts)
@@ -285,16 +330,15 @@ def _with_halo(moved: list[Transfer], extra: Transfer) -> list[Transfer]:
     return [*moved, extra]
 
 
-def _move(setting: Setting, transfer: Transfer, level: int, elements: float) -> Move:
-    """A transfer of so many elements of a group's tensor, at a level."""
-    array = setting.array
+def _move(setting: Setting, transfer: Transfer, level: int, elements: float, groups: int) -> Move:
+    """A transfer of so many elements of a group's tensor, at a level with so many groups at work."""
     group_bytes = transfer.parts * elements * setting.element_bytes
-    part_bytes = group_bytes / array[level]
+    part_bytes = group_bytes / transfer.devices
     return Move(
         phase=transfer.phase,
         level=level,
-        seconds=setting.machine.links(array)[level].seconds(transfer.collective, part_bytes),
+        seconds=setting.machine.links(setting.array)[level].seconds(transfer.collective, part_bytes),
         part_bytes=part_bytes,
-        total_bytes=group_bytes * math.prod(array[:level]),
+        total_bytes=group_bytes * groups,
         collective=transfer.collective,
     )

@@ -51,14 +51,14 @@ class Question:
         options = [at_layer[first:last] for at_layer in self.options]
         return cost_graph(self.cost, self.graph, self.levels[first:last], options, sizes)
 
-    def below(self, sizes: Sequence[LocalSizes], choices: Sequence[Choice]) -> list[LocalSizes]:
-        """What one level's choices leave of each layer; what is equal is one object."""
+    def below(self, sizes: Sequence[LocalSizes], choices: Sequence[Choice], ways: int) -> list[LocalSizes]:
+        """What the choices of a level of some ways leave of each layer; what is equal is one object."""
         shared: dict[object, LocalSizes] = {}
         found = []
         for layer, before, choice in zip(self.graph.layers, sizes, choices, strict=True):
             key = (layer.einsum, before, choice)
             if key not in shared:
-                shared[key] = before.divided(layer.einsum, (choice,))
+                shared[key] = before.divided(layer.einsum, (choice,), ways)
             found.append(shared[key])
         return found
 
@@ -122,7 +122,7 @@ def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tu
     for index in range(len(question.levels)):
         problem = made.cost_graph(index, index + 1, sizes)
         costs.append(layer_costs(problem, [0] * len(choices)))
-        sizes = question.below(sizes, [at_layer[index] for at_layer in choices])
+        sizes = question.below(sizes, [at_layer[index] for at_layer in choices], question.levels[index].ways)
     return tuple(costs)
 
 

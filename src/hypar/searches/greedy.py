@@ -33,7 +33,7 @@ class Greedy:
                 [options[index][pick] for options, pick in zip(question.options, assignment, strict=True)]
             )
             costs.append(layer_costs(problem, assignment))
-            sizes = question.below(sizes, chosen[-1])
+            sizes = question.below(sizes, chosen[-1], question.levels[index].ways)
         choices = tuple(zip(*chosen, strict=True))
         return Answer(choices=choices, costs=tuple(costs), solver=name, exact=solver.exact)
 

@@ -17,6 +17,7 @@ class Strategy:
         space: the choices, as ``hypar.space`` reads them.
         cost: name of the cost that is minimised.
         search: name of the search.
+        graph: ``contracted``, or ``operators`` to plan pools too.
     """
 
     summary: str
@@ -24,6 +25,7 @@ class Strategy:
     space: str
     cost: str = "volume"
     search: str = "greedy"
+    graph: str = "contracted"
 
 
 def load_strategy(name: str) -> Strategy:

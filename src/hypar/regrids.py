@@ -1,0 +1,236 @@
+"""What moves between two layers whose choices are grids, for all pairs of choices at once.
+
+Two conventions. *At once*: partial sums are added up inside a layer and pieces are shares of real size; what
+``transfers`` says of one dim a level, for several. *Direct*: pieces have whole elements, a consumer's device
+receives what its windows read and it does not hold, and a producer's device receives every term of the error of
+its piece that it does not have itself. Where several devices hold one piece, terms go to each of them, or
+to the first and their sum on to the others, whichever is less.
+
+Source of the second: DeePa (2018), whose transfers are what a worker needs less what it has.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hypar.tiles import Bounds, Layout, Side, bounds, boxes, layout, overlap, reach, side
+from hypar.words import COLLECTIVES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.graph import Content
+    from hypar.levels import Options
+    from hypar.ops.base import Einsum
+    from hypar.problem import Costs
+
+Codes = NDArray[np.int64]
+INNER = "channels_in_group"
+_CODE = {name: code for code, name in enumerate(COLLECTIVES)}
+
+
+class Regrid(NamedTuple):
+    """One phase's change of grid, for each pair of choices of producer and consumer.
+
+    Attributes:
+        phase: the phase.
+        collectives: the manner in which it moves, as an index into ``COLLECTIVES``.
+        elements: elements that all devices of a group receive.
+        devices: how many of them receive.
+    """
+
+    phase: str
+    collectives: Codes
+    elements: Costs
+    devices: Costs
+
+
+class _Dim(NamedTuple):
+    """A dim of a tensor, as both its ends divide it.
+
+    Attributes:
+        made: the producer's op dim; None where there is none.
+        read: the consumer's.
+        size: elements of it; 1 for real shares.
+        held: the producer's pieces.
+        core: the consumer's pieces, without halo.
+        needed: what the consumer's pieces read.
+    """
+
+    made: str | None
+    read: str | None
+    size: float
+    held: Bounds
+    core: Bounds
+    needed: Bounds
+
+
+class _Ends(NamedTuple):
+    """Both ends of a tensor.
+
+    Attributes:
+        made: pieces of the producer's choices.
+        read: pieces of the consumer's.
+        dims: the tensor's dims.
+        summed: op dims of the producer that ops between sum away.
+    """
+
+    made: Layout
+    read: Layout
+    dims: tuple[_Dim, ...]
+    summed: tuple[str, ...]
+
+
+@lru_cache(maxsize=1024)
+def regrids(
+    ends: tuple[Einsum, Einsum],
+    options: tuple[Options, Options],
+    content: Content,
+    ways: int,
+    parts: tuple[float, ...],
+    direct: bool,
+) -> tuple[Regrid, ...]:
+    """F from producer to consumer and E from consumer to producer.
+
+    Args:
+        ends: producer and consumer.
+        options: their choices.
+        content: the tensor as the consumer reads it.
+        ways: devices of a group.
+        parts: what the levels above have left of each op dim of the consumer's ``input``.
+        direct: whether sums go straight to where they are needed, in whole elements.
+    """
+    both = _Ends(
+        layout(options[0], ways),
+        layout(options[1], ways),
+        _dims(ends, (layout(options[0], ways), layout(options[1], ways)), content, parts, direct),
+        tuple(op for op, tensor in ends[0].output.items() if tensor in content.contracted),
+    )
+    total = math.prod(dim.size for dim in both.dims)
+    needed = boxes(both.read, [(dim.read, dim.needed) for dim in both.dims])
+    held = boxes(both.made, [(dim.made, dim.held) for dim in both.dims])
+    shared = overlap(
+        both.made, both.read, [side(dim.made, dim.read, dim.held, dim.needed) for dim in both.dims]
+    )
+    copies = (held / total)[:, None]
+    if direct:
+        back = _directly(both, total, copies, needed, shared)
+    elif any(dim.core is not dim.needed for dim in both.dims):
+        sides = [side(dim.made, dim.read, dim.held, dim.core) for dim in both.dims]
+        back = held[:, None] - overlap(both.made, both.read, sides)
+    else:
+        back = held[:, None] - shared
+    scale = 1.0 if direct else content.elements * math.prod(parts)
+    forth = Regrid(
+        "forward", _forth(both), _amount(needed - shared, scale), both.read.working[None].astype(float)
+    )
+    back_codes = _back(both, needed > total * (1 + 1e-9) if direct else np.zeros(1, bool))
+    found = Regrid("backward", back_codes, _amount(back, scale), both.made.working[:, None].astype(float))
+    return (*_summed(both, copies, scale * total), forth, found)
+
+
+def _dims(
+    ends: tuple[Einsum, Einsum],
+    layouts: tuple[Layout, Layout],
+    content: Content,
+    parts: tuple[float, ...],
+    direct: bool,
+) -> tuple[_Dim, ...]:
+    """A tensor's dims as both ends divide them."""
+    made, read = ends
+    makes = {tensor: op for op, tensor in made.output.items() if tensor not in content.contracted}
+    reads = {tensor: op for op, tensor in read.input.items()}
+    left = dict(zip(read.input, parts, strict=True))
+    flat = "height" in dict(content.shape) and "height" not in reads
+    found = []
+    for dim, whole_size in (("batch", read.sizes["batch"]), *content.shape, (INNER, 1)):
+        own, theirs = makes.get(dim), reads.get(dim)
+        part, window = left.get(theirs or "", 1.0), read.windows.get(theirs or "")
+        if not direct or dim == INNER:
+            halo = 0.0 if window is None else min(1.0, window.halo / read.input_sizes[theirs or ""] / part)
+            core = bounds(layouts[1].of(theirs), 1.0, False)
+            needed = _with_halo(core, halo) if halo and len(core.low) > 1 else core
+            found.append(_Dim(own, theirs, 1.0, bounds(layouts[0].of(own), 1.0, False), core, needed))
+            continue
+        size = math.ceil(whole_size * part - 1e-9)
+        output = size if window is None else math.ceil(read.sizes[theirs or ""] * part - 1e-9)
+        # A piece of a flattened image is a range of its channels, the last of them in part.
+        core = bounds(layouts[1].of(theirs), output, not (flat and dim == "channels"))
+        needed = core if window is None else reach(core, window, size)
+        found.append(_Dim(own, theirs, size, bounds(layouts[0].of(own), size, True), core, needed))
+    return tuple(found)
+
+
+def _with_halo(core: Bounds, halo: float) -> Bounds:
+    """Pieces with what they read of their neighbours, half of each border's halo on each side."""
+    return Bounds(np.maximum(core.low - halo / 2, 0.0), np.minimum(core.high + halo / 2, 1.0))
+
+
+def _directly(both: _Ends, total: float, copies: Costs, needed: Costs, shared: Costs) -> Costs:
+    """Terms of E: to every device that holds the piece, or to the first of them and the sum on to the others."""
+    each = copies * needed - shared
+    if (copies <= 1 + 1e-9).all():
+        return each
+    sides = [side(dim.made, dim.read, dim.held, dim.needed) for dim in both.dims]
+    carried = {dim.made for dim in both.dims}
+    for dim, degrees in both.made.degrees.items():
+        if dim not in carried:
+            first = np.concatenate([np.arange(degree) == 0 for degree in degrees]).astype(np.float64)
+            sides.append(Side(dim, None, first[:, None]))
+    once = needed - overlap(both.made, both.read, sides) + (copies - 1) * total
+    return np.minimum(each, once)
+
+
+def _summed(both: _Ends, copies: Costs, total: float) -> tuple[Regrid, ...]:
+    """Adding up, at once, of what ops between sum over dims that the producer divides."""
+    terms = np.ones((len(both.made.working), 1))
+    for dim in both.summed:
+        terms *= both.made.degree(dim)[:, None]
+    if (terms == 1).all():
+        return ()
+    elements = 2 * (terms - 1) * copies / terms * total
+    codes = np.full((1, 1), _CODE["all_reduce"])
+    return (Regrid("forward", codes, elements, both.made.working[:, None].astype(float)),)
+
+
+def _forth(both: _Ends) -> Codes:
+    """How F moves: gathered where a consumer's devices read all of it, a halo alone between equal grids."""
+    return _codes(_undivided(both.read, [dim.read for dim in both.dims])[None], _alike(both))
+
+
+def _back(both: _Ends, terms: NDArray[np.bool_]) -> Codes:
+    """How E moves: added up where several devices have terms of an element."""
+    codes = _codes(_undivided(both.made, [dim.made for dim in both.dims])[:, None], _alike(both))
+    return np.where(terms[None], _CODE["reduce_scatter"], codes)
+
+
+def _codes(gathers: NDArray[np.bool_], alike: NDArray[np.bool_]) -> Codes:
+    """The manner of moving a tensor whole or in pieces."""
+    pieces = np.where(alike, _CODE["neighbours"], _CODE["all_to_all"])
+    return np.where(gathers, _CODE["all_gather"], pieces)
+
+
+def _undivided(layout: Layout, dims: Sequence[str | None]) -> NDArray[np.bool_]:
+    """The choices whose devices all have the whole tensor."""
+    found = np.ones(len(layout.working), bool)
+    for dim in dims:
+        found &= layout.degree(dim) == 1
+    return found
+
+
+def _alike(both: _Ends) -> NDArray[np.bool_]:
+    """The pairs of choices that divide the tensor into the same grid."""
+    found: NDArray[np.bool_] = both.made.working[:, None] == both.read.working
+    for dim in both.dims:
+        found = found & (both.made.degree(dim.made)[:, None] == both.read.degree(dim.read))
+    return found
+
+
+def _amount(elements: Costs, scale: float) -> Costs:
+    """Elements without what rounding leaves of nothing."""
+    return np.where(np.abs(elements) < 1e-9, 0.0, elements) * scale
