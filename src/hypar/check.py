@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypar.diff import Change, diff_plans
 from hypar.errors import InputError, PlanError, ProblemError, TableLimitError
-from hypar.origin import machine_of, model_of
+from hypar.origin import machine_of, model_of, profile_of
 from hypar.plan import read_plan
 from hypar.planner import follow
 from hypar.recipe import Recipe
@@ -39,7 +39,11 @@ class Verdict:
 
 
 def check_plan(
-    file: str | Path, *, model: str | Path | None = None, hardware: str | Path | None = None
+    file: str | Path,
+    *,
+    model: str | Path | None = None,
+    hardware: str | Path | None = None,
+    profile: str | Path | None = None,
 ) -> Verdict:
     """Plan again what a stored plan records, and compare.
 
@@ -51,13 +55,15 @@ def check_plan(
         model: the model file, if it is not found by the plan's model name: beside the plan, in the current
             folder or its ``models/``, or among the models that hypar brings.
         hardware: the hardware file of the plan's score, if it is not found likewise.
+        profile: the measured times that the plan's cost counted, if they are not found beside it or here.
 
     Raises:
         InputError: the plan or its model cannot be read.
     """
     stored = read_plan(file)
     graph = model_of(stored, Path(file), model)
-    recipe = Recipe.of(stored, machine_of(stored, Path(file), hardware))
+    machine = machine_of(stored, Path(file), hardware)
+    recipe = Recipe.of(stored, machine, profile_of(stored, Path(file), profile))
     changed = graph.digest != stored.model.digest
     try:
         fresh = _followed(recipe, graph.with_batch(stored.model.batch), changed=changed)

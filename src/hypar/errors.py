@@ -8,6 +8,7 @@
     │   ├── ModelError        a model file, or the network that it describes
     │   ├── HardwareError     a hardware file, or the machine that it describes
     │   ├── PlanError         a stored plan
+    │   ├── ProfileError      a table of measured times
     │   ├── OptionError       an argument: levels, batch, a pin, a space
     │   └── UnknownNameError  a name that no file or plug-in has
     ├── ProblemError          a cost graph or tasks that are not such
@@ -62,6 +63,10 @@ class HardwareError(InputError):
 
 class PlanError(InputError):
     """A stored plan is damaged, of another schema, or for another model."""
+
+
+class ProfileError(InputError):
+    """A table of measured times is damaged, for another model or array, or lacks what is asked."""
 
 
 class OptionError(InputError):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import HardwareError, OptionError, PlanError
 from hypar.graph import load_model
 from hypar.hardware import Machine, load_machine
+from hypar.profiles import Profile, read_profile
 from hypar.quoting import shown
 from hypar.registry import data_names
 
@@ -79,6 +80,31 @@ def machine_of(
         raise _of_plan(error, file, record.hardware_changes, changes) from None
 
 
+def profile_of(plan: Plan, file: Path, profile: str | Path | None = None) -> Profile | None:
+    """The measured times that a plan's cost counted; None for a plan without them.
+
+    Args:
+        plan: the plan.
+        file: where it is stored.
+        profile: the table's file, if it is not found by name beside the plan or here.
+
+    Raises:
+        InputError: there is none, it cannot be read, or it is another.
+    """
+    if plan.profile is None:
+        return None
+    name = plan.profile.name
+    beside = [folder / f"{name}.json" for folder in (file.parent, Path()) if _is_name(name)]
+    found = Path(profile) if profile is not None else next((path for path in beside if path.is_file()), None)
+    if found is None:
+        looked = "looked beside the plan and here; name its file with --profile"
+        raise PlanError(f"{file}: profile.name", f"no profile {shown(name)}", hint=looked)
+    read = read_profile(found)
+    if read.digest != plan.profile.digest:
+        raise PlanError(f"{file}: profile.digest", f"{found} is not what was planned with: it has changed")
+    return read
+
+
 def _of_plan(
     error: InputError, file: Path, recorded: Mapping[str, Any], changes: Mapping[str, Any] | None
 ) -> InputError:
@@ -92,7 +118,7 @@ def _of_plan(
 
 def _found(name: str, file: Path, kind: str) -> str | Path | None:
     """The file of a name, or the name itself where it is one of hypar's own."""
-    if len(name) > LONGEST_NAME or set(name) & {"/", "\\", "\0"}:
+    if not _is_name(name):
         return None
     for folder in (file.parent, Path(), Path(kind)):
         for ending in (".yaml", ".yml"):
@@ -100,3 +126,8 @@ def _found(name: str, file: Path, kind: str) -> str | Path | None:
             if beside.is_file():
                 return beside
     return name if name in data_names(kind) else None
+
+
+def _is_name(name: str) -> bool:
+    """Whether a file may be named so."""
+    return len(name) <= LONGEST_NAME and not set(name) & {"/", "\\", "\0"}

@@ -48,6 +48,13 @@ class ModelRecord(_Part):
     batch: Annotated[int, Field(ge=1)]
 
 
+class ProfileRecord(_Part):
+    """Which table of measured times was read."""
+
+    name: str
+    digest: str
+
+
 class CostRecord(_Part):
     """What was minimised and what came out."""
 
@@ -135,6 +142,7 @@ class Plan(_Part):
         solver: what solved the cost graphs.
         array: ways of each level, outermost first.
         pins: choices that were held, as ``layer@level=dim``.
+        profile: the measured times that the cost counted; None where it counted none.
         cost: what was minimised.
         claim: what the plan is optimal over.
         splits: one for each level, outermost first.
@@ -153,6 +161,7 @@ class Plan(_Part):
     solver: str
     array: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
     pins: list[str] = []
+    profile: ProfileRecord | None = None
     cost: CostRecord
     claim: str
     splits: Annotated[list[Split], Field(min_length=1)]
@@ -201,6 +210,13 @@ class Plan(_Part):
         """
         self._require(layer)
         return tuple(split.choice(layer) for split in self.splits)
+
+    @property
+    def in_grids(self) -> bool:
+        """Whether a level may divide several dims at once, or leave devices idle."""
+        return parse_space(self.space).grids and (
+            max(self.array) > 2 or any(self.devices(layer) < self.num_devices for layer in self.layers)
+        )
 
     def devices(self, layer: str) -> int:
         """How many devices work for a layer.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypar.hardware
 from hypar.costs.base import parameters_of
 from hypar.errors import OptionError
 from hypar.graph import LayerGraph, load_model
-from hypar.plan import CostRecord, ModelRecord, Plan, RefinementRecord, Split
+from hypar.plan import CostRecord, ModelRecord, Plan, ProfileRecord, RefinementRecord, Split
+from hypar.profiles import Profile, read_profile
 from hypar.recipe import (
     Recipe,
     ask,
@@ -30,7 +32,6 @@ from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from hypar.graph import CutLayer
     from hypar.hardware import Machine
@@ -51,6 +52,8 @@ def plan_model(
     solver: str | None = None,
     graph: str | None = None,
     inter_weight: float | None = None,
+    mode: str | None = None,
+    profile: Profile | str | Path | None = None,
     pins: str | Sequence[str] = (),
     hardware: Machine | str | Path | None = None,
     optimizer: str = "sgd",
@@ -72,6 +75,8 @@ def plan_model(
         solver: a solver by name instead of the cheapest exact one.
         graph: ``operators`` to plan pools too, ``contracted`` not to; the strategy's own if not given.
         inter_weight: weight of the amounts between layers in the cost, 1 if not given.
+        mode: of the cost ``deepa``: ``exact``, or ``paper`` for the published estimates.
+        profile: measured times for the same cost, or their file.
         pins: choices to hold, each ``layer=choice`` or ``layer@level=choice``.
         hardware: a machine, the path of a hardware file, or a bare name as ``hmc``: the plan gets its score,
             and the cost ``time`` can be minimised.
@@ -96,11 +101,12 @@ def plan_model(
     if hardware is None and optimizer != "sgd":
         raise OptionError("optimizer", "no machine is named", "one, as --hardware hmc")
     named = load_strategy(strategy)
+    given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
     recipe = Recipe(
         strategy=strategy,
         space=named.space if space is None else space_text(space),
         cost=named.cost if cost is None else cost,
-        parameters={} if inter_weight is None else {"inter_weight": inter_weight},
+        parameters={name: value for name, value in given.items() if value is not None},
         search=named.search if search is None else search,
         graph=checked_graph(named.graph if graph is None else graph),
         solver=solver,
@@ -108,6 +114,7 @@ def plan_model(
         pins=(pins,) if isinstance(pins, str) else tuple(pins),
         machine=None if hardware is None else hypar.hardware.as_machine(hardware),
         optimizer=optimizer,
+        profile=read_profile(profile) if isinstance(profile, str | Path) else profile,
         refine=refine,
     )
     return follow(recipe, network if batch is None else network.with_batch(batch), progress)
@@ -137,6 +144,7 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
         solver=answer.solver,
         array=list(recipe.array),
         pins=[str(pin) for pin in pins],
+        profile=_record_of(recipe.profile),
         cost=CostRecord(
             name=recipe.cost,
             value=exact_number(math.fsum(split.cost for split in splits)),
@@ -166,6 +174,11 @@ def _refined(
     record = RefinementRecord(before_s=found.before_s, after_s=found.after_s, changed=changed)
     costs = costs_by_level(question, found.choices)
     return replace(answer, choices=found.choices, costs=costs), record
+
+
+def _record_of(profile: Profile | None) -> ProfileRecord | None:
+    """Which measured times were read."""
+    return None if profile is None else ProfileRecord(name=profile.name, digest=profile.digest)
 
 
 def _scored(recipe: Recipe, question: Question, answer: Answer) -> Score | None:

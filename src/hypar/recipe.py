@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from hypar.graph import LayerGraph
     from hypar.hardware import Machine
+    from hypar.profiles import Profile
 
 
 GRAPHS = ("contracted", "operators")
@@ -44,6 +45,7 @@ class Recipe:
         pins: choices to hold, as text.
         machine: what the plan is for; None where no hardware is named.
         optimizer: whose updates a score counts.
+        profile: measured times for a cost that takes them.
         refine: whether to refine the plan against the engine.
     """
 
@@ -58,15 +60,17 @@ class Recipe:
     graph: Operators | None = None
     machine: Machine | None = None
     optimizer: str = "sgd"
+    profile: Profile | None = None
     refine: bool = False
 
     @classmethod
-    def of(cls, plan: Plan, machine: Machine | None = None) -> Recipe:
+    def of(cls, plan: Plan, machine: Machine | None = None, profile: Profile | None = None) -> Recipe:
         """What a stored plan follows from.
 
         Args:
             plan: the plan.
             machine: the machine that the plan's score names.
+            profile: the measured times that the plan names.
         """
         return cls(
             strategy=plan.strategy,
@@ -79,6 +83,7 @@ class Recipe:
             pins=tuple(plan.pins),
             graph=plan.graph,
             machine=machine,
+            profile=profile,
             optimizer="sgd" if plan.score is None else plan.score.optimizer,
             refine=plan.refined is not None,
         )
@@ -90,7 +95,9 @@ def ask(recipe: Recipe, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
     _require_ops(space)
     levels = levels_of(recipe.array, graph.element_bytes)
     contracted = graph.nodes(recipe.graph)
-    context = {"machine": recipe.machine, "optimizer": recipe.optimizer}
+    if recipe.profile is not None:
+        recipe.profile.require(graph.name, graph.digest, graph.batch, recipe.array)
+    context = {"machine": recipe.machine, "optimizer": recipe.optimizer, "profile": recipe.profile}
     cost = load_cost(recipe.cost, recipe.parameters, context)
     pins = tuple(parse_pin(text, contracted, len(levels)) for text in recipe.pins)
     by_ways = {

@@ -17,26 +17,35 @@ if TYPE_CHECKING:
     from hypar.graph import LayerGraph
     from hypar.hardware import Machine
     from hypar.plan import Plan
+    from hypar.profiles import Profile
 
 CHEAP_ENTRIES = 2**22
 """Table entries up to which the joint optimum is worth knowing beside a greedy plan: some milliseconds."""
 
 
-def remarks(plan: Plan, graph: LayerGraph, machine: Machine | None = None) -> Iterator[str]:
+def remarks(
+    plan: Plan, graph: LayerGraph, machine: Machine | None = None, profile: Profile | None = None
+) -> Iterator[str]:
     """Lines to print below a plan.
 
     Args:
         plan: the plan.
         graph: the network that it is for.
         machine: the machine of its score.
+        profile: the measured times that its cost counted.
 
     Yields:
         The joint optimum beside a greedy plan and the cost of pins, unless the plan was refined by another measure;
         layers cut finer than they have elements.
     """
     graph = graph.with_batch(plan.model.batch)
-    recipe = replace(Recipe.of(plan, machine), refine=False)
-    if plan.search == "greedy" and not plan.refined and not ask(recipe, graph)[0].leaves_no_choice:
+    recipe = replace(Recipe.of(plan, machine, profile), refine=False)
+    if (
+        plan.search == "greedy"
+        and len(plan.array) > 1
+        and not plan.refined
+        and not ask(recipe, graph)[0].leaves_no_choice
+    ):
         best = joint_optimum(recipe, graph)
         if best is None:
             yield "the joint optimum is not cheap to know; --search joint finds it where its tables fit"

@@ -123,6 +123,13 @@ change_option = click.option(
     help="Change one thing of the machine, as duplex=half or topology=torus; may be given again.",
 )  # fmt: skip
 
+profile_option = click.option(
+    "--profile",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Measured times for the cost deepa, as hypar profile writes them.",
+)
+
 machine_option = click.option(
     "--hardware",
     shell_complete=complete_hardware,

@@ -19,6 +19,9 @@ from hypar.terminal import note, write, write_json
 @click.option(
     "--hardware", metavar="FILE", help="The hardware file of the plans' scores, if not found by name."
 )
+@click.option(
+    "--profile", metavar="FILE", help="The measured times of the plans' costs, if not found by name."
+)
 @click.option("--update", is_flag=True, help="Rewrite the plans that drifted; exit 0.")
 @as_json
 @click.pass_context
@@ -27,13 +30,14 @@ def command(
     plans: tuple[str, ...],
     model: str | None,
     hardware: str | None,
+    profile: str | None,
     update: bool,
     as_json: bool,
 ) -> None:
     """Plan again what stored PLANS record; exit 1 and show the difference where choices or costs drift."""
     findings = []
     for file in plans:
-        verdict = judge(file, model, hardware)
+        verdict = judge(file, model=model, hardware=hardware, profile=profile)
         findings.append(verdict_data(file, verdict))
         if isinstance(verdict, HyparError):
             click.echo(f"error: {verdict}", err=True)
@@ -48,9 +52,9 @@ def command(
     ctx.exit(0 if all(found["ok"] or found.get("rewritten") for found in findings) else 1)
 
 
-def judge(file: str, model: str | None, hardware: str | None) -> Verdict | HyparError:
+def judge(file: str, **found: str | None) -> Verdict | HyparError:
     """The verdict on one plan, or why there is none: a bad plan does not keep the others from being checked."""
     try:
-        return check_plan(file, model=model, hardware=hardware)
+        return check_plan(file, **found)
     except HyparError as error:
         return error

@@ -14,10 +14,12 @@ from hypar.cli.base import (
     complete_plugin,
     hardware_options,
     named_machine,
+    profile_option,
     writable,
 )
 from hypar.graph import load_model
 from hypar.planner import plan_model
+from hypar.profiles import read_profile
 from hypar.remarks import remarks
 from hypar.reports.base import headline, summary
 from hypar.reports.table import PlanTable
@@ -40,6 +42,11 @@ from hypar.terminal import note, progress_bar, show, write
     metavar="NAME",
     help="Another cost than the strategy's.",
 )
+@click.option(
+    "--mode", metavar="NAME", help="Of the cost deepa: exact, or paper for the published estimates."
+)
+@profile_option
+@click.option("--graph", metavar="NAME", help="operators to plan pools too, contracted not to.")
 @click.option("--search", shell_complete=complete_plugin("searches"), metavar="NAME", help="greedy or joint.")
 @click.option(
     "--solver",
@@ -61,13 +68,15 @@ def command(
     model: str, hardware: str | None, changes: dict[str, Any], output: str | None, as_json: bool, **asked: Any
 ) -> None:
     """Choose how each layer of MODEL is cut at each level of the array."""
-    graph, machine = load_model(model), named_machine(hardware, changes)
+    network, machine = load_model(model), named_machine(hardware, changes)
+    if asked["profile"] is not None:
+        asked["profile"] = read_profile(asked["profile"])
     with progress_bar("refining") if asked["refine"] else nullcontext(lambda *_: None) as progress:
-        plan = plan_model(graph, hardware=machine, progress=progress, **asked)
+        plan = plan_model(network, hardware=machine, progress=progress, **asked)
     if output is not None:
         plan.write(output)
         note(f"wrote {output}")
-    said = list(remarks(plan, graph, machine))
+    said = list(remarks(plan, network, machine, asked["profile"]))
     if as_json:
         write(plan.to_json())
         for line in said:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from hypar.ops.base import PHASES
 from hypar.quantities import Description
@@ -59,7 +59,13 @@ class Work:
 
 
 class ComputeModel(Description):
-    """How a device computes; subclasses add the fields of a hardware file."""
+    """How a device computes; subclasses add the fields of a hardware file.
+
+    Attributes:
+        takes_arrays: whether the numbers of a shape may be arrays, for many shapes at once.
+    """
+
+    takes_arrays: ClassVar[bool] = False
 
     @abstractmethod
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:

@@ -7,7 +7,7 @@ the memory is added by the machine, for every compute model alike.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -17,6 +17,8 @@ from hypar.quantities import AsNumber, FlopPerSecond, Sourced
 
 class Roofline(ComputeModel):
     """A peak, and the work at which half of it is reached."""
+
+    takes_arrays: ClassVar[bool] = True
 
     peak: Sourced[FlopPerSecond]
     half_efficiency_flop: Sourced[Annotated[float, AsNumber, Field(ge=0, le=1e30)]]

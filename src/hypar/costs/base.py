@@ -16,16 +16,18 @@ import numpy as np
 from hypar.errors import OptionError
 from hypar.problem import CostGraph, Costs, Edge, Link, Structure
 from hypar.registry import load_plugin
+from hypar.schedule.step import Setting
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.graph import ContractedGraph, CutLayer, Tensor
+    from hypar.hardware import Machine
     from hypar.levels import Level, LocalSizes, Options
 
 
-CONTEXT = ("machine", "optimizer")
+CONTEXT = ("machine", "optimizer", "profile")
 """What a cost may take besides its parameters."""
 
 
@@ -77,7 +79,7 @@ def load_cost(
     Args:
         name: the plug-in's name.
         parameters: numbers that a plan records.
-        context: what a cost may take besides, ``machine`` and ``optimizer``; one that does not is given none.
+        context: what a cost may take besides, of ``CONTEXT``; one that does not is given none.
 
     Raises:
         UnknownNameError: there is none.
@@ -91,6 +93,25 @@ def load_cost(
     taken = {item.name for item in fields(cost)}  # type: ignore[arg-type]
     given = {**parameters, **{key: value for key, value in (context or {}).items() if key in taken}}
     return replace(cost, **given) if given else cost  # type: ignore[type-var]
+
+
+def machine_setting(
+    cost: str, machine: Machine | None, level: Level, optimizer: str, *, direct: bool = False
+) -> Setting:
+    """What a step runs on, for a cost that needs a machine.
+
+    Raises:
+        OptionError: no machine is named.
+    """
+    if machine is None:
+        raise OptionError(f"cost {cost!r}", "no machine is named", "one, as --hardware hmc")
+    return Setting(
+        machine=machine,
+        array=level.array,
+        element_bytes=level.element_bytes,
+        optimizer=optimizer,
+        direct=direct,
+    )
 
 
 def parameters_of(cost: Cost) -> dict[str, int | float | str]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hypar.compute_models.base import LocalShape
 from hypar.hardware.routing import LevelLink, Tier, level_links
@@ -15,9 +18,15 @@ from hypar.words import CUTTABLE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from hypar.compute_models.base import ComputeModel, Work
     from hypar.hardware.schema import HardwareFile
     from hypar.ops.base import Einsum
+
+
+Degrees = Sequence[Any]
+"""Over how many pieces each of ``CUTTABLE`` is divided: numbers, or equally long arrays of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +109,15 @@ class Machine:
         """
         return _layer_time(self, einsum, degrees, element_bytes)
 
+    def layer_times(self, einsum: Einsum, degrees: NDArray[np.int64], element_bytes: int) -> list[LayerTime]:
+        """As ``layer_time`` for several pieces, ``[pieces, CUTTABLE]``: one of arrays, or one a piece.
+
+        A compute model that takes arrays is asked once.
+        """
+        if self.compute.takes_arrays:
+            return [_timed(self, einsum, tuple(degrees.T), element_bytes)]
+        return [self.layer_time(einsum, tuple(row), element_bytes) for row in degrees.tolist()]
+
     def links(self, array: tuple[int, ...]) -> tuple[LevelLink, ...]:
         """How each level of an array communicates, outermost first.
 
@@ -112,6 +130,11 @@ class Machine:
 @lru_cache(maxsize=16384)
 def _layer_time(machine: Machine, einsum: Einsum, degrees: tuple[int, ...], element_bytes: int) -> LayerTime:
     """As ``Machine.layer_time``."""
+    return _timed(machine, einsum, degrees, element_bytes)
+
+
+def _timed(machine: Machine, einsum: Einsum, degrees: Degrees, element_bytes: int) -> LayerTime:
+    """The phases of a layer on one device, for numbers or arrays of them."""
     shape = local_shape(einsum, degrees)
     assumed = machine.content.assumptions
     work = {phase: machine.compute.work(shape, phase, assumed.units_per_device.value) for phase in PHASES}
@@ -121,7 +144,7 @@ def _layer_time(machine: Machine, einsum: Einsum, degrees: tuple[int, ...], elem
     }
     uneven = sum(fullest.values()) / sum(shape.words.values())
     seconds = {
-        phase: max(
+        phase: _slower(
             done.seconds / assumed.efficiency.value,
             machine.memory_seconds(done.accesses["memory"] * uneven * element_bytes),
         )
@@ -130,7 +153,12 @@ def _layer_time(machine: Machine, einsum: Einsum, degrees: tuple[int, ...], elem
     return LayerTime(seconds=seconds, work=work, macs=shape.macs, words=shape.words, fullest=fullest)
 
 
-def local_shape(einsum: Einsum, degrees: tuple[int, ...]) -> LocalShape:
+def _slower(arithmetic: Any, memory: Any) -> Any:
+    """The longer of two times, of numbers or of arrays."""
+    return np.maximum(arithmetic, memory) if isinstance(arithmetic, np.ndarray) else max(arithmetic, memory)
+
+
+def local_shape(einsum: Einsum, degrees: Degrees) -> LocalShape:
     """What is left of a layer on one device; pieces of the fullest device are rounded up to whole elements."""
     pieces = dict(zip(CUTTABLE, degrees, strict=True))
     tensors = ("input", "weight", "output")
@@ -145,12 +173,11 @@ def local_shape(einsum: Einsum, degrees: tuple[int, ...]) -> LocalShape:
     )
 
 
-@lru_cache(maxsize=16384)
-def fullest_share(einsum: Einsum, degrees: tuple[int, ...], tensor: str) -> float:
+def fullest_share(einsum: Einsum, degrees: Degrees, tensor: str) -> Any:
     """The part of a tensor that the fullest device has, its piece of each dim rounded up to whole elements."""
     share = 1.0
     for dim, pieces in zip(CUTTABLE, degrees, strict=True):
-        if pieces > 1 and dim in einsum.dims(tensor):
+        if dim in einsum.dims(tensor):
             size = einsum.sizes[dim]
             share *= -(-size // pieces) / size
     return share

@@ -67,11 +67,6 @@ def grid(plan: Plan) -> list[tuple[str, list[str], list[str | None], float]]:
     ]
 
 
-def shows_devices(plan: Plan) -> bool:
-    """Whether layers may differ in how many devices work for them."""
-    return any(plan.devices(layer) != plan.num_devices for layer in plan.layers)
-
-
 def question(plan: Plan) -> str:
     """Which network and array."""
     array = "x".join(str(ways) for ways in plan.array)

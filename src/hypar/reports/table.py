@@ -29,11 +29,15 @@ class PlanTable:
         for name in level_names(plan):
             table.add_column(name, justify="center", no_wrap=True)
         table.add_column(plan.cost.name, justify="right", no_wrap=True)
+        devices = plan.in_grids
+        if devices:
+            table.add_column("devices", justify="right", no_wrap=True)
         for layer, words, dims, cost in grid(plan):
             cells = [
                 Text(word, style=COLOURS.get(dim or "", "dim")) for word, dim in zip(words, dims, strict=True)
             ]
-            table.add_row(layer, *cells, amount(cost, plan.cost.unit))
+            used = [str(plan.devices(layer))] if devices else []
+            table.add_row(layer, *cells, amount(cost, plan.cost.unit), *used)
         table.add_section()
         costs = [amount(split.cost, plan.cost.unit) for split in plan.splits]
         table.add_row("all layers", *costs, amount(plan.cost.value, plan.cost.unit))

@@ -1,0 +1,141 @@
+"""DeePa: seconds of transfers, computation and updates of layers that are cut in several dims at once.
+
+Source: DeePa (2018), its cost model. In ``exact`` mode a device receives what it needs and does not hold: of F what
+its windows read, of E the terms of the others, of the weights the gradients of the other copies. In ``paper`` mode
+the paper's own estimates stand: a tensor that changes its grid is sent whole to each of the consumer's ``c`` parts,
+a weight with R copies is sent R times, and work is divided by the number of devices.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from hypar.costs.base import machine_setting
+from hypar.durations import computation, time_rates
+from hypar.errors import OptionError
+from hypar.exchange import between_costs, inside_costs
+
+if TYPE_CHECKING:
+    from hypar.costs.base import Cost
+    from hypar.graph import CutLayer, Tensor
+    from hypar.hardware import Machine
+    from hypar.levels import Level, LocalSizes, Options
+    from hypar.placement import Choice
+    from hypar.problem import Costs
+    from hypar.profiles import Profile
+    from hypar.schedule.step import Setting
+
+MODES = ("exact", "paper")
+CHANNELS = ("out_channels", "channels", "groups")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deepa:
+    """Seconds a step.
+
+    Attributes:
+        mode: ``exact``, or ``paper`` for the published estimates.
+        machine: what the step runs on.
+        optimizer: whose updates are counted.
+        profile: measured times of computation instead of the machine's.
+    """
+
+    unit: ClassVar[str] = "seconds"
+    counts_work: ClassVar[bool] = True
+    mode: str = "exact"
+    machine: Machine | None = None
+    optimizer: str = "sgd"
+    profile: Profile | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a mode that is none."""
+        if self.mode not in MODES:
+            raise OptionError("mode", f"found {self.mode!r}", ", ".join(MODES))
+
+    @property
+    def direct(self) -> bool:
+        """Sums go straight to where they are needed in exact mode."""
+        return self.mode == "exact"
+
+    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Costs:
+        """Computation and the exchange of gradients."""
+        setting = self._setting(level)
+        if self.direct:
+            total = inside_costs(layer, options, sizes, level.ways, time_rates(setting, level.index))
+        else:
+            weight_s = _element_seconds(setting, level) * layer.einsum.elements("weight") * sizes.of("weight")
+            copies = np.array([update_copies(layer, choice) for choice in options])
+            total = weight_s[:, None] * copies
+        if not level.innermost:
+            return total
+        return total + self._computation(setting, level, layer, options, sizes)
+
+    def tensor_costs(
+        self,
+        level: Level,
+        tensor: Tensor,
+        ends: tuple[CutLayer, CutLayer],
+        options: tuple[Options, Options],
+        sizes: LocalSizes,
+    ) -> Costs:
+        """F and E; in paper mode the whole tensor for each part of the consumer's channels."""
+        setting = self._setting(level)
+        if self.direct:
+            return between_costs(tensor, ends, options, sizes, level.ways, time_rates(setting, level.index))
+        whole_s = _element_seconds(setting, level) * tensor.elements * sizes.of("input")
+        times = np.array([[transfer_copies(made, read) for read in options[1]] for made in options[0]])
+        return times[:, None, :] * whole_s[:, None]
+
+    def _setting(self, level: Level) -> Setting:
+        """The machine, or why there is none."""
+        return machine_setting("deepa", self.machine, level, self.optimizer, direct=self.direct)
+
+    def _computation(
+        self, setting: Setting, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes
+    ) -> Costs:
+        """Measured or computed times of a device, ``[tuples above, options]``; in paper mode shares of the whole."""
+        shape = (sizes.of("input").size, len(options))
+        if self.direct:
+            if self.profile is not None:
+                seconds = [self.profile.of(layer.name, choice.as_degrees()) for choice in options]
+                return np.broadcast_to(np.array(seconds, dtype=np.float64), shape)
+            if not layer.weighted:
+                return np.zeros(shape)
+            left = sizes.divided(layer.einsum, options, level.ways)
+            return computation(setting, layer.einsum, left).reshape(shape)
+        if self.profile is not None:
+            whole = np.full(shape[0], self.profile.of(layer.name, {}))
+        else:
+            whole = computation(setting, layer.einsum, sizes) if layer.weighted else np.zeros(shape[0])
+        devices = np.array([choice.devices(level.ways) for choice in options], dtype=np.float64)
+        return np.asarray(whole[:, None] / devices)
+
+
+def update_copies(layer: CutLayer, choice: Choice) -> int:
+    """How often DeePa sends a weight: once for each of the R devices that hold a copy, never where one does."""
+    carried = layer.einsum.dims("weight")
+    copies = math.prod(degree for dim, degree in choice.degrees if dim not in carried)
+    return copies if copies > 1 else 0
+
+
+def transfer_copies(made: Choice, read: Choice) -> int:
+    """How often DeePa sends a tensor: once for each part of the consumer's channels, never between equal grids."""
+    return 0 if _grid(made) == _grid(read) else _grid(read)[0]
+
+
+def _grid(choice: Choice) -> tuple[int, int, int, int]:
+    """The degrees of the channels that an op gives, whatever it calls them, and of the other dims."""
+    channels = math.prod(choice.degree(dim) for dim in CHANNELS)
+    return channels, choice.degree("batch"), choice.degree("height"), choice.degree("width")
+
+
+def _element_seconds(setting: Setting, level: Level) -> float:
+    """Seconds for an element over one device's link."""
+    return time_rates(setting, level.index).per_element[-1]
+
+
+plugin: Cost = Deepa()

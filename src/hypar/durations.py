@@ -1,0 +1,41 @@
+"""Seconds of what a level's choices make move, and of what a device computes, on a machine."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.exchange import Rates
+from hypar.words import COLLECTIVES, CUTTABLE
+
+if TYPE_CHECKING:
+    from hypar.levels import LocalSizes
+    from hypar.ops.base import Einsum
+    from hypar.problem import Costs
+    from hypar.schedule.step import Setting
+
+
+@lru_cache(maxsize=256)
+def time_rates(setting: Setting, level: int) -> Rates:
+    """Seconds for each element that a device receives at one level; all devices receive at the same time."""
+    link = setting.machine.links(setting.array)[level]
+    each = tuple(link.seconds_per_byte[kind] * setting.element_bytes for kind in COLLECTIVES)
+    once = tuple(link.latency_s[kind] for kind in COLLECTIVES)
+    return Rates(each, once, together=True, direct=setting.direct)
+
+
+def computation(setting: Setting, einsum: Einsum, left: LocalSizes) -> Costs:
+    """The three phases and the update of a layer on one device, ``[tuples]``; equal pieces are computed once.
+
+    Args:
+        setting: the machine and what else a step runs with.
+        einsum: the whole layer.
+        left: what all levels have left of it on a device.
+    """
+    pieces = np.rint(1 / np.stack([left.of(dim) for dim in CUTTABLE], axis=1)).astype(np.int64)
+    distinct, which = np.unique(pieces, axis=0, return_inverse=True)
+    times = setting.machine.layer_times(einsum, distinct, setting.element_bytes)
+    seconds = [sum(time.seconds.values()) + setting.update_seconds(time) for time in times]
+    return np.concatenate([np.atleast_1d(each) for each in seconds])[which.reshape(-1)]
