@@ -12,6 +12,7 @@ import hypar
 from hypar import plan_model
 from hypar.cli import main
 from hypar.registry import data_names, plugin_names
+from hypar.strategies.base import load_strategy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +82,9 @@ def test_show_in_every_format(tmp_path: Path) -> None:
 def test_compare_is_relative_to_dp() -> None:
     text = output("compare", "alexnet", "--levels", "2")
     for name in plugin_names("strategies"):
-        assert f"\n{name}: " in text
+        assert (f"\n{name}: " in text) == (load_strategy(name).cost == "volume")
+    mixed = output("compare", "alexnet", "--array", "4", "--strategy", "deepa", "--hardware", "p100-4x4")
+    assert "\ndeepa: " in mixed
     rows = json.loads(output("compare", "alexnet", "--strategy", "hypar", "--strategy", "owt", "--json"))
     assert [row["strategy"] for row in rows] == ["dp", "hypar", "owt"]
     assert rows[0]["gain"] == 1

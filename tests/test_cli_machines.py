@@ -301,7 +301,7 @@ def test_reproduce_writes_the_page_and_its_plots(tmp_path: Path) -> None:
         (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "-1"], "levels: found -1; allowed: a whole number from 0 to 20"),
         (["sweep", "lenet-c", "--hardware", "hmc", "--batch", "0"], "batch: found 0; allowed: a whole number from 1 to 16,777,216"),
         (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "0", "--optimizer", "foo"], "no optimizer 'foo'; allowed: sgd, momentum, adam"),
-        (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "0", "--strategy", "accpa"], "no strategy 'accpa'; allowed: accpar, dp, hypar, mp, optimal, owt; did you mean 'accpar'?"),
+        (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "0", "--strategy", "accpa"], "no strategy 'accpa'; allowed: accpar, deepa, dp, hypar, mp, optimal, owt; did you mean 'accpar'?"),
         (["sweep", "lenet-c", "--hardware", "hmc", "--levels", "0", "--inter-weight", "nan"], "inter-weight: found nan; allowed: a number from 0 to 1,000,000"),
         (["hardware", "hmc", "--batch", "7"], "batch: found 7; allowed: a batch of the model that --model names"),
         (["plan", "lenet-c", "--hardware", "hmc", "--set", "devices=4096", "--array", "4096"], "hardware 'hmc': found 16,773,120 messages of a level of 4096 ways; allowed: 131,072, so levels of fewer ways"),

@@ -10,6 +10,7 @@ from hypar.graph import LayerGraph, load_model
 from hypar.hardware import Machine, as_machine
 from hypar.planner import plan_model
 from hypar.registry import plugin_names
+from hypar.strategies.base import load_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ class Row:
     Attributes:
         name: the strategy.
         plan: its plan; None where it would not fit.
-        gain: the baseline's cost over its own; None where there is no plan or its cost is 0.
+        gain: the baseline's cost over its own; None where there is no plan, or its cost is 0 or another.
         note: why there is no plan, or what the plan is optimal over.
     """
 
@@ -52,7 +53,7 @@ def compare_strategies(
 
     Args:
         model: a network, the path of a model file, or a bare name.
-        strategies: their names; all there are if none is given. ``dp`` is the baseline in any case.
+        strategies: their names; all that minimise what the baseline does if none is given. ``dp`` is the baseline in any case.
         levels: how many two-way levels; 4 unless ``array`` is given.
         array: the ways of each level instead, outermost first.
         batch: samples in a mini-batch, if not the model's own number.
@@ -68,7 +69,7 @@ def compare_strategies(
         InputError: something asked for is not possible.
     """
     graph = model if isinstance(model, LayerGraph) else load_model(model)
-    asked = ((strategies,) if isinstance(strategies, str) else strategies) or plugin_names("strategies")
+    asked = ((strategies,) if isinstance(strategies, str) else strategies) or _alike()
     machine = None if hardware is None else as_machine(hardware)
     rows: list[Row] = []
     baseline = 0.0
@@ -88,6 +89,14 @@ def compare_strategies(
             rows.append(Row(name=name, plan=None, gain=None, note=str(error)))
             continue
         baseline = plan.cost.value if name == BASELINE else baseline
-        gain = baseline / plan.cost.value if plan.cost.value else None
+        first = rows[0].plan if rows else plan
+        alike = first is not None and first.cost.name == plan.cost.name
+        gain = baseline / plan.cost.value if plan.cost.value and alike else None
         rows.append(Row(name=name, plan=plan, gain=gain, note=plan.claim))
     return tuple(rows)
+
+
+def _alike() -> tuple[str, ...]:
+    """The strategies that minimise the same cost as the baseline."""
+    cost = load_strategy(BASELINE).cost
+    return tuple(name for name in plugin_names("strategies") if load_strategy(name).cost == cost)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.graph import ContractedGraph
-    from hypar.levels import Options
+    from hypar.placement import Options
     from hypar.plan import Plan
 
 Scores = dict[tuple[str, str], Totals]

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.levels import TENSORS, LocalSizes, Options
-from hypar.regrids import regrids
-from hypar.transfers import between, borders, crossing, halo, inside, simple
+from hypar.levels import TENSORS, LocalSizes
+from hypar.regrids import Gap, regrids
+from hypar.tiles import layout
+from hypar.transfers import between, borders, crossing, halo, insides, simple
 from hypar.words import COLLECTIVES
 
 if TYPE_CHECKING:
     from hypar.graph import CutLayer, Tensor
     from hypar.ops.base import Einsum
+    from hypar.placement import Options
     from hypar.problem import Costs
     from hypar.transfers import Border
 
@@ -128,7 +130,7 @@ def _summed_regrids(
     """Cost of each pair of options, ``[made, read]``."""
     per_element, once = np.array(rates.per_element), np.array(rates.once)
     total: Costs = np.zeros((len(options[0]), len(options[1])))
-    for move in regrids(einsums, options, tensor.content, ways, parts, rates.direct):
+    for move in regrids(Gap(einsums, tensor.content, ways, parts, rates.direct), options):
         amounts = move.elements / move.devices if rates.together else move.elements
         total += amounts * per_element[move.collectives]
         if once.any():
@@ -154,11 +156,11 @@ def _elements(einsum: Einsum, output_elements: int) -> Costs:
 def _inside(einsum: Einsum, options: Options, ways: int, rates: Rates) -> tuple[Costs, Costs]:
     """Cost of an element of each tensor, ``[3, options]``, and of there being transfers, ``[options]``."""
     each, once = np.zeros((len(TENSORS), len(options))), np.zeros(len(options))
-    for column, choice in enumerate(options):
-        for transfer in inside(einsum, choice, ways, rates.direct):
-            per_element = rates.each(transfer.collective, transfer.devices)
-            each[TENSORS.index(transfer.tensor), column] += per_element * transfer.parts
-            once[column] += rates.at_all(transfer.collective)
+    grids = layout(options, ways)
+    for tensor, collective, parts in insides(einsum, grids.working, grids.parts, rates.direct):
+        devices = grids.working if rates.together else 1
+        each[TENSORS.index(tensor)] += rates.each(collective, 1) * parts / devices
+        once += rates.at_all(collective) * (parts > 0)
     return each, once
 
 

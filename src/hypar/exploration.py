@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.hardware import Machine
-    from hypar.levels import Options
+    from hypar.placement import Options
     from hypar.plan import Plan
     from hypar.searches.base import Question
 

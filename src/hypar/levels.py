@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.placement import Choice, divisor
+from hypar.tiles import layout
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
     from hypar.ops.base import Einsum
+    from hypar.placement import Options
     from hypar.problem import Costs
 
-Options = tuple[Choice, ...]
 TENSORS = ("input", "weight", "output")
 WORKING = "working"
 PARTS = (*TENSORS, *CUTTABLE, WORKING)
@@ -86,11 +86,13 @@ WHOLE_LAYER = LocalSizes(np.ones((len(PARTS), 1)))
 @lru_cache(maxsize=4096)
 def _divisors(einsum: Einsum, options: Options, ways: int) -> Costs:
     """By how much each option divides each part, ``[parts, options]``."""
-    return np.array(
-        [
-            *([divisor(einsum, choice, tensor) for choice in options] for tensor in TENSORS),
-            *([choice.degree(dim) for choice in options] for dim in CUTTABLE),
-            [ways / choice.devices(ways) for choice in options],
-        ],
-        dtype=np.float64,
-    )
+    found = np.ones((len(PARTS), len(options)))
+    grids = layout(options, ways)
+    for dim, degree in grids.parts.items():
+        for row, tensor in enumerate(TENSORS):
+            if dim in einsum.dims(tensor):
+                found[row] *= degree
+        if dim in CUTTABLE:
+            found[PARTS.index(dim)] = degree
+    found[-1] = ways / grids.working
+    return found

@@ -8,15 +8,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, suggestion
-from hypar.placement import WHOLE, Choice, cut, grid
+from hypar.placement import WHOLE, Choice, Options, cut, grid
 from hypar.words import CUTTABLE, dim_of, grid_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.graph import ContractedGraph, CutLayer
-
-Options = tuple[Choice, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

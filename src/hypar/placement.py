@@ -88,6 +88,9 @@ class Choice(NamedTuple):
         return dict(self.degrees)
 
 
+Options = tuple[Choice, ...]
+"""What a layer may do at a level."""
+
 WHOLE = Choice()
 """Every device does the whole layer: what a join may do, whose tensors are all on every device then."""
 

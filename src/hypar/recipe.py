@@ -145,14 +145,13 @@ def claim_of(recipe: Recipe, question: Question, answer: Answer, claim: str) -> 
 
 def _kind_of(question: Question) -> str:
     """What the choices of a question are."""
-    pairs = [
-        (choice, level.ways)
+    every = {
+        (id(options), level.ways): options
         for at_layer in question.options
         for options, level in zip(at_layer, question.levels, strict=True)
-        for choice in options
-    ]
-    several = any(len(choice.divided) > 1 for choice, _ in pairs)
-    idle = any(choice.devices(ways) < ways for choice, ways in pairs)
+    }
+    several = any(len(choice.degrees) > 1 for options in every.values() for choice in options)
+    idle = any(choice.devices(ways) < ways for (_, ways), options in every.items() for choice in options)
     return ("grids of dims" if several else "one dim a level") + (", devices may be idle" if idle else "")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.graph import ContractedGraph
-    from hypar.levels import Options
+    from hypar.placement import Options
 
 LEAST_GAIN = 1e-12
 """Relative gain below which an exchange is none."""

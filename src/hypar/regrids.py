@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.graph import Content
-    from hypar.levels import Options
     from hypar.ops.base import Einsum
+    from hypar.placement import Choice, Options
     from hypar.problem import Costs
 
 Codes = NDArray[np.int64]
@@ -86,31 +86,73 @@ class _Ends(NamedTuple):
     summed: tuple[str, ...]
 
 
-@lru_cache(maxsize=1024)
-def regrids(
-    ends: tuple[Einsum, Einsum],
-    options: tuple[Options, Options],
-    content: Content,
-    ways: int,
-    parts: tuple[float, ...],
-    direct: bool,
-) -> tuple[Regrid, ...]:
-    """F from producer to consumer and E from consumer to producer.
+class Gap(NamedTuple):
+    """A tensor between two layers, in one group of a level.
 
-    Args:
+    Attributes:
         ends: producer and consumer.
-        options: their choices.
         content: the tensor as the consumer reads it.
-        ways: devices of a group.
+        ways: devices of the group.
         parts: what the levels above have left of each op dim of the consumer's ``input``.
         direct: whether sums go straight to where they are needed, in whole elements.
     """
-    both = _Ends(
-        layout(options[0], ways),
-        layout(options[1], ways),
-        _dims(ends, (layout(options[0], ways), layout(options[1], ways)), content, parts, direct),
-        tuple(op for op, tensor in ends[0].output.items() if tensor in content.contracted),
-    )
+
+    ends: tuple[Einsum, Einsum]
+    content: Content
+    ways: int
+    parts: tuple[float, ...]
+    direct: bool
+
+
+_KNOWN: dict[Gap, tuple[tuple[Options, Options], tuple[Regrid, ...]]] = {}
+"""What was last found of each gap, so that a plan's own choices are looked up in what was searched."""
+
+MOST_KNOWN = 1024
+
+
+def regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
+    """F from producer to consumer and E from consumer to producer, for the choices of both."""
+    known = _KNOWN.get(gap)
+    if known is None or known[0] != options:
+        if len(_KNOWN) >= MOST_KNOWN:
+            _KNOWN.clear()
+        known = _KNOWN[gap] = (options, _regrids(gap, options))
+    return known[1]
+
+
+def regrid(gap: Gap, made: Choice, read: Choice) -> tuple[Regrid, ...]:
+    """The same of one choice of each.
+
+    Whole elements add up to the same number in any order; shares are summed anew, so that a result does not
+    depend on what was asked before.
+    """
+    known = _KNOWN.get(gap) if gap.direct else None
+    if known is None:
+        return _regrids(gap, ((made,), (read,)))
+    places = (_places(known[0][0]).get(made, -1), _places(known[0][1]).get(read, -1))
+    if min(places) < 0:
+        return _regrids(gap, ((made,), (read,)))
+    return tuple(Regrid(move.phase, *(_entry(numbers, places) for numbers in move[1:])) for move in known[1])
+
+
+@lru_cache(maxsize=512)
+def _places(options: Options) -> dict[Choice, int]:
+    """Where each choice stands."""
+    return {choice: place for place, choice in enumerate(options)}
+
+
+def _entry(numbers: NDArray[Any], places: tuple[int, int]) -> NDArray[Any]:
+    """One entry of a table, ``[1, 1]``, that has one row or column where it does not differ."""
+    row, column = (place if size > 1 else 0 for place, size in zip(places, numbers.shape, strict=True))
+    return numbers[row : row + 1, column : column + 1]
+
+
+def _regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
+    """As ``regrids``, worked out."""
+    ends, content, ways, parts, direct = gap
+    layouts = (layout(options[0], ways), layout(options[1], ways))
+    summed = tuple(op for op, tensor in ends[0].output.items() if tensor in content.contracted)
+    both = _Ends(*layouts, _dims(ends, layouts, content, parts, direct), summed)
     total = math.prod(dim.size for dim in both.dims)
     needed = boxes(both.read, [(dim.read, dim.needed) for dim in both.dims])
     held = boxes(both.made, [(dim.made, dim.held) for dim in both.dims])
@@ -188,9 +230,10 @@ def _directly(both: _Ends, total: float, copies: Costs, needed: Costs, shared: C
 
 def _summed(both: _Ends, copies: Costs, total: float) -> tuple[Regrid, ...]:
     """Adding up, at once, of what ops between sum over dims that the producer divides."""
-    terms = np.ones((len(both.made.working), 1))
+    terms = np.ones(len(both.made.working))
     for dim in both.summed:
-        terms *= both.made.degree(dim)[:, None]
+        terms *= both.made.degree(dim)
+    terms = terms[:, None]
     if (terms == 1).all():
         return ()
     elements = 2 * (terms - 1) * copies / terms * total
@@ -227,7 +270,9 @@ def _alike(both: _Ends) -> NDArray[np.bool_]:
     """The pairs of choices that divide the tensor into the same grid."""
     found: NDArray[np.bool_] = both.made.working[:, None] == both.read.working
     for dim in both.dims:
-        found = found & (both.made.degree(dim.made)[:, None] == both.read.degree(dim.read))
+        own, theirs = both.made.degree(dim.made), both.read.degree(dim.read)
+        if not (isinstance(own, int) and isinstance(theirs, int)):
+            found &= np.asarray(own)[..., None] == theirs
     return found
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from hypar.graph import ContractedGraph
     from hypar.hardware import LayerTime
-    from hypar.levels import Options
     from hypar.ops.base import Einsum
+    from hypar.placement import Options
 
 
 Amount = Annotated[int | float, Field(ge=0, le=1e200)]

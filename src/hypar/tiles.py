@@ -9,18 +9,21 @@ of what their sides share. Cost: pairs of choices times the devices at which the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.placement import Choice, grid
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.ops.base import Window
-    from hypar.placement import Choice
     from hypar.problem import Costs
 
 Numbers = NDArray[np.int64]
@@ -35,59 +38,108 @@ BLOCK = 2**22
 """Devices of pairs of choices that are looked at at once."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Layout:
     """Which piece of each dim each device has, for every choice of a layer.
 
     Attributes:
         ways: devices.
         working: how many of them work, ``[choices]``.
-        degrees: for each divided dim the degrees that there are, rising.
+        parts: for each divided dim its degree in each choice, ``[choices]``.
+        degrees: for each divided dim the degrees that there may be, rising.
         rows: for each divided dim the piece of each device, as a row of ``bounds``, ``[choices, ways]``.
         active: which devices work, ``[choices, ways]``.
+        spread: whether the number of devices that work always divides the ways.
+        among: of what larger layout these choices are some, and which; None where of none.
     """
 
     ways: int
     working: Numbers
+    parts: dict[str, Numbers]
     degrees: dict[str, tuple[int, ...]]
     rows: dict[str, Numbers]
     active: NDArray[np.bool_]
-    spread: bool = field(default=True)
+    spread: bool
+    among: tuple[Layout, Numbers] | None = None
 
     def of(self, dim: str | None) -> tuple[int, ...]:
         """The degrees of a dim; one of 1 where no choice divides it."""
         return self.degrees.get(dim or "", (1,))
 
-    def row(self, dim: str | None) -> Numbers:
-        """The pieces of a dim, ``[choices, ways]``; all the first where no choice divides it."""
-        found = self.rows.get(dim or "")
-        return np.zeros((len(self.working), self.ways), np.int64) if found is None else found
+    def first(self, dim: str | None) -> Numbers | int:
+        """The piece of a dim that the first device has, ``[choices]``; 0 where no choice divides it."""
+        return self.rows[dim][:, 0] if dim in self.rows else 0
 
-    def degree(self, dim: str | None) -> Numbers:
-        """The degree of a dim in each choice."""
-        starts = np.cumsum([0, *self.of(dim)[:-1]])
-        return np.array(self.of(dim))[np.searchsorted(starts, self.row(dim)[:, 0], side="right") - 1]
+    def degree(self, dim: str | None) -> Numbers | int:
+        """The degree of a dim in each choice, ``[choices]``; 1 where no choice divides it."""
+        return self.parts.get(dim or "", 1)
+
+    def taken(self, dim: str | None) -> NDArray[np.bool_]:
+        """Which of the degrees of a dim some choice has."""
+        return np.isin(self.of(dim), self.degree(dim))
 
 
 @lru_cache(maxsize=512)
 def layout(choices: tuple[Choice, ...], ways: int) -> Layout:
-    """The pieces of a layer's choices."""
+    """The pieces of a layer's choices.
+
+    Choices that are most of a whole grid are looked up in it, so that layers that lack a few share its work.
+    """
+    dims = tuple(dim for dim in ORDER if any(choice.degree(dim) > 1 for choice in choices))
+    if len(dims) > 1 and ways & (ways - 1) == 0:
+        index = _whole_grid(dims, ways)
+        if len(choices) > len(index) // 2 and all(choice in index for choice in choices):
+            return _some_of(_layout(tuple(index), ways), np.array([index[choice] for choice in choices]))
+    return _layout(choices, ways)
+
+
+@lru_cache(maxsize=64)
+def _whole_grid(dims: tuple[str, ...], ways: int) -> dict[Choice, int]:
+    """Every power of two of every dim, at most the ways together."""
+    powers = [2**power for power in range(ways.bit_length())]
+    every = itertools.product(powers, repeat=len(dims))
+    kept = (degrees for degrees in every if math.prod(degrees) <= ways)
+    return {grid(dict(zip(dims, degrees, strict=True))): at for at, degrees in enumerate(kept)}
+
+
+def _some_of(whole: Layout, which: Numbers) -> Layout:
+    """Some choices of a layout."""
+    return Layout(
+        ways=whole.ways,
+        working=whole.working[which],
+        parts={dim: degree[which] for dim, degree in whole.parts.items()},
+        degrees=whole.degrees,
+        rows={dim: rows[which] for dim, rows in whole.rows.items()},
+        active=whole.active[which],
+        spread=whole.spread,
+        among=(whole, which),
+    )
+
+
+@lru_cache(maxsize=512)
+def _layout(choices: tuple[Choice, ...], ways: int) -> Layout:
+    """As ``layout``, by itself."""
+    own = {dim: np.array([choice.degree(dim) for choice in choices]) for dim in ORDER}
+    own[COPIES] = np.array([1 if choice.degrees else ways for choice in choices])
+    parts = {dim: degree for dim, degree in own.items() if degree.max() > 1}
     working = np.array([choice.devices(ways) for choice in choices])
     device = np.arange(ways)
     turn = -(-device * working[:, None] // ways)
-    active = turn * ways // working[:, None] == device
     left, degrees, rows = working[:, None].copy(), {}, {}
-    for dim in (*ORDER, COPIES):
-        own = np.array(
-            [choice.degree(dim) if dim != COPIES or choice.degrees else ways for choice in choices]
-        )
-        if own.max() > 1:
-            degrees[dim] = tuple(sorted({*own.tolist()}))
-            starts = {degree: sum(degrees[dim][:at]) for at, degree in enumerate(degrees[dim])}
-            left //= own[:, None]
-            first = np.array([starts[degree] for degree in own.tolist()])
-            rows[dim] = first[:, None] + turn // left % own[:, None]
-    return Layout(ways, working, degrees, rows, active, bool((ways % working == 0).all()))
+    for dim, degree in parts.items():
+        degrees[dim] = tuple(sorted({*degree.tolist()}))
+        starts = np.cumsum([0, *degrees[dim]])[np.searchsorted(degrees[dim], degree)]
+        left //= degree[:, None]
+        rows[dim] = starts[:, None] + turn // left % degree[:, None]
+    return Layout(
+        ways=ways,
+        working=working,
+        parts=parts,
+        degrees=degrees,
+        rows=rows,
+        active=turn * ways // working[:, None] == device,
+        spread=bool((ways % working == 0).all()),
+    )
 
 
 class Bounds(NamedTuple):
@@ -151,20 +203,37 @@ def overlap(made: Layout, read: Layout, sides: Sequence[Side]) -> Costs:
     for one in sides:
         factor = _factor(made, read, one)
         if factor is None:
-            uneven.append(one)
+            uneven.append((one.made, one.read, one.shared.tobytes()))
         else:
             product = product * factor
+    mine, theirs = made.among or (made, None), read.among or (read, None)
+    total = _summed(mine[0], theirs[0], tuple(uneven))
+    for axis, which in enumerate((mine[1], theirs[1])):
+        total = total if which is None else total.take(which, axis=axis)
+    return total * product
+
+
+@lru_cache(maxsize=96)
+def _summed(made: Layout, read: Layout, uneven: tuple[tuple[str | None, str | None, bytes], ...]) -> Costs:
+    """The product of what the pieces of some dims share, summed over all devices that work for both.
+
+    Args:
+        made: the producer's pieces.
+        read: the consumer's.
+        uneven: op dim of the producer, op dim of the consumer and the numbers of ``Side.shared``, of each dim.
+    """
+    tables = [np.frombuffer(shared) for _, _, shared in uneven]
+    dims = tuple((mine, theirs) for mine, theirs, _ in uneven)
     shape = (len(made.working), len(read.working))
     block = max(1, BLOCK // (shape[1] * made.ways))
-    dims = tuple((one.made, one.read) for one in uneven)
     total = np.empty(shape)
     for first in range(0, shape[0], block):
         meeting = _meeting(made, read, dims, first, min(first + block, shape[0]))
-        amounts = meeting.times.astype(np.float64)
-        for one, index in zip(uneven, meeting.rows, strict=True):
-            amounts *= one.shared.reshape(-1).take(index)
+        amounts, factor = meeting.times.copy(), np.empty_like(meeting.times)
+        for table, row in zip(tables, meeting.rows, strict=True):
+            # Rows are in range; to say so spares a copy of them.
+            amounts *= table.take(row, out=factor, mode="clip")
         total[first : first + block] = np.add.reduceat(amounts, meeting.starts).reshape(-1, shape[1])
-    total *= product
     return total
 
 
@@ -172,38 +241,48 @@ def boxes(layout: Layout, sides: Sequence[tuple[str | None, Bounds]]) -> Costs:
     """Elements that all devices have of a tensor, ``[choices]``; copies count each."""
     total = layout.working.astype(np.float64)
     for dim, bound in sides:
-        degrees = np.array(layout.of(dim))
-        sums = np.add.reduceat(bound.high - bound.low, np.cumsum([0, *layout.of(dim)[:-1]]))
-        total *= (sums / degrees)[np.searchsorted(degrees, layout.degree(dim))]
+        if len(bound.low) == 1:
+            total *= bound.high[0] - bound.low[0]
+        else:
+            degrees = np.array(layout.of(dim))
+            starts = np.cumsum(degrees) - degrees
+            means = np.add.reduceat(bound.high - bound.low, starts) / degrees
+            total *= means[np.searchsorted(degrees, layout.degree(dim))]
     return total
 
 
 def _factor(made: Layout, read: Layout, one: Side) -> Costs | None:
     """What a dim contributes at every device alike, ``[choices, choices]`` or 1 of either; None if that differs."""
-    rows, columns = made.row(one.made)[:, 0], read.row(one.read)[:, 0]
-    found: Costs = one.shared[np.ix_(rows, columns)]
-    if one.shared.size == 1:
-        return one.shared
-    degrees = (made.of(one.made), read.of(one.read))
-    if len(one.shared) == 1 or one.shared.shape[1] == 1:
-        return found if _even(one.shared.reshape(-1), degrees[len(one.shared) == 1]) else None
+    shared = one.shared
+    if shared.size == 1:
+        return shared
+    if shared.shape[1] == 1:
+        return np.asarray(shared[made.first(one.made)]) if _even(shared[:, 0], made, one.made) else None
+    if len(shared) == 1:
+        return np.asarray(shared[:, read.first(one.read)]) if _even(shared[0], read, one.read) else None
     # Both grids count through their first dim outermost, so a device is as far along in both.
     if not (one.made == one.read == ORDER[0] and made.spread and read.spread):
         return None
-    place = np.arange(made.ways)
-    along = [
-        np.stack([sum(own[:at]) + place * degree // made.ways for at, degree in enumerate(own)])
-        for own in degrees
-    ]
-    values = one.shared[along[0][:, None], along[1][None]]
-    return found if not np.ptp(values, axis=2).any() else None
+    mine = _along(made.of(one.made), made.ways)[made.taken(one.made)]
+    theirs = _along(read.of(one.read), read.ways)[read.taken(one.read)]
+    values = shared[mine[:, None], theirs[None]]
+    if (values != values[:, :, :1]).any():
+        return None
+    return np.asarray(shared[np.ix_(np.asarray(made.first(one.made)), np.asarray(read.first(one.read)))])
 
 
-def _even(amounts: Costs, degrees: tuple[int, ...]) -> bool:
-    """Whether all pieces of a degree are equal."""
-    starts = np.cumsum([0, *degrees[:-1]])
-    least, most = np.minimum.reduceat(amounts, starts), np.maximum.reduceat(amounts, starts)
-    return bool((least == most).all())
+@lru_cache(maxsize=64)
+def _along(degrees: tuple[int, ...], ways: int) -> Numbers:
+    """For each degree of the outermost dim the piece of every place among the ways, ``[degrees, ways]``."""
+    own = np.array(degrees)[:, None]
+    return np.asarray(np.cumsum(own, axis=0) - own + np.arange(ways) * own // ways)
+
+
+def _even(amounts: Costs, layout: Layout, dim: str | None) -> bool:
+    """Whether all pieces of each degree that some choice has are equal."""
+    own = np.array(layout.of(dim))
+    equal = amounts == np.repeat(amounts[np.cumsum(own) - own], own)
+    return bool(equal[np.repeat(layout.taken(dim), own)].all())
 
 
 class _Meeting(NamedTuple):
@@ -216,38 +295,44 @@ class _Meeting(NamedTuple):
     """
 
     starts: Numbers
-    times: NDArray[np.int16]
+    times: Costs
     rows: tuple[NDArray[np.int32], ...]
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=12)
 def _meeting(
     made: Layout, read: Layout, dims: tuple[tuple[str | None, str | None], ...], first: int, last: int
 ) -> _Meeting:
     """The devices of the pairs of some of the producer's choices with all of the consumer's."""
     both = made.active[first:last, None] & read.active[None]
-    times = np.ones(1, np.int16)
     bits = _significant(made, read, dims)
     if bits is None:
-        kept = np.flatnonzero(both.reshape(-1))
-        times = np.ones(len(kept), np.int16)
+        kept = np.flatnonzero(both.reshape(-1)).astype(np.int32)
+        times = np.ones(len(kept))
     else:
-        mine, theirs = bits
-        rest = (made.ways - 1) & ~(mine[first:last, None] | theirs)
-        kept = np.flatnonzero((both & ((np.arange(made.ways) & rest[:, :, None]) == 0)).reshape(-1))
-        working = np.minimum(made.working[first:last, None], read.working).reshape(-1)
-        free = rest.reshape(-1) & -(made.ways // working)
-        times = (1 << _ones(made.ways)[free]).astype(np.int16)[kept // made.ways]
-    pair, device = np.divmod(kept, made.ways)
-    row, column = np.divmod(pair, len(read.working))
-    starts = np.flatnonzero(np.diff(pair, prepend=-1))
-    index = tuple(
-        (
-            made.row(mine)[row + first, device] * sum(read.of(theirs)) + read.row(theirs)[column, device]
-        ).astype(np.int32)
+        rest = ~(bits[0][first:last, None] | bits[1]) & (made.ways - 1)
+        both &= (np.arange(made.ways, dtype=np.int16) & rest.astype(np.int16)[:, :, None]) == 0
+        kept = np.flatnonzero(both.reshape(-1)).astype(np.int32)
+        working = np.minimum(made.working[first:last, None], read.working)
+        stands = (1 << _ones(made.ways)[rest & -(made.ways // working)]).astype(np.float64)
+        times = stands.reshape(-1).take(kept // made.ways)
+    row, column = np.divmod(kept, np.int32(len(read.working) * made.ways))
+    device = kept % np.int32(made.ways)
+    place = row * np.int32(made.ways) + device
+    starts = np.flatnonzero(device == 0)  # the first device works for every choice
+    rows = tuple(
+        _rows(made, mine, first, last).take(place) * np.int32(sum(read.of(theirs)))
+        + _rows(read, theirs, 0, len(read.working)).take(column)
         for mine, theirs in dims
     )
-    return _Meeting(starts, times, index)
+    return _Meeting(starts, times, rows)
+
+
+def _rows(layout: Layout, dim: str | None, first: int, last: int) -> NDArray[np.int32]:
+    """The piece of a dim of each device, choice after choice."""
+    if dim not in layout.rows:
+        return np.zeros((last - first) * layout.ways, np.int32)
+    return layout.rows[dim][first:last].reshape(-1).astype(np.int32)
 
 
 def _significant(
@@ -256,17 +341,14 @@ def _significant(
     """The bits of a device's number on which its pieces of some dims depend; None where it is not of bits."""
     if made.ways & (made.ways - 1) or not (made.spread and read.spread):
         return None
-    return (
-        _bits(made, {mine for mine, _ in dims}),
-        _bits(read, {theirs for _, theirs in dims}),
-    )
+    return _bits(made, {mine for mine, _ in dims}), _bits(read, {theirs for _, theirs in dims})
 
 
 def _bits(layout: Layout, dims: set[str | None]) -> Numbers:
     """For each choice the bits of a device's number that say its pieces of some dims."""
     block, found = np.full(len(layout.working), layout.ways), np.zeros(len(layout.working), np.int64)
-    for dim in layout.degrees:
-        below = block // layout.degree(dim)
+    for dim, degree in layout.parts.items():
+        below = block // degree
         if dim in dims:
             found |= block - below
         block = below

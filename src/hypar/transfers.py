@@ -8,7 +8,6 @@ many elements the group's tensor has. This module is for choices that use every 
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +18,14 @@ from hypar.placement import Choice, Partial, Placement, Replicate, divisor, part
 from hypar.traffic import Number, after_contraction, collective, equal_shares, received, resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
     from hypar.ops.base import Einsum
+    from hypar.problem import Costs
+
+    Numbers = NDArray[np.int64]
 
 PHASE_OF = {phase.result: name for name, phase in PHASES.items()}
 """The phase that gives each tensor."""
@@ -77,27 +83,41 @@ def inside(einsum: Einsum, choice: Choice, ways: int, direct: bool = False) -> t
         ways: devices of a group.
         direct: whether the terms of E_in go straight to where they are needed, and so not here.
     """
-    kind, devices = collective(Partial(), resolve(Partial())), choice.devices(ways)
-    results = ("output", "weight") if direct else ("output", "input", "weight")
-    terms = {tensor: _terms(einsum, choice, tensor) for tensor in results}
+    degrees = {dim: np.array([degree]) for dim, degree in choice.degrees}
+    devices = choice.devices(ways)
     return tuple(
-        Transfer(
-            PHASE_OF[tensor],
-            tensor,
-            kind,
-            _total(Partial(), resolve(Partial()), count)
-            * (devices // count)
-            / divisor(einsum, choice, tensor),
-            devices,
-        )
-        for tensor, count in terms.items()
-        if count > 1
+        Transfer(PHASE_OF[tensor], tensor, kind, float(parts[0]), devices)
+        for tensor, kind, parts in insides(einsum, np.array([devices]), degrees, direct)
+        if parts[0]
     )
 
 
-def _terms(einsum: Einsum, choice: Choice, tensor: str) -> int:
-    """How many devices hold terms of one piece of a result."""
-    return math.prod(choice.degree(dim) for dim in choice.divided if tensor in partial_results(einsum, dim))
+def insides(
+    einsum: Einsum, working: Numbers, degrees: Mapping[str, Numbers], direct: bool
+) -> Iterator[tuple[str, str, Costs]]:
+    """The same for many choices at once.
+
+    Args:
+        einsum: the layer.
+        working: how many devices work for each choice.
+        degrees: over how many parts each choice divides some dims.
+        direct: as of ``inside``.
+
+    Yields:
+        A tensor, the manner in which it moves, and the parts of it that all devices receive, for each choice.
+    """
+    sums = (Partial(), resolve(Partial()))
+    for tensor in ("output", "weight") if direct else ("output", "input", "weight"):
+        terms, pieces = np.ones_like(working), np.ones_like(working)
+        for dim, degree in degrees.items():
+            if tensor in partial_results(einsum, dim):
+                terms = terms * degree
+            if dim in einsum.dims(tensor):
+                pieces = pieces * degree
+        if terms.max() > 1:
+            received_by = {count: _total(*sums, count) for count in set(terms.tolist())}
+            each = np.array([received_by[count] for count in terms.tolist()])
+            yield tensor, collective(*sums), each * (working // terms) / pieces
 
 
 @lru_cache(maxsize=16384)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
     from hypar.graph import ContractedGraph
-    from hypar.levels import Options
+    from hypar.placement import Options
 
 Job = tuple["ContractedGraph", "list[Options]", Setting]
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from hypar.graph import ContractedGraph, CutLayer, Tensor
     from hypar.hardware import Machine
-    from hypar.levels import Level, LocalSizes, Options
-
+    from hypar.levels import Level, LocalSizes
+    from hypar.placement import Options
 
 CONTEXT = ("machine", "optimizer", "profile")
 """What a cost may take besides its parameters."""

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from hypar.costs.base import Cost
     from hypar.graph import CutLayer, Tensor
     from hypar.hardware import Machine
-    from hypar.levels import Level, LocalSizes, Options
-    from hypar.placement import Choice
+    from hypar.levels import Level, LocalSizes
+    from hypar.placement import Choice, Options
     from hypar.problem import Costs
     from hypar.profiles import Profile
     from hypar.schedule.step import Setting

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from hypar.costs.base import Cost
     from hypar.graph import CutLayer, Tensor
     from hypar.hardware import Machine
-    from hypar.levels import Level, LocalSizes, Options
+    from hypar.levels import Level, LocalSizes
+    from hypar.placement import Options
     from hypar.problem import Costs
     from hypar.schedule.step import Setting
 

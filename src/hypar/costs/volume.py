@@ -16,7 +16,8 @@ from hypar.levels import WORKING
 if TYPE_CHECKING:
     from hypar.costs.base import Cost
     from hypar.graph import CutLayer, Tensor
-    from hypar.levels import Level, LocalSizes, Options
+    from hypar.levels import Level, LocalSizes
+    from hypar.placement import Options
     from hypar.problem import Costs
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.placement import divisor
-from hypar.regrids import regrids
+from hypar.regrids import Gap, regrid
 from hypar.timeline import Task
 from hypar.transfers import PHASE_OF, Transfer, between, borders, crossing, dim_of, halo, inside, simple
 from hypar.words import COLLECTIVES, CUTTABLE
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
     from hypar.graph import Content, ContractedGraph, CutLayer, Tensor
     from hypar.hardware import LayerTime, Machine
-    from hypar.levels import Options
     from hypar.ops.base import Einsum
-    from hypar.placement import Choice
+    from hypar.placement import Choice, Options
     from hypar.regrids import Regrid
 
 COMPUTE = "devices"
@@ -276,7 +275,7 @@ def moves_between(
         groups = working(chosen[1][:level], setting.array)
         if setting.direct or not (simple(maker, ways) and simple(reader, ways)):
             parts = tuple(_left(ends[1], chosen[1], dim)[level] for dim in ends[1].input)
-            moves = regrids(ends, ((maker,), (reader,)), content, ways, parts, setting.direct)
+            moves = regrid(Gap(ends, content, ways, parts, setting.direct), maker, reader)
             found += [_move(setting, transfer, level, 1.0, groups) for transfer in _single(moves)]
         else:
             amount = content.elements * _left(ends[1], chosen[1], "input")[level]

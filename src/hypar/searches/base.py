@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.graph import ContractedGraph
-    from hypar.levels import Level, LocalSizes, Options
-    from hypar.placement import Choice
+    from hypar.levels import Level, LocalSizes
+    from hypar.placement import Choice, Options
     from hypar.problem import CostGraph, Structure
 
 

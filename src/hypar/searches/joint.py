@@ -16,7 +16,7 @@ from hypar.solvers.base import table_limit_error
 
 if TYPE_CHECKING:
     from hypar.errors import TableLimitError
-    from hypar.levels import Options
+    from hypar.placement import Options
     from hypar.solvers.base import Tables
 
 
