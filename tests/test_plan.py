@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("strategy", plugin_names("strategies"))
 def test_a_plan_reads_back_as_itself(tmp_path: Path, strategy: str) -> None:
-    plan = plan_model("lenet-c", levels=2, strategy=strategy)
+    plan = plan_model("lenet-c", levels=2, strategy=strategy, hardware="hmc")
     plan.write(tmp_path / "plan.json")
     again = read_plan(tmp_path / "plan.json")
     assert again == plan

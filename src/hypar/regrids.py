@@ -210,7 +210,8 @@ def _dims(
 
 def _with_halo(core: Bounds, halo: float) -> Bounds:
     """Pieces with what they read of their neighbours, half of each border's halo on each side."""
-    return Bounds(np.maximum(core.low - halo / 2, 0.0), np.minimum(core.high + halo / 2, 1.0))
+    low, high = np.maximum(core.low - halo / 2, 0.0), np.minimum(core.high + halo / 2, 1.0)
+    return Bounds(low, high, high - low)
 
 
 def _directly(both: _Ends, total: float, copies: Costs, needed: Costs, shared: Costs) -> Costs:

@@ -143,10 +143,28 @@ def _layout(choices: tuple[Choice, ...], ways: int) -> Layout:
 
 
 class Bounds(NamedTuple):
-    """Where pieces of a dim begin and end: for each degree, rising, each of its pieces."""
+    """Where pieces of a dim begin and end: for each degree, rising, each of its pieces.
+
+    Attributes:
+        low: where each begins.
+        high: where each ends.
+        amounts: how many elements each has.
+        window: where windows leave gaps between each other, the window; ``low`` and ``high`` count windows then.
+    """
 
     low: Costs
     high: Costs
+    amounts: Costs
+    window: Window | None = None
+
+    def below(self, places: Costs) -> Costs:
+        """Elements of each piece below some places, ``[places, pieces]``."""
+        if self.window is None:
+            return np.asarray(np.clip(places[:, None], self.low, self.high) - self.low)
+        windows, within = np.divmod(places + self.window.padding, self.window.stride)
+        read = windows * self.window.extent + np.minimum(within, self.window.extent)
+        low, high = self.low * self.window.extent, self.high * self.window.extent
+        return np.asarray(np.clip(read[:, None], low, high) - low)
 
 
 @lru_cache(maxsize=4096)
@@ -158,21 +176,23 @@ def bounds(degrees: tuple[int, ...], size: float, whole: bool) -> Bounds:
         size: elements of the dim.
         whole: whether a piece has whole elements.
     """
-    starts = np.concatenate([np.arange(degree) / degree for degree in degrees])
-    ends = np.concatenate([np.arange(1, degree + 1) / degree for degree in degrees])
+    low = np.concatenate([np.arange(degree) / degree for degree in degrees]) * size
+    high = np.concatenate([np.arange(1, degree + 1) / degree for degree in degrees]) * size
     if whole:
-        return Bounds(*(np.floor(part * size + 1e-9) for part in (starts, ends)))
-    return Bounds(starts * size, ends * size)
+        low, high = np.floor(low + 1e-9), np.floor(high + 1e-9)
+    return Bounds(low, high, high - low)
 
 
-def reach(made: Bounds, window: Window | None, size: float) -> Bounds:
-    """What pieces of an output read of an input dim: their windows, without the padding."""
-    if window is None:
-        return made
+def reach(made: Bounds, window: Window, size: float) -> Bounds:
+    """What pieces of an output read of an input dim: their windows, from first to last tap, without the padding."""
+    if window.stride > window.extent:
+        gaps = Bounds(made.low, made.high, made.amounts, window)
+        ends = gaps.below(np.array([0.0, size]))
+        return gaps._replace(amounts=ends[1] - ends[0])
     low = np.clip(made.low * window.stride - window.padding, 0, size)
     high = np.clip((made.high - 1) * window.stride - window.padding + window.extent, 0, size)
-    empty = made.high <= made.low
-    return Bounds(np.where(empty, 0, low), np.where(empty, 0, np.maximum(high, low)))
+    high = np.where(made.high <= made.low, low, np.maximum(high, low))
+    return Bounds(low, high, high - low)
 
 
 class Side(NamedTuple):
@@ -191,9 +211,7 @@ class Side(NamedTuple):
 
 def side(made: str | None, read: str | None, held: Bounds, needed: Bounds) -> Side:
     """A dim of which pieces are held and needed."""
-    low = np.maximum(held.low[:, None], needed.low)
-    high = np.minimum(held.high[:, None], needed.high)
-    return Side(made, read, np.maximum(high - low, 0.0))
+    return Side(made, read, needed.below(held.high) - needed.below(held.low))
 
 
 def overlap(made: Layout, read: Layout, sides: Sequence[Side]) -> Costs:
@@ -241,12 +259,12 @@ def boxes(layout: Layout, sides: Sequence[tuple[str | None, Bounds]]) -> Costs:
     """Elements that all devices have of a tensor, ``[choices]``; copies count each."""
     total = layout.working.astype(np.float64)
     for dim, bound in sides:
-        if len(bound.low) == 1:
-            total *= bound.high[0] - bound.low[0]
+        if len(bound.amounts) == 1:
+            total *= bound.amounts[0]
         else:
             degrees = np.array(layout.of(dim))
             starts = np.cumsum(degrees) - degrees
-            means = np.add.reduceat(bound.high - bound.low, starts) / degrees
+            means = np.add.reduceat(bound.amounts, starts) / degrees
             total *= means[np.searchsorted(degrees, layout.degree(dim))]
     return total
 

@@ -1,0 +1,239 @@
+"""Transfers between grids against tensors that are really divided, element by element over all devices."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from hypar.graph import Content
+from hypar.ops.add import Add
+from hypar.ops.base import ShapeError
+from hypar.ops.linear import Linear
+from hypar.placement import WHOLE, Choice, cut, grid
+from hypar.registry import load_plugin
+from hypar.regrids import Gap, Regrid, regrid, regrids
+from hypar.tiles import layout
+from hypar.transfers import between
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hypar.ops.base import Einsum, Op
+
+ORDER = ("batch", "height", "width", "in_channels", "out_channels", "channels")
+BATCH = 6
+
+
+@dataclass(frozen=True)
+class Case:
+    """A producer, a consumer of its output, and a choice of each."""
+
+    ends: tuple[Einsum, Einsum]
+    content: Content
+    chosen: tuple[Choice, Choice]
+    ways: int
+
+
+def pieces(choice: Choice, ways: int) -> Iterator[tuple[int, dict[str, tuple[int, int]]]]:
+    """Every device that works, with the number and count of its piece of each dim."""
+    if not choice.degrees:
+        yield from ((device, {}) for device in range(ways))
+        return
+    degrees = [(dim, choice.degree(dim)) for dim in ORDER if choice.degree(dim) > 1]
+    count = math.prod(degree for _, degree in degrees)
+    for turn, places in enumerate(itertools.product(*(range(degree) for _, degree in degrees))):
+        yield (
+            turn * ways // count,
+            {dim: (place, degree) for (dim, degree), place in zip(degrees, places, strict=True)},
+        )
+
+
+def span(size: int, piece: tuple[int, int]) -> range:
+    """The elements of a dim that a piece has."""
+    return range(size * piece[0] // piece[1], size * (piece[0] + 1) // piece[1])
+
+
+def held(case: Case) -> dict[int, np.ndarray]:
+    """For each device a mask of the elements of the tensor that the producer leaves it."""
+    names = {tensor: op for op, tensor in case.ends[0].output.items()}
+    shape = (("batch", BATCH), *case.content.shape)
+    masks = {}
+    for device, own in pieces(case.chosen[0], case.ways):
+        spans = [span(size, own.get(names.get(dim, ""), (0, 1))) for dim, size in shape]
+        masks[device] = mask([size for _, size in shape], spans)
+    return masks
+
+
+def needed(case: Case) -> dict[int, np.ndarray]:
+    """For each device a mask of the elements that the consumer's windows read, one output element after another."""
+    read = case.ends[1]
+    names = {tensor: op for op, tensor in read.input.items()}
+    shape = (("batch", BATCH), *case.content.shape)
+    masks = {}
+    for device, own in pieces(case.chosen[1], case.ways):
+        spans = []
+        for dim, size in shape:
+            op = names.get(dim, "")
+            window = read.windows.get(op)
+            places = span(read.sizes[op] if window else size, own.get(op, (0, 1)))
+            # What lies between two taps of a dilated window is fetched with them.
+            reads = (
+                {
+                    place * window.stride - window.padding + tap
+                    for place in places
+                    for tap in range((window.kernel - 1) * window.dilation + 1)
+                }
+                if window
+                else set(places)
+            )
+            spans.append(sorted(element for element in reads if 0 <= element < size))
+        masks[device] = mask([size for _, size in shape], spans)
+    return masks
+
+
+def mask(sizes: list[int], spans: Sequence[Sequence[int]]) -> np.ndarray:
+    found = np.zeros(sizes, dtype=bool)
+    if all(len(one) for one in spans):
+        found[np.ix_(*(list(one) for one in spans))] = True
+    return found
+
+
+def counted(case: Case) -> tuple[int, int]:
+    """Elements of F and of E that all devices receive."""
+    holds, needs = held(case), needed(case)
+    nothing = np.zeros([BATCH, *(size for _, size in case.content.shape)], dtype=bool)
+    forward = sum(int((need & ~holds.get(device, nothing)).sum()) for device, need in needs.items())
+    each = sum(
+        int((need & hold).sum())
+        for device, hold in holds.items()
+        for other, need in needs.items()
+        if other != device
+    )
+    firsts = [
+        device
+        for device, own in pieces(case.chosen[0], case.ways)
+        if own.get("in_channels", (0, 1))[0] == 0 and (case.chosen[0].degrees or device == 0)
+    ]
+    once = sum(
+        int((need & holds[first]).sum())
+        for first in firsts
+        for other, need in needs.items()
+        if other != first
+    ) + sum(int(hold.sum()) for device, hold in holds.items() if device not in firsts)
+    return forward, min(each, once)
+
+
+def found_of(moves: tuple[Regrid, ...]) -> tuple[float, float]:
+    amounts = {move.phase: float(move.elements[0, 0]) for move in moves}
+    return amounts["forward"], amounts["backward"]
+
+
+def choices(einsum: Einsum, ways: int) -> list[Choice]:
+    """Every grid of a layer on some devices, degrees above the size of a dim left out."""
+    dims = [dim for dim in ORDER if dim in einsum.sizes]
+    degrees = [degree for degree in range(1, ways + 1) if ways % degree == 0]
+    every = itertools.product(*([d for d in degrees if d <= einsum.sizes[dim]] for dim in dims))
+    found = [grid(dict(zip(dims, own, strict=True))) for own in every if math.prod(own) <= ways]
+    return found if einsum.weight else [*found, WHOLE]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """A convolution, pool or join, read by a convolution, a pool, a join or a flattened linear layer."""
+    channels = draw(st.integers(1, 6))
+    image = {"channels": channels, "height": draw(st.integers(1, 11)), "width": draw(st.integers(1, 9))}
+    window = {
+        "kernel": draw(st.integers(1, 4)),
+        "stride": draw(st.integers(1, 3)),
+        "padding": draw(st.integers(0, 2)),
+    }
+    kind = draw(st.sampled_from(["conv", "pool", "add", "linear"]))
+    flat = {"channels": math.prod(image.values())}
+    dilation = draw(st.integers(1, 2))
+    fields: dict[str, dict[str, object]] = {
+        "conv": {"out_channels": draw(st.integers(1, 5)), **window, "dilation": dilation},
+        "pool": {"mode": "max", **window, "padding": min(window["padding"], window["kernel"] // 2)},
+        "add": {},
+        "linear": {"out_features": draw(st.integers(1, 8))},
+    }
+    reader: Op = load_plugin("ops", kind).model_validate(fields[kind])
+    inputs = (flat,) if kind == "linear" else (image, image) if kind == "add" else (image,)
+    try:
+        shape = reader.output_shape(inputs)
+    except ShapeError:
+        assume(False)
+    read = reader.einsum(BATCH, inputs, shape)
+    maker: Op = draw(
+        st.sampled_from(
+            [load_plugin("ops", "conv").model_validate({"out_channels": channels, "kernel": 1}), Add()]
+        )
+    )
+    made_inputs = (image, image) if maker.join else ({**image, "channels": draw(st.integers(1, 4))},)
+    made = maker.einsum(BATCH, made_inputs, image)
+    ways = draw(st.sampled_from([2, 4, 6, 8, 16]))
+    readers = choices(read, ways)
+    if kind == "linear":
+        # A range of a flattened image that ends inside a channel counts as a share, not element by element.
+        readers = [choice for choice in readers if channels % choice.degree("in_channels") == 0]
+    return Case(
+        ends=(made, read),
+        content=Content(BATCH * flat["channels"], frozenset(), tuple(image.items())),
+        chosen=(draw(st.sampled_from(choices(made, ways))), draw(st.sampled_from(readers))),
+        ways=ways,
+    )
+
+
+@given(case=cases())
+@settings(max_examples=400, deadline=None)
+def test_direct_transfers_are_those_of_divided_tensors(case: Case) -> None:
+    gap = Gap(case.ends, case.content, case.ways, (1.0,) * len(case.ends[1].input), direct=True)
+    assert found_of(regrids(gap, ((case.chosen[0],), (case.chosen[1],)))) == counted(case)
+
+
+@given(case=cases())
+@settings(max_examples=40, deadline=None)
+def test_all_pairs_at_once_are_each_pair_by_itself(case: Case) -> None:
+    """Tables of all grids share work between layers and devices; one pair of choices does not."""
+    gap = Gap(case.ends, case.content, case.ways, (1.0,) * len(case.ends[1].input), direct=True)
+    options = (tuple(choices(case.ends[0], case.ways)), tuple(choices(case.ends[1], case.ways)))
+    rows, columns = (options[end].index(case.chosen[end]) for end in (0, 1))
+    alone = regrids(gap, ((case.chosen[0],), (case.chosen[1],)))
+    for together, single in zip(regrids(gap, options), alone, strict=True):
+        whole = np.broadcast_to(together.elements, (len(options[0]), len(options[1])))
+        assert whole[rows, columns] == single.elements[0, 0]
+    assert found_of(regrid(gap, *case.chosen)) == found_of(alone)
+
+
+LINEAR = Linear(out_features=8).einsum(BATCH, ({"channels": 8},), {"channels": 8})
+EIGHT = Content(BATCH * 8, frozenset(), (("channels", 8),))
+
+
+@pytest.mark.parametrize("ways", [2, 3, 4, 16])
+def test_of_one_dim_a_level_grids_are_the_papers_cells(ways: int) -> None:
+    """HyPar's Table 2 and AccPar's nine cells with equal shares, from boxes instead of placements."""
+    for made, read in itertools.product(("batch", "in_channels", "out_channels"), repeat=2):
+        gap = Gap((LINEAR, LINEAR), EIGHT, ways, (1.0, 1.0), direct=False)
+        boxes = found_of(regrids(gap, ((cut(made, ways),), (cut(read, ways),))))
+        cells = {"forward": 0.0, "backward": 0.0}
+        for transfer in between(LINEAR, cut(made, ways), LINEAR, cut(read, ways), frozenset(), ways):
+            cells[transfer.phase] += transfer.parts * EIGHT.elements
+        assert boxes == pytest.approx((cells["forward"], cells["backward"]), rel=1e-12, abs=1e-9)
+
+
+def test_fewer_devices_are_spread_evenly_over_the_ways() -> None:
+    spread = layout((grid({"batch": 4}), grid({"batch": 1}), grid({"batch": 2, "channels": 4})), 8)
+    assert [list(np.flatnonzero(active)) for active in spread.active] == [[0, 2, 4, 6], [0], list(range(8))]
+    assert list(spread.working) == [4, 1, 8]
+
+
+def test_a_coarser_batch_finds_its_samples_where_a_finer_one_left_half_of_them() -> None:
+    gap = Gap((LINEAR, LINEAR), Content(64 * 8, frozenset(), (("channels", 8),)), 8, (1.0, 1.0), direct=False)
+    forward, _ = found_of(regrids(gap, ((cut("batch", 8),), (grid({"batch": 4}),))))
+    assert forward == 64 * 8 / 2
