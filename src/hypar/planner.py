@@ -75,7 +75,7 @@ def plan_model(
         solver: a solver by name instead of the cheapest exact one.
         graph: ``operators`` to plan pools too, ``contracted`` not to; the strategy's own if not given.
         inter_weight: weight of the amounts between layers in the cost, 1 if not given.
-        mode: of the cost ``deepa``: ``exact``, or ``paper`` for the published estimates.
+        mode: of the cost ``deepa``: ``exact``, ``serial``, or ``paper`` for the published estimates.
         profile: measured times for the same cost, or their file.
         pins: choices to hold, each ``layer=choice`` or ``layer@level=choice``.
         hardware: a machine, the path of a hardware file, or a bare name as ``hmc``: the plan gets its score,

@@ -43,7 +43,7 @@ from hypar.terminal import note, progress_bar, show, write
     help="Another cost than the strategy's.",
 )
 @click.option(
-    "--mode", metavar="NAME", help="Of the cost deepa: exact, or paper for the published estimates."
+    "--mode", metavar="NAME", help="Of the cost deepa: exact, serial, or paper for the published estimates."
 )
 @profile_option
 @click.option("--graph", metavar="NAME", help="operators to plan pools too, contracted not to.")

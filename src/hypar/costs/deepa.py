@@ -1,15 +1,16 @@
 """DeePa: seconds of transfers, computation and updates of layers that are cut in several dims at once.
 
 Source: DeePa (2018), its cost model. In ``exact`` mode a device receives what it needs and does not hold: of F what
-its windows read, of E the terms of the others, of the weights the gradients of the other copies. In ``paper`` mode
-the paper's own estimates stand: a tensor that changes its grid is sent whole to each of the consumer's ``c`` parts,
+its windows read, of E the terms of the others, of the weights the gradients of the other copies; all devices receive
+at the same time. In ``serial`` mode the same bytes go one after another over one link, as the paper adds up its
+estimates. In ``paper`` mode those estimates stand: a tensor that changes its grid is sent whole to each of the consumer's ``c`` parts,
 a weight with R copies is sent R times, and work is divided by the number of devices.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from hypar.exchange import between_costs, inside_costs
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost
+    from hypar.exchange import Rates
     from hypar.graph import CutLayer, Tensor
     from hypar.hardware import Machine
     from hypar.levels import Level, LocalSizes
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from hypar.profiles import Profile
     from hypar.schedule.step import Setting
 
-MODES = ("exact", "paper")
+MODES = ("exact", "serial", "paper")
 CHANNELS = ("out_channels", "channels", "groups")
 
 
@@ -38,7 +40,7 @@ class Deepa:
     """Seconds a step.
 
     Attributes:
-        mode: ``exact``, or ``paper`` for the published estimates.
+        mode: ``exact``, ``serial``, or ``paper`` for the published estimates.
         machine: what the step runs on.
         optimizer: whose updates are counted.
         profile: measured times of computation instead of the machine's.
@@ -58,14 +60,14 @@ class Deepa:
 
     @property
     def direct(self) -> bool:
-        """Sums go straight to where they are needed in exact mode."""
-        return self.mode == "exact"
+        """Sums go straight to where they are needed but in paper mode."""
+        return self.mode != "paper"
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Costs:
         """Computation and the exchange of gradients."""
         setting = self._setting(level)
         if self.direct:
-            total = inside_costs(layer, options, sizes, level.ways, time_rates(setting, level.index))
+            total = inside_costs(layer, options, sizes, level.ways, self._rates(setting, level))
         else:
             weight_s = _element_seconds(setting, level) * layer.einsum.elements("weight") * sizes.of("weight")
             copies = np.array([update_copies(layer, choice) for choice in options])
@@ -85,10 +87,14 @@ class Deepa:
         """F and E; in paper mode the whole tensor for each part of the consumer's channels."""
         setting = self._setting(level)
         if self.direct:
-            return between_costs(tensor, ends, options, sizes, level.ways, time_rates(setting, level.index))
+            return between_costs(tensor, ends, options, sizes, level.ways, self._rates(setting, level))
         whole_s = _element_seconds(setting, level) * tensor.elements * sizes.of("input")
         times = np.array([[transfer_copies(made, read) for read in options[1]] for made in options[0]])
         return times[:, None, :] * whole_s[:, None]
+
+    def _rates(self, setting: Setting, level: Level) -> Rates:
+        """Seconds of what moves, by all devices at once or by one after another."""
+        return replace(time_rates(setting, level.index), together=self.mode == "exact")
 
     def _setting(self, level: Level) -> Setting:
         """The machine, or why there is none."""
