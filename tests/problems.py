@@ -1,4 +1,4 @@
-"""Hypothesis generators of cost graphs: any graph, trees, chains, series-parallel graphs, bridges."""
+"""Hypothesis generators of cost graphs: any graph, trees, chains, series-parallel graphs, bridges, networks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import strategies as st
 
-from hypar.problem import CostGraph, Edge
+from hypar.problem import CostGraph, Edge, Link, Structure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +57,14 @@ def any_graphs(draw: st.DrawFn) -> tuple[int, list[Pair]]:
     return size, draw(st.lists(st.sampled_from(every), max_size=12)) if every else []
 
 
+@st.composite
+def general(draw: st.DrawFn) -> tuple[int, list[Pair]]:
+    """A tree and further edges from lower to higher nodes, as networks have them."""
+    size, pairs = draw(trees())
+    every = [(a, b) for b in range(size) for a in range(b)]
+    return size, pairs + (draw(st.lists(st.sampled_from(every), max_size=10)) if every else [])
+
+
 shapes = st.one_of(chains(), trees(), series_parallel(), bridges(), any_graphs())
 
 
@@ -68,6 +76,11 @@ def cost_graphs(draw: st.DrawFn, graphs: st.SearchStrategy[tuple[int, list[Pair]
     generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     largest = draw(st.sampled_from([1, 5, 1000]))
     return random_problem(generator, choices, pairs, largest)
+
+
+def structure(sizes: Sequence[int], pairs: Sequence[Pair]) -> Structure:
+    """The structure of a graph with whole matrices."""
+    return Structure(sizes=tuple(sizes), links=tuple(Link(a, b, (sizes[a],), (sizes[b],)) for a, b in pairs))
 
 
 def random_problem(

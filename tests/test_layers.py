@@ -13,8 +13,8 @@ SOURCE = Path(hypar.__file__).parent
 FLOORS = {
     **dict.fromkeys(["edge", "errors", "quoting"], 0),
     **dict.fromkeys(["files", "problem", "registry", "timeline", "units", "validation", "words"], 1),
-    **dict.fromkeys(["documents", "json_files", "quantities", "solvers"], 2),
-    **dict.fromkeys(["ops", "plots", "profiles", "terminal", "topologies"], 3),
+    **dict.fromkeys(["documents", "json_files", "quantities", "reduction"], 2),
+    **dict.fromkeys(["ops", "plots", "profiles", "solvers", "terminal", "topologies"], 3),
     **dict.fromkeys(["compute_models", "spec"], 4),
     **dict.fromkeys(["graph", "hardware"], 5),
     "placement": 6,

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hypar.errors import ProblemError, TableLimitError
-from hypar.problem import CostGraph, Link, Structure
+from hypar.reduction import steps
 from hypar.registry import plugin_names
 from hypar.solvers.base import cheapest_exact, load_solver
-from hypar.solvers.elimination import steps
-from tests.problems import chains, cost_graphs, random_problem
+from tests.problems import bridges, chains, cost_graphs, general, random_problem, series_parallel, structure
+
+if TYPE_CHECKING:
+    from hypar.problem import CostGraph
 
 NAMES = plugin_names("solvers")
+Graphs = st.SearchStrategy[tuple[int, list[tuple[int, int]]]]
 EXACT = [name for name in NAMES if load_solver(name).exact]
 
 
@@ -28,6 +33,14 @@ def test_an_exact_solver_equals_counting_everything_out(name: str, problem: Cost
         sizes = problem.structure.sizes
         best = min(problem.cost(choices) for choices in itertools.product(*map(range, sizes)))
         assert solver.solve(problem).cost == best
+
+
+@pytest.mark.parametrize("graphs", [series_parallel(), general(), bridges()], ids=["sp", "general", "bridge"])
+@settings(max_examples=200)
+@given(data=st.data())
+def test_elimination_equals_exhaustive(graphs: Graphs, data: st.DataObject) -> None:
+    problem = data.draw(cost_graphs(graphs))
+    assert load_solver("elimination").solve(problem).cost == load_solver("exhaustive").solve(problem).cost
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -77,6 +90,7 @@ def test_tables_past_the_limit_are_refused_with_their_size(name: str) -> None:
         load_solver(name).solve(problem)
     assert error.value.entries > error.value.limit
     assert f"{error.value.entries:,}" in str(error.value)
+    assert ("width 6" in str(error.value)) == (name == "elimination")
 
 
 def test_chain_refuses_a_branch_and_a_cycle() -> None:
@@ -84,11 +98,6 @@ def test_chain_refuses_a_branch_and_a_cycle() -> None:
         problem = random_problem(np.random.default_rng(0), [2] * 4, pairs, 1)
         with pytest.raises(ProblemError, match="branch or a cycle"):
             load_solver("chain").solve(problem)
-
-
-def structure(sizes: list[int], pairs: list[tuple[int, int]]) -> Structure:
-    """The structure of a graph with whole matrices."""
-    return Structure(sizes=tuple(sizes), links=tuple(Link(a, b, (sizes[a],), (sizes[b],)) for a, b in pairs))
 
 
 def test_elimination_states_the_tables_that_it_makes() -> None:

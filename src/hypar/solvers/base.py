@@ -27,10 +27,12 @@ class Tables:
     Attributes:
         stored: entries held at once.
         work: entries computed altogether, a measure of the time.
+        width: the most nodes that a table is over; 0 where the solver has no such number.
     """
 
     stored: int
     work: int
+    width: int = 0
 
     @property
     def fit(self) -> bool:
@@ -100,5 +102,6 @@ def table_limit_error(who: str, tables: Tables, hint: str = "") -> TableLimitErr
     else:
         entries, limit, verb = tables.work, WORK_LIMIT, "compute"
     size = f" ({format_bytes(8 * entries)})" if verb == "hold" else ""
-    message = f"{who} would {verb} tables of {entries:,} entries{size}; allowed: {limit:,}"
+    width = f", width {tables.width}" if tables.width else ""
+    message = f"{who} would {verb} tables of {entries:,} entries{size}{width}; allowed: {limit:,}"
     return TableLimitError(f"{message}; {hint}" if hint else message, entries, limit)

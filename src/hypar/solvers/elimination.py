@@ -7,8 +7,7 @@ its neighbours, ``rest[y...] = min over x of (sum of its costs at x, y...)``: a 
 neighbour (leaf elimination), an edge where it had two (node elimination), a larger table otherwise.
 Undoing the eliminations in reverse gives every node its choice.
 
-Order: min-fill, the node next whose leaving joins the fewest neighbours that were not joined; ties to the
-least work, then to the lowest index. Trees and series-parallel graphs need no table above two nodes.
+Order: min-fill, as ``hypar.reduction`` has it.
 Cost: for each node the product of its neighbours' numbers of choices times its own, or times its digits
 where one of its edges is a sum of terms.
 Guarantee: exact on any graph; the tables it needs are known beforehand and refused past the limits.
@@ -16,42 +15,20 @@ Guarantee: exact on any graph; the tables it needs are known beforehand and refu
 
 from __future__ import annotations
 
-import heapq
 import math
-from dataclasses import dataclass
-from functools import lru_cache
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.edge import Costs, Edge, entries_computed
-from hypar.problem import Link, Solution
+from hypar.edge import Costs, Edge
+from hypar.problem import Solution
+from hypar.reduction import Step, trace
 from hypar.solvers.base import Solver, Tables, require_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hypar.problem import CostGraph, Structure
 
 Scope = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One node leaving.
-
-    Attributes:
-        node: the node.
-        scope: its neighbours then, in rising order.
-        over: the neighbour whose edge is minimised over digit by digit; None where no edge can be.
-        work: table entries computed.
-    """
-
-    node: int
-    scope: Scope
-    over: int | None
-    work: int
 
 
 class Elimination:
@@ -62,12 +39,14 @@ class Elimination:
     def tables(self, structure: Structure) -> Tables | None:
         """Follow the order without costs."""
         sizes = structure.sizes
-        done = steps(structure)
+        found = trace(structure)
         # Every table is kept for undoing; beside it the sum that it is the least of is held.
-        stored = sum(math.prod(sizes[near] for near in step.scope) for step in done)
-        widest = max((_summed(step, sizes) for step in done), default=0)
+        stored = sum(step.entries for step in found.steps)
+        widest = max((_summed(step, sizes) for step in found.steps), default=0)
         return Tables(
-            stored=stored + widest + structure.entries, work=sum(step.work for step in done) + sum(sizes)
+            stored=stored + widest + structure.entries,
+            work=sum(step.work for step in found.steps) + sum(sizes),
+            width=found.width,
         )
 
     def solve(self, problem: CostGraph) -> Solution:
@@ -78,7 +57,7 @@ class Elimination:
             require_tables("elimination", tables)
         factors = _Factors(problem)
         taken = []
-        for step in steps(structure):
+        for step in trace(structure).steps:
             edges, others = factors.take(step.node)
             taken.append((step.node, edges, others))
             if step.scope:
@@ -90,89 +69,6 @@ class Elimination:
             sliced = [_slice(scope, table, node, assignment) for scope, table in others]
             assignment[node] = int(np.argmin(sum([*beside, *sliced])))
         return Solution(assignment=tuple(assignment), cost=problem.cost(assignment))
-
-
-@lru_cache(maxsize=16)
-def steps(structure: Structure) -> tuple[Step, ...]:
-    """The nodes in the order in which they leave."""
-    links = _merged_links(structure)
-    wide: list[set[Scope]] = [set() for _ in structure.sizes]
-    found = []
-    for node, scope in _order(structure):
-        over = _digit_by_digit(node, scope, links, wide[node])
-        found.append(_step(node, scope, over, links, structure.sizes))
-        for a in scope:
-            wide[a] = {other for other in wide[a] if node not in other}
-            if len(scope) > 2:
-                wide[a].add(scope)
-        if len(scope) == 2:
-            links[scope] = _dense_link(scope, structure.sizes)
-    return tuple(found)
-
-
-def _order(structure: Structure) -> list[tuple[int, Scope]]:
-    """The nodes by min-fill, each with the neighbours that it then has."""
-    near = structure.neighbours()
-    weights = [math.log2(size) for size in structure.sizes]
-
-    def rank(node: int) -> tuple[int, float, int]:
-        fill = sum(b not in near[a] for a, b in combinations(near[node], 2))
-        return fill, weights[node] + math.fsum(weights[other] for other in near[node]), node
-
-    ranks = {node: rank(node) for node in range(len(near))}
-    queue = list(ranks.values())
-    heapq.heapify(queue)
-    order = []
-    while queue:
-        entry = heapq.heappop(queue)
-        node = entry[2]
-        if ranks.get(node) != entry:
-            continue
-        del ranks[node]
-        scope = near[node]
-        order.append((node, tuple(sorted(scope))))
-        for a in scope:
-            near[a].discard(node)
-            near[a].update(b for b in scope if b != a)
-        for other in scope.union(*(near[a] for a in scope)):
-            if ranks[other] != (new := rank(other)):
-                ranks[other] = new
-                heapq.heappush(queue, new)
-    return order
-
-
-def _merged_links(structure: Structure) -> dict[Scope, Link]:
-    """One link for each pair of nodes; parallel edges that are not of one kind add up to a whole matrix."""
-    links: dict[Scope, Link] = {}
-    for link in structure.links:
-        pair = (min(link.source, link.target), max(link.source, link.target))
-        same = links.get(pair, link) == link
-        links[pair] = link if same else _dense_link(pair, structure.sizes)
-    return links
-
-
-def _dense_link(pair: Scope, sizes: tuple[int, ...]) -> Link:
-    return Link(pair[0], pair[1], (sizes[pair[0]],), (sizes[pair[1]],))
-
-
-def _digit_by_digit(node: int, scope: Scope, links: Mapping[Scope, Link], wide: set[Scope]) -> int | None:
-    """The neighbour over whose edge to minimise: the one with the most digits that no larger table names."""
-    named = {other for table in wide for other in table}
-    open_ends = [other for other in scope if other not in named and _pair(node, other) in links]
-    return max(open_ends, key=lambda other: len(links[_pair(node, other)].source_digits), default=None)
-
-
-def _step(
-    node: int, scope: Scope, over: int | None, links: Mapping[Scope, Link], sizes: tuple[int, ...]
-) -> Step:
-    """A step with its work."""
-    table = math.prod(sizes[near] for near in scope)
-    if over is None:
-        return Step(node, scope, None, table * sizes[node])
-    link = links[_pair(node, over)]
-    entries = entries_computed(link.source_digits, link.target_digits)
-    others = table // sizes[over]
-    return Step(node, scope, over, others * (entries + sizes[node]))
 
 
 def _summed(step: Step, sizes: tuple[int, ...]) -> int:
@@ -248,10 +144,6 @@ def _beside(edge: Edge, node: int, assignment: list[int]) -> Costs:
 def _slice(scope: Scope, table: Costs, node: int, assignment: list[int]) -> Costs:
     """A table's costs over one node, the others as assigned."""
     return table[tuple(slice(None) if near == node else assignment[near] for near in scope)]
-
-
-def _pair(a: int, b: int) -> Scope:
-    return (a, b) if a < b else (b, a)
 
 
 plugin: Solver = Elimination()

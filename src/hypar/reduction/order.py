@@ -1,0 +1,175 @@
+"""The order in which nodes leave by elimination, and the table that each leaves, without any costs.
+
+Order: min-fill, the node next whose leaving joins the fewest neighbours that were not joined; ties to the
+least work, then to the lowest index. Trees and series-parallel graphs need no table above two nodes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import TYPE_CHECKING, Literal
+
+from hypar.edge import entries_computed
+from hypar.problem import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hypar.problem import Structure
+
+Scope = tuple[int, ...]
+Kind = Literal["last", "leaf", "node", "table"]
+KINDS: tuple[Kind, ...] = ("last", "leaf", "node", "table")
+"""Of a step, by its number of neighbours: none, one, two, more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One node leaving.
+
+    Attributes:
+        node: the node.
+        scope: its neighbours then, in rising order.
+        over: the neighbour whose edge is minimised over digit by digit; None where no edge can be.
+        entries: entries of the table that it leaves.
+        work: table entries computed.
+    """
+
+    node: int
+    scope: Scope
+    over: int | None
+    entries: int
+    work: int
+
+    @property
+    def kind(self) -> Kind:
+        """``leaf`` with one neighbour, ``node`` with two, ``table`` with more, ``last`` with none."""
+        return KINDS[min(len(self.scope), 3)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """All nodes leaving.
+
+    Attributes:
+        steps: the nodes in the order in which they leave.
+    """
+
+    steps: tuple[Step, ...]
+
+    @property
+    def width(self) -> int:
+        """The most neighbours that a node leaves with."""
+        return max((len(step.scope) for step in self.steps), default=0)
+
+    @property
+    def largest(self) -> int:
+        """Entries of the largest table."""
+        return max((step.entries for step in self.steps), default=0)
+
+
+def trace(structure: Structure) -> Trace:
+    """How elimination would go.
+
+    Example:
+        >>> from hypar.problem import Structure
+        >>> pairs = [(0, 1), (0, 2), (1, 3), (2, 3)]
+        >>> diamond = Structure(sizes=(2,) * 4, links=tuple(Link(a, b, (2,), (2,)) for a, b in pairs))
+        >>> found = trace(diamond)
+        >>> [(step.kind, step.node, step.scope) for step in found.steps]
+        [('node', 0, (1, 2)), ('node', 1, (2, 3)), ('leaf', 2, (3,)), ('last', 3, ())]
+        >>> found.width, found.largest
+        (2, 4)
+    """
+    return Trace(steps=steps(structure))
+
+
+@lru_cache(maxsize=16)
+def steps(structure: Structure) -> tuple[Step, ...]:
+    """The nodes in the order in which they leave."""
+    links = _merged_links(structure)
+    wide: list[set[Scope]] = [set() for _ in structure.sizes]
+    found = []
+    for node, scope in _order(structure):
+        over = _digit_by_digit(node, scope, links, wide[node])
+        found.append(_step(node, scope, over, links, structure.sizes))
+        for a in scope:
+            wide[a] = {other for other in wide[a] if node not in other}
+            if len(scope) > 2:
+                wide[a].add(scope)
+        if len(scope) == 2:
+            links[scope] = _dense_link(scope, structure.sizes)
+    return tuple(found)
+
+
+def _order(structure: Structure) -> list[tuple[int, Scope]]:
+    """The nodes by min-fill, each with the neighbours that it then has."""
+    near = structure.neighbours()
+    weights = [math.log2(size) for size in structure.sizes]
+
+    def rank(node: int) -> tuple[int, float, int]:
+        fill = sum(b not in near[a] for a, b in combinations(near[node], 2))
+        return fill, weights[node] + math.fsum(weights[other] for other in near[node]), node
+
+    ranks = {node: rank(node) for node in range(len(near))}
+    queue = list(ranks.values())
+    heapq.heapify(queue)
+    order = []
+    while queue:
+        entry = heapq.heappop(queue)
+        node = entry[2]
+        if ranks.get(node) != entry:
+            continue
+        del ranks[node]
+        scope = near[node]
+        order.append((node, tuple(sorted(scope))))
+        for a in scope:
+            near[a].discard(node)
+            near[a].update(b for b in scope if b != a)
+        for other in scope.union(*(near[a] for a in scope)):
+            if ranks[other] != (new := rank(other)):
+                ranks[other] = new
+                heapq.heappush(queue, new)
+    return order
+
+
+def _merged_links(structure: Structure) -> dict[Scope, Link]:
+    """One link for each pair of nodes; parallel edges that are not of one kind add up to a whole matrix."""
+    links: dict[Scope, Link] = {}
+    for link in structure.links:
+        pair = (min(link.source, link.target), max(link.source, link.target))
+        same = links.get(pair, link) == link
+        links[pair] = link if same else _dense_link(pair, structure.sizes)
+    return links
+
+
+def _dense_link(pair: Scope, sizes: tuple[int, ...]) -> Link:
+    return Link(pair[0], pair[1], (sizes[pair[0]],), (sizes[pair[1]],))
+
+
+def _digit_by_digit(node: int, scope: Scope, links: Mapping[Scope, Link], wide: set[Scope]) -> int | None:
+    """The neighbour over whose edge to minimise: the one with the most digits that no larger table names."""
+    named = {other for table in wide for other in table}
+    open_ends = [other for other in scope if other not in named and _pair(node, other) in links]
+    return max(open_ends, key=lambda other: len(links[_pair(node, other)].source_digits), default=None)
+
+
+def _step(
+    node: int, scope: Scope, over: int | None, links: Mapping[Scope, Link], sizes: tuple[int, ...]
+) -> Step:
+    """A step with its work."""
+    table = math.prod(sizes[near] for near in scope)
+    if over is None:
+        return Step(node, scope, None, table, table * sizes[node])
+    link = links[_pair(node, over)]
+    entries = entries_computed(link.source_digits, link.target_digits)
+    others = table // sizes[over]
+    return Step(node, scope, over, table, others * (entries + sizes[node]))
+
+
+def _pair(a: int, b: int) -> Scope:
+    return (a, b) if a < b else (b, a)

@@ -1,0 +1,101 @@
+"""DeePa's two rules, and the order of elimination."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from hypar.problem import CostGraph, Edge
+from hypar.reduction import reduced, trace
+from hypar.solvers.base import load_solver
+from tests.problems import Pair, chains, cost_graphs, random_problem, series_parallel, structure
+
+BRIDGE = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("size", "pairs", "steps", "left"),
+    [
+        (4, [(0, 1), (1, 2), (2, 3)], [("node", (0, 1, 2)), ("node", (0, 2, 3))], (0, 3)),
+        (
+            4,
+            [(0, 1), (0, 2), (1, 3), (2, 3)],
+            [("node", (0, 1, 3)), ("node", (0, 2, 3)), ("edge", (0, 3))],
+            (0, 3),
+        ),
+        (2, [(0, 1), (0, 1), (0, 1)], [("edge", (0, 1)), ("edge", (0, 1))], (0, 1)),
+        (4, BRIDGE, [], (0, 1, 2, 3)),
+        # A node with two edges in, or none, stays; so does one between two edges from and to one node.
+        (3, [(0, 2), (1, 2)], [], (0, 1, 2)),
+        (2, [(0, 1), (1, 0)], [], (0, 1)),
+        (0, [], [], ()),
+    ],
+)
+def test_the_two_rules(
+    size: int, pairs: list[Pair], steps: list[tuple[str, tuple[int, ...]]], left: tuple[int, ...]
+) -> None:
+    found = reduced(structure([2] * size, pairs))
+    assert [(step.kind, step.nodes) for step in found.steps] == steps
+    assert found.nodes == left
+
+
+@given(graph=series_parallel())
+def test_a_series_parallel_graph_reduces_to_its_ends(graph: tuple[int, list[Pair]]) -> None:
+    found = reduced(structure([2] * graph[0], graph[1]))
+    assert found.nodes == (0, 1)
+    assert found.edges == ((0, 1),)
+
+
+def by_rules(problem: CostGraph) -> CostGraph:
+    """What the two rules leave of a cost graph, with the costs."""
+    found = reduced(problem.structure)
+    edges = [(edge.source, edge.target, edge.costs) for edge in problem.edges]
+    for step in found.steps:
+        source, target = step.nodes[0], step.nodes[-1]
+        if step.kind == "node":
+            node = step.nodes[1]
+            (before,) = [edge for edge in edges if edge[1] == node]
+            (after,) = [edge for edge in edges if edge[0] == node]
+            paths = before[2][:, :, None] + problem.nodes[node][:, None] + after[2]
+            edges = [edge for edge in edges if node not in edge[:2]] + [(source, target, paths.min(axis=1))]
+        else:
+            first, second, *others = [edge for edge in edges if edge[:2] == (source, target)]
+            edges = [edge for edge in edges if edge[:2] != (source, target)] + others
+            edges.append((source, target, first[2] + second[2]))
+    place = {node: at for at, node in enumerate(found.nodes)}
+    return CostGraph(
+        nodes=tuple(problem.nodes[node] for node in found.nodes),
+        edges=tuple(Edge.dense(place[a], place[b], costs) for a, b, costs in edges),
+    )
+
+
+@settings(max_examples=200)
+@given(problem=cost_graphs())
+def test_the_rules_do_not_change_the_optimum(problem: CostGraph) -> None:
+    left = by_rules(problem)
+    exhaustive = load_solver("exhaustive")
+    assert exhaustive.solve(left).cost == exhaustive.solve(problem).cost
+
+
+def test_what_the_rules_leave_elimination_takes_apart() -> None:
+    problem = random_problem(np.random.default_rng(1), [5, 6, 7, 8], BRIDGE, 1000)
+    assert not reduced(problem.structure).steps
+    found = trace(problem.structure)
+    assert [(step.kind, step.scope) for step in found.steps] == [
+        ("table", (1, 2, 3)),
+        ("node", (2, 3)),
+        ("leaf", (3,)),
+        ("last", ()),
+    ]
+    assert (found.width, found.largest) == (3, 6 * 7 * 8)
+    solver = load_solver("elimination")
+    tables = solver.tables(problem.structure)
+    assert tables is not None
+    assert tables.width == 3
+    assert solver.solve(problem).cost == load_solver("exhaustive").solve(problem).cost
+
+
+@given(graph=chains())
+def test_a_chain_has_width_one(graph: tuple[int, list[Pair]]) -> None:
+    assert trace(structure([3] * graph[0], graph[1])).width == min(1, len(graph[1]))
