@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.edge import Costs, Edge, entries_computed
+import hypar.edge
+from hypar.edge import Costs, Edge, entries_computed, min_plus
 
 
 @st.composite
@@ -59,6 +60,20 @@ def test_digit_by_digit_is_the_minimum_over_the_whole_end(edge: Edge, others: in
     table = generator.integers(0, 9, (whole.shape[1], others)).astype(np.float64)
     assert (edge.least_over_target(table) == (table[None, :, :] + whole[:, :, None]).min(axis=1)).all()
     assert (edge.least_over_target(table[:, 0]) == edge.least_over_target(table)[:, 0]).all()
+
+
+@pytest.mark.parametrize("block", [2**16, 50, 7])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (7, 5, 3), (11, 2, 30), (70, 40, 50)])
+def test_min_plus_is_the_same_in_blocks(
+    monkeypatch: pytest.MonkeyPatch, block: int, shape: tuple[int, int, int]
+) -> None:
+    monkeypatch.setattr(hypar.edge, "BLOCK", block)
+    terms, height, width = shape
+    generator = np.random.default_rng(5)
+    left, right = generator.random((terms, height)), generator.random((terms, width)) * 1e6
+    expected = (left[:, :, None] + right[:, None, :]).min(axis=0)
+    assert (min_plus(left, right) == expected).all()
+    assert (min_plus(np.asfortranarray(left), right[:, ::-1]) == expected[:, ::-1]).all()
 
 
 @given(edge=edges(), seed=st.integers(0, 2**32 - 1))

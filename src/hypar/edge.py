@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Costs = NDArray[np.float64]
+BLOCK = 2**16
+"""Entries of a sum made at once: with the least so far it stays in a core's cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,8 @@ class Edge:
     @property
     def costs(self) -> Costs:
         """The whole matrix, ``[choices of source, choices of target]``."""
+        if len(self.terms) == 1:
+            return np.asarray(self.terms[0][:, 0])
         total = np.zeros((1, 1))
         for term in self.terms:
             grown = total[:, None, :, None] + term
@@ -92,13 +96,13 @@ class Edge:
         Returns:
             ``[choices of target]`` or ``[choices of target, anything]``.
         """
-        if table.ndim == 1 and len(self.terms) == 1:
-            return np.asarray(np.minimum.reduce(self.terms[0][:, 0] + table[:, None], axis=0))
+        if len(self.terms) == 1:
+            return _over_dense(self.terms[0][:, 0], table)
         others, left = table.size // len(table), table
         for term in self.terms:
             digit, above, _ = term.shape
             left = left.reshape(digit, -1, above, 1, others)
-            left = _least(left[x] + term[x][None, :, :, None] for x in range(digit))
+            left = _least((left[x], term[x][None, :, :, None]) for x in range(digit))
         return left.reshape(-1, *table.shape[1:])
 
     def least_over_target(self, table: Costs) -> Costs:
@@ -110,13 +114,13 @@ class Edge:
         Returns:
             ``[choices of source]`` or ``[choices of source, anything]``.
         """
-        if table.ndim == 1 and len(self.terms) == 1:
-            return np.asarray(np.minimum.reduce(self.terms[0][:, 0] + table, axis=1))
+        if len(self.terms) == 1:
+            return _over_dense(self.terms[0][:, 0].T, table)
         others, left, below = table.size // len(table), table, 1
         for term in reversed(self.terms):
             digit, above, width = term.shape
             left = left.reshape(above, width, 1, below, others)
-            left = _least(left[:, y] + term[:, :, y].T[:, :, None, None] for y in range(width))
+            left = _least((left[:, y], term[:, :, y].T[:, :, None, None]) for y in range(width))
             below *= digit
         return left.reshape(-1, *table.shape[1:])
 
@@ -139,11 +143,53 @@ def entries_computed(source: tuple[int, ...], target: tuple[int, ...]) -> int:
     return total
 
 
-def _least(tables: Iterable[Costs]) -> Costs:
-    """The least of each entry; a table is let go before the next is made."""
+def min_plus(left: Costs, right: Costs) -> Costs:
+    """``min over k of (left[k, i] + right[k, j])``, ``[i, j]``, in blocks, with little memory beside the result.
+
+    A large sum over pairs is the product ``[left 1] [1 right]'``: each entry is one addition, rounded once, and
+    comes as fast as it can be written.
+    """
+    height, width = left.shape[1], right.shape[1]
+    if len(left) * height * width <= BLOCK:
+        return np.asarray(np.minimum.reduce(left[:, :, None] + right[:, None, :], axis=0))
+    found = np.empty((height, width))
+    columns = min(width, BLOCK)
+    rows = max(1, BLOCK // columns)
+    for column in range(0, width, columns):
+        for row in range(0, height, rows):
+            block = np.s_[row : row + rows], np.s_[column : column + columns]
+            _least_products(left[:, block[0]], right[:, block[1]], found[block])
+    return found
+
+
+def _least_products(left: Costs, right: Costs, found: Costs) -> None:
+    """The least sum for each pair, written to ``found``."""
+    first, second = np.ones((len(found), 2)), np.ones((2, found.shape[1]))
+    total = np.empty(found.shape)
+    found.fill(np.inf)
+    for one, other in zip(left, right, strict=True):
+        first[:, 0], second[1] = one, other
+        np.matmul(first, second, out=total)
+        np.minimum(found, total, out=found)
+
+
+def _over_dense(costs: Costs, table: Costs) -> Costs:
+    """``min over x of (table[x, ...] + costs[x, y])``, ``[y, ...]``."""
+    if table.ndim == 1:
+        return np.asarray(np.minimum.reduce(costs + table[:, None], axis=0))
+    return min_plus(costs, table.reshape(len(table), -1)).reshape(-1, *table.shape[1:])
+
+
+def _least(terms: Iterable[tuple[Costs, Costs]]) -> Costs:
+    """The least of some sums, entry by entry, with one table beside it."""
     found: Costs | None = None
-    for table in tables:
-        found = table if found is None else np.minimum(found, table, out=found)
+    total: Costs | None = None
+    for one, other in terms:
+        if found is None:
+            found = one + other
+        else:
+            total = np.add(one, other, out=total)
+            np.minimum(found, total, out=found)
     assert found is not None  # noqa: S101 (a node has a choice at every level)
     return found
 
