@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from hypar.problem import CostGraph, Edge
-from hypar.reduction import reduced, trace
+from hypar.reduction import folding, reduced, trace
 from hypar.solvers.base import load_solver
 from tests.problems import Pair, chains, cost_graphs, random_problem, series_parallel, structure
+
+if TYPE_CHECKING:
+    from hypar.problem import Costs
+    from hypar.reduction import Step, Taken
 
 BRIDGE = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
 
@@ -99,3 +105,40 @@ def test_what_the_rules_leave_elimination_takes_apart() -> None:
 @given(graph=chains())
 def test_a_chain_has_width_one(graph: tuple[int, list[Pair]]) -> None:
     assert trace(structure([3] * graph[0], graph[1])).width == min(1, len(graph[1]))
+
+
+def blocks(count: int, *, shared: bool) -> CostGraph:
+    """Residual blocks of three nodes and a join, equal ones of the same arrays or of copies."""
+    generator = np.random.default_rng(7)
+    nodes = [generator.random(5) for _ in range(4)]
+    terms = [generator.random((5, 1, 5)) for _ in range(5)]
+    arrays, edges = [nodes[0]], []
+    for block in range(count):
+        at = 4 * block
+        arrays += [nodes[1], nodes[2], nodes[3], nodes[0]]
+        pairs = [(at, at + 1), (at + 1, at + 2), (at + 2, at + 3), (at + 3, at + 4), (at, at + 4)]
+        edges += [
+            Edge(source=a, target=b, terms=(term if shared else term.copy(),))
+            for (a, b), term in zip(pairs, terms, strict=True)
+        ]
+    return CostGraph(nodes=tuple(arrays), edges=tuple(edges))
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_equal_blocks_are_folded_once(shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    minimise = folding._minimise
+
+    def counted(step: Step, sizes: list[int], taken: Taken) -> Costs:
+        made.append(step.kind)
+        return minimise(step, sizes, taken)
+
+    monkeypatch.setattr(folding, "_minimise", counted)
+    assert load_solver("elimination").solve(blocks(20, shared=shared)).cost > 0
+    # The first block has no leaf before it: its own end leaves first.
+    assert made.count("node") == (6 if shared else 60)
+
+
+def test_shared_arrays_give_what_copies_give() -> None:
+    solver = load_solver("elimination")
+    assert solver.solve(blocks(20, shared=True)) == solver.solve(blocks(20, shared=False))

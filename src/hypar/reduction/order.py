@@ -1,7 +1,8 @@
 """The order in which nodes leave by elimination, and the table that each leaves, without any costs.
 
 Order: min-fill, the node next whose leaving joins the fewest neighbours that were not joined; ties to the
-least work, then to the lowest index. Trees and series-parallel graphs need no table above two nodes.
+least work, then to the fewest leaves that left it their tables, so that equal blocks fold alike wherever they lie,
+then to the lowest index. Trees and series-parallel graphs need no table above two nodes.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Step:
         scope: its neighbours then, in rising order.
         over: the neighbour whose edge is minimised over digit by digit; None where no edge can be.
         entries: entries of the table that it leaves.
+        summed: entries of the sum that it takes the least of, digit by digit where it can.
         work: table entries computed.
     """
 
@@ -43,6 +45,7 @@ class Step:
     scope: Scope
     over: int | None
     entries: int
+    summed: int
     work: int
 
     @property
@@ -110,10 +113,12 @@ def _order(structure: Structure) -> list[tuple[int, Scope]]:
     """The nodes by min-fill, each with the neighbours that it then has."""
     near = structure.neighbours()
     weights = [math.log2(size) for size in structure.sizes]
+    leaves = [0] * len(near)
 
-    def rank(node: int) -> tuple[int, float, int]:
+    def rank(node: int) -> tuple[int, float, int, int]:
         fill = sum(b not in near[a] for a, b in combinations(near[node], 2))
-        return fill, weights[node] + math.fsum(weights[other] for other in near[node]), node
+        work = math.fsum([weights[node], *[weights[other] for other in near[node]]])
+        return fill, work, leaves[node], node
 
     ranks = {node: rank(node) for node in range(len(near))}
     queue = list(ranks.values())
@@ -121,13 +126,14 @@ def _order(structure: Structure) -> list[tuple[int, Scope]]:
     order = []
     while queue:
         entry = heapq.heappop(queue)
-        node = entry[2]
+        node = entry[-1]
         if ranks.get(node) != entry:
             continue
         del ranks[node]
         scope = near[node]
         order.append((node, tuple(sorted(scope))))
         for a in scope:
+            leaves[a] += len(scope) == 1
             near[a].discard(node)
             near[a].update(b for b in scope if b != a)
         for other in scope.union(*(near[a] for a in scope)):
@@ -141,7 +147,7 @@ def _merged_links(structure: Structure) -> dict[Scope, Link]:
     """One link for each pair of nodes; parallel edges that are not of one kind add up to a whole matrix."""
     links: dict[Scope, Link] = {}
     for link in structure.links:
-        pair = (min(link.source, link.target), max(link.source, link.target))
+        pair = _pair(link.source, link.target)
         same = links.get(pair, link) == link
         links[pair] = link if same else _dense_link(pair, structure.sizes)
     return links
@@ -161,14 +167,15 @@ def _digit_by_digit(node: int, scope: Scope, links: Mapping[Scope, Link], wide: 
 def _step(
     node: int, scope: Scope, over: int | None, links: Mapping[Scope, Link], sizes: tuple[int, ...]
 ) -> Step:
-    """A step with its work."""
+    """A step with its sizes."""
     table = math.prod(sizes[near] for near in scope)
     if over is None:
-        return Step(node, scope, None, table, table * sizes[node])
+        work = table * sizes[node]
+        return Step(node, scope, None, table, work, work)
     link = links[_pair(node, over)]
     entries = entries_computed(link.source_digits, link.target_digits)
     others = table // sizes[over]
-    return Step(node, scope, over, table, others * (entries + sizes[node]))
+    return Step(node, scope, over, table, others * sizes[node], others * (entries + sizes[node]))
 
 
 def _pair(a: int, b: int) -> Scope:
