@@ -1,7 +1,8 @@
-"""DeePa's two rules, and the order of elimination."""
+"""DeePa's two rules, the order of elimination, equal blocks, dominated choices."""
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 
 from hypar.problem import CostGraph, Edge
-from hypar.reduction import folding, reduced, trace
+from hypar.reduction import folding, identity, reduced, trace, undominated
+from hypar.solvers import elimination
 from hypar.solvers.base import load_solver
 from tests.problems import Pair, chains, cost_graphs, random_problem, series_parallel, structure
 
@@ -142,3 +144,53 @@ def test_equal_blocks_are_folded_once(shared: bool, monkeypatch: pytest.MonkeyPa
 def test_shared_arrays_give_what_copies_give() -> None:
     solver = load_solver("elimination")
     assert solver.solve(blocks(20, shared=True)) == solver.solve(blocks(20, shared=False))
+
+
+@settings(max_examples=200)
+@given(problem=cost_graphs())
+def test_every_optimum_survives_dominance(problem: CostGraph) -> None:
+    left = undominated(problem)
+    every = list(itertools.product(*map(range, problem.structure.sizes)))
+    best = min(map(problem.cost, every))
+    kept = [set(choices.tolist()) for choices in left.kept]
+    for assignment in every:
+        if problem.cost(assignment) == best:
+            assert all(choice in of_node for choice, of_node in zip(assignment, kept, strict=True))
+    found = load_solver("exhaustive").solve(left.problem)
+    assert found.cost == problem.cost(left.original(found.assignment)) == best
+
+
+@settings(max_examples=200)
+@given(problem=cost_graphs())
+def test_elimination_is_exact_where_choices_leave_first(problem: CostGraph) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elimination, "DROPPING_PAYS", 0)
+        found = load_solver("elimination").solve(problem)
+    assert found.cost == load_solver("exhaustive").solve(problem).cost
+
+
+def test_what_always_costs_more_leaves_and_makes_others_leave() -> None:
+    # Choice 1 of node 0 is 10 dearer than choice 0 and saves 9 at most; without it, so is choice 0 of node 1.
+    nodes = (np.array([0.0, 10.0]), np.array([8.0, 0.0]))
+    edge = Edge.dense(0, 1, np.array([[9.0, 9.0], [0.0, 9.0]]))
+    found = undominated(CostGraph(nodes=nodes, edges=(edge,)))
+    assert [kept.tolist() for kept in found.kept] == [[0], [1]]
+    assert found.original([0, 0]) == (0, 1)
+
+
+def test_equal_choices_and_edges_of_several_levels_stay() -> None:
+    whole = Edge.dense(0, 1, np.zeros((2, 2)))
+    same = CostGraph(nodes=(np.zeros(2), np.zeros(2)), edges=(whole,))
+    assert undominated(same).problem is same
+    levels = Edge(source=1, target=2, terms=(np.zeros((2, 1, 2)), np.zeros((1, 2, 1))))
+    steep = np.array([0.0, 100.0])
+    problem = CostGraph(nodes=(steep, steep, steep), edges=(whole, levels))
+    assert [kept.tolist() for kept in undominated(problem).kept] == [[0], [0, 1], [0, 1]]
+
+
+def test_blocks_are_still_shared_without_dominated_choices() -> None:
+    problem = blocks(20, shared=True)
+    steep = np.array([0.0, 0.1, 0.2, 100.0, 100.0])
+    left = undominated(CostGraph(nodes=(steep,) * 81, edges=problem.edges))
+    assert {kept.size for kept in left.kept} == {3}
+    assert len({identity(edge.costs) for edge in left.problem.edges}) == 5

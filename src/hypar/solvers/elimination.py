@@ -5,7 +5,8 @@ bucket elimination (Dechter, Artificial Intelligence 113, 1999). Parallel edges 
 elimination). A node that leaves takes all the costs that touch it along; what remains is a table over
 its neighbours, ``rest[y...] = min over x of (sum of its costs at x, y...)``: a vector where it had one
 neighbour (leaf elimination), an edge where it had two (node elimination), a larger table otherwise.
-Undoing the eliminations in reverse gives every node its choice.
+Undoing the eliminations in reverse gives every node its choice. Where the work is large, choices that no
+optimum takes are dropped first.
 
 Order: min-fill, as ``hypar.reduction`` has it.
 Cost: for each node the product of its neighbours' numbers of choices times its own, or times its digits
@@ -18,11 +19,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.problem import Solution
-from hypar.reduction import Folding, trace
+from hypar.reduction import Folding, trace, undominated
 from hypar.solvers.base import Solver, Tables, require_tables
 
 if TYPE_CHECKING:
     from hypar.problem import CostGraph, Structure
+
+
+DROPPING_PAYS = 32
+"""Table entries computed for each of the graph, from which dominated choices are looked for beforehand."""
 
 
 class Elimination:
@@ -30,7 +35,7 @@ class Elimination:
 
     exact = True
 
-    def tables(self, structure: Structure) -> Tables | None:
+    def tables(self, structure: Structure) -> Tables:
         """Follow the order without costs."""
         found = trace(structure)
         # Every table is kept for undoing; beside it the sum that it is the least of is held.
@@ -46,14 +51,23 @@ class Elimination:
         """Eliminate every node, then undo."""
         structure = problem.structure
         tables = self.tables(structure)
-        if tables is not None:
-            require_tables("elimination", tables)
-        folding = Folding(problem)
-        taken = [folding.fold(step) for step in trace(structure).steps]
-        assignment = [0] * len(problem.nodes)
-        for each in reversed(taken):
-            assignment[each.node] = each.best(assignment)
-        return Solution(assignment=tuple(assignment), cost=problem.cost(assignment))
+        require_tables("elimination", tables)
+        if tables.work < DROPPING_PAYS * structure.entries:
+            assignment = _eliminate(problem, structure)
+        else:
+            left = undominated(problem)
+            assignment = left.original(_eliminate(left.problem, structure))
+        return Solution(assignment=assignment, cost=problem.cost(assignment))
+
+
+def _eliminate(problem: CostGraph, structure: Structure) -> tuple[int, ...]:
+    """The best assignment, in the order that a structure gives."""
+    folding = Folding(problem)
+    taken = [folding.fold(step) for step in trace(structure).steps]
+    assignment = [0] * len(problem.nodes)
+    for each in reversed(taken):
+        assignment[each.node] = each.best(assignment)
+    return tuple(assignment)
 
 
 plugin: Solver = Elimination()

@@ -1,0 +1,140 @@
+"""Choices that no optimum takes, found before elimination.
+
+Idea: dead-end elimination, as protein design has it (Goldstein, Biophysical Journal 66, 1994). At a node,
+choice y always beats choice x where
+``node[x] - node[y] + sum over edges of (min over z of (edge[x, z] - edge[y, z])) > 0``,
+that is whatever the neighbours choose; which is so whenever the least that x could cost exceeds the most that y
+could. Compared is with one y, which seems the best from a few z. What leaves a node tightens the bounds of its
+neighbours, so rounds follow while they pay.
+Cost: at most two looks at every entry a round; nodes and edges of the same arrays are looked at once.
+Guarantee: strictly worse choices leave and nothing else, by more than rounding, so every optimum stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hypar.edge import Costs, Edge
+from hypar.problem import CostGraph
+from hypar.reduction.folding import identity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Indices = NDArray[np.intp]
+
+PAYS = 1 / 16
+"""The part of all choices that a round must drop for another to follow."""
+
+ROUNDING = 2.0**-40
+"""What a sum of costs may be off by, as a part of the largest of them."""
+
+SEEN = 8
+"""Choices of a neighbour that are looked at first, about; most choices that stay are told by them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undominated:
+    """A cost graph without the choices that no optimum takes.
+
+    Attributes:
+        problem: what is left.
+        kept: for each node the choices that are left, as it numbered them.
+    """
+
+    problem: CostGraph
+    kept: tuple[Indices, ...]
+
+    def original(self, assignment: Sequence[int]) -> tuple[int, ...]:
+        """An assignment to what is left, in the numbers from before."""
+        return tuple(int(kept[choice]) for kept, choice in zip(self.kept, assignment, strict=True))
+
+
+def undominated(problem: CostGraph) -> Undominated:
+    """Drop dominated choices of nodes whose edges are whole matrices; the others are left alone."""
+    shared = _Shared()
+    found = Undominated(
+        problem=problem, kept=tuple(np.arange(costs.size, dtype=np.intp) for costs in problem.nodes)
+    )
+    while True:
+        left = shared.survivors(found.problem)
+        before = sum(costs.size for costs in found.problem.nodes)
+        dropped = before - sum(keep.size for keep in left)
+        if dropped <= PAYS * before:
+            return found
+        kept = tuple(old[keep] for old, keep in zip(found.kept, left, strict=True))
+        found = Undominated(problem=shared.without(found.problem, left), kept=kept)
+
+
+class _Shared:
+    """Results by the arrays that they follow from, which are held meanwhile."""
+
+    def __init__(self) -> None:
+        self._kept: dict[object, Indices] = {}
+        self._cut: dict[object, Costs] = {}
+        self._held: list[CostGraph] = []
+
+    def survivors(self, problem: CostGraph) -> list[Indices]:
+        """The choices of each node that are not dominated."""
+        self._held.append(problem)
+        sides: list[list[Costs]] = [[] for _ in problem.nodes]
+        fixed = set()
+        for edge in problem.edges:
+            if len(edge.terms) > 1:
+                fixed |= {edge.source, edge.target}
+            else:
+                sides[edge.source].append(edge.costs)
+                sides[edge.target].append(edge.costs.T)
+        found = []
+        for node, (costs, around) in enumerate(zip(problem.nodes, sides, strict=True)):
+            key = (node in fixed, identity(costs), *[identity(side) for side in around])
+            if key not in self._kept:
+                left = np.full(costs.size, True) if node in fixed else _undominated(costs, around)
+                self._kept[key] = np.flatnonzero(left)
+            found.append(self._kept[key])
+        return found
+
+    def without(self, problem: CostGraph, left: Sequence[Indices]) -> CostGraph:
+        """A cost graph of some choices only; equal parts of shared arrays are one array."""
+        nodes = [self._part(costs, [keep]) for costs, keep in zip(problem.nodes, left, strict=True)]
+        edges = [
+            edge
+            if len(edge.terms) > 1
+            else Edge.dense(
+                edge.source, edge.target, self._part(edge.costs, [left[edge.source], left[edge.target]])
+            )
+            for edge in problem.edges
+        ]
+        return CostGraph(nodes=tuple(nodes), edges=tuple(edges))
+
+    def _part(self, costs: Costs, keep: Sequence[Indices]) -> Costs:
+        if costs.shape == tuple(indices.size for indices in keep):
+            return costs
+        key = (identity(costs), *[indices.tobytes() for indices in keep])
+        if key not in self._cut:
+            rows, *columns = keep
+            part = costs[rows]
+            self._cut[key] = part.take(columns[0], axis=1) if columns else part
+        return self._cut[key]
+
+
+def _undominated(costs: Costs, sides: Sequence[Costs]) -> NDArray[np.bool_]:
+    """Which choices one choice of a node, seemingly the best, does not always beat."""
+    seen = [side[:, :: max(1, side.shape[1] // SEEN)] for side in sides]
+    best = int(np.argmin(costs + sum(part.max(axis=1) for part in seen)))
+    scale = sum((np.abs(part).max() for part in seen), np.abs(costs).max())
+    kept: NDArray[np.bool_] = _lead(costs, seen, best, slice(None)) <= ROUNDING * scale
+    losing = np.flatnonzero(~kept)
+    if losing.size:
+        kept[losing] = _lead(costs, sides, best, losing) <= ROUNDING * scale
+    return kept
+
+
+def _lead(costs: Costs, sides: Sequence[Costs], best: int, losing: Indices | slice) -> Costs:
+    """By how much one choice is cheaper than some others, at the least."""
+    least = [(side[losing] - side[best]).min(axis=1) for side in sides]
+    return np.asarray(costs[losing] - costs[best] + sum(least))
