@@ -11,9 +11,18 @@ from hypothesis import given, settings
 
 from hypar.problem import CostGraph, Edge
 from hypar.reduction import folding, identity, reduced, trace, undominated
+from hypar.reduction.separators import separators
 from hypar.solvers import elimination
 from hypar.solvers.base import load_solver
-from tests.problems import Pair, chains, cost_graphs, random_problem, series_parallel, structure
+from tests.problems import (
+    Pair,
+    any_graphs,
+    chains,
+    cost_graphs,
+    random_problem,
+    series_parallel,
+    structure,
+)
 
 if TYPE_CHECKING:
     from hypar.problem import Costs
@@ -137,7 +146,7 @@ def test_equal_blocks_are_folded_once(shared: bool, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(folding, "_minimise", counted)
     assert load_solver("elimination").solve(blocks(20, shared=shared)).cost > 0
-    # The first block has no leaf before it: its own end leaves first.
+    # Nothing comes before the first block, so that its end leaves first.
     assert made.count("node") == (6 if shared else 60)
 
 
@@ -194,3 +203,23 @@ def test_blocks_are_still_shared_without_dominated_choices() -> None:
     left = undominated(CostGraph(nodes=(steep,) * 81, edges=problem.edges))
     assert {kept.size for kept in left.kept} == {3}
     assert len({identity(edge.costs) for edge in left.problem.edges}) == 5
+
+
+@given(graph=any_graphs())
+def test_separators_part_what_they_join(graph: tuple[int, list[Pair]]) -> None:
+    size, pairs = graph
+    near = structure([1] * size, pairs).neighbours()
+
+    def pieces(without: int | None) -> int:
+        left, count = set(range(size)) - {without}, 0
+        while left:
+            count += 1
+            reached = [left.pop()]
+            while reached:
+                here = near[reached.pop()] & left
+                left -= here
+                reached += here
+        return count
+
+    lost = [node for node in range(size) if pieces(node) > pieces(None)]
+    assert sorted(separators(near)) == lost

@@ -1,8 +1,9 @@
 """The order in which nodes leave by elimination, and the table that each leaves, without any costs.
 
-Order: min-fill, the node next whose leaving joins the fewest neighbours that were not joined; ties to the
-least work, then to the fewest leaves that left it their tables, so that equal blocks fold alike wherever they lie,
-then to the lowest index. Trees and series-parallel graphs need no table above two nodes.
+Order: min-fill, the node next whose leaving joins the fewest neighbours that were not joined. Ties go to nodes
+that part nothing before those without which the graph would fall apart, as these are leaves once their blocks are
+folded, and equal blocks fold alike; then to the least work, then to the lowest index. Trees and series-parallel
+graphs need no table above two nodes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from hypar.edge import entries_computed
 from hypar.problem import Link
+from hypar.reduction.separators import separators
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,12 +115,12 @@ def _order(structure: Structure) -> list[tuple[int, Scope]]:
     """The nodes by min-fill, each with the neighbours that it then has."""
     near = structure.neighbours()
     weights = [math.log2(size) for size in structure.sizes]
-    leaves = [0] * len(near)
+    parting = separators(near)
 
-    def rank(node: int) -> tuple[int, float, int, int]:
+    def rank(node: int) -> tuple[int, bool, float, int]:
         fill = sum(b not in near[a] for a, b in combinations(near[node], 2))
         work = math.fsum([weights[node], *[weights[other] for other in near[node]]])
-        return fill, work, leaves[node], node
+        return fill, node in parting, work, node
 
     ranks = {node: rank(node) for node in range(len(near))}
     queue = list(ranks.values())
@@ -133,7 +135,6 @@ def _order(structure: Structure) -> list[tuple[int, Scope]]:
         scope = near[node]
         order.append((node, tuple(sorted(scope))))
         for a in scope:
-            leaves[a] += len(scope) == 1
             near[a].discard(node)
             near[a].update(b for b in scope if b != a)
         for other in scope.union(*(near[a] for a in scope)):
