@@ -132,10 +132,12 @@ class Solution:
     Attributes:
         assignment: one choice index a node.
         cost: the sum that it picks.
+        bound: what no assignment can cost less than; None where the solver states none.
     """
 
     assignment: tuple[int, ...]
     cost: float
+    bound: float | None = None
 
 
 def _require_finite(arrays: Iterable[tuple[int, Costs]], what: str) -> None:

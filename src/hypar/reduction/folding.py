@@ -16,7 +16,7 @@ import numpy as np
 from hypar.edge import Costs, Edge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from hypar.problem import CostGraph
     from hypar.reduction.order import Scope, Step
@@ -96,6 +96,16 @@ class Folding:
         )
 
 
+def eliminated(problem: CostGraph, steps: Iterable[Step]) -> tuple[int, ...]:
+    """The best assignment: all nodes leave, then each takes its best choice, the last first."""
+    folding = Folding(problem)
+    taken = [folding.fold(step) for step in steps]
+    assignment = [0] * len(problem.nodes)
+    for each in reversed(taken):
+        assignment[each.node] = each.best(assignment)
+    return tuple(assignment)
+
+
 def identity(costs: Costs) -> object:
     """The memory that an array shows, and how: arrays that agree in it are equal as long as it is held."""
     return costs.__array_interface__["data"][0], costs.shape, costs.strides
@@ -120,9 +130,9 @@ def _minimise(step: Step, sizes: Sequence[int], taken: Taken) -> Costs:
     total = np.zeros([sizes[near] for near in dims])
     for edge in taken.edges:
         if step.over not in (edge.source, edge.target):
-            total += _spread((edge.source, edge.target), edge.costs, dims)
+            total += spread((edge.source, edge.target), edge.costs, dims)
     for scope, table in taken.tables:
-        total += _spread(scope, table, dims)
+        total += spread(scope, table, dims)
     if not over:
         return np.asarray(total.min(axis=0))
     first = reduce(Edge.plus, over)
@@ -130,7 +140,7 @@ def _minimise(step: Step, sizes: Sequence[int], taken: Taken) -> Costs:
     return np.moveaxis(table, 0, step.scope.index(step.over or 0))
 
 
-def _spread(scope: Scope, table: Costs, dims: Scope) -> Costs:
+def spread(scope: Scope, table: Costs, dims: Scope) -> Costs:
     """A table over some nodes, its axes those of ``dims``, one entry long where it does not name the node."""
     order = sorted(range(len(scope)), key=lambda at: dims.index(scope[at]))
     sizes = dict(zip(scope, table.shape, strict=True))

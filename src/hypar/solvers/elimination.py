@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.problem import Solution
-from hypar.reduction import Folding, trace, undominated
+from hypar.reduction import eliminated, trace, undominated
 from hypar.solvers.base import Solver, Tables, require_tables
 
 if TYPE_CHECKING:
@@ -53,21 +53,11 @@ class Elimination:
         tables = self.tables(structure)
         require_tables("elimination", tables)
         if tables.work < DROPPING_PAYS * structure.entries:
-            assignment = _eliminate(problem, structure)
+            assignment = eliminated(problem, trace(structure).steps)
         else:
             left = undominated(problem)
-            assignment = left.original(_eliminate(left.problem, structure))
+            assignment = left.original(eliminated(left.problem, trace(structure).steps))
         return Solution(assignment=assignment, cost=problem.cost(assignment))
-
-
-def _eliminate(problem: CostGraph, structure: Structure) -> tuple[int, ...]:
-    """The best assignment, in the order that a structure gives."""
-    folding = Folding(problem)
-    taken = [folding.fold(step) for step in trace(structure).steps]
-    assignment = [0] * len(problem.nodes)
-    for each in reversed(taken):
-        assignment[each.node] = each.best(assignment)
-    return tuple(assignment)
 
 
 plugin: Solver = Elimination()
