@@ -11,6 +11,8 @@ from hypar.exchange import Rates
 from hypar.words import COLLECTIVES, CUTTABLE
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from hypar.levels import LocalSizes
     from hypar.ops.base import Einsum
     from hypar.problem import Costs
@@ -35,7 +37,14 @@ def computation(setting: Setting, einsum: Einsum, left: LocalSizes) -> Costs:
         left: what all levels have left of it on a device.
     """
     pieces = np.rint(1 / np.stack([left.of(dim) for dim in CUTTABLE], axis=1)).astype(np.int64)
+    if setting.machine.compute.takes_arrays:
+        return _seconds(setting, einsum, pieces)
     distinct, which = np.unique(pieces, axis=0, return_inverse=True)
-    times = setting.machine.layer_times(einsum, distinct, setting.element_bytes)
+    return _seconds(setting, einsum, distinct)[which.reshape(-1)]
+
+
+def _seconds(setting: Setting, einsum: Einsum, pieces: NDArray[np.int64]) -> Costs:
+    """The same for each of some pieces, ``[pieces, CUTTABLE]``."""
+    times = setting.machine.layer_times(einsum, pieces, setting.element_bytes)
     seconds = [sum(time.seconds.values()) + setting.update_seconds(time) for time in times]
-    return np.concatenate([np.atleast_1d(each) for each in seconds])[which.reshape(-1)]
+    return np.concatenate([np.atleast_1d(each) for each in seconds])

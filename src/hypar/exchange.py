@@ -20,7 +20,7 @@ from hypar.words import COLLECTIVES
 
 if TYPE_CHECKING:
     from hypar.graph import CutLayer, Tensor
-    from hypar.ops.base import Einsum
+    from hypar.ops.base import Einsum, Roles
     from hypar.placement import Options
     from hypar.problem import Costs
     from hypar.transfers import Border
@@ -152,12 +152,17 @@ def _elements(einsum: Einsum, output_elements: int) -> Costs:
     )
 
 
-@lru_cache(maxsize=4096)
 def _inside(einsum: Einsum, options: Options, ways: int, rates: Rates) -> tuple[Costs, Costs]:
     """Cost of an element of each tensor, ``[3, options]``, and of there being transfers, ``[options]``."""
+    return _inside_of(einsum.roles, options, ways, rates)
+
+
+@lru_cache(maxsize=1024)
+def _inside_of(roles: Roles, options: Options, ways: int, rates: Rates) -> tuple[Costs, Costs]:
+    """The same for all layers of some roles of their dims, whatever their sizes."""
     each, once = np.zeros((len(TENSORS), len(options))), np.zeros(len(options))
     grids = layout(options, ways)
-    for tensor, collective, parts in insides(einsum, grids.working, grids.parts, rates.direct):
+    for tensor, collective, parts in insides(roles, grids.working, grids.parts, rates.direct):
         devices = grids.working if rates.together else 1
         each[TENSORS.index(tensor)] += rates.each(collective, 1) * parts / devices
         once += rates.at_all(collective) * (parts > 0)

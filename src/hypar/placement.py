@@ -17,7 +17,7 @@ from hypar.words import CUTTABLE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.ops.base import Einsum
+    from hypar.ops.base import Einsum, Roles
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def placement(einsum: Einsum, dim: str | None, tensor: str) -> Placement:
     return Shard(names.get(dim, dim))
 
 
-def partial_results(einsum: Einsum, dim: str | None) -> tuple[str, ...]:
+def partial_results(einsum: Einsum | Roles, dim: str | None) -> tuple[str, ...]:
     """The results that dividing one dim leaves Partial: those of the phases that contract it.
 
     Returns:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hypar.problem import Costs
 
 Codes = NDArray[np.int64]
+Names = tuple[tuple[str | None, str | None], ...]
 INNER = "channels_in_group"
 _CODE = {name: code for code, name in enumerate(COLLECTIVES)}
 
@@ -47,7 +48,7 @@ class Regrid(NamedTuple):
     phase: str
     collectives: Codes
     elements: Costs
-    devices: Costs
+    devices: NDArray[np.int64]
 
 
 class _Dim(NamedTuple):
@@ -168,12 +169,13 @@ def _regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
     else:
         back = held[:, None] - shared
     scale = 1.0 if direct else content.elements * math.prod(parts)
-    forth = Regrid(
-        "forward", _forth(both), _amount(needed - shared, scale), both.read.working[None].astype(float)
-    )
-    back_codes = _back(both, needed > total * (1 + 1e-9) if direct else np.zeros(1, bool))
-    found = Regrid("backward", back_codes, _amount(back, scale), both.made.working[:, None].astype(float))
-    return (*_summed(both, copies, scale * total), forth, found)
+    names = tuple((dim.made, dim.read) for dim in both.dims)
+    terms = needed > total * (1 + 1e-9) if direct else np.zeros(1, bool)
+    forth = Regrid("forward", _forth(*layouts, names), (needed - shared) * scale, both.read.working[None])
+    back_codes = _back(*layouts, names, terms.tobytes())
+    found = Regrid("backward", back_codes, back * scale, both.made.working[:, None])
+    moves = (*_summed(both, copies, scale * total), forth, found)
+    return moves if direct else tuple(_rounded(move) for move in moves)
 
 
 def _dims(
@@ -239,18 +241,20 @@ def _summed(both: _Ends, copies: Costs, total: float) -> tuple[Regrid, ...]:
         return ()
     elements = 2 * (terms - 1) * copies / terms * total
     codes = np.full((1, 1), _CODE["all_reduce"])
-    return (Regrid("forward", codes, elements, both.made.working[:, None].astype(float)),)
+    return (Regrid("forward", codes, elements, both.made.working[:, None]),)
 
 
-def _forth(both: _Ends) -> Codes:
+@lru_cache(maxsize=512)
+def _forth(made: Layout, read: Layout, names: Names) -> Codes:
     """How F moves: gathered where a consumer's devices read all of it, a halo alone between equal grids."""
-    return _codes(_undivided(both.read, [dim.read for dim in both.dims])[None], _alike(both))
+    return _codes(_undivided(read, [theirs for _, theirs in names])[None], _alike(made, read, names))
 
 
-def _back(both: _Ends, terms: NDArray[np.bool_]) -> Codes:
-    """How E moves: added up where several devices have terms of an element."""
-    codes = _codes(_undivided(both.made, [dim.made for dim in both.dims])[:, None], _alike(both))
-    return np.where(terms[None], _CODE["reduce_scatter"], codes)
+@lru_cache(maxsize=512)
+def _back(made: Layout, read: Layout, names: Names, terms: bytes) -> Codes:
+    """How E moves: added up where several devices have terms of an element, as some of the consumer's choices say."""
+    codes = _codes(_undivided(made, [own for own, _ in names])[:, None], _alike(made, read, names))
+    return np.where(np.frombuffer(terms, bool)[None], _CODE["reduce_scatter"], codes)
 
 
 def _codes(gathers: NDArray[np.bool_], alike: NDArray[np.bool_]) -> Codes:
@@ -267,16 +271,17 @@ def _undivided(layout: Layout, dims: Sequence[str | None]) -> NDArray[np.bool_]:
     return found
 
 
-def _alike(both: _Ends) -> NDArray[np.bool_]:
+def _alike(made: Layout, read: Layout, names: Names) -> NDArray[np.bool_]:
     """The pairs of choices that divide the tensor into the same grid."""
-    found: NDArray[np.bool_] = both.made.working[:, None] == both.read.working
-    for dim in both.dims:
-        own, theirs = both.made.degree(dim.made), both.read.degree(dim.read)
-        if not (isinstance(own, int) and isinstance(theirs, int)):
-            found &= np.asarray(own)[..., None] == theirs
+    found: NDArray[np.bool_] = made.working[:, None] == read.working
+    for own, theirs in names:
+        degrees = made.degree(own), read.degree(theirs)
+        if not all(isinstance(degree, int) for degree in degrees):
+            found &= np.asarray(degrees[0])[..., None] == degrees[1]
     return found
 
 
-def _amount(elements: Costs, scale: float) -> Costs:
-    """Elements without what rounding leaves of nothing."""
-    return np.where(np.abs(elements) < 1e-9, 0.0, elements) * scale
+def _rounded(move: Regrid) -> Regrid:
+    """Without what rounding leaves of nothing, where pieces are shares."""
+    least = 1e-9 * np.max(np.abs(move.elements), initial=0.0)
+    return move._replace(elements=np.where(np.abs(move.elements) <= least, 0.0, move.elements))

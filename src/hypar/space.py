@@ -27,6 +27,9 @@ _DIVISORS = "divisors"
 MOST_CHOICES = 4096
 """Choices of one layer at one level."""
 
+MOST_GRIDS = 2**16
+"""Grids of some dims, before those are left out that a layer is too small for."""
+
 Alternatives = tuple[str, ...]
 """Dims that may be divided, those divided at once joined by ``*``."""
 
@@ -137,25 +140,39 @@ def _grids(
     limits: tuple[tuple[str, int], ...], degrees: tuple[int, ...], ways: int, idle: bool, text: str
 ) -> tuple[Choice, ...]:
     """Every degree of every dim, those of most devices first; without idle devices those of most devices only."""
+    most_parts = [limit for _, limit in limits]
+    every = _every_grid(tuple(dim for dim, _ in limits), degrees, ways)
+    kept = [
+        (product, choice)
+        for own, product, choice in every
+        if all(degree <= limit for degree, limit in zip(own, most_parts, strict=True))
+    ]
+    most = max(product for product, _ in kept)
+    found = tuple(choice for product, choice in kept if idle or product == most)
+    if len(found) > MOST_CHOICES:
+        found_text = f"more than {MOST_CHOICES:,} choices of a level of {ways} ways"
+        raise OptionError(f"space {text!r}", found_text, "fewer dims, or levels of fewer ways")
+    return found
+
+
+@lru_cache(maxsize=64)
+def _every_grid(
+    dims: tuple[str, ...], degrees: tuple[int, ...], ways: int
+) -> tuple[tuple[tuple[int, ...], int, Choice], ...]:
+    """Every degree of every dim with the devices that work, those of most devices first."""
     found: list[tuple[tuple[int, ...], int]] = [((), 1)]
-    for _, limit in limits:
-        allowed = [degree for degree in degrees if degree <= limit]
+    for _ in dims:
         found = [
             ((*own, degree), product * degree)
             for own, product in found
-            for degree in allowed
+            for degree in degrees
             if product * degree <= ways
         ]
-        if len(found) > MOST_CHOICES * 8:
-            break
-    most = max(product for _, product in found)
-    kept = [(own, product) for own, product in found if idle or product == most]
-    if len(kept) > MOST_CHOICES:
-        found_text = f"more than {MOST_CHOICES:,} choices of a level of {ways} ways"
-        raise OptionError(f"space {text!r}", found_text, "fewer dims, or levels of fewer ways")
-    kept.sort(key=lambda one: (-one[1], [-degree for degree in one[0]]))
-    names = [dim for dim, _ in limits]
-    return tuple(grid(dict(zip(names, own, strict=True))) for own, _ in kept)
+        if len(found) > MOST_GRIDS:
+            found_text = f"more than {MOST_GRIDS:,} grids of {ways} ways"
+            raise OptionError(f"space {'*'.join(dims)!r}", found_text, "fewer dims, or levels of fewer ways")
+    found.sort(key=lambda one: (-one[1], [-degree for degree in one[0]]))
+    return tuple((own, product, grid(dict(zip(dims, own, strict=True)))) for own, product in found)
 
 
 def parse_space(text: str) -> Space:

@@ -76,7 +76,13 @@ class Layout:
 
     def taken(self, dim: str | None) -> NDArray[np.bool_]:
         """Which of the degrees of a dim some choice has."""
-        return np.isin(self.of(dim), self.degree(dim))
+        return _taken(self, dim)
+
+
+@lru_cache(maxsize=2048)
+def _taken(layout: Layout, dim: str | None) -> NDArray[np.bool_]:
+    """As ``Layout.taken``."""
+    return np.isin(layout.of(dim), layout.degree(dim))
 
 
 @lru_cache(maxsize=512)
@@ -224,11 +230,10 @@ def overlap(made: Layout, read: Layout, sides: Sequence[Side]) -> Costs:
             uneven.append((one.made, one.read, one.shared.tobytes()))
         else:
             product = product * factor
-    mine, theirs = made.among or (made, None), read.among or (read, None)
-    total = _summed(mine[0], theirs[0], tuple(uneven))
-    for axis, which in enumerate((mine[1], theirs[1])):
-        total = total if which is None else total.take(which, axis=axis)
-    return total * product
+    if not uneven and made.spread and read.spread:
+        return np.minimum(made.working[:, None], read.working) * product
+    (mine, rows), (theirs, columns) = (end.among or (end, slice(None)) for end in (made, read))
+    return _summed(mine, theirs, tuple(uneven))[rows][:, columns] * product
 
 
 @lru_cache(maxsize=96)
@@ -247,10 +252,11 @@ def _summed(made: Layout, read: Layout, uneven: tuple[tuple[str | None, str | No
     total = np.empty(shape)
     for first in range(0, shape[0], block):
         meeting = _meeting(made, read, dims, first, min(first + block, shape[0]))
-        amounts, factor = meeting.times.copy(), np.empty_like(meeting.times)
+        amounts = meeting.times
         for table, row in zip(tables, meeting.rows, strict=True):
             # Rows are in range; to say so spares a copy of them.
-            amounts *= table.take(row, out=factor, mode="clip")
+            factor = table.take(row, out=np.empty_like(meeting.times), mode="clip")
+            amounts = np.multiply(amounts, factor, out=factor)
         total[first : first + block] = np.add.reduceat(amounts, meeting.starts).reshape(-1, shape[1])
     return total
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.ops.base import Einsum
+    from hypar.ops.base import Einsum, Roles
     from hypar.problem import Costs
 
     Numbers = NDArray[np.int64]
@@ -93,12 +93,12 @@ def inside(einsum: Einsum, choice: Choice, ways: int, direct: bool = False) -> t
 
 
 def insides(
-    einsum: Einsum, working: Numbers, degrees: Mapping[str, Numbers], direct: bool
+    einsum: Einsum | Roles, working: Numbers, degrees: Mapping[str, Numbers], direct: bool
 ) -> Iterator[tuple[str, str, Costs]]:
     """The same for many choices at once.
 
     Args:
-        einsum: the layer.
+        einsum: the layer, or the roles of its dims.
         working: how many devices work for each choice.
         degrees: over how many parts each choice divides some dims.
         direct: as of ``inside``.

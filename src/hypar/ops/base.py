@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -79,6 +79,25 @@ class Window:
         return places - ((places - 1) * self.stride >= size + self.padding)
 
 
+class Roles(NamedTuple):
+    """Which op dims each tensor of a layer carries, whatever their sizes.
+
+    Attributes:
+        input: those of F_in and E_in.
+        weight: those of W and dW.
+        output: those of F_out and E_out.
+    """
+
+    input: tuple[str, ...]
+    weight: tuple[str, ...]
+    output: tuple[str, ...]
+
+    def dims(self, tensor: str) -> frozenset[str]:
+        """The op dims that a tensor carries."""
+        carried: frozenset[str] = frozenset(getattr(self, tensor))
+        return carried
+
+
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Einsum:
     """A layer's three phases as contractions of three tensors over named dims.
@@ -109,6 +128,11 @@ class Einsum:
         """The op dims that a tensor, ``input``, ``weight`` or ``output``, carries."""
         carried: frozenset[str] = frozenset(getattr(self, tensor))
         return carried
+
+    @property
+    def roles(self) -> Roles:
+        """Which op dims each tensor carries."""
+        return Roles(tuple(self.input), self.weight, tuple(self.output))
 
     def elements(self, tensor: str) -> int:
         """Elements of the whole tensor; 0 for the weight of an op without one."""
