@@ -12,6 +12,7 @@ Source of the second: DeePa (2018), whose transfers are what a worker needs less
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.graph import Content
-    from hypar.ops.base import Einsum
+    from hypar.ops.base import Einsum, Window
     from hypar.placement import Choice, Options
     from hypar.problem import Costs
 
@@ -51,7 +52,8 @@ class Regrid(NamedTuple):
     devices: NDArray[np.int64]
 
 
-class _Dim(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class _Dim:
     """A dim of a tensor, as both its ends divide it.
 
     Attributes:
@@ -59,16 +61,18 @@ class _Dim(NamedTuple):
         read: the consumer's.
         size: elements of it; 1 for real shares.
         held: the producer's pieces.
-        core: the consumer's pieces, without halo.
         needed: what the consumer's pieces read.
+        side: what pieces held and needed share.
+        core: what pieces held and the consumer's pieces without halo share.
     """
 
     made: str | None
     read: str | None
     size: float
     held: Bounds
-    core: Bounds
     needed: Bounds
+    side: Side
+    core: Side
 
 
 class _Ends(NamedTuple):
@@ -157,15 +161,12 @@ def _regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
     total = math.prod(dim.size for dim in both.dims)
     needed = boxes(both.read, [(dim.read, dim.needed) for dim in both.dims])
     held = boxes(both.made, [(dim.made, dim.held) for dim in both.dims])
-    shared = overlap(
-        both.made, both.read, [side(dim.made, dim.read, dim.held, dim.needed) for dim in both.dims]
-    )
+    shared = overlap(both.made, both.read, [dim.side for dim in both.dims])
     copies = (held / total)[:, None]
     if direct:
         back = _directly(both, total, copies, needed, shared)
-    elif any(dim.core is not dim.needed for dim in both.dims):
-        sides = [side(dim.made, dim.read, dim.held, dim.core) for dim in both.dims]
-        back = held[:, None] - overlap(both.made, both.read, sides)
+    elif any(dim.core is not dim.side for dim in both.dims):
+        back = held[:, None] - overlap(both.made, both.read, [dim.core for dim in both.dims])
     else:
         back = held[:, None] - shared
     scale = 1.0 if direct else content.elements * math.prod(parts)
@@ -195,19 +196,49 @@ def _dims(
     for dim, whole_size in (("batch", read.sizes["batch"]), *content.shape, (INNER, 1)):
         own, theirs = makes.get(dim), reads.get(dim)
         part, window = left.get(theirs or "", 1.0), read.windows.get(theirs or "")
+        degrees = (layouts[0].of(own), layouts[1].of(theirs))
         if not direct or dim == INNER:
             halo = 0.0 if window is None else min(1.0, window.halo / read.input_sizes[theirs or ""] / part)
-            core = bounds(layouts[1].of(theirs), 1.0, False)
-            needed = _with_halo(core, halo) if halo and len(core.low) > 1 else core
-            found.append(_Dim(own, theirs, 1.0, bounds(layouts[0].of(own), 1.0, False), core, needed))
-            continue
-        size = math.ceil(whole_size * part - 1e-9)
-        output = size if window is None else math.ceil(read.sizes[theirs or ""] * part - 1e-9)
-        # A piece of a flattened image is a range of its channels, the last of them in part.
-        core = bounds(layouts[1].of(theirs), output, not (flat and dim == "channels"))
-        needed = core if window is None else reach(core, window, size)
-        found.append(_Dim(own, theirs, size, bounds(layouts[0].of(own), size, True), core, needed))
+            found.append(_shares(own, theirs, *degrees, halo))
+        else:
+            size = math.ceil(whole_size * part - 1e-9)
+            output = size if window is None else math.ceil(read.sizes[theirs or ""] * part - 1e-9)
+            # A piece of a flattened image is a range of its channels, the last of them in part.
+            ranges = flat and dim == "channels"
+            found.append(_elements(own, theirs, *degrees, size, output, window, whole=not ranges))
     return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def _shares(
+    made: str | None, read: str | None, makers: tuple[int, ...], readers: tuple[int, ...], halo: float
+) -> _Dim:
+    """A dim in shares of real size, with what windows read past them."""
+    held, core = bounds(makers, 1.0, False), bounds(readers, 1.0, False)
+    needed = _with_halo(core, halo) if halo and len(core.low) > 1 else core
+    alone = side(made, read, held, core)
+    return _Dim(
+        made, read, 1.0, held, needed, alone if needed is core else side(made, read, held, needed), alone
+    )
+
+
+@lru_cache(maxsize=1024)
+def _elements(
+    made: str | None,
+    read: str | None,
+    makers: tuple[int, ...],
+    readers: tuple[int, ...],
+    size: int,
+    output: int,
+    window: Window | None,
+    *,
+    whole: bool,
+) -> _Dim:
+    """A dim in pieces of whole elements, with what windows read of it."""
+    held, core = bounds(makers, size, True), bounds(readers, output, whole)
+    needed = core if window is None else reach(core, window, size)
+    both = side(made, read, held, needed)
+    return _Dim(made, read, size, held, needed, both, both)
 
 
 def _with_halo(core: Bounds, halo: float) -> Bounds:
@@ -221,14 +252,20 @@ def _directly(both: _Ends, total: float, copies: Costs, needed: Costs, shared: C
     each = copies * needed - shared
     if (copies <= 1 + 1e-9).all():
         return each
-    sides = [side(dim.made, dim.read, dim.held, dim.needed) for dim in both.dims]
+    sides = [dim.side for dim in both.dims]
     carried = {dim.made for dim in both.dims}
     for dim, degrees in both.made.degrees.items():
         if dim not in carried:
-            first = np.concatenate([np.arange(degree) == 0 for degree in degrees]).astype(np.float64)
-            sides.append(Side(dim, None, first[:, None]))
+            sides.append(_first_copies(dim, degrees))
     once = needed - overlap(both.made, both.read, sides) + (copies - 1) * total
     return np.minimum(each, once)
+
+
+@lru_cache(maxsize=64)
+def _first_copies(dim: str, degrees: tuple[int, ...]) -> Side:
+    """What keeps to the devices that hold the first of several copies."""
+    first = np.concatenate([np.arange(degree) == 0 for degree in degrees]).astype(np.float64)
+    return Side(dim, None, first[:, None])
 
 
 def _summed(both: _Ends, copies: Costs, total: float) -> tuple[Regrid, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -148,7 +148,8 @@ def _layout(choices: tuple[Choice, ...], ways: int) -> Layout:
     )
 
 
-class Bounds(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class Bounds:
     """Where pieces of a dim begin and end: for each degree, rising, each of its pieces.
 
     Attributes:
@@ -194,14 +195,15 @@ def reach(made: Bounds, window: Window, size: float) -> Bounds:
     if window.stride > window.extent:
         gaps = Bounds(made.low, made.high, made.amounts, window)
         ends = gaps.below(np.array([0.0, size]))
-        return gaps._replace(amounts=ends[1] - ends[0])
+        return replace(gaps, amounts=ends[1] - ends[0])
     low = np.clip(made.low * window.stride - window.padding, 0, size)
     high = np.clip((made.high - 1) * window.stride - window.padding + window.extent, 0, size)
     high = np.where(made.high <= made.low, low, np.maximum(high, low))
     return Bounds(low, high, high - low)
 
 
-class Side(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class Side:
     """One dim of a tensor, as both its ends divide it.
 
     Attributes:
@@ -227,7 +229,7 @@ def overlap(made: Layout, read: Layout, sides: Sequence[Side]) -> Costs:
     for one in sides:
         factor = _factor(made, read, one)
         if factor is None:
-            uneven.append((one.made, one.read, one.shared.tobytes()))
+            uneven.append(one)
         else:
             product = product * factor
     if not uneven and made.spread and read.spread:
@@ -237,16 +239,16 @@ def overlap(made: Layout, read: Layout, sides: Sequence[Side]) -> Costs:
 
 
 @lru_cache(maxsize=96)
-def _summed(made: Layout, read: Layout, uneven: tuple[tuple[str | None, str | None, bytes], ...]) -> Costs:
+def _summed(made: Layout, read: Layout, uneven: tuple[Side, ...]) -> Costs:
     """The product of what the pieces of some dims share, summed over all devices that work for both.
 
     Args:
         made: the producer's pieces.
         read: the consumer's.
-        uneven: op dim of the producer, op dim of the consumer and the numbers of ``Side.shared``, of each dim.
+        uneven: the dims.
     """
-    tables = [np.frombuffer(shared) for _, _, shared in uneven]
-    dims = tuple((mine, theirs) for mine, theirs, _ in uneven)
+    tables = [one.shared.reshape(-1) for one in uneven]
+    dims = tuple((one.made, one.read) for one in uneven)
     shape = (len(made.working), len(read.working))
     block = max(1, BLOCK // (shape[1] * made.ways))
     total = np.empty(shape)
@@ -265,16 +267,21 @@ def boxes(layout: Layout, sides: Sequence[tuple[str | None, Bounds]]) -> Costs:
     """Elements that all devices have of a tensor, ``[choices]``; copies count each."""
     total = layout.working.astype(np.float64)
     for dim, bound in sides:
-        if len(bound.amounts) == 1:
-            total *= bound.amounts[0]
-        else:
-            degrees = np.array(layout.of(dim))
-            starts = np.cumsum(degrees) - degrees
-            means = np.add.reduceat(bound.amounts, starts) / degrees
-            total *= means[np.searchsorted(degrees, layout.degree(dim))]
+        total *= _mean(layout, dim, bound)
     return total
 
 
+@lru_cache(maxsize=4096)
+def _mean(layout: Layout, dim: str | None, bound: Bounds) -> Costs:
+    """Elements of a dim that a device that works has on average, ``[choices]`` or 1."""
+    if len(bound.amounts) == 1:
+        return bound.amounts
+    degrees = np.array(layout.of(dim))
+    means = np.add.reduceat(bound.amounts, np.cumsum(degrees) - degrees) / degrees
+    return np.asarray(means[np.searchsorted(degrees, layout.degree(dim))])
+
+
+@lru_cache(maxsize=256)
 def _factor(made: Layout, read: Layout, one: Side) -> Costs | None:
     """What a dim contributes at every device alike, ``[choices, choices]`` or 1 of either; None if that differs."""
     shared = one.shared
