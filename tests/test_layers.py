@@ -18,7 +18,7 @@ FLOORS = {
     **dict.fromkeys(["compute_models", "spec"], 4),
     **dict.fromkeys(["graph", "hardware"], 5),
     "placement": 6,
-    **dict.fromkeys(["pins", "space", "tiles", "traffic"], 7),
+    **dict.fromkeys(["pieces", "pins", "space", "tiles", "traffic"], 7),
     **dict.fromkeys(["levels", "regrids", "strategies", "transfers"], 8),
     **dict.fromkeys(["exchange", "schedule"], 9),
     "durations": 10,

@@ -1,0 +1,118 @@
+"""The piece of a layer that a choice leaves on the fullest device, as an op on tensors of its own.
+
+Sizes are rounded up to whole elements. A cut height or width has the input rows that its windows read, padding
+counted as rows, so that such a piece is padded no more; an uncut one is padded as the layer is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hypar.errors import OptionError
+from hypar.ops.add import Add
+from hypar.ops.concat import Concat
+from hypar.ops.conv import Conv
+from hypar.ops.linear import Linear
+from hypar.ops.pool import Pool
+from hypar.units import DTYPE_BYTES
+
+if TYPE_CHECKING:
+    from hypar.graph import Layer
+    from hypar.ops.base import Einsum, Window
+    from hypar.placement import Choice
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """What one device computes; pieces that are equal take equally long.
+
+    Attributes:
+        op: ``conv``, ``linear``, ``max``, ``average``, ``add`` or ``concat``.
+        dtype: number format of every tensor.
+        inputs: ``[batch, channels, height, width]`` or ``[batch, channels]`` of each tensor that is read.
+        weight: ``[out_channels, in_channels, kernel_height, kernel_width]`` or ``[out_channels, in_channels]``,
+            ``in_channels`` those of a group; nothing without a weight.
+        output: as ``inputs``.
+        windows: along height and width.
+        groups: of the convolution.
+        round_up: whether a last window may hang over the edge.
+    """
+
+    op: str
+    dtype: str
+    inputs: tuple[Sizes, ...]
+    weight: Sizes = ()
+    output: Sizes
+    windows: tuple[Window, ...] = ()
+    groups: int = 1
+    round_up: bool = False
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all tensors and of a gradient for each."""
+        tensors = (*self.inputs, self.output, *filter(None, [self.weight]))
+        return 2 * DTYPE_BYTES[self.dtype] * sum(map(math.prod, tensors))
+
+
+def piece_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> Piece:
+    """What a choice leaves of a layer on the fullest device.
+
+    Args:
+        layer: the layer.
+        einsum: its dims and tensors for the mini-batch.
+        choice: over how many parts each dim is divided.
+        dtype: number format of every tensor.
+
+    Raises:
+        OptionError: an op of another package.
+    """
+    sizes = {dim: -(-size // choice.degree(dim)) for dim, size in einsum.sizes.items()}
+    batch = sizes["batch"]
+    rows, windows = _read(einsum, choice, sizes)
+    image = tuple(sizes[dim] for dim in windows)
+    match layer.op:
+        case Conv():
+            groups = sizes.get("groups", 1)
+            made, read, kernel = sizes["out_channels"], sizes["in_channels"], layer.op.kernel
+            return Piece(
+                op="conv", dtype=dtype, inputs=((batch, groups * read, *rows),),
+                weight=(groups * made, read, *kernel), output=(batch, groups * made, *image),
+                windows=tuple(windows.values()), groups=groups,
+            )  # fmt: skip
+        case Linear():
+            made, read = sizes["out_channels"], sizes["in_channels"]
+            return Piece(
+                op="linear", dtype=dtype, inputs=((batch, read),), weight=(made, read), output=(batch, made)
+            )
+        case Pool():
+            channels = sizes["channels"]
+            return Piece(
+                op=layer.op.mode, dtype=dtype, inputs=((batch, channels, *rows),), output=(batch, channels, *image),
+                windows=tuple(windows.values()), round_up=layer.op.rounding == "up",
+            )  # fmt: skip
+        case Add() | Concat():
+            inputs = tuple(
+                (batch, *(-(-size // choice.degree(dim)) for dim, size in shape.items()))
+                for shape in layer.input_shapes
+            )
+            channels = sum(shape[1] for shape in inputs) if isinstance(layer.op, Concat) else inputs[0][1]
+            output = (batch, channels, *inputs[0][2:])
+            return Piece(op=layer.op_name, dtype=dtype, inputs=inputs, output=output)
+    found = f"op {layer.op_name!r} of layer {layer.name!r} cannot be measured"
+    raise OptionError("profile", found, "conv, linear, pool, add, concat")
+
+
+def _read(einsum: Einsum, choice: Choice, sizes: dict[str, int]) -> tuple[Sizes, dict[str, Window]]:
+    """The input's rows along each dim that windows slide over, and those windows, padded where it is not cut."""
+    rows, windows = [], dict(einsum.windows)
+    for dim, window in einsum.windows.items():
+        if choice.degree(dim) == 1:
+            rows.append(einsum.input_sizes[dim])
+        else:
+            rows.append((sizes[dim] - 1) * window.stride + window.extent)
+            windows[dim] = replace(window, padding=0)
+    return tuple(rows), windows

@@ -1,0 +1,110 @@
+"""The piece of a layer is the largest of all pieces, looked at one by one."""
+
+from __future__ import annotations
+
+import pytest
+
+from hypar import load_model
+from hypar.errors import OptionError
+from hypar.graph import CutLayer, Layer, LayerGraph
+from hypar.ops.base import Op, Shape, Window
+from hypar.ops.concat import Concat
+from hypar.ops.pool import Pool
+from hypar.pieces import Piece, piece_of
+from hypar.placement import ALONE, WHOLE, Choice, cut, grid
+from hypar.space import parse_space
+
+SPACES = ["batch*out_channels*height*width", "all", "batch,in_channels,out_channels,height"]
+
+
+def most(size: int, degree: int) -> int:
+    """Elements of the largest part of a dim."""
+    return max(size * (part + 1) // degree - size * part // degree for part in range(degree))
+
+
+def reach(window: Window, size: int, degree: int) -> int:
+    """Input elements between the first and the last that a part reads, of the part that reads most."""
+    found = []
+    for part in range(degree):
+        rows = range(size * part // degree, size * (part + 1) // degree)
+        taps = [row * window.stride + tap * window.dilation for row in rows for tap in range(window.kernel)]
+        found.append(max(taps) - min(taps) + 1 if taps else 0)
+    return max(found)
+
+
+def expected(layer: Layer, node: CutLayer, choice: Choice) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
+    """The input and the output tensors of the fullest device."""
+    einsum = node.einsum
+    own = {dim: most(size, choice.degree(dim)) for dim, size in einsum.sizes.items()}
+    rows = [
+        einsum.input_sizes[dim]
+        if choice.degree(dim) == 1
+        else reach(window, einsum.sizes[dim], choice.degree(dim))
+        for dim, window in einsum.windows.items()
+    ]
+    image = [own[dim] for dim in ("height", "width") if dim in own]
+    groups = own.get("groups", 1)
+    if node.weighted:
+        made, read = own["out_channels"] * groups, own["in_channels"] * groups
+        return [(own["batch"], read, *rows)], (own["batch"], made, *image)
+    if isinstance(layer.op, Pool):
+        return [(own["batch"], own["channels"], *rows)], (own["batch"], own["channels"], *image)
+    channels = [most(shape["channels"], choice.degree("channels")) for shape in layer.input_shapes]
+    total = sum(channels) if isinstance(layer.op, Concat) else channels[0]
+    return [(own["batch"], each, *image) for each in channels], (own["batch"], total, *image)
+
+
+def nodes(graph: LayerGraph) -> list[tuple[Layer, CutLayer]]:
+    layers = {layer.name: layer for layer in graph.layers}
+    return [(layers[node.name], node) for node in graph.operators.layers]
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("model", ["lenet-c", "alexnet-2012", "resnet18", "googlenet"])
+def test_sizes_are_those_of_the_fullest_device(model: str, space: str) -> None:
+    graph = load_model(model, batch=24)
+    for layer, node in nodes(graph):
+        for choice in (*parse_space(space).choices(node, 8, idle=True), WHOLE):
+            piece = piece_of(layer, node.einsum, choice, graph.dtype)
+            inputs, output = expected(layer, node, choice)
+            assert (list(piece.inputs), piece.output) == (inputs, output), (layer.name, choice)
+
+
+def piece(model: str, name: str, choice: Choice) -> Piece:
+    graph = load_model(model, batch=64)
+    layer, node = next(pair for pair in nodes(graph) if pair[0].name == name)
+    return piece_of(layer, node.einsum, choice, graph.dtype)
+
+
+def test_a_cut_height_is_padded_no_more() -> None:
+    whole = piece("vgg16", "conv1_1", ALONE)
+    assert whole.inputs == ((64, 3, 224, 224),)
+    assert [window.padding for window in whole.windows] == [1, 1]
+    half = piece("vgg16", "conv1_1", grid({"height": 2}))
+    assert half.inputs == ((64, 3, 114, 224),)
+    assert [window.padding for window in half.windows] == [0, 1]
+
+
+def test_groups_are_cut_between_and_inside() -> None:
+    whole = piece("alexnet-2012", "conv2", WHOLE)
+    assert (whole.inputs[0][1], whole.weight[:2], whole.groups) == (96, (256, 48), 2)
+    between = piece("alexnet-2012", "conv2", cut("groups", 2))
+    assert (between.inputs[0][1], between.weight[:2], between.groups) == (48, (128, 48), 1)
+    inside = piece("alexnet-2012", "conv2", cut("out_channels", 4))
+    assert (inside.inputs[0][1], inside.weight[:2], inside.groups) == (96, (64, 48), 2)
+
+
+def test_bytes_are_of_all_tensors_and_their_gradients() -> None:
+    found = piece("lenet-c", "fc1", ALONE)
+    assert found.num_bytes == 2 * 4 * (64 * 800 + 800 * 500 + 64 * 500)
+    assert piece("lenet-c", "pool2", ALONE).num_bytes == 2 * 4 * 64 * 50 * (8 * 8 + 4 * 4)
+
+
+def test_an_op_of_another_package_cannot_be_measured() -> None:
+    class Mix(Op):
+        pass
+
+    shape: Shape = {"channels": 4}
+    layer = Layer(name="m", op_name="mix", op=Mix(), inputs=("x",), input_shapes=(shape,), shape=shape)
+    with pytest.raises(OptionError, match="op 'mix' of layer 'm' cannot be measured; allowed: conv, "):
+        piece_of(layer, layer.einsum(4), WHOLE, "float32")
