@@ -16,6 +16,7 @@ def test_public_names_are_pinned() -> None:
         "LayerGraph",
         "Machine",
         "Plan",
+        "Profile",
         "Row",
         "Run",
         "Score",
@@ -28,7 +29,9 @@ def test_public_names_are_pinned() -> None:
         "load_machine",
         "load_model",
         "plan_model",
+        "profile_model",
         "read_plan",
+        "read_profile",
         "score_plan",
         "sweep_model",
     ]

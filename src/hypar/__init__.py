@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from hypar.hardware import Machine, load_machine
     from hypar.plan import Plan, read_plan
     from hypar.planner import plan_model
+    from hypar.profiles import Profile, read_profile
+    from hypar.profiling import profile_model
     from hypar.score import Score
     from hypar.scoring import score_plan
     from hypar.sweeps import Run, sweep_model
@@ -38,6 +40,7 @@ _HOMES = {
     "LayerGraph": "graph",
     "Machine": "hardware",
     "Plan": "plan",
+    "Profile": "profiles",
     "Row": "comparison",
     "Run": "sweeps",
     "Score": "score",
@@ -49,7 +52,9 @@ _HOMES = {
     "load_machine": "hardware",
     "load_model": "graph",
     "plan_model": "planner",
+    "profile_model": "profiling",
     "read_plan": "plan",
+    "read_profile": "profiles",
     "score_plan": "scoring",
     "sweep_model": "sweeps",
 }
@@ -61,6 +66,7 @@ __all__ = [
     "LayerGraph",
     "Machine",
     "Plan",
+    "Profile",
     "Row",
     "Run",
     "Score",
@@ -73,7 +79,9 @@ __all__ = [
     "load_machine",
     "load_model",
     "plan_model",
+    "profile_model",
     "read_plan",
+    "read_profile",
     "score_plan",
     "sweep_model",
 ]

@@ -1,0 +1,42 @@
+"""``hypar profile``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hypar.cli.base import as_json, complete_model, writable
+from hypar.listings.profiles import profile_head, profile_table
+from hypar.profiling import profile_model
+from hypar.terminal import note, progress_bar, show, write
+
+
+@click.command("profile")
+@click.argument("model", shell_complete=complete_model)
+@click.option("--ways", type=int, default=16, metavar="N", show_default=True, help="Devices of the level.")
+@click.option("--batch", type=int, metavar="N", help="Samples in a mini-batch.  [default: the model's]")
+@click.option("--space", metavar="DIMS", help="Other choices than those of the strategy deepa.")
+@click.option(
+    "--repeats",
+    type=int,
+    default=3,
+    metavar="N",
+    show_default=True,
+    help="Rounds over all pieces; the least time of each counts.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False), callback=writable, help="Write the times to a file."
+)
+@as_json
+def command(model: str, output: str | None, as_json: bool, **asked: Any) -> None:
+    """Measure with PyTorch, on this machine, what a device takes for its piece of each layer of MODEL."""
+    with progress_bar("measuring") as progress:
+        profile = profile_model(model, progress=progress, **asked)
+    if output is not None:
+        profile.write(output)
+        note(f"wrote {output}")
+    if as_json:
+        write(profile.to_json())
+    else:
+        show(profile_table(profile), above=profile_head(profile))

@@ -1,0 +1,106 @@
+"""PyTorch runs what a piece says; without it one line says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from hypar import load_model
+from hypar.bench import MOST_RUNS, TorchBench, least_seconds, load_bench
+from hypar.errors import OptionError
+from hypar.ops.base import Window
+from hypar.pieces import Piece
+from hypar.profiling import pieces_of
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch", reason="torch is not installed: pip install torch")
+
+
+def test_the_first_run_warms_up_and_the_fastest_counts() -> None:
+    runs: list[str] = []
+    times = iter([0.0, 0.9, 1.0, 1.2, 2.0, 2.7])
+    assert least_seconds(lambda: runs.append("run"), lambda: next(times)) == 0.9
+    assert len(runs) == 2
+
+
+def test_short_pieces_run_often_but_not_for_ever() -> None:
+    ticks = [0.0]
+
+    def clock() -> float:
+        ticks[0] += 0.0005
+        return ticks[0]
+
+    runs: list[str] = []
+    assert least_seconds(lambda: runs.append("run"), clock) == pytest.approx(0.0005)
+    assert len(runs) == pytest.approx(11, abs=1)
+    runs.clear()
+    assert least_seconds(lambda: runs.append("run"), lambda: 0.0) == 0.0
+    assert len(runs) == MOST_RUNS + 1
+
+
+def test_without_torch_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(OptionError) as caught:
+        load_bench()
+    assert str(caught.value) == "profile: torch is not installed; pip install 'hypar-planner[profile]'"
+
+
+def test_torch_is_loaded_by_a_measurement_only() -> None:
+    code = "import sys, hypar.profiling, hypar.bench, hypar.cli.profile; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("model", ["lenet-c", "alexnet-2012", "googlenet", "resnet18"])
+def test_torch_makes_the_output_that_a_piece_says(torch: Any, model: str) -> None:
+    bench = TorchBench(torch)
+    for by_choice in pieces_of(load_model(model, batch=8), "all", 8).values():
+        for piece in set(by_choice.values()):
+            shapes = [*piece.inputs, *filter(None, [piece.weight])]
+            read = [torch.empty(shape, device="meta") for shape in shapes]
+            assert tuple(bench.forward(piece)(*read).shape) == piece.output, piece
+
+
+WINDOW = Window(kernel=3, stride=2, padding=1)
+IMAGE = {"inputs": ((2, 4, 8, 8),), "windows": (WINDOW, WINDOW)}
+PIECES: list[dict[str, Any]] = [
+    {"op": "conv", **IMAGE, "weight": (6, 2, 3, 3), "groups": 2, "output": (2, 6, 4, 4)},
+    {"op": "linear", "inputs": ((2, 5),), "weight": (7, 5), "output": (2, 7)},
+    {"op": "max", **IMAGE, "round_up": True, "output": (2, 4, 5, 5)},
+    {"op": "average", **IMAGE, "output": (2, 4, 4, 4)},
+    {"op": "add", "inputs": ((2, 5), (2, 5), (2, 5)), "output": (2, 5)},
+    {"op": "concat", "inputs": ((2, 5), (2, 3)), "output": (2, 8)},
+]
+
+
+@pytest.mark.parametrize("fields", PIECES, ids=lambda fields: str(fields["op"]))
+def test_all_phases_of_every_op_run(torch: Any, fields: dict[str, Any]) -> None:
+    piece = Piece(dtype="float64", **fields)
+    gradients: Any = TorchBench(torch).step(piece)()
+    shapes = [*piece.inputs, *filter(None, [piece.weight])]
+    assert [tuple(gradient.shape) for gradient in gradients] == shapes
+    assert TorchBench(torch).seconds(piece) > 0
+
+
+def test_measuring_leaves_the_random_numbers_of_others_alone(torch: Any) -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    TorchBench(torch).seconds(Piece(dtype="float32", **PIECES[1]))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_the_device_says_what_it_is(torch: Any) -> None:
+    bench = load_bench()
+    assert bench.device.startswith("cpu ")
+    assert f"torch {torch.__version__}, {torch.get_num_threads()} threads" in bench.device
+    assert bench.memory_bytes is None or bench.memory_bytes > 2**20
+
+
+def test_a_system_may_not_say_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("os.sysconf", raising=False)
+    assert TorchBench(None).memory_bytes is None

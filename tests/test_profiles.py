@@ -1,0 +1,219 @@
+"""Measured times in a file: read, refused in one line, planned with and checked."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hypar import Profile, plan_model, read_profile
+from hypar.cli import main
+from hypar.errors import InputError, ProfileError
+from tests.benches import lenet_profile
+
+PLAN = ["plan", "lenet-c", "--strategy", "deepa", "--hardware", "h100-8x", "--profile", "p.json"]
+OWN = ["--batch", "32", "--array", "4"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a profile to be in."""
+    monkeypatch.chdir(tmp_path)
+    lenet_profile().write("p.json")
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def changed(*path: str, to: Any) -> None:
+    """Write the profile with another value in one place."""
+    data = json.loads(Path("p.json").read_text())
+    inside = data
+    for part in path[:-1]:
+        inside = inside[part]
+    inside[path[-1]] = deepcopy(to)
+    Path("p.json").write_text(json.dumps(data))
+
+
+def test_what_is_written_is_read() -> None:
+    read = read_profile("p.json")
+    assert read.name == "p"
+    assert read.seconds == lenet_profile().seconds
+    assert read.digest == lenet_profile().digest
+    assert read.to_json() == Path("p.json").read_text()
+
+
+def test_a_digest_is_of_all_but_the_name() -> None:
+    found = {read_profile("p.json").digest}
+    for path, value in [
+        (("device",), "another"),
+        (("ways",), 8),
+        (("model", "batch"), 64),
+        (("seconds", "fc1", "n1 c1"), 1.5),
+    ]:
+        changed(*path, to=value)
+        found.add(read_profile("p.json").digest)
+    assert len(found) == 5
+    Path("p.json").rename("q.json")
+    assert read_profile("q.json").digest in found
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "p.json: the file is empty"),
+        ("{", "p.json:1: not JSON: Expecting property name enclosed in double quotes"),
+        ("[1]", "p.json: found [1]; allowed: an object"),
+        ("{}", "p.json: model: 'model' is missing"),
+        ('{"ways": 1e999}', "p.json: found '1e999'; allowed: finite numbers"),
+        ('{"ways": NaN}', "p.json: found 'NaN'; allowed: finite numbers"),
+        ('{"ways": 4, "ways": 4}', "p.json: key 'ways' given twice; allowed: once"),
+    ],
+)
+def test_a_file_that_is_no_profile_is_refused(text: str, line: str) -> None:
+    Path("p.json").write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_profile("p.json")
+    assert str(caught.value) == line
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "line"),
+    [
+        (
+            ("schema",),
+            "hypar.profile/2",
+            "p.json: schema: found 'hypar.profile/2'; allowed: 'hypar.profile/1'",
+        ),
+        (("name",), "q", "p.json: name: found 'q'; allowed: no such key"),
+        (("times",), {}, "p.json: times: unknown key 'times'; allowed: schema, "),
+        (("model",), "lenet-c", "p.json: model: found 'lenet-c'; allowed: a mapping"),
+        (("model", "batch"), 0, "p.json: model.batch: found 0; allowed: at least 1"),
+        (("model", "path"), "x", "p.json: model.path: unknown key 'path'; allowed: name, digest, batch"),
+        (("ways",), "4", "p.json: ways: found '4'; allowed: a whole number"),
+        (("ways",), 0, "p.json: ways: found 0; allowed: at least 1"),
+        (("seconds",), {}, "p.json: seconds: found {}; allowed: at least 1"),
+        (("seconds", "fc1"), {}, "p.json: seconds.fc1: found {}; allowed: at least 1"),
+        (("seconds", "fc1"), 1, "p.json: seconds.fc1: found 1; allowed: a mapping"),
+        (("seconds", "fc1", "n1 c1"), -1, "p.json: seconds.fc1['n1 c1']: found -1; allowed: at least 0"),
+        (("seconds", "fc1", "n1 c1"), 1e10, "p.json: seconds.fc1['n1 c1']: found 10000000000.0; "),
+        (("seconds", "fc1", "n1 c1"), "1", "p.json: seconds.fc1['n1 c1']: found '1'; allowed: "),
+        (("seconds", "fc1", "n1 c1"), True, "p.json: seconds.fc1['n1 c1']: found true; allowed: "),
+        (("seconds", "fc1", "n1 c1"), None, "p.json: seconds.fc1['n1 c1']: found nothing; allowed: "),
+    ],
+)
+def test_bad_values_are_refused(path: tuple[str, ...], value: Any, line: str) -> None:
+    changed(*path, to=value)
+    with pytest.raises(ProfileError) as caught:
+        read_profile("p.json")
+    assert str(caught.value).startswith(line)
+    assert "\n" not in str(caught.value)
+    result = run(*PLAN, *OWN)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"error: {caught.value}\n"
+
+
+def test_a_time_of_nothing_is_a_time() -> None:
+    changed("seconds", "fc1", "n1 c1", to=0)
+    assert read_profile("p.json").of("fc1", {"batch": 1}) == 0
+
+
+def refused(*arguments: str) -> str:
+    """The one line with which a plan is refused."""
+    result = run(*PLAN, *arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    (line,) = result.stderr.splitlines()
+    return line.removeprefix("error: ")
+
+
+def test_a_missing_file_is_refused() -> None:
+    Path("p.json").unlink()
+    assert refused(*OWN) == "p.json: cannot be read: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--batch", "64", "--array", "4"], "profile 'p': model.batch: found 32; allowed: 64, as planned"),
+        (["--array", "4"], "profile 'p': model.batch: found 32; allowed: 256, as planned"),
+        (
+            ["--batch", "32", "--array", "8"],
+            "profile 'p': ways: found 4; allowed: one level of them; the array is 8",
+        ),
+        (
+            ["--batch", "32", "--array", "2x2"],
+            "profile 'p': ways: found 4; allowed: one level of them; the array is 2x2",
+        ),
+    ],
+)
+def test_another_question_than_was_measured_is_refused(arguments: list[str], line: str) -> None:
+    assert refused(*arguments) == line
+
+
+def test_another_network_is_refused() -> None:
+    result = run("plan", "sfc", *PLAN[2:], *OWN)
+    assert result.exit_code == 1
+    line = "profile 'p': model: measured 'lenet-c', not this 'sfc'; measure it with hypar profile"
+    assert result.stderr == f"error: {line}\n"
+    changed("model", "digest", to="sha256:0")
+    assert refused(*OWN).startswith("profile 'p': model: measured 'lenet-c', not this 'lenet-c'; ")
+
+
+def test_a_choice_that_was_not_measured_is_named() -> None:
+    times = lenet_profile().seconds["conv2"]
+    changed("seconds", "conv2", to={word: time for word, time in times.items() if word != "n2 c2"})
+    line = "profile 'p': seconds.conv2: no 'n2 c2'; measure it with hypar profile"
+    assert refused(*OWN) == line
+    assert refused(*OWN, "--pin", "fc1=mp").startswith("profile 'p': seconds.")
+
+
+def test_a_layer_that_was_not_measured_is_named() -> None:
+    times = lenet_profile().seconds
+    changed("seconds", to={layer: times[layer] for layer in times if layer != "pool2"})
+    assert refused(*OWN) == "profile 'p': seconds: no layer 'pool2'; did you mean 'pool1'?"
+
+
+@pytest.mark.parametrize("mode", ["exact", "paper"])
+def test_a_plan_counts_the_measured_times(mode: str) -> None:
+    def planned(profile: Profile | str) -> float:
+        plan = plan_model(
+            "lenet-c", batch=32, array=[4], strategy="deepa", hardware="h100-8x", mode=mode, profile=profile
+        )
+        return plan.cost.value
+
+    own = lenet_profile()
+    longer = {
+        layer: {word: time + 10 for word, time in times.items()} for layer, times in own.seconds.items()
+    }
+    more = planned(own.model_copy(update={"seconds": longer})) - planned(own)
+    # The published estimate divides the whole layer's time by the devices that work.
+    assert more == pytest.approx(60 if mode == "exact" else 15, rel=0.01)
+    assert planned("p.json") == planned(own)
+
+
+def test_a_plan_is_checked_with_the_profile_beside_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(*PLAN, *OWN, "-o", "plan.json").exit_code == 0
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    plan = str(folder / "plan.json")
+    assert run("check", plan).stdout == f"{plan}: ok\n"
+    (folder / "p.json").rename(folder / "q.json")
+    result = run("check", plan)
+    assert result.exit_code == 1
+    looked = "looked beside the plan and here; name its file with --profile"
+    assert result.stderr == f"error: {plan}: profile.name: no profile 'p'; {looked}\n"
+    assert run("check", plan, "--profile", str(folder / "q.json")).exit_code == 0
+
+
+def test_a_changed_profile_is_refused() -> None:
+    assert run(*PLAN, *OWN, "-o", "plan.json").exit_code == 0
+    changed("seconds", "fc1", "n1 c1", to=5)
+    result = run("check", "plan.json")
+    line = "plan.json: profile.digest: p.json is not what was planned with: it has changed"
+    assert (result.exit_code, result.stderr) == (1, f"error: {line}\n")
