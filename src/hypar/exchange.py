@@ -114,6 +114,8 @@ def _regrid_costs(
     """As ``between_costs``, where a choice divides several dims or leaves devices idle."""
     einsums = (ends[0].einsum, ends[1].einsum)
     left = np.stack([sizes.of(dim) for dim in einsums[1].input], axis=1)
+    if len(left) == 1:
+        return _summed_regrids(einsums, options, tensor, ways, tuple(left[0].tolist()), rates)[:, None]
     distinct, which = np.unique(left, axis=0, return_inverse=True)
     found = [_summed_regrids(einsums, options, tensor, ways, tuple(row), rates) for row in distinct.tolist()]
     return np.stack([found[index] for index in which.reshape(-1)], axis=1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.ops.base import PHASES
@@ -117,6 +118,49 @@ def grid(degrees: Mapping[str, int]) -> Choice:
     """
     found = tuple((dim, degrees[dim]) for dim in CUTTABLE if degrees.get(dim, 1) > 1)
     return Choice(found) if found else ALONE
+
+
+class Grid(NamedTuple):
+    """A choice of several dims with what it was made of.
+
+    Attributes:
+        degrees: the degree of each dim.
+        devices: their product.
+        choice: the choice.
+    """
+
+    degrees: tuple[int, ...]
+    devices: int
+    choice: Choice
+
+
+MOST_GRIDS = 2**16
+"""Grids of some dims, before those are left out that a layer is too small for."""
+
+
+@lru_cache(maxsize=64)
+def grids(dims: tuple[str, ...], degrees: tuple[int, ...], ways: int) -> tuple[Grid, ...]:
+    """Every degree of every dim, at most the ways together: those of most devices first, then of the first dims.
+
+    Raises:
+        OverflowError: there are more than ``MOST_GRIDS``.
+
+    Example:
+        >>> [found.degrees for found in grids(("batch", "height"), (1, 2), 2)]
+        [(2, 1), (1, 2), (1, 1)]
+    """
+    found: list[tuple[tuple[int, ...], int]] = [((), 1)]
+    for _ in dims:
+        found = [
+            ((*own, degree), product * degree)
+            for own, product in found
+            for degree in degrees
+            if product * degree <= ways
+        ]
+        if len(found) > MOST_GRIDS:
+            raise OverflowError(f"more than {MOST_GRIDS:,} grids of {ways} ways")
+    found.sort(key=lambda one: (-one[1], [-degree for degree in one[0]]))
+    return tuple(Grid(own, product, grid(dict(zip(dims, own, strict=True)))) for own, product in found)
 
 
 def placement(einsum: Einsum, dim: str | None, tensor: str) -> Placement:

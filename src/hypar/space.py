@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError
-from hypar.placement import WHOLE, Choice, cut, grid
+from hypar.placement import WHOLE, Choice, cut, grids
 from hypar.words import CUTTABLE, dim_of
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ _CHANNELS = {"in_channels", "out_channels"}
 _DIVISORS = "divisors"
 MOST_CHOICES = 4096
 """Choices of one layer at one level."""
-
-MOST_GRIDS = 2**16
-"""Grids of some dims, before those are left out that a layer is too small for."""
 
 Alternatives = tuple[str, ...]
 """Dims that may be divided, those divided at once joined by ``*``."""
@@ -115,14 +112,14 @@ class Space:
         sizes, named = layer.einsum.sizes, self._named(layer)
         extra = "groups" if layer.weighted else "channels"
         at_once = [one.split("*") for one in named if "*" in one]
-        grids = [tuple(dim for dim in (*dims, *_extra(extra, dims)) if dim in sizes) for dims in at_once]
+        several = [tuple(dim for dim in (*dims, *_extra(extra, dims)) if dim in sizes) for dims in at_once]
         alone = [one for one in named if "*" not in one]
         single = [dim for dim in (*alone, *_extra(extra, alone)) if dim in sizes]
-        if layer.weighted and not single and not any(grids):
+        if layer.weighted and not single and not any(several):
             allowed = ", ".join(dim for dim in CUTTABLE if dim in sizes)
             raise OptionError(f"space {self.text!r}", f"no dim of {layer.op_name} {layer.name!r}", allowed)
         large = [dim for dim in single if sizes[dim] > 1] or single
-        return [*(((dim,), False) for dim in large), *((dims, True) for dims in grids if dims)]
+        return [*(((dim,), False) for dim in large), *((dims, True) for dims in several if dims)]
 
     def _degrees(self, ways: int) -> tuple[int, ...]:
         """The degrees that a dim may have at a level."""
@@ -141,7 +138,10 @@ def _grids(
 ) -> tuple[Choice, ...]:
     """Every degree of every dim, those of most devices first; without idle devices those of most devices only."""
     most_parts = [limit for _, limit in limits]
-    every = _every_grid(tuple(dim for dim, _ in limits), degrees, ways)
+    try:
+        every = grids(tuple(dim for dim, _ in limits), degrees, ways)
+    except OverflowError as error:
+        raise OptionError(f"space {text!r}", str(error), "fewer dims, or levels of fewer ways") from None
     kept = [
         (product, choice)
         for own, product, choice in every
@@ -153,26 +153,6 @@ def _grids(
         found_text = f"more than {MOST_CHOICES:,} choices of a level of {ways} ways"
         raise OptionError(f"space {text!r}", found_text, "fewer dims, or levels of fewer ways")
     return found
-
-
-@lru_cache(maxsize=64)
-def _every_grid(
-    dims: tuple[str, ...], degrees: tuple[int, ...], ways: int
-) -> tuple[tuple[tuple[int, ...], int, Choice], ...]:
-    """Every degree of every dim with the devices that work, those of most devices first."""
-    found: list[tuple[tuple[int, ...], int]] = [((), 1)]
-    for _ in dims:
-        found = [
-            ((*own, degree), product * degree)
-            for own, product in found
-            for degree in degrees
-            if product * degree <= ways
-        ]
-        if len(found) > MOST_GRIDS:
-            found_text = f"more than {MOST_GRIDS:,} grids of {ways} ways"
-            raise OptionError(f"space {'*'.join(dims)!r}", found_text, "fewer dims, or levels of fewer ways")
-    found.sort(key=lambda one: (-one[1], [-degree for degree in one[0]]))
-    return tuple((own, product, grid(dict(zip(dims, own, strict=True)))) for own, product in found)
 
 
 def parse_space(text: str) -> Space:

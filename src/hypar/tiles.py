@@ -9,8 +9,6 @@ of what their sides share. Cost: pairs of choices times the devices at which the
 
 from __future__ import annotations
 
-import itertools
-import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.placement import Choice, grid
+from hypar.placement import Choice, grids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,10 +100,8 @@ def layout(choices: tuple[Choice, ...], ways: int) -> Layout:
 @lru_cache(maxsize=64)
 def _whole_grid(dims: tuple[str, ...], ways: int) -> dict[Choice, int]:
     """Every power of two of every dim, at most the ways together."""
-    powers = [2**power for power in range(ways.bit_length())]
-    every = itertools.product(powers, repeat=len(dims))
-    kept = (degrees for degrees in every if math.prod(degrees) <= ways)
-    return {grid(dict(zip(dims, degrees, strict=True))): at for at, degrees in enumerate(kept)}
+    powers = tuple(2**power for power in range(ways.bit_length()))
+    return {found.choice: at for at, found in enumerate(grids(dims, powers, ways))}
 
 
 def _some_of(whole: Layout, which: Numbers) -> Layout:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hypar.problem import CostGraph, Structure
 
 
-DROPPING_PAYS = 32
+DROPPING_PAYS = 128
 """Table entries computed for each of the graph, from which dominated choices are looked for beforehand."""
 
 
