@@ -47,4 +47,5 @@ def _seconds(setting: Setting, einsum: Einsum, pieces: NDArray[np.int64]) -> Cos
     """The same for each of some pieces, ``[pieces, CUTTABLE]``."""
     times = setting.machine.layer_times(einsum, pieces, setting.element_bytes)
     seconds = [sum(time.seconds.values()) + setting.update_seconds(time) for time in times]
-    return np.concatenate([np.atleast_1d(each) for each in seconds])
+    found = np.concatenate([np.atleast_1d(each) for each in seconds])
+    return np.broadcast_to(found, len(pieces))

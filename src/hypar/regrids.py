@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.tiles import Bounds, Layout, Side, bounds, boxes, layout, overlap, reach, side
+from hypar.tiles import Bounds, Layout, Numbers, Side, bounds, boxes, copies, layout, overlap, reach, side
 from hypar.words import COLLECTIVES
 
 if TYPE_CHECKING:
@@ -162,9 +162,9 @@ def _regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
     needed = boxes(both.read, [(dim.read, dim.needed) for dim in both.dims])
     held = boxes(both.made, [(dim.made, dim.held) for dim in both.dims])
     shared = overlap(both.made, both.read, [dim.side for dim in both.dims])
-    copies = (held / total)[:, None]
+    each = copies(both.made, [dim.made for dim in both.dims])[:, None]
     if direct:
-        back = _directly(both, total, copies, needed, shared)
+        back = _directly(both, total, each, needed, shared)
     elif any(dim.core is not dim.side for dim in both.dims):
         back = held[:, None] - overlap(both.made, both.read, [dim.core for dim in both.dims])
     else:
@@ -175,7 +175,7 @@ def _regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
     forth = Regrid("forward", _forth(*layouts, names), (needed - shared) * scale, both.read.working[None])
     back_codes = _back(*layouts, names, terms.tobytes())
     found = Regrid("backward", back_codes, back * scale, both.made.working[:, None])
-    moves = (*_summed(both, copies, scale * total), forth, found)
+    moves = (*_summed(both, each, scale * total), forth, found)
     return moves if direct else tuple(_rounded(move) for move in moves)
 
 
@@ -247,17 +247,17 @@ def _with_halo(core: Bounds, halo: float) -> Bounds:
     return Bounds(low, high, high - low)
 
 
-def _directly(both: _Ends, total: float, copies: Costs, needed: Costs, shared: Costs) -> Costs:
+def _directly(both: _Ends, total: float, holders: Numbers, needed: Costs, shared: Costs) -> Costs:
     """Terms of E: to every device that holds the piece, or to the first of them and the sum on to the others."""
-    each = copies * needed - shared
-    if (copies <= 1 + 1e-9).all():
+    each = holders * needed - shared
+    if holders.max() == 1:
         return each
     sides = [dim.side for dim in both.dims]
     carried = {dim.made for dim in both.dims}
     for dim, degrees in both.made.degrees.items():
         if dim not in carried:
             sides.append(_first_copies(dim, degrees))
-    once = needed - overlap(both.made, both.read, sides) + (copies - 1) * total
+    once = needed - overlap(both.made, both.read, sides) + (holders - 1) * total
     return np.minimum(each, once)
 
 
@@ -268,7 +268,7 @@ def _first_copies(dim: str, degrees: tuple[int, ...]) -> Side:
     return Side(dim, None, first[:, None])
 
 
-def _summed(both: _Ends, copies: Costs, total: float) -> tuple[Regrid, ...]:
+def _summed(both: _Ends, holders: Numbers, total: float) -> tuple[Regrid, ...]:
     """Adding up, at once, of what ops between sum over dims that the producer divides."""
     terms = np.ones(len(both.made.working))
     for dim in both.summed:
@@ -276,7 +276,7 @@ def _summed(both: _Ends, copies: Costs, total: float) -> tuple[Regrid, ...]:
     terms = terms[:, None]
     if (terms == 1).all():
         return ()
-    elements = 2 * (terms - 1) * copies / terms * total
+    elements = 2 * (terms - 1) * holders / terms * total
     codes = np.full((1, 1), _CODE["all_reduce"])
     return (Regrid("forward", codes, elements, both.made.working[:, None]),)
 

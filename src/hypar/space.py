@@ -9,6 +9,7 @@ dim comes first wins.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -142,13 +143,9 @@ def _grids(
         every = grids(tuple(dim for dim, _ in limits), degrees, ways)
     except OverflowError as error:
         raise OptionError(f"space {text!r}", str(error), "fewer dims, or levels of fewer ways") from None
-    kept = [
-        (product, choice)
-        for own, product, choice in every
-        if all(degree <= limit for degree, limit in zip(own, most_parts, strict=True))
-    ]
-    most = max(product for product, _ in kept)
-    found = tuple(choice for product, choice in kept if idle or product == most)
+    small = [found for found in every if not any(map(operator.gt, found.degrees, most_parts))]
+    most = max(found.devices for found in small)
+    found = tuple(found.choice for found in small if idle or found.devices == most)
     if len(found) > MOST_CHOICES:
         found_text = f"more than {MOST_CHOICES:,} choices of a level of {ways} ways"
         raise OptionError(f"space {text!r}", found_text, "fewer dims, or levels of fewer ways")

@@ -32,6 +32,11 @@ ORDER = ("batch", "height", "width", "groups", "in_channels", "out_channels", "c
 COPIES = "copies"
 """What divides the devices where every one of them does the whole layer: no dim, but a number of its own."""
 
+_ROWS = {dim: row for row, dim in enumerate((*ORDER, COPIES))}
+
+FEW = 2**17
+"""Devices of pairs whose pieces are kept ready for use."""
+
 BLOCK = 2**22
 """Devices of pairs of choices that are looked at at once."""
 
@@ -89,9 +94,12 @@ def layout(choices: tuple[Choice, ...], ways: int) -> Layout:
 
     Choices that are most of a whole grid are looked up in it, so that layers that lack a few share its work.
     """
-    dims = tuple(dim for dim in ORDER if any(choice.degree(dim) > 1 for choice in choices))
+    divided = {dim for choice in choices for dim, degree in choice.degrees if degree > 1}
+    dims = tuple(dim for dim in ORDER if dim in divided)
     if len(dims) > 1 and ways & (ways - 1) == 0:
         index = _whole_grid(dims, ways)
+        if tuple(index) == choices:
+            return _layout(choices, ways)
         if len(choices) > len(index) // 2 and all(choice in index for choice in choices):
             return _some_of(_layout(tuple(index), ways), np.array([index[choice] for choice in choices]))
     return _layout(choices, ways)
@@ -121,18 +129,20 @@ def _some_of(whole: Layout, which: Numbers) -> Layout:
 @lru_cache(maxsize=512)
 def _layout(choices: tuple[Choice, ...], ways: int) -> Layout:
     """As ``layout``, by itself."""
-    own = {dim: np.array([choice.degree(dim) for choice in choices]) for dim in ORDER}
-    own[COPIES] = np.array([1 if choice.degrees else ways for choice in choices])
-    parts = {dim: degree for dim, degree in own.items() if degree.max() > 1}
-    working = np.array([choice.devices(ways) for choice in choices])
+    own: Numbers = np.ones((len(ORDER) + 1, len(choices)), np.int64)
+    for column, choice in enumerate(choices):
+        for dim, degree in choice.degrees or ((COPIES, ways),):
+            own[_ROWS[dim], column] = degree
+    parts = {dim: own[row] for dim, row in _ROWS.items() if own[row].max() > 1}
+    working: Numbers = own.prod(axis=0)
     device = np.arange(ways)
     turn = -(-device * working[:, None] // ways)
     left, degrees, rows = working[:, None].copy(), {}, {}
-    for dim, degree in parts.items():
-        degrees[dim] = tuple(sorted({*degree.tolist()}))
-        starts = np.cumsum([0, *degrees[dim]])[np.searchsorted(degrees[dim], degree)]
-        left //= degree[:, None]
-        rows[dim] = starts[:, None] + turn // left % degree[:, None]
+    for dim, each in parts.items():
+        degrees[dim] = tuple(sorted({*each.tolist()}))
+        starts = np.cumsum([0, *degrees[dim]])[np.searchsorted(degrees[dim], each)]
+        left //= each[:, None]
+        rows[dim] = starts[:, None] + turn // left % each[:, None]
     return Layout(
         ways=ways,
         working=working,
@@ -252,29 +262,37 @@ def _summed(made: Layout, read: Layout, uneven: tuple[Side, ...]) -> Costs:
         meeting = _meeting(made, read, dims, first, min(first + block, shape[0]))
         amounts = meeting.times
         for table, row in zip(tables, meeting.rows, strict=True):
-            # Rows are in range; to say so spares a copy of them.
+            # Rows are in range; to say so spares a copy of narrow ones.
             factor = table.take(row, out=np.empty_like(meeting.times), mode="clip")
             amounts = np.multiply(amounts, factor, out=factor)
         total[first : first + block] = np.add.reduceat(amounts, meeting.starts).reshape(-1, shape[1])
     return total
 
 
+def copies(layout: Layout, dims: Sequence[str | None]) -> Numbers:
+    """How many devices have each piece of a tensor of some dims, ``[choices]``."""
+    found = layout.working
+    for dim in dims:
+        found = found // layout.degree(dim)
+    return found
+
+
 def boxes(layout: Layout, sides: Sequence[tuple[str | None, Bounds]]) -> Costs:
     """Elements that all devices have of a tensor, ``[choices]``; copies count each."""
-    total = layout.working.astype(np.float64)
+    total = copies(layout, [dim for dim, _ in sides]).astype(np.float64)
     for dim, bound in sides:
-        total *= _mean(layout, dim, bound)
+        total *= _whole(layout, dim, bound)
     return total
 
 
 @lru_cache(maxsize=4096)
-def _mean(layout: Layout, dim: str | None, bound: Bounds) -> Costs:
-    """Elements of a dim that a device that works has on average, ``[choices]`` or 1."""
+def _whole(layout: Layout, dim: str | None, bound: Bounds) -> Costs:
+    """Elements of a dim that its pieces have together, ``[choices]`` or 1."""
     if len(bound.amounts) == 1:
         return bound.amounts
     degrees = np.array(layout.of(dim))
-    means = np.add.reduceat(bound.amounts, np.cumsum(degrees) - degrees) / degrees
-    return np.asarray(means[np.searchsorted(degrees, layout.degree(dim))])
+    sums = np.add.reduceat(bound.amounts, np.cumsum(degrees) - degrees)
+    return np.asarray(sums[np.searchsorted(degrees, layout.degree(dim))])
 
 
 @lru_cache(maxsize=256)
@@ -323,7 +341,7 @@ class _Meeting(NamedTuple):
 
     starts: Numbers
     times: Costs
-    rows: tuple[NDArray[np.int32], ...]
+    rows: tuple[NDArray[np.integer], ...]
 
 
 @lru_cache(maxsize=12)
@@ -347,11 +365,14 @@ def _meeting(
     device = kept % np.int32(made.ways)
     place = row * np.int32(made.ways) + device
     starts = np.flatnonzero(device == 0)  # the first device works for every choice
-    rows = tuple(
+    rows: tuple[NDArray[np.integer], ...] = tuple(
         _rows(made, mine, first, last).take(place) * np.int32(sum(read.of(theirs)))
         + _rows(read, theirs, 0, len(read.working)).take(column)
         for mine, theirs in dims
     )
+    # Numbers as wide as an address are taken at once, narrow ones spare memory where they are many.
+    if len(kept) < FEW:
+        rows = tuple(row.astype(np.intp) for row in rows)
     return _Meeting(starts, times, rows)
 
 

@@ -115,7 +115,8 @@ class Machine:
         A compute model that takes arrays is asked once.
         """
         if self.compute.takes_arrays:
-            return [_timed(self, einsum, tuple(degrees.T), element_bytes)]
+            pieces = tuple(own if own.max() > 1 else 1 for own in degrees.T)
+            return [_timed(self, einsum, pieces, element_bytes)]
         return [self.layer_time(einsum, tuple(row), element_bytes) for row in degrees.tolist()]
 
     def links(self, array: tuple[int, ...]) -> tuple[LevelLink, ...]:
