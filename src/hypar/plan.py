@@ -143,6 +143,8 @@ class Plan(_Part):
         array: ways of each level, outermost first.
         pins: choices that were held, as ``layer@level=dim``.
         profile: the measured times that the cost counted; None where it counted none.
+        bounds: what the cost is at least, over all levels or level by level; None where the solver is exact or
+            states none.
         cost: what was minimised.
         claim: what the plan is optimal over.
         splits: one for each level, outermost first.
@@ -162,6 +164,7 @@ class Plan(_Part):
     array: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
     pins: list[str] = []
     profile: ProfileRecord | None = None
+    bounds: list[Amount] | None = None
     cost: CostRecord
     claim: str
     splits: Annotated[list[Split], Field(min_length=1)]

@@ -145,6 +145,7 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
         array=list(recipe.array),
         pins=[str(pin) for pin in pins],
         profile=_record_of(recipe.profile),
+        bounds=[exact_number(max(0.0, bound)) for bound in answer.bounds] or None,
         cost=CostRecord(
             name=recipe.cost,
             value=exact_number(math.fsum(split.cost for split in splits)),

@@ -138,9 +138,20 @@ def claim_of(recipe: Recipe, question: Question, answer: Answer, claim: str) -> 
     pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
     if question.leaves_no_choice:
         return f"fixed: the space ({recipe.space}){pins} leave{'s' * (not pins)} every layer one choice"
-    if not answer.exact:
+    if answer.bounds:
+        claim = f"not proven optimal, but {_gap_of(answer)}; {recipe.search} search"
+    elif not answer.exact:
         claim = f"not optimal: solver {answer.solver!r} is not exact; {recipe.search} search"
     return f"{claim} over ({recipe.space}){pins}, {_kind_of(question)}, for least {recipe.cost}"
+
+
+def _gap_of(answer: Answer) -> str:
+    """How far from its optimum each cost graph's solution may be."""
+    costs = [math.fsum(at_level) for at_level in answer.costs]
+    found = [math.fsum(costs)] if len(answer.bounds) == 1 else costs
+    gaps = [1 - bound / cost if cost else 0.0 for bound, cost in zip(answer.bounds, found, strict=True)]
+    of = "each level's optimum" if len(gaps) > 1 else "the optimum"
+    return f"{of} is at most {max(0.0, *gaps):.2%} lower"
 
 
 def _kind_of(question: Question) -> str:

@@ -82,6 +82,7 @@ class Answer:
         choices: for each layer a choice at each level.
         solver: name of the solver that was used.
         exact: whether every cost graph was solved to its optimum.
+        bounds: for each cost graph what its optimum is at least; none where the solver states none.
         costs: for each level what every layer costs, with the tensors that it reads.
     """
 
@@ -89,6 +90,7 @@ class Answer:
     costs: tuple[tuple[float, ...], ...]
     solver: str
     exact: bool
+    bounds: tuple[float, ...] = ()
 
 
 class Search(Protocol):

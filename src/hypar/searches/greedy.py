@@ -25,17 +25,21 @@ class Greedy:
         sizes = [WHOLE_LAYER] * len(question.graph.layers)
         name, solver = question.pick_solver(*question.level_structures())
         chosen: list[list[Choice]] = []
-        costs = []
+        costs, bounds = [], []
         for index in range(len(question.levels)):
             problem = question.cost_graph(index, index + 1, sizes)
-            assignment = solver.solve(problem).assignment
+            solution = solver.solve(problem)
+            assignment = solution.assignment
+            bounds += [] if solution.bound is None else [solution.bound]
             chosen.append(
                 [options[index][pick] for options, pick in zip(question.options, assignment, strict=True)]
             )
             costs.append(layer_costs(problem, assignment))
             sizes = question.below(sizes, chosen[-1], question.levels[index].ways)
         choices = tuple(zip(*chosen, strict=True))
-        return Answer(choices=choices, costs=tuple(costs), solver=name, exact=solver.exact)
+        return Answer(
+            choices=choices, costs=tuple(costs), solver=name, exact=solver.exact, bounds=tuple(bounds)
+        )
 
 
 plugin: Search = Greedy()

@@ -39,7 +39,11 @@ class Joint:
             for options, chosen in zip(question.options, solution.assignment, strict=True)
         )
         return Answer(
-            choices=choices, costs=costs_by_level(question, choices), solver=name, exact=solver.exact
+            choices=choices,
+            costs=costs_by_level(question, choices),
+            solver=name,
+            exact=solver.exact,
+            bounds=() if solution.bound is None else (solution.bound,),
         )
 
 
