@@ -57,17 +57,26 @@ def even_rates(per_element: float, *, direct: bool = False) -> Rates:
     return Rates((per_element,) * len(COLLECTIVES), (0.0,) * len(COLLECTIVES), direct=direct)
 
 
-def inside_costs(layer: CutLayer, options: Options, sizes: LocalSizes, ways: int, rates: Rates) -> Costs:
-    """Adding up what each option leaves partial, and the halo of a cut image's error.
+def update_costs(layer: CutLayer, options: Options, sizes: LocalSizes, ways: int, rates: Rates) -> Costs:
+    """Adding up the gradients of the weight, ``[tuples above, options]``."""
+    each, once = _inside(layer.einsum, options, ways, rates)
+    row = TENSORS.index("weight")
+    amounts = _elements(layer.einsum, layer.output_elements)[row] * sizes.of("weight")
+    return np.asarray(amounts[:, None] * each[row] + once[row])
+
+
+def sum_costs(layer: CutLayer, options: Options, sizes: LocalSizes, ways: int, rates: Rates) -> Costs:
+    """Adding up F_out and E_in where an option leaves them partial, and the halo of a cut image's error.
 
     Returns:
         ``[tuples above, options]``.
     """
     einsum = layer.einsum
+    rows = [TENSORS.index(tensor) for tensor in ("input", "output")]
     amounts = _elements(einsum, layer.output_elements) * sizes.parts[:3]
     each, once = _inside(einsum, options, ways, rates)
-    total: Costs = np.einsum("tp,tc->pc", amounts, each)
-    total += once
+    total: Costs = np.einsum("tp,tc->pc", amounts[rows], each[rows])
+    total += once[rows].sum(axis=0)
     for column, border in () if rates.direct else _borders(einsum, options, ways):
         per_element = rates.each("neighbours", options[column].devices(ways))
         total[:, column] += per_element * halo(border, sizes.of(border.dim)) * amounts[0]
@@ -155,19 +164,19 @@ def _elements(einsum: Einsum, output_elements: int) -> Costs:
 
 
 def _inside(einsum: Einsum, options: Options, ways: int, rates: Rates) -> tuple[Costs, Costs]:
-    """Cost of an element of each tensor, ``[3, options]``, and of there being transfers, ``[options]``."""
+    """Cost of an element of each tensor, and of there being a transfer of it: ``[3, options]`` both."""
     return _inside_of(einsum.roles, options, ways, rates)
 
 
 @lru_cache(maxsize=1024)
 def _inside_of(roles: Roles, options: Options, ways: int, rates: Rates) -> tuple[Costs, Costs]:
     """The same for all layers of some roles of their dims, whatever their sizes."""
-    each, once = np.zeros((len(TENSORS), len(options))), np.zeros(len(options))
+    each, once = np.zeros((2, len(TENSORS), len(options)))
     grids = layout(options, ways)
     for tensor, collective, parts in insides(roles, grids.working, grids.parts, rates.direct):
         devices = grids.working if rates.together else 1
         each[TENSORS.index(tensor)] += rates.each(collective, 1) * parts / devices
-        once += rates.at_all(collective) * (parts > 0)
+        once[TENSORS.index(tensor)] += rates.at_all(collective) * (parts > 0)
     return each, once
 
 

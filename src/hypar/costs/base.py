@@ -8,7 +8,9 @@ outermost first; the tuples are in lexicographic order.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -20,7 +22,7 @@ from hypar.schedule.step import Setting
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from hypar.graph import ContractedGraph, CutLayer, Tensor
     from hypar.hardware import Machine
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 
 CONTEXT = ("machine", "optimizer", "profile")
 """What a cost may take besides its parameters."""
+
+
+Items = Mapping[str, Costs]
+"""Costs that add up, each under the name of what it is of."""
 
 
 class Cost(Protocol):
@@ -46,8 +52,12 @@ class Cost(Protocol):
     def direct(self) -> bool:
         """Whether it sends sums straight to where they are needed, as a score of its plans then does."""
 
-    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Costs:
-        """What each option costs inside a layer, in all groups of the level: ``[tuples above, options]``."""
+    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+        """What each option costs inside a layer, in all groups of the level, item by item.
+
+        Returns:
+            ``[tuples above, options]`` for each item, by its name, as ``update``; at least one.
+        """
 
     def tensor_costs(
         self,
@@ -180,7 +190,7 @@ def _node(
     total, left = None, []
     for level, choices in zip(levels, options, strict=True):
         left.append(sizes)
-        added = cost.layer_costs(level, layer, choices, sizes).reshape(-1)
+        added = reduce(np.add, cost.layer_costs(level, layer, choices, sizes).values()).reshape(-1)
         total = added if total is None else (total.repeat(len(choices)) + added)
         sizes = sizes.divided(layer.einsum, choices, level.ways) if level is not levels[-1] else sizes
     return np.zeros(1) if total is None else total, left

@@ -18,10 +18,10 @@ import numpy as np
 from hypar.costs.base import machine_setting
 from hypar.durations import computation, time_rates
 from hypar.errors import OptionError
-from hypar.exchange import between_costs, inside_costs
+from hypar.exchange import between_costs, sum_costs, update_costs
 
 if TYPE_CHECKING:
-    from hypar.costs.base import Cost
+    from hypar.costs.base import Cost, Items
     from hypar.exchange import Rates
     from hypar.graph import CutLayer, Tensor
     from hypar.hardware import Machine
@@ -63,18 +63,21 @@ class Deepa:
         """Sums go straight to where they are needed but in paper mode."""
         return self.mode != "paper"
 
-    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Costs:
-        """Computation and the exchange of gradients."""
+    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+        """Computation and the exchange of gradients; in exact mode also that of partial sums."""
         setting = self._setting(level)
+        found = {}
         if self.direct:
-            total = inside_costs(layer, options, sizes, level.ways, self._rates(setting, level))
+            rates = self._rates(setting, level)
+            found["update"] = update_costs(layer, options, sizes, level.ways, rates)
+            found["sums"] = sum_costs(layer, options, sizes, level.ways, rates)
         else:
             weight_s = _element_seconds(setting, level) * layer.einsum.elements("weight") * sizes.of("weight")
             copies = np.array([update_copies(layer, choice) for choice in options])
-            total = weight_s[:, None] * copies
-        if not level.innermost:
-            return total
-        return total + self._computation(setting, level, layer, options, sizes)
+            found["update"] = weight_s[:, None] * copies
+        if level.innermost:
+            found["compute"] = self._computation(setting, level, layer, options, sizes)
+        return found
 
     def tensor_costs(
         self,

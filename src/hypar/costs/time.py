@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hypar.costs.base import machine_setting
 from hypar.durations import computation, time_rates
-from hypar.exchange import between_costs, inside_costs
+from hypar.exchange import between_costs, sum_costs, update_costs
 
 if TYPE_CHECKING:
-    from hypar.costs.base import Cost
+    from hypar.costs.base import Cost, Items
     from hypar.graph import CutLayer, Tensor
     from hypar.hardware import Machine
     from hypar.levels import Level, LocalSizes
@@ -39,13 +39,18 @@ class Time:
     machine: Machine | None = None
     optimizer: str = "sgd"
 
-    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Costs:
+    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Adding up what a choice leaves partial; at the innermost level also the computation of a device."""
-        total = inside_costs(layer, options, sizes, level.ways, time_rates(self._setting(level), level.index))
+        setting = self._setting(level)
+        rates = time_rates(setting, level.index)
+        found = {
+            "update": update_costs(layer, options, sizes, level.ways, rates),
+            "sums": sum_costs(layer, options, sizes, level.ways, rates),
+        }
         if level.innermost and layer.weighted:
             left = sizes.divided(layer.einsum, options, level.ways)
-            total += computation(self._setting(level), layer.einsum, left).reshape(total.shape)
-        return total
+            found["compute"] = computation(setting, layer.einsum, left).reshape(found["sums"].shape)
+        return found
 
     def tensor_costs(
         self,

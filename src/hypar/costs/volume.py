@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hypar.errors import OptionError
-from hypar.exchange import between_costs, even_rates, inside_costs
+from hypar.exchange import between_costs, even_rates, sum_costs, update_costs
 from hypar.levels import WORKING
 
 if TYPE_CHECKING:
-    from hypar.costs.base import Cost
+    from hypar.costs.base import Cost, Items
     from hypar.graph import CutLayer, Tensor
     from hypar.levels import Level, LocalSizes
     from hypar.placement import Options
@@ -46,10 +46,13 @@ class Volume:
                 "inter-weight", f"found {self.inter_weight}", f"a number from 0 to {MOST_WEIGHT:,}"
             )
 
-    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Costs:
+    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Adding up what a choice leaves partial: whole results, or the halo of a cut image's gradient."""
-        rates = even_rates(level.groups * level.element_bytes)
-        return inside_costs(layer, options, sizes, level.ways, rates) * sizes.of(WORKING)[:, None]
+        rates, part = even_rates(level.groups * level.element_bytes), sizes.of(WORKING)[:, None]
+        return {
+            "update": update_costs(layer, options, sizes, level.ways, rates) * part,
+            "sums": sum_costs(layer, options, sizes, level.ways, rates) * part,
+        }
 
     def tensor_costs(
         self,

@@ -92,7 +92,8 @@ def require_tables(name: str, tables: Tables) -> None:
         TableLimitError: they are.
     """
     if not tables.fit:
-        raise table_limit_error(f"solver {name!r}", tables)
+        hint = "" if name == "bounded" else "--solver bounded says how far from the optimum it may be"
+        raise table_limit_error(f"solver {name!r}", tables, hint)
 
 
 def table_limit_error(who: str, tables: Tables, hint: str = "") -> TableLimitError:
