@@ -26,7 +26,10 @@ FLOORS = {
     **dict.fromkeys(["plan", "searches"], 12),
     **dict.fromkeys(["diff", "origin", "recipe", "reports"], 13),
     **dict.fromkeys(["planner", "profiling"], 14),
-    **dict.fromkeys(["check", "comparison", "evaluation", "exploration", "remarks", "scoring", "sweeps"], 15),
+    **dict.fromkeys(
+        ["check", "comparison", "evaluation", "explanations", "exploration", "remarks", "scoring", "sweeps"],
+        15,
+    ),
     **dict.fromkeys(["listings", "reproductions"], 16),
     "cli": 17,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,13 +17,35 @@ from hypar.cli.base import (
     profile_option,
     writable,
 )
+from hypar.explanations import explain_plan
 from hypar.graph import load_model
+from hypar.listings.explanations import (
+    alternatives_table,
+    eliminations_table,
+    explanation_data,
+    explanation_notes,
+    rules_line,
+)
 from hypar.planner import plan_model
 from hypar.profiles import read_profile
 from hypar.remarks import remarks
 from hypar.reports.base import headline, summary
 from hypar.reports.table import PlanTable
-from hypar.terminal import note, progress_bar, show, write
+from hypar.terminal import note, progress_bar, show, write, write_json
+
+if TYPE_CHECKING:
+    from hypar.explanations import Explanation
+
+
+def show_explanation(found: Explanation, *, as_json: bool) -> None:
+    """Why a plan is as it is, below the plan itself."""
+    if as_json:
+        write_json({"plan": found.plan.to_data(), "explanation": explanation_data(found)})
+        return
+    show(PlanTable.table(found.plan), above=headline(found.plan), below=summary(found.plan))
+    show(eliminations_table(found), below=[rules_line(found)])
+    for one in found.explained:
+        show(alternatives_table(found, one), above=one.layer, below=explanation_notes(found, one))
 
 
 @click.command("plan")
@@ -63,9 +85,17 @@ from hypar.terminal import note, progress_bar, show, write
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), callback=writable, help="Write the plan to a file."
 )
+@click.option("--explain", is_flag=False, flag_value="", metavar="[LAYER]",
+              help="Show what each elimination did and, for a layer, what its other choices would cost.")  # fmt: skip
 @as_json
 def command(
-    model: str, hardware: str | None, changes: dict[str, Any], output: str | None, as_json: bool, **asked: Any
+    model: str,
+    hardware: str | None,
+    changes: dict[str, Any],
+    output: str | None,
+    explain: str | None,
+    as_json: bool,
+    **asked: Any,
 ) -> None:
     """Choose how each layer of MODEL is cut at each level of the array."""
     network, machine = load_model(model), named_machine(hardware, changes)
@@ -77,7 +107,10 @@ def command(
         plan.write(output)
         note(f"wrote {output}")
     said = list(remarks(plan, network, machine, asked["profile"]))
-    if as_json:
+    if explain is not None:
+        found = explain_plan(plan, network, layer=explain, machine=machine, profile=asked["profile"])
+        show_explanation(found, as_json=as_json)
+    elif as_json:
         write(plan.to_json())
         for line in said:
             note(line)

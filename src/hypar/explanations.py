@@ -1,0 +1,230 @@
+"""Why a plan is as it is: what each elimination did, and what a layer's alternatives would cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.errors import OptionError, suggestion
+from hypar.levels import WHOLE_LAYER
+from hypar.problem import CostGraph, Edge
+from hypar.recipe import Recipe, ask
+from hypar.reduction import Reduction, Trace, reduced, trace
+from hypar.solvers.base import cheapest_exact, load_solver
+from hypar.space import parse_space
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hypar.graph import LayerGraph
+    from hypar.hardware import Machine
+    from hypar.levels import LocalSizes
+    from hypar.placement import Choice
+    from hypar.plan import Plan
+    from hypar.profiles import Profile
+    from hypar.searches.base import Question
+
+MOST_REPLANNED = 8
+"""Alternatives of a layer for which all other layers are chosen anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """What a layer would cost with a choice, all others as planned.
+
+    Attributes:
+        choice: the choice.
+        chosen: whether it is the plan's.
+        items: what the layer itself costs, item by item, as ``compute`` and ``update``.
+        received: what the tensors that it reads cost.
+        sent: what the tensors that others read of it cost.
+        total: the sum.
+        replanned: by how much the level is dearer with it when all other layers are chosen anew; None where that was not
+            worked out.
+    """
+
+    choice: Choice
+    chosen: bool
+    items: dict[str, float]
+    received: float
+    sent: float
+    total: float
+    replanned: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerExplanation:
+    """The choices of one layer at one level.
+
+    Attributes:
+        layer: its name.
+        level: 0 for the outermost.
+        alternatives: every choice, the cheapest first, of equals the first declared.
+        left_out: why it has not every degree that the space gives.
+    """
+
+    layer: str
+    level: int
+    alternatives: tuple[Alternative, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def chosen(self) -> Alternative:
+        """The plan's choice."""
+        return next(one for one in self.alternatives if one.chosen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a plan is as it is.
+
+    Attributes:
+        plan: the plan.
+        layers: names of the nodes, in topological order.
+        rules: what DeePa's two rules leave of the graph.
+        order: how elimination goes on to the end, at the outermost level.
+        explained: the layers asked for, level by level.
+    """
+
+    plan: Plan
+    layers: tuple[str, ...]
+    rules: Reduction
+    order: Trace
+    explained: tuple[LayerExplanation, ...]
+
+
+def explain_plan(
+    plan: Plan,
+    model: LayerGraph,
+    *,
+    layer: str = "",
+    machine: Machine | None = None,
+    profile: Profile | None = None,
+) -> Explanation:
+    """Explain a plan.
+
+    Args:
+        plan: the plan.
+        model: the network that it is for.
+        layer: a layer's name or a pattern, for which every choice is worked out; none for no layer.
+        machine: the machine of its score.
+        profile: the measured times that its cost counted.
+
+    Raises:
+        OptionError: there is no such layer.
+    """
+    graph = model.with_batch(plan.model.batch)
+    recipe = replace(Recipe.of(plan, machine, profile), pins=(), refine=False)
+    question = _with_choices(ask(recipe, graph)[0], plan)
+    named = [name for name in plan.layers if fnmatchcase(name, layer)]
+    if layer and not named:
+        found = f"no layer that is planned is named {layer!r}"
+        raise OptionError("explain", found, hint=suggestion(layer, plan.layers))
+    structure = question.structure(0, 1)
+    return Explanation(
+        plan=plan,
+        layers=plan.layers,
+        rules=reduced(structure),
+        order=trace(structure),
+        explained=tuple(_explained(question, plan, named)),
+    )
+
+
+def _with_choices(question: Question, plan: Plan) -> Question:
+    """The question with the plan's own choices among the options, where a pin took one from outside the space."""
+    options = tuple(
+        tuple(
+            own if choice in own else (*own, choice)
+            for own, choice in zip(at_layer, plan.choices(layer), strict=True)
+        )
+        for layer, at_layer in zip(plan.layers, question.options, strict=True)
+    )
+    return replace(question, options=options)
+
+
+def _explained(question: Question, plan: Plan, named: Sequence[str]) -> Iterator[LayerExplanation]:
+    """The layers, level by level, each level given the plan's choices above it."""
+    sizes = [WHOLE_LAYER] * len(plan.layers)
+    space = parse_space(plan.space)
+    for level in question.levels if named else ():
+        problem = question.cost_graph(level.index, level.index + 1, sizes)
+        chosen = [plan.choices(layer)[level.index] for layer in plan.layers]
+        for name in named:
+            node = plan.layers.index(name)
+            yield LayerExplanation(
+                layer=name,
+                level=level.index,
+                alternatives=_alternatives(question, problem, sizes, chosen, (level.index, node)),
+                left_out=space.left_out(question.graph.layers[node], level.ways),
+            )
+        sizes = question.below(sizes, chosen, level.ways)
+
+
+def _alternatives(
+    question: Question,
+    problem: CostGraph,
+    sizes: Sequence[LocalSizes],
+    chosen: Sequence[Choice],
+    place: tuple[int, int],
+) -> tuple[Alternative, ...]:
+    """Every choice of one node at one level, the others as chosen."""
+    level, node = place
+    options = [at_layer[level] for at_layer in question.options]
+    picked = [own.index(choice) for own, choice in zip(options, chosen, strict=True)]
+    parts = question.cost.layer_costs(
+        question.levels[level], question.graph.layers[node], options[node], sizes[node]
+    )
+    received, sent = np.zeros(len(options[node])), np.zeros(len(options[node]))
+    for edge in problem.edges:
+        if edge.target == node:
+            received += edge.of_source(picked[edge.source])
+        elif edge.source == node:
+            sent += edge.of_target(picked[edge.target])
+    total = problem.nodes[node] + received + sent
+    order = np.argsort(total, kind="stable")
+    anew = _replanned(problem, node, [int(at) for at in order[:MOST_REPLANNED]])
+    return tuple(
+        Alternative(
+            choice=options[node][at],
+            chosen=at == picked[node],
+            items={name: float(part.reshape(-1)[at]) for name, part in parts.items()},
+            received=float(received[at]),
+            sent=float(sent[at]),
+            total=float(total[at]),
+            replanned=anew.get(int(at)),
+        )
+        for at in order
+    )
+
+
+def _replanned(problem: CostGraph, node: int, choices: Sequence[int]) -> dict[int, float]:
+    """By how much the optimum is dearer with each of some choices of a node held."""
+    solver = load_solver(cheapest_exact((problem.structure,)))
+    best = solver.solve(problem).cost
+    found = {choice: solver.solve(_held(problem, node, choice)).cost for choice in choices}
+    # What rounding leaves of nothing is nothing.
+    return {
+        choice: 0.0 if math.isclose(cost, best, rel_tol=1e-12) else cost - best
+        for choice, cost in found.items()
+    }
+
+
+def _held(problem: CostGraph, node: int, choice: int) -> CostGraph:
+    """The graph with one node held to one choice."""
+    nodes = tuple(
+        costs[choice : choice + 1] if at == node else costs for at, costs in enumerate(problem.nodes)
+    )
+    return CostGraph(nodes=nodes, edges=tuple(_cut_edge(edge, node, choice) for edge in problem.edges))
+
+
+def _cut_edge(edge: Edge, node: int, choice: int) -> Edge:
+    """An edge of one level with one end held."""
+    if edge.source == node:
+        return replace(edge, terms=(edge.terms[0][choice : choice + 1],))
+    if edge.target == node:
+        return replace(edge, terms=(edge.terms[0][:, :, choice : choice + 1],))
+    return edge

@@ -1,0 +1,132 @@
+"""Why a plan is as it is, as tables and data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypar.listings.base import make_table
+from hypar.reports.base import amount
+from hypar.words import choice_word, grid_word
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from hypar.explanations import Alternative, Explanation, LayerExplanation
+
+MOST_ROWS = 12
+"""Alternatives that a table shows of a layer."""
+
+
+def explanation_data(found: Explanation) -> dict[str, Any]:
+    """The eliminations and every alternative of the layers asked for."""
+    names = found.layers
+    return {
+        "two_rules": {
+            "steps": [
+                {"kind": step.kind, "layers": [names[node] for node in step.nodes]}
+                for step in found.rules.steps
+            ],
+            "left": [names[node] for node in found.rules.nodes],
+        },
+        "eliminations": [
+            {
+                "layer": names[step.node],
+                "kind": step.kind,
+                "into": [names[node] for node in step.scope],
+                "entries": step.entries,
+                "work": step.work,
+            }
+            for step in found.order.steps
+        ],
+        "layers": [
+            {
+                "layer": one.layer,
+                "level": one.level,
+                "left_out": list(one.left_out),
+                "alternatives": [_alternative_data(each) for each in one.alternatives],
+            }
+            for one in found.explained
+        ],
+    }
+
+
+def _alternative_data(one: Alternative) -> dict[str, Any]:
+    """One choice with its costs."""
+    return {
+        "choice": one.choice.as_degrees(),
+        "chosen": one.chosen,
+        **one.items,
+        "received": one.received,
+        "sent": one.sent,
+        "total": one.total,
+        "replanned": one.replanned,
+    }
+
+
+def rules_line(found: Explanation) -> str:
+    """What DeePa's two rules leave, and how large elimination's tables are."""
+    nodes = sum(step.kind == "node" for step in found.rules.steps)
+    edges = len(found.rules.steps) - nodes
+    left = [found.layers[node] for node in found.rules.nodes]
+    shown = ", ".join(left[:4]) + (f" and {len(left) - 4} more" if len(left) > 4 else "")
+    return (
+        f"{len(found.layers)} nodes; {nodes} node and {edges} edge eliminations leave {len(left)}: {shown}. Variable"
+        f" elimination to the end: width {found.order.width}, largest table {found.order.largest:,} entries"
+    )
+
+
+def eliminations_table(found: Explanation) -> Table:
+    """One row a node that leaves, in order."""
+    table = make_table(["", "layer", "leaves as", "into", "entries"], "rlllr")
+    for number, step in enumerate(found.order.steps, 1):
+        into = ", ".join(found.layers[node] for node in step.scope)
+        table.add_row(str(number), found.layers[step.node], step.kind, into, f"{step.entries:,}")
+    return table
+
+
+def alternatives_table(found: Explanation, one: LayerExplanation) -> Table:
+    """One row a choice, the cheapest first: what it is of, and what it adds with all others chosen anew."""
+    cost, ways = found.plan.cost, found.plan.array[one.level]
+    heads = ["choice", "devices", "received", "sent", *one.alternatives[0].items, "total", "chosen anew", ""]
+    table = make_table(heads, "l" + "r" * (len(heads) - 2) + "l")
+    for each in _shown(one):
+        numbers = [each.received, each.sent, *each.items.values(), each.total]
+        word = (
+            grid_word(each.choice.as_degrees())
+            if found.plan.in_grids
+            else choice_word(each.choice.degrees, ways, 0)
+        )
+        table.add_row(
+            word,
+            str(each.choice.devices(ways)),
+            *(amount(number, cost.unit) for number in numbers),
+            "" if each.replanned is None else f"+{amount(each.replanned, cost.unit)}",
+            "the plan" if each.chosen else "",
+        )
+    return table
+
+
+def _shown(one: LayerExplanation) -> list[Alternative]:
+    """The cheapest alternatives, the plan's own in any case."""
+    rows = list(one.alternatives[:MOST_ROWS])
+    return rows if one.chosen in rows else [*rows[:-1], one.chosen]
+
+
+def explanation_notes(found: Explanation, one: LayerExplanation) -> list[str]:
+    """Why the layer got its choice, and what it could not get."""
+    best, own = one.alternatives[0], one.chosen
+    unit = found.plan.cost.unit
+    if own.total <= best.total:
+        others = [each for each in one.alternatives if not each.chosen]
+        nearest = f"; the next costs {amount(others[0].total - own.total, unit)} more" if others else ""
+        why = f"costs least beside its neighbours as they are{nearest}"
+    else:
+        more = amount(own.total - best.total, unit)
+        why = (
+            f"costs {more} more beside its neighbours as they are than another: the plan holds or refines it"
+        )
+    lines = [f"{one.layer} H{one.level + 1}: {why}"]
+    hidden = len(one.alternatives) - len(_shown(one))
+    if hidden > 0:
+        lines.append(f"{hidden} dearer choices not shown")
+    return [*lines, *(f"left out: {line}" for line in one.left_out)]
