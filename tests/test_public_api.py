@@ -11,6 +11,7 @@ import hypar
 def test_public_names_are_pinned() -> None:
     assert hypar.__all__ == [
         "Change",
+        "Explanation",
         "Exploration",
         "HyparError",
         "LayerGraph",
@@ -25,6 +26,7 @@ def test_public_names_are_pinned() -> None:
         "check_plan",
         "compare_strategies",
         "diff_plans",
+        "explain_plan",
         "explore_model",
         "load_machine",
         "load_model",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hypar.comparison import Row, compare_strategies
     from hypar.diff import Change, diff_plans
     from hypar.errors import HyparError
+    from hypar.explanations import Explanation, explain_plan
     from hypar.exploration import Exploration, explore_model
     from hypar.graph import LayerGraph, load_model
     from hypar.hardware import Machine, load_machine
@@ -35,6 +36,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Change": "diff",
+    "Explanation": "explanations",
     "Exploration": "exploration",
     "HyparError": "errors",
     "LayerGraph": "graph",
@@ -48,6 +50,7 @@ _HOMES = {
     "check_plan": "check",
     "compare_strategies": "comparison",
     "diff_plans": "diff",
+    "explain_plan": "explanations",
     "explore_model": "exploration",
     "load_machine": "hardware",
     "load_model": "graph",
@@ -61,6 +64,7 @@ _HOMES = {
 
 __all__ = [
     "Change",
+    "Explanation",
     "Exploration",
     "HyparError",
     "LayerGraph",
@@ -75,6 +79,7 @@ __all__ = [
     "check_plan",
     "compare_strategies",
     "diff_plans",
+    "explain_plan",
     "explore_model",
     "load_machine",
     "load_model",

@@ -185,8 +185,8 @@ def _alternatives(
         elif edge.source == node:
             sent += edge.of_target(picked[edge.target])
     total = problem.nodes[node] + received + sent
-    order = np.argsort(total, kind="stable")
-    anew = _replanned(problem, node, [int(at) for at in order[:MOST_REPLANNED]])
+    order: list[int] = np.argsort(total, kind="stable").tolist()
+    anew = _replanned(problem, node, order[:MOST_REPLANNED])
     return tuple(
         Alternative(
             choice=options[node][at],
@@ -195,7 +195,7 @@ def _alternatives(
             received=float(received[at]),
             sent=float(sent[at]),
             total=float(total[at]),
-            replanned=anew.get(int(at)),
+            replanned=anew.get(at),
         )
         for at in order
     )

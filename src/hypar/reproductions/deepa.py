@@ -193,7 +193,7 @@ def figure_8(graphs: Mapping[str, LayerGraph], machine: Machine) -> Section:
     for name, graph in graphs.items():
         found = moved(graph, machine)
         for key, number in found.items():
-            series[key].append(number)
+            series[key].append(number / 1e9)
         owt = found["image"] / found["owt"]
         rows.append((
             name, *(f"{number / 1e9:.3f}" for number in found.values()), f"{owt:.2f}",
@@ -217,7 +217,7 @@ def figure_8(graphs: Mapping[str, LayerGraph], machine: Machine) -> Section:
         heads=("network", "image", "owt", "deepa, serial", "deepa, exact", "image over owt", "owt over serial",
                "owt over exact", "image over serial"),
         rows=tuple(rows),
-        figure=Figure(title="bytes moved in a step", x=list(graphs), x_label="", y_label="bytes", series=series),
+        figure=Figure(title="bytes moved in a step", x=list(graphs), x_label="", y_label="GB", series=series),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypar.strategies.base import Strategy
 
 plugin: Strategy = Strategy(
-    summary="any one dim a level, all levels jointly",
+    summary="any dims, all levels jointly",
     source="the optimum that the level-by-level strategies approach",
     space="all",
     search="joint",

@@ -1,0 +1,124 @@
+"""Why a plan is as it is: eliminations, and what a layer's alternatives would cost."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from hypar import explain_plan, load_machine, load_model, plan_model
+from hypar.cli import main
+from hypar.errors import OptionError
+
+if TYPE_CHECKING:
+    from hypar.explanations import Explanation
+
+P100 = load_machine("p100-4x4")
+ALEXNET = load_model("alexnet").with_batch(512)
+
+
+@pytest.fixture(scope="module")
+def explained() -> Explanation:
+    plan = plan_model(ALEXNET, array=[16], strategy="deepa", hardware=P100)
+    return explain_plan(plan, ALEXNET, layer="fc1", machine=P100)
+
+
+def test_every_choice_of_the_layer_is_there_with_items_that_sum(explained: Explanation) -> None:
+    (layer,) = explained.explained
+    assert len(layer.alternatives) == 15
+    for one in layer.alternatives:
+        assert set(one.items) == {"update", "sums", "compute"}
+        assert one.total == pytest.approx(sum(one.items.values()) + one.received + one.sent, rel=1e-12)
+    totals = [one.total for one in layer.alternatives]
+    assert totals == sorted(totals)
+    assert layer.chosen.choice == explained.plan.choices("fc1")[0]
+
+
+def test_the_plan_s_choice_costs_nothing_more_when_all_is_chosen_anew(explained: Explanation) -> None:
+    (layer,) = explained.explained
+    assert layer.chosen.replanned == 0
+    assert all(one.replanned is None or one.replanned >= 0 for one in layer.alternatives)
+
+
+def test_chosen_anew_is_what_planning_with_a_pin_gives(explained: Explanation) -> None:
+    (layer,) = explained.explained
+    other = next(one for one in layer.alternatives if not one.chosen)
+    pinned = plan_model(ALEXNET, array=[16], strategy="deepa", hardware=P100, pins=f"fc1={other.choice.text}")
+    more = pinned.cost.value - explained.plan.cost.value
+    assert other.replanned == pytest.approx(more, rel=1e-6)
+    assert other.total - layer.chosen.total >= more * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("strategy", "levels"), [("hypar", 3), ("accpar", 2), ("optimal", 2)])
+def test_every_level_is_explained_given_the_levels_above_it(strategy: str, levels: int) -> None:
+    graph = load_model("lenet-c")
+    plan = plan_model(graph, levels=levels, strategy=strategy)
+    found = explain_plan(plan, graph, layer="*")
+    assert [(one.layer, one.level) for one in found.explained] == [
+        (layer, level) for level, layer in itertools.product(range(levels), plan.layers)
+    ]
+    for one in found.explained:
+        own = one.chosen
+        assert own.total - own.sent == pytest.approx(plan.splits[one.level].costs[one.layer], rel=1e-12)
+        if strategy != "optimal":
+            assert own is one.alternatives[0] or own.total == one.alternatives[0].total
+
+
+def test_a_pinned_choice_from_outside_the_space_is_explained_too() -> None:
+    graph = load_model("lenet-c")
+    plan = plan_model(graph, levels=1, pins="conv2=height")
+    (one,) = explain_plan(plan, graph, layer="conv2").explained
+    assert one.chosen.choice.text == "height"
+    assert one.chosen.replanned > 0  # type: ignore[operator]
+
+
+def test_what_is_left_out_says_why() -> None:
+    plan = plan_model(ALEXNET, array=[16], strategy="deepa", hardware=P100)
+    (one,) = explain_plan(plan, ALEXNET, layer="pool5", machine=P100).explained
+    assert one.left_out == (
+        "height: 6 elements, so no degree of 8, 16",
+        "width: 6 elements, so no degree of 8, 16",
+    )
+
+
+def test_the_eliminations_name_every_layer_once_and_the_rules_leave_two() -> None:
+    graph = load_model("googlenet")
+    plan = plan_model(graph, levels=2)
+    found = explain_plan(plan, graph)
+    assert sorted(found.layers[step.node] for step in found.order.steps) == sorted(plan.layers)
+    assert found.order.steps[-1].kind == "last"
+    assert len(found.rules.nodes) == 2
+    assert not found.explained
+
+
+def test_an_unknown_layer_is_one_line() -> None:
+    plan = plan_model("lenet-c", levels=1)
+    with pytest.raises(OptionError, match="no layer that is planned is named 'fc9'; did you mean 'fc2'"):
+        explain_plan(plan, load_model("lenet-c"), layer="fc9")
+
+
+def run(*args: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(main, list(args))
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_the_command_prints_tables_or_json() -> None:
+    asked = ("plan", "lenet-c", "--array", "4", "--strategy", "deepa", "--hardware", "p100-4x4")
+    code, text, _ = run(*asked, "--explain", "pool2")
+    assert code == 0
+    assert "leaves as" in text
+    assert "left out: height: 4 elements" not in text
+    assert "pool2 H1: costs least beside its neighbours as they are" in text
+    code, text, _ = run(*asked, "--json", "--explain", "fc1")
+    data = json.loads(text)
+    assert code == 0
+    assert data["plan"]["strategy"] == "deepa"
+    (layer,) = data["explanation"]["layers"]
+    assert [one["chosen"] for one in layer["alternatives"]].count(True) == 1
+    assert data["explanation"]["two_rules"]["left"] == ["conv1", "fc2"]
+    code, text, error = run(*asked, "--explain", "nothing")
+    assert (code, text) == (1, "")
+    assert error.count("\n") == 1
