@@ -17,15 +17,7 @@ from hypar.cli.base import (
     profile_option,
     writable,
 )
-from hypar.explanations import explain_plan
 from hypar.graph import load_model
-from hypar.listings.explanations import (
-    alternatives_table,
-    eliminations_table,
-    explanation_data,
-    explanation_notes,
-    rules_line,
-)
 from hypar.planner import plan_model
 from hypar.profiles import read_profile
 from hypar.remarks import remarks
@@ -34,18 +26,27 @@ from hypar.reports.table import PlanTable
 from hypar.terminal import note, progress_bar, show, write, write_json
 
 if TYPE_CHECKING:
-    from hypar.explanations import Explanation
+    from hypar.graph import LayerGraph
+    from hypar.plan import Plan
 
 
-def show_explanation(found: Explanation, *, as_json: bool) -> None:
-    """Why a plan is as it is, below the plan itself."""
+def explain(plan: Plan, network: LayerGraph, *, as_json: bool, **named: Any) -> None:
+    """Print why a plan is as it is, below the plan itself; ``named`` as ``explain_plan`` takes it."""
+    import hypar.listings.explanations as listing  # noqa: PLC0415 (only where it is asked for)
+    from hypar.explanations import explain_plan  # noqa: PLC0415
+
+    found = explain_plan(plan, network, **named)
     if as_json:
-        write_json({"plan": found.plan.to_data(), "explanation": explanation_data(found)})
+        write_json({"plan": found.plan.to_data(), "explanation": listing.explanation_data(found)})
         return
     show(PlanTable.table(found.plan), above=headline(found.plan), below=summary(found.plan))
-    show(eliminations_table(found), below=[rules_line(found)])
+    show(listing.eliminations_table(found), below=[listing.rules_line(found)])
     for one in found.explained:
-        show(alternatives_table(found, one), above=one.layer, below=explanation_notes(found, one))
+        show(
+            listing.alternatives_table(found, one),
+            above=one.layer,
+            below=listing.explanation_notes(found, one),
+        )
 
 
 @click.command("plan")
@@ -56,7 +57,7 @@ def show_explanation(found: Explanation, *, as_json: bool) -> None:
 @click.option(
     "--space",
     metavar="DIMS",
-    help="Other choices: dims as batch,out_channels, by op as conv:batch linear:mp, all, or a strategy's.",
+    help="Other choices: dims as batch,out_channels, at once as batch*height, by op as conv:batch linear:mp, all, or a strategy's.",
 )
 @click.option(
     "--cost",
@@ -85,7 +86,7 @@ def show_explanation(found: Explanation, *, as_json: bool) -> None:
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), callback=writable, help="Write the plan to a file."
 )
-@click.option("--explain", is_flag=False, flag_value="", metavar="[LAYER]",
+@click.option("--explain", "explained", is_flag=False, flag_value="", metavar="[LAYER]",
               help="Show what each elimination did and, for a layer, what its other choices would cost.")  # fmt: skip
 @as_json
 def command(
@@ -93,7 +94,7 @@ def command(
     hardware: str | None,
     changes: dict[str, Any],
     output: str | None,
-    explain: str | None,
+    explained: str | None,
     as_json: bool,
     **asked: Any,
 ) -> None:
@@ -107,9 +108,8 @@ def command(
         plan.write(output)
         note(f"wrote {output}")
     said = list(remarks(plan, network, machine, asked["profile"]))
-    if explain is not None:
-        found = explain_plan(plan, network, layer=explain, machine=machine, profile=asked["profile"])
-        show_explanation(found, as_json=as_json)
+    if explained is not None:
+        explain(plan, network, as_json=as_json, layer=explained, machine=machine, profile=asked["profile"])
     elif as_json:
         write(plan.to_json())
         for line in said:
