@@ -357,3 +357,38 @@ class TestRemarks:
     def test_layers_cut_finer_than_they_have_elements(self) -> None:
         plan = plan_model(graph("lenet-c"), levels=9, strategy="dp")
         assert finer_than_whole(plan, graph("lenet-c")) == tuple(f"{name} batch" for name in plan.layers)
+
+
+@pytest.mark.parametrize(("levels", "search", "count"), [(3, "greedy", 3), (2, "joint", 1)])
+def test_a_bounded_plan_states_its_bounds_and_its_gap(levels: int, search: str, count: int) -> None:
+    asked = {"levels": levels, "search": search, "strategy": "accpar"}
+    plan = plan_model(graph("resnet18"), solver="bounded", **asked)  # type: ignore[arg-type]
+    exact = plan_model(graph("resnet18"), **asked)  # type: ignore[arg-type]
+    assert plan.bounds is not None
+    assert exact.bounds is None
+    assert len(plan.bounds) == count
+    costs = [split.cost for split in plan.splits] if count > 1 else [plan.cost.value]
+    assert all(bound <= cost for bound, cost in zip(plan.bounds, costs, strict=True))
+    # Nothing had to be split here, so the bound is the optimum but for rounding.
+    assert sum(plan.bounds) == pytest.approx(exact.cost.value, rel=1e-6)
+    assert plan.claim.startswith("not proven optimal, but ")
+    assert "at most 0.00% lower" in plan.claim
+
+
+def test_what_does_not_fit_names_the_solver_that_states_its_gap() -> None:
+    """Five branches of each node to each later one: every table of elimination is over all of them."""
+    lines = ["  - {name: c0, op: conv, out_channels: 8, kernel: 1}"]
+    for node in range(1, 9):
+        inputs = [f"c{before}" for before in range(node)]
+        join = f"  - {{name: a{node}, op: add, inputs: [{', '.join(inputs)}]}}" if node > 1 else ""
+        source = f", inputs: a{node}" if node > 1 else ""
+        conv = f"  - {{name: c{node}, op: conv, out_channels: 8, kernel: 1{source}}}"
+        lines += [line for line in (join, conv) if line]
+    text = "source: made up\nbatch: 64\nlayers:\n  - {op: input, channels: 8, height: 32, width: 32}\n"
+    dense = build_graph(parse_spec(parse_yaml(text + "\n".join(lines) + "\n", Path("dense.yaml")), "dense"))
+    asked = {"array": [64], "space": "all"}
+    with pytest.raises(TableLimitError, match=r"width \d+; allowed: .*--solver bounded says how far"):
+        plan_model(dense, **asked)  # type: ignore[arg-type]
+    plan = plan_model(dense, array=[16], space="all", solver="bounded")
+    assert plan.bounds is not None
+    assert plan.bounds[0] <= plan.cost.value
