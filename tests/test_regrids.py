@@ -233,6 +233,12 @@ def test_fewer_devices_are_spread_evenly_over_the_ways() -> None:
     assert list(spread.working) == [4, 1, 8]
 
 
+def test_three_and_two_of_six_devices_share_only_the_first() -> None:
+    gap = Gap((LINEAR, LINEAR), EIGHT, 6, (1.0, 1.0), direct=True)
+    forward, _ = found_of(regrids(gap, ((grid({"batch": 3}),), (grid({"out_channels": 2}),))))
+    assert forward == 2 * BATCH * 8 - (BATCH // 3) * 8
+
+
 def test_a_coarser_batch_finds_its_samples_where_a_finer_one_left_half_of_them() -> None:
     gap = Gap((LINEAR, LINEAR), Content(64 * 8, frozenset(), (("channels", 8),)), 8, (1.0, 1.0), direct=False)
     forward, _ = found_of(regrids(gap, ((cut("batch", 8),), (grid({"batch": 4}),))))

@@ -239,7 +239,10 @@ def overlap(made: Layout, read: Layout, sides: Sequence[Side]) -> Costs:
         else:
             product = product * factor
     if not uneven and made.spread and read.spread:
-        return np.minimum(made.working[:, None], read.working) * product
+        # Devices spread evenly over the ways meet at every multiple of both distances; of powers of two, at all of
+        # the fewer ones, which is quicker said.
+        together = np.gcd if made.ways & (made.ways - 1) else np.minimum
+        return together(made.working[:, None], read.working) * product
     (mine, rows), (theirs, columns) = (end.among or (end, slice(None)) for end in (made, read))
     return _summed(mine, theirs, tuple(uneven))[rows][:, columns] * product
 
