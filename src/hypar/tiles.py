@@ -37,6 +37,9 @@ _ROWS = {dim: row for row, dim in enumerate((*ORDER, COPIES))}
 FEW = 2**17
 """Devices of pairs whose pieces are kept ready for use."""
 
+CACHED = 2**16
+"""Devices of pairs whose pieces are multiplied at once."""
+
 BLOCK = 2**22
 """Devices of pairs of choices that are looked at at once."""
 
@@ -263,13 +266,24 @@ def _summed(made: Layout, read: Layout, uneven: tuple[Side, ...]) -> Costs:
     total = np.empty(shape)
     for first in range(0, shape[0], block):
         meeting = _meeting(made, read, dims, first, min(first + block, shape[0]))
-        amounts = meeting.times
-        for table, row in zip(tables, meeting.rows, strict=True):
-            # Rows are in range; to say so spares a copy of narrow ones.
-            factor = table.take(row, out=np.empty_like(meeting.times), mode="clip")
-            amounts = np.multiply(amounts, factor, out=factor)
-        total[first : first + block] = np.add.reduceat(amounts, meeting.starts).reshape(-1, shape[1])
+        total[first : first + block] = _sums(tables, meeting).reshape(-1, shape[1]) * meeting.times
     return total
+
+
+def _sums(tables: Sequence[Costs], meeting: _Meeting) -> Costs:
+    """The same for each pair, every device counted once; as many pairs at once as stay in a core's cache."""
+    count = len(meeting.starts)
+    ends = np.append(meeting.starts, meeting.devices)
+    step = max(1, count * CACHED // meeting.devices)
+    found = np.empty(count)
+    for first in range(0, count, step):
+        last = min(first + step, count)
+        here = slice(ends[first], ends[last])
+        amounts = np.ones(ends[last] - ends[first])
+        for table, rows in zip(tables, meeting.rows, strict=True):
+            amounts *= table.take(rows[here], mode="clip")  # they are in range; to say so spares a copy
+        np.add.reduceat(amounts, ends[first:last] - ends[first], out=found[first:last])
+    return found
 
 
 def copies(layout: Layout, dims: Sequence[str | None]) -> Numbers:
@@ -337,13 +351,15 @@ class _Meeting(NamedTuple):
     """The devices that work for both of a pair of choices, those with equal pieces once.
 
     Attributes:
+        devices: how many there are, of all pairs.
         starts: where each pair's devices begin.
-        times: how many devices each stands for.
+        times: how many devices each of a pair's stands for, ``[choices, choices]`` or 1.
         rows: for each dim the row of a ``Side`` times its width, plus the column.
     """
 
+    devices: int
     starts: Numbers
-    times: Costs
+    times: Numbers
     rows: tuple[NDArray[np.integer], ...]
 
 
@@ -354,36 +370,33 @@ def _meeting(
     """The devices of the pairs of some of the producer's choices with all of the consumer's."""
     both = made.active[first:last, None] & read.active[None]
     bits = _significant(made, read, dims)
-    if bits is None:
-        kept = np.flatnonzero(both.reshape(-1)).astype(np.int32)
-        times = np.ones(len(kept))
-    else:
+    times = np.ones((1, 1), np.int64)
+    if bits is not None:
         rest = ~(bits[0][first:last, None] | bits[1]) & (made.ways - 1)
         both &= (np.arange(made.ways, dtype=np.int16) & rest.astype(np.int16)[:, :, None]) == 0
-        kept = np.flatnonzero(both.reshape(-1)).astype(np.int32)
         working = np.minimum(made.working[first:last, None], read.working)
-        stands = (1 << _ones(made.ways)[rest & -(made.ways // working)]).astype(np.float64)
-        times = stands.reshape(-1).take(kept // made.ways)
+        times = 1 << _ones(made.ways)[rest & -(made.ways // working)]
+    kept = np.flatnonzero(both.reshape(-1)).astype(np.int32)
     row, column = np.divmod(kept, np.int32(len(read.working) * made.ways))
     device = kept % np.int32(made.ways)
     place = row * np.int32(made.ways) + device
     starts = np.flatnonzero(device == 0)  # the first device works for every choice
-    rows: tuple[NDArray[np.integer], ...] = tuple(
-        _rows(made, mine, first, last).take(place) * np.int32(sum(read.of(theirs)))
-        + _rows(read, theirs, 0, len(read.working)).take(column)
-        for mine, theirs in dims
-    )
-    # Numbers as wide as an address are taken at once, narrow ones spare memory where they are many.
-    if len(kept) < FEW:
-        rows = tuple(row.astype(np.intp) for row in rows)
-    return _Meeting(starts, times, rows)
+    rows = []
+    for mine, theirs in dims:
+        width = sum(read.of(theirs))
+        # Numbers as wide as an address are taken at once, narrow ones spare memory where they are many.
+        few, small = len(kept) < FEW, sum(made.of(mine)) * width <= np.iinfo(np.int16).max
+        kind: type[np.signedinteger] = np.intp if few else np.int16 if small else np.int32
+        own = (_rows(made, mine, first, last) * width).astype(kind).take(place)
+        rows.append(own + _rows(read, theirs, 0, len(read.working)).astype(kind).take(column))
+    return _Meeting(len(kept), starts, times, tuple(rows))
 
 
-def _rows(layout: Layout, dim: str | None, first: int, last: int) -> NDArray[np.int32]:
+def _rows(layout: Layout, dim: str | None, first: int, last: int) -> Numbers:
     """The piece of a dim of each device, choice after choice."""
     if dim not in layout.rows:
-        return np.zeros((last - first) * layout.ways, np.int32)
-    return layout.rows[dim][first:last].reshape(-1).astype(np.int32)
+        return np.zeros((last - first) * layout.ways, np.int64)
+    return layout.rows[dim][first:last].reshape(-1)
 
 
 def _significant(
