@@ -164,13 +164,15 @@ def cost_graph(
     """
     nodes: dict[object, tuple[Costs, list[LocalSizes]]] = {}
     edges: dict[object, tuple[Costs, ...]] = {}
+    # Options are long: equal ones get a number, which takes their place in what is looked up.
+    numbers: dict[tuple[Options, ...], int] = {}
     keys = [
-        (layer.einsum, layer.output_elements, choices, before)
+        (layer.einsum, layer.output_elements, numbers.setdefault(choices, len(numbers)), before)
         for layer, choices, before in zip(graph.layers, options, sizes, strict=True)
     ]
-    for key, layer in zip(keys, graph.layers, strict=True):
+    for key, layer, choices in zip(keys, graph.layers, options, strict=True):
         if key not in nodes:
-            nodes[key] = _node(cost, layer, levels, *key[2:])
+            nodes[key] = _node(cost, layer, levels, choices, key[3])
     found = []
     for tensor in graph.tensors:
         ends = (tensor.producer, tensor.consumer)
@@ -178,7 +180,8 @@ def cost_graph(
         pair = (made[0], made[2], read, tensor.content)
         if pair not in edges:
             layers = (graph.layers[ends[0]], graph.layers[ends[1]])
-            edges[pair] = _terms(cost, tensor, levels, layers, (made[2], read[2]), nodes[read][1])
+            choices_of_both = (options[ends[0]], options[ends[1]])
+            edges[pair] = _terms(cost, tensor, levels, layers, choices_of_both, nodes[read][1])
         found.append(Edge(source=ends[0], target=ends[1], terms=edges[pair]))
     return CostGraph(nodes=tuple(nodes[key][0] for key in keys), edges=tuple(found))
 
