@@ -15,13 +15,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError
-from hypar.placement import WHOLE, Choice, cut, grids
+from hypar.placement import WHOLE, cut, grids
 from hypar.words import CUTTABLE, dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.graph import CutLayer
+    from hypar.placement import Options
 
 _CHANNELS = {"in_channels", "out_channels"}
 _DIVISORS = "divisors"
@@ -55,7 +56,7 @@ class Space:
         """Whether several dims may be divided at once."""
         return any("*" in one for named in (*self.by_op.values(), self.default) for one in named)
 
-    def choices(self, layer: CutLayer, ways: int, *, idle: bool = False) -> tuple[Choice, ...]:
+    def choices(self, layer: CutLayer, ways: int, *, idle: bool = False) -> Options:
         """The choices of a layer at a level.
 
         A dim of one element is left out where the layer has another; a degree above the size of its dim where
@@ -71,15 +72,18 @@ class Space:
             OptionError: the space has no dim of the layer, or too many choices.
         """
         sizes = layer.einsum.sizes
-        found: list[Choice] = []
+        found: list[Options] = []
         for dims, at_once in self._alternatives(layer):
             if not at_once:
-                found.append(cut(dims[0], ways))
+                found.append((cut(dims[0], ways),))
             else:
                 limits = tuple((dim, sizes[dim]) for dim in dims)
-                found += _grids(limits, self._degrees(ways), ways, idle, self.text)
+                found.append(_grids(limits, self._degrees(ways), ways, idle, self.text))
         whole = not layer.weighted and (not self.grids or bool({"in_channels", "channels"} & {*self.dims}))
-        return (*dict.fromkeys(found), WHOLE) if whole else tuple(dict.fromkeys(found))
+        if len(found) == 1 and not whole:
+            return found[0]
+        every = dict.fromkeys(choice for choices in found for choice in choices)
+        return (*every, WHOLE) if whole else tuple(every)
 
     def left_out(self, layer: CutLayer, ways: int) -> tuple[str, ...]:
         """Why a layer has not every degree that the space gives, a line a dim.
@@ -136,7 +140,7 @@ def _extra(dim: str, beside: Sequence[str]) -> tuple[str, ...]:
 @lru_cache(maxsize=1024)
 def _grids(
     limits: tuple[tuple[str, int], ...], degrees: tuple[int, ...], ways: int, idle: bool, text: str
-) -> tuple[Choice, ...]:
+) -> Options:
     """Every degree of every dim, those of most devices first; without idle devices those of most devices only."""
     most_parts = [limit for _, limit in limits]
     try:
