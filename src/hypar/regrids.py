@@ -308,6 +308,7 @@ def _undivided(layout: Layout, dims: Sequence[str | None]) -> NDArray[np.bool_]:
     return found
 
 
+@lru_cache(maxsize=64)
 def _alike(made: Layout, read: Layout, names: Names) -> NDArray[np.bool_]:
     """The pairs of choices that divide the tensor into the same grid."""
     found: NDArray[np.bool_] = made.working[:, None] == read.working
