@@ -143,9 +143,9 @@ def _summed_regrids(
     total: Costs = np.zeros((len(options[0]), len(options[1])))
     for move in regrids(Gap(einsums, tensor.content, ways, parts, rates.direct), options):
         amounts = move.elements / move.devices if rates.together else move.elements
-        total += amounts * per_element[move.collectives]
+        total += amounts * per_element.take(move.collectives)
         if once.any():
-            total += once[move.collectives] * (move.elements > 0)
+            total += once.take(move.collectives) * (move.elements > 0)
     return total
 
 

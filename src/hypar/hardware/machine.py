@@ -176,9 +176,9 @@ def local_shape(einsum: Einsum, degrees: Degrees) -> LocalShape:
 
 def fullest_share(einsum: Einsum, degrees: Degrees, tensor: str) -> Any:
     """The part of a tensor that the fullest device has, its piece of each dim rounded up to whole elements."""
-    share = 1.0
+    share, carried = 1.0, einsum.dims(tensor)
     for dim, pieces in zip(CUTTABLE, degrees, strict=True):
-        if dim in einsum.dims(tensor):
+        if dim in carried:
             size = einsum.sizes[dim]
             share *= -(-size // pieces) / size
     return share
