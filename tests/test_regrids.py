@@ -23,7 +23,7 @@ from hypar.tiles import layout
 from hypar.transfers import between
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hypar.ops.base import Einsum, Op
 
@@ -225,6 +225,46 @@ def test_of_one_dim_a_level_grids_are_the_papers_cells(ways: int) -> None:
         for transfer in between(LINEAR, cut(made, ways), LINEAR, cut(read, ways), frozenset(), ways):
             cells[transfer.phase] += transfer.parts * EIGHT.elements
         assert boxes == pytest.approx((cells["forward"], cells["backward"]), rel=1e-12, abs=1e-9)
+
+
+GROSS = 144
+"""Samples and channels, which every degree below divides."""
+SQUARE = Linear(out_features=GROSS).einsum(GROSS, ({"channels": GROSS},), {"channels": GROSS})
+JOIN = Add().einsum(GROSS, ({"channels": GROSS},) * 2, {"channels": GROSS})
+
+
+def ranges(carried: Mapping[str, str], choice: Choice, ways: int) -> dict[int, tuple[range, ...]]:
+    """The samples and channels of a tensor that each device has."""
+    names = {tensor: op for op, tensor in carried.items()}
+    return {
+        device: tuple(span(GROSS, own.get(names[dim], (0, 1))) for dim in ("batch", "channels"))
+        for device, own in pieces(choice, ways)
+    }
+
+
+def missing(need: Mapping[int, tuple[range, ...]], have: Mapping[int, tuple[range, ...]]) -> int:
+    """Elements that all devices need and do not have."""
+    nothing = (range(0), range(0))
+    return sum(
+        math.prod(map(len, box))
+        - math.prod(
+            len(range(max(a.start, b.start), min(a.stop, b.stop)))
+            for a, b in zip(box, have.get(device, nothing), strict=True)
+        )
+        for device, box in need.items()
+    )
+
+
+@given(data=st.data(), ways=st.sampled_from([4, 6, 9, 12, 16]))
+@settings(max_examples=150, deadline=None)
+def test_at_once_a_device_receives_what_it_needs_less_what_it_holds(data: st.DataObject, ways: int) -> None:
+    """Partial sums are added up inside layers, so E moves once as F does; what does not move is exactly nothing."""
+    ends = (data.draw(st.sampled_from([SQUARE, JOIN])), data.draw(st.sampled_from([SQUARE, JOIN])))
+    made, read = (data.draw(st.sampled_from(choices(end, ways))) for end in ends)
+    content = Content(GROSS**2, frozenset(), (("channels", GROSS),))
+    found = found_of(regrids(Gap(ends, content, ways, (1.0, 1.0), direct=False), ((made,), (read,))))
+    has, gets = ranges(ends[0].output, made, ways), ranges(ends[1].input, read, ways)
+    assert found == pytest.approx((missing(gets, has), missing(has, gets)), rel=1e-9, abs=0)
 
 
 def test_fewer_devices_are_spread_evenly_over_the_ways() -> None:

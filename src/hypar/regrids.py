@@ -176,7 +176,7 @@ def _regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
     back_codes = _back(*layouts, names, terms.tobytes())
     found = Regrid("backward", back_codes, back * scale, both.made.working[:, None])
     moves = (*_summed(both, each, scale * total), forth, found)
-    return moves if direct else tuple(_rounded(move) for move in moves)
+    return moves if direct else tuple(_rounded(move, 1e-9 * scale) for move in moves)
 
 
 def _dims(
@@ -319,7 +319,6 @@ def _alike(made: Layout, read: Layout, names: Names) -> NDArray[np.bool_]:
     return found
 
 
-def _rounded(move: Regrid) -> Regrid:
-    """Without what rounding leaves of nothing, where pieces are shares."""
-    least = 1e-9 * np.max(np.abs(move.elements), initial=0.0)
+def _rounded(move: Regrid, least: float) -> Regrid:
+    """Without what rounding leaves of nothing, where pieces are shares: less than the least part of the tensor."""
     return move._replace(elements=np.where(np.abs(move.elements) <= least, 0.0, move.elements))
