@@ -54,7 +54,7 @@ def parse_pin(text: str, graph: ContractedGraph, num_levels: int) -> Pin:
     Raises:
         OptionError: no such layer, level or choice.
     """
-    place = f"pin {text!r}"
+    place = _place(text)
     target, equals, word = text.rpartition("=")
     layer, at, level_text = target.partition("@")
     if not equals or not layer:
@@ -87,13 +87,21 @@ def apply_pins(
     return tuple(tuple(at_layer) for at_layer in held)
 
 
+def _place(text: str) -> str:
+    """What to name in an error: the pin, cut short where it is long."""
+    return f"pin {text!r:.200}"
+
+
 def _held_choice(pin: Pin, layer: CutLayer, ways: int) -> Choice:
     """The choice that a pin leaves a layer."""
-    place, sizes = f"pin {pin.text!r}", layer.einsum.sizes
+    place, sizes = _place(pin.text), layer.einsum.sizes
     if not pin.degrees and not layer.weighted:
         return WHOLE
     channels = {} if layer.weighted else dict.fromkeys(("in_channels", "out_channels"), "channels")
-    degrees = {channels.get(dim, dim): degree for dim, degree in pin.degrees if degree != 1 or dim in sizes}
+    named = [(channels.get(dim, dim), degree) for dim, degree in pin.degrees if degree != 1 or dim in sizes]
+    degrees = dict(named)
+    if len(degrees) < len(named):
+        raise OptionError(place, f"channels of {layer.name!r} given twice", "each dim once")
     if not pin.degrees or not {*degrees} <= {*sizes}:
         open_dims = [known for known in CUTTABLE if known in sizes]
         raise OptionError(place, f"{layer.name!r} has no such choice", ", ".join(open_dims))

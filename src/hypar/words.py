@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, suggestion
+from hypar.quoting import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,9 @@ WORDS = {
 
 CUTTABLE = ("batch", "in_channels", "out_channels", "height", "width", "groups", "channels")
 """Every dim that a choice may divide."""
+
+LONGEST_DEGREE = 9
+"""Digits of a degree: more than those of any number of devices."""
 
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "neighbours")
 """The manners in which a tensor changes its placement; ``neighbours`` is what a halo does."""
@@ -73,13 +77,14 @@ def grid_of(text: str, where: str) -> dict[str, int] | None:
     if not any(character.isdigit() for character in text):
         return None
     found: dict[str, int] = {}
-    for word, number in re.findall(r"([^\d\s]+)\s*(\d*)", text) or [(text, "")]:
-        dim = dim_of(word, where)
-        if dim is None or dim in found or not number or int(number) < 1:
+    for digits, word, number in re.findall(r"(\d+)|([^\d\s]+)\s*(\d*)", text):
+        dim = None if digits else dim_of(word, where)
+        degree = int(number) if number and len(number) <= LONGEST_DEGREE else 0
+        if dim is None or dim in found or degree < 1:
             raise OptionError(
-                where, f"found {text!r}", "a dim or paper's word and its degree each, as n4 h2 w2"
+                where, f"found {shown(text)}", "a dim or paper's word and its degree each, as n4 h2 w2"
             )
-        found[dim] = int(number)
+        found[dim] = degree
     return found
 
 
