@@ -61,7 +61,8 @@ class Space:
 
         A dim of one element is left out where the layer has another; a degree above the size of its dim where
         dims are divided at once. A grouped convolution may be cut between its groups where channels may be cut.
-        An op without a weight may be cut as the space cuts channels, or be done whole by every device.
+        An op without a weight may be cut as the space cuts channels, or be done whole by every device; in a
+        space of grids only where that cuts ``in_channels`` or has no dim of the op.
 
         Args:
             layer: the layer.
@@ -79,7 +80,9 @@ class Space:
             else:
                 limits = tuple((dim, sizes[dim]) for dim in dims)
                 found.append(_grids(limits, self._degrees(ways), ways, idle, self.text))
-        whole = not layer.weighted and (not self.grids or bool({"in_channels", "channels"} & {*self.dims}))
+        whole = not layer.weighted and (
+            not self.grids or not found or bool({"in_channels", "channels"} & {*self.dims})
+        )
         if len(found) == 1 and not whole:
             return found[0]
         every = dict.fromkeys(choice for choices in found for choice in choices)
