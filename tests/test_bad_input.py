@@ -235,6 +235,15 @@ NOT_LAYERS: dict[str, tuple[str, tuple[str, ...]]] = {
         model(IMAGE, CONV, "{name: conv2, op: conv, out_channels: 4, kernel: 3, inputs: input}"),
         ("bad.yaml:5: layers[1] 'conv1': nothing reads its output",),
     ),
+    "two outputs": (
+        model(IMAGE, CONV, "{name: conv2, op: conv, out_channels: 4, kernel: 3}",
+              "{name: conv3, op: conv, out_channels: 4, kernel: 3, inputs: conv1}"),
+        ("bad.yaml:6: layers[2] 'conv2': nothing reads its output; allowed: no readers for the last layer only",),
+    ),
+    "pool that nothing reads": (
+        model(IMAGE, CONV, "{op: pool, mode: max, kernel: 2}", "{op: conv, out_channels: 4, kernel: 3, inputs: conv1}"),
+        ("bad.yaml:6: layers[2] 'pool1': nothing reads its output",),
+    ),
     "no input": (model(CONV), ("bad.yaml:4: layers[0] 'conv1': reads nothing; allowed: an input before it",)),
     "input last": (model(CONV, IMAGE), ("bad.yaml:4: layers[0] 'conv1': reads nothing",)),
     "no layer with a weight": (
@@ -626,6 +635,73 @@ def test_a_usage_error(arguments: list[str], part: str) -> None:
     assert "Usage: " in result.stderr
     assert part in result.stderr.splitlines()[-1]
     assert names() == ["sub"]
+
+
+DEEPA = ["plan", "alexnet", "-o", "plan.json", "--strategy", "deepa"]
+P100 = [*DEEPA, "--hardware", "p100-4x4"]
+WITHIN_16 = "allowed: at most 16, all that it has"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ([*DEEPA, "--array", "16"], ("cost 'deepa': no machine is named; allowed: one, as --hardware hmc",)),
+        ([*DEEPA, "--array", "16", "--mode", "paper"], ("cost 'deepa': no machine is named",)),
+        ([*DEEPA, "--hardware", "nosuch"], ("no hardware 'nosuch'; allowed: ",)),
+        ([*P100, "--mode", "nonsense"], ("mode: found 'nonsense'; allowed: exact, serial, paper",)),
+        ([*P100, "--mode", ""], ("mode: found ''; allowed: exact, serial, paper",)),
+        ([*P100, "--mode", "exact", "--cost", "volume"], ("cost 'volume': has no parameter 'mode'; allowed: inter_weight",)),
+        ([*P100, "--mode", "exact", "--cost", "time"], ("cost 'time': has no parameter 'mode'; allowed: none",)),
+        ([*VGG16, "--mode", "exact"], ("cost 'volume': has no parameter 'mode'; allowed: inter_weight",)),
+        ([*P100, "--inter-weight", "0.5"], ("cost 'deepa': has no parameter 'inter_weight'; allowed: mode",)),
+        ([*P100, "--graph", "nonsense"], ("no graph 'nonsense'; allowed: contracted, operators",)),
+        ([*P100, "--graph", "operator"], ("no graph 'operator'; ", "did you mean 'operators'?")),
+        ([*P100, "--graph", ""], ("no graph ''; allowed: contracted, operators",)),
+        ([*P100, "--array", "512"], ("hardware 'p100-4x4': found an array of 512 devices (512); ", WITHIN_16)),
+        ([*P100, "--array", "4096"], ("hardware 'p100-4x4': found an array of 4096 devices (4096); ", WITHIN_16)),
+        ([*P100, "--array", "8x8"], ("hardware 'p100-4x4': found an array of 64 devices (8x8); ", WITHIN_16)),
+        ([*P100, "--array", "12"], ("hardware 'p100-4x4': found an array of 12 devices (12); allowed: a divisor of 16",)),
+        ([*P100, "--pin", "pool1=n3"], ("pin 'pool1=n3': degree 3 of batch does not divide 2 ways; allowed: 1, 2",)),
+        ([*P100, "--graph", "contracted", "--pin", "pool1=n2"], ("no layer that is cut is named 'pool1'",)),
+        ([*P100, "--solver", "exhaustive", "--array", "16"], ("solver 'exhaustive'", " entries", "; allowed: ")),
+        (
+            [*VGG16, "--space", "all", "--array", "5040"],
+            ("space 'all': more than 65,536 grids of 5040 ways; allowed: fewer dims, or levels of fewer ways",),
+        ),
+        (
+            [*VGG16, "--space", "n*c*h*w", "--array", "55440", "--batch", "55440"],
+            ("space 'n*c*h*w': more than ", " of 55440 ways; allowed: fewer dims, or levels of fewer ways"),
+        ),
+        (
+            [*VGG16, "--space", "batch*mp", "--array", "16384", "--batch", "16384"],
+            ("grids of ", " pieces of batch would take ", " entries; allowed: 134,217,728, so levels of fewer ways"),
+        ),
+        ([*VGG16, "--space", "deepa,batch"], ("space 'deepa,batch': found 'deepa'; allowed: batch,",)),
+        ([*VGG16, "--space", "batch*"], ("space 'batch*': found ''; allowed: batch,",)),
+        ([*VGG16, "--space", "height*width"], ("space 'height*width': no dim of linear 'fc1'; allowed: batch,",)),
+        ([*VGG16, "--pin", f"fc1=n{'9' * 5000}"], ("pin 'fc1=n999", "allowed: a dim or paper's word and its degree",)),
+        (["compare", "alexnet", "--strategy", "deepa"], ("cost 'deepa': no machine is named",)),
+        (
+            ["sweep", "alexnet", "--hardware", "p100-4x4", "--strategy", "deepa", "--inter-weight", "0.5"],
+            ("cost 'deepa': has no parameter 'inter_weight'; allowed: mode",),
+        ),
+        (["explore", "alexnet", "--strategy", "deepa", "--vary", "fc1"], ("hardware: no machine is named",)),
+        (
+            ["explore", "alexnet", "--strategy", "deepa", "--hardware", "p100-4x4", "--array", "16", "--vary", "conv*"],
+            ("vary: found 1,540,716,800 points; allowed: ",),
+        ),
+    ],
+    ids=lambda value: " ".join(value[1:])[:110] if isinstance(value, list) else "",
+)  # fmt: skip
+def test_a_bad_option_of_grids(arguments: list[str], parts: tuple[str, ...]) -> None:
+    assert_refused(arguments, parts)
+
+
+def test_grids_of_a_level_of_very_many_ways() -> None:
+    """A level of thousands of ways is planned where its pieces are few enough."""
+    result = run("plan", "lenet-c", "--array", "4096", "--space", "n*c*h*w", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["splits"][0]["choices"]["fc1"] == {"batch": 64, "out_channels": 64}
 
 
 PLAN: dict[str, Any] = json.loads(plan_model("lenet-c", levels=2).to_json())

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.errors import TableLimitError
 from hypar.placement import Choice, grids
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ CACHED = 2**14
 
 BLOCK = 2**22
 """Devices of pairs of choices that are looked at at once."""
+
+MOST_SHARED = 2**27
+"""Entries of a ``Side``: a gigabyte."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -233,7 +237,16 @@ class Side:
 
 
 def side(made: str | None, read: str | None, held: Bounds, needed: Bounds) -> Side:
-    """A dim of which pieces are held and needed."""
+    """A dim of which pieces are held and needed.
+
+    Raises:
+        TableLimitError: there are too many pieces of it.
+    """
+    entries = len(held.low) * len(needed.low)
+    if entries > MOST_SHARED:
+        size = f"{len(held.low):,} by {len(needed.low):,} pieces of {made or read}"
+        message = f"grids of {size} would take {entries:,} entries; allowed: {MOST_SHARED:,}"
+        raise TableLimitError(f"{message}, so levels of fewer ways", entries, MOST_SHARED)
     return Side(made, read, needed.below(held.high) - needed.below(held.low))
 
 
