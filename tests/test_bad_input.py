@@ -796,7 +796,7 @@ PLANS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     "degree 0": (put(FC1, {"batch": 0}), ("bad.json: splits[0].choices.fc1.batch: found 0; allowed: at least 1",)),
     "degree 1 of a dim": (
         put(FC1, {"in_channels": 1}),
-        ("bad.json: splits[0].choices.'fc1': found {'in_channels': 1}; allowed: degrees that divide 2 ways",),
+        ("bad.json: splits[0].choices.fc1: found {'in_channels': 1}; allowed: degrees that divide 2 ways",),
     ),
     "degree 2.0": (put(FC1, {"batch": 2.0}), ("splits[0].choices.fc1.batch: found 2.0; allowed: a whole number",)),
     "unknown dim": (
@@ -805,15 +805,15 @@ PLANS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
     ),
     "degree that is not the ways": (
         put(FC1, {"batch": 4}),
-        ("bad.json: splits[0].choices.'fc1': found {'batch': 4}; allowed: degrees that divide 2 ways, at most 2 devices",),
+        ("bad.json: splits[0].choices.fc1: found {'batch': 4}; allowed: degrees that divide 2 ways, at most 2 devices",),
     ),
     "huge degree": (
         put(FC1, {"batch": 10**12}),
-        ("bad.json: splits[0].choices.'fc1': found {'batch': 1000000000000}; allowed: degrees that divide 2 ways",),
+        ("bad.json: splits[0].choices.fc1: found {'batch': 1000000000000}; allowed: degrees that divide 2 ways",),
     ),
     "two dims": (
         put(FC1, {"batch": 2, "in_channels": 2}),
-        ("bad.json: splits[0].choices.'fc1': found {'batch': 2, 'in_channels': 2}; allowed: degrees that divide 2 ways, at most 2",),
+        ("bad.json: splits[0].choices.fc1: found {'batch': 2, 'in_channels': 2}; allowed: degrees that divide 2 ways, at most 2",),
     ),
     "shares of fewer": (
         put(("splits", 1, "shares"), [1.0]),

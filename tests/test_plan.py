@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar import check_plan, diff_plans, plan_model, read_plan
-from hypar.errors import DocumentError, PlanError
+from hypar import Plan, check_plan, diff_plans, plan_model, read_plan, score_plan
+from hypar.errors import DocumentError, PlanError, UnknownNameError
 from hypar.files import write_text
+from hypar.placement import ALONE, WHOLE, grid
 from hypar.registry import plugin_names
 
 if TYPE_CHECKING:
@@ -97,3 +99,194 @@ def test_a_claim_edited_by_hand_is_found_out(tmp_path: Path) -> None:
     plan.model_copy(update={"claim": "optimal"}).write(tmp_path / "plan.json")
     (change,) = check_plan(tmp_path / "plan.json").changes
     assert str(change).startswith("plan claim: optimal -> greedy")
+
+
+@pytest.fixture(scope="module")
+def deepa() -> Plan:
+    """A plan of grids, some of whose layers leave devices idle."""
+    pins = ["fc1=n2 c4", "fc2=c1", "pool2=rep", "conv2=n4 h2 w2"]
+    return plan_model("lenet-c", array=[16], strategy="deepa", hardware="p100-4x4", pins=pins)
+
+
+def written(plan: Plan, tmp_path: Path, **changes: Any) -> Path:
+    """The file of a plan with some values replaced, each by the path to it."""
+    data = plan.to_data()
+    for path, value in changes.items():
+        inside = data
+        *way, last = (int(part) if part.isdecimal() else part for part in path.split("__"))
+        for part in way:
+            inside = inside[part]  # type: ignore[index]
+        inside[last] = value  # type: ignore[index]
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(data), encoding="utf-8")
+    return file
+
+
+class TestGrids:
+    def test_they_read_back_as_themselves(self, deepa: Plan, tmp_path: Path) -> None:
+        deepa.write(tmp_path / "plan.json")
+        again = read_plan(tmp_path / "plan.json")
+        assert again == deepa
+        assert again.to_json() == deepa.to_json() == (tmp_path / "plan.json").read_text(encoding="utf-8")
+        stored = json.loads(deepa.to_json())["splits"][0]["choices"]
+        assert stored["conv2"] == {"batch": 4, "height": 2, "width": 2}
+        assert (stored["fc2"], stored["pool2"]) == ({"batch": 1}, {})
+        assert check_plan(tmp_path / "plan.json").ok
+
+    def test_choices_devices_and_dims(self, deepa: Plan) -> None:
+        assert deepa.choices("conv2") == (grid({"batch": 4, "height": 2, "width": 2}),)
+        assert (deepa.choices("fc2"), deepa.choices("pool2")) == ((ALONE,), (WHOLE,))
+        assert {layer: deepa.devices(layer) for layer in ("conv2", "fc1", "fc2", "pool2")} == {
+            "conv2": 16, "fc1": 8, "fc2": 1, "pool2": 16,
+        }  # fmt: skip
+        assert deepa.dims("conv2") == ("batch*height*width",)
+        assert deepa.dims("fc1") == ("batch*out_channels",)
+        assert deepa.dims("fc2") == deepa.dims("pool2") == (None,)
+        for ask in (deepa.choices, deepa.devices, deepa.dims):
+            with pytest.raises(UnknownNameError, match="no layer 'fc9'"):
+                ask("fc9")
+
+    def test_levels_multiply(self) -> None:
+        pins = ["fc1@H1=n2", "fc1@H2=n2 c2", "fc2@H1=n4"]
+        plan = plan_model("lenet-c", array=[4, 4], strategy="deepa", hardware="p100-4x4", pins=pins)
+        assert (plan.devices("fc1"), plan.dims("fc1")) == (8, ("batch", "batch*out_channels"))
+        assert plan.num_devices == 16
+
+    def test_dims_in_any_order_are_one_choice(self, deepa: Plan, tmp_path: Path) -> None:
+        turned = {"width": 2, "height": 2, "batch": 4}
+        file = written(deepa, tmp_path, splits__0__choices__conv2=turned)
+        assert read_plan(file).choices("conv2") == deepa.choices("conv2")
+        assert read_plan(file).dims("conv2") == deepa.dims("conv2")
+        assert check_plan(file).ok
+
+    @pytest.mark.parametrize(
+        ("choice", "found"),
+        [
+            ({"batch": 1, "height": 2}, "splits[0].choices.conv1: found {'batch': 1, 'height': 2}"),
+            ({"height": 1}, "splits[0].choices.conv1: found {'height': 1}"),
+            ({"batch": 1, "height": 1}, "splits[0].choices.conv1: found {'batch': 1, 'height': 1}"),
+            ({"batch": 8, "height": 4}, "splits[0].choices.conv1: found {'batch': 8, 'height': 4}"),
+            ({"batch": 32}, "splits[0].choices.conv1: found {'batch': 32}"),
+            ({"batch": 3}, "splits[0].choices.conv1: found {'batch': 3}"),
+            ({"batch": 2, "height": 5}, "splits[0].choices.conv1: found {'batch': 2, 'height': 5}"),
+            ({"batch": 10**99, "height": 10**99}, "splits[0].choices.conv1: found {'batch': 1000"),
+            ({"batch": 0}, "splits[0].choices.conv1.batch: found 0; allowed: at least 1"),
+            ({"batch": 2.0}, "splits[0].choices.conv1.batch: found 2.0; allowed: a whole number"),
+            ({"batch": True}, "splits[0].choices.conv1.batch: found true; allowed: a whole number"),
+            ({"batch": "n4"}, "splits[0].choices.conv1.batch: found 'n4'; allowed: a whole number"),
+            ({"n": 4}, "splits[0].choices.conv1.n: found 'n'; allowed: 'batch'"),
+            ("batch4", "splits[0].choices.conv1: found 'batch4'; allowed: a mapping"),
+            ([4], "splits[0].choices.conv1: found [4]; allowed: a mapping"),
+        ],
+    )
+    def test_a_choice_that_is_none_is_refused(
+        self, deepa: Plan, tmp_path: Path, choice: Any, found: str
+    ) -> None:
+        file = written(deepa, tmp_path, splits__0__choices__conv1=choice)
+        with pytest.raises(PlanError) as caught:
+            read_plan(file)
+        assert str(caught.value).startswith(f"{file}: {found}")
+        assert len(str(caught.value)) < 500 + len(str(file))
+
+    @pytest.mark.parametrize(
+        ("path", "value", "found"),
+        [
+            ("graph", "contracted", "graph: found 'contracted'; allowed: 'operators'"),
+            ("graph", "operater", "graph: found 'operater'; allowed: 'operators'; did you mean 'operators'?"),
+            ("graph", 3, "graph: found 3; allowed: 'operators'"),
+            ("profile", {"name": "p"}, "profile.digest: 'digest' is missing"),
+            ("profile", "p", "profile: found 'p'; allowed: a mapping"),
+            ("cost__parameters", [], "cost.parameters: found []; allowed: a mapping"),
+            ("cost__parameters", {"mode": []}, "cost.parameters.mode: found []; allowed: "),
+            ("space", "batch**height", "space: found ''; allowed: batch, "),
+            ("space", "batch*batch", "space: found 'batch*batch'; allowed: each dim once"),
+            ("array", [4, 4], "splits do not match the array [4, 4]"),
+        ],
+    )
+    def test_another_record_that_is_none_is_refused(
+        self, deepa: Plan, tmp_path: Path, path: str, value: Any, found: str
+    ) -> None:
+        file = written(deepa, tmp_path, **{path: value})
+        with pytest.raises(PlanError) as caught:
+            read_plan(file)
+        assert str(caught.value).startswith(f"{file}: {found}")
+
+    @pytest.mark.parametrize(
+        ("path", "value", "checked", "scored"),
+        [
+            ("cost__parameters", {"mode": "nonsense"}, "mode: found 'nonsense'; allowed: exact, serial, paper",
+             "cost: found 'nonsense'; allowed: exact, serial, paper"),
+            ("cost__parameters", {"mode": 3}, "mode: found 3; allowed: exact,", "cost: found 3; allowed: exact,"),
+            ("cost__parameters", {"inter_weight": 1}, "cost 'deepa': has no parameter 'inter_weight'; allowed: mode",
+             "cost: has no parameter 'inter_weight'; allowed: mode"),
+            ("cost__name", "depa", "no cost 'depa'; allowed: deepa, time, volume; did you mean 'deepa'?",
+             "cost: no cost 'depa'; allowed: deepa, time, volume; did you mean 'deepa'?"),
+            ("space", "height*width", "space 'height*width': no dim of linear 'fc1'", ""),
+            ("pins", ["fc1=n3"], "pin 'fc1=n3': degree 3 of batch does not divide 16 ways", ""),
+            ("profile", {"name": "p", "digest": "x"}, "profile.name: no profile 'p'; looked beside the plan", ""),
+            ("profile", {"name": "../p", "digest": "x"}, "profile.name: no profile '../p'; looked beside", ""),
+            ("splits__0__choices__fc1", {"height": 2}, "", "splits: 'fc1' is cut in height; allowed: its dims, batch, "),
+            ("splits__0__choices__pool1", {"out_channels": 2}, "", "splits: 'pool1' is cut in out_channels; allowed: "),
+        ],
+    )  # fmt: skip
+    def test_what_cannot_be_followed_names_the_file(
+        self, deepa: Plan, tmp_path: Path, path: str, value: Any, checked: str, scored: str
+    ) -> None:
+        """A score needs less of a plan than a check does."""
+        file = written(deepa, tmp_path, **{path: value})
+        for judge, found in ((check_plan, checked), (score_plan, scored)):
+            if not found:
+                judge(file)
+                continue
+            with pytest.raises(PlanError) as caught:
+                judge(file)
+            assert str(caught.value).startswith(f"{file}: {found}")
+
+    def test_a_plan_without_its_pools_is_another_model_s(self, deepa: Plan, tmp_path: Path) -> None:
+        data = deepa.to_data() | {"pins": []}
+        del data["graph"]
+        file = tmp_path / "plan.json"
+        file.write_text(json.dumps(data), encoding="utf-8")
+        with pytest.raises(PlanError, match="splits: the layers are not those of 'lenet-c'"):
+            score_plan(file)
+        assert "pool1 layer: planned -> not in the model" in map(str, check_plan(file).changes)
+
+    def test_a_table_counts_devices_and_says_which_are_one_or_all(self, deepa: Plan) -> None:
+        rows = {line.split()[1]: line.split() for line in str(deepa).splitlines() if line.startswith("│")}
+        assert rows["conv2"][3:7] == ["n4", "c1", "h2", "w2"]
+        assert rows["fc2"][3:5] == ["n1", "c1"]
+        assert rows["pool2"][3] == "rep"
+        assert [rows[layer][-2] for layer in ("conv2", "fc1", "fc2", "pool2")] == ["16", "8", "1", "16"]
+        assert "┃ devices ┃" in str(deepa)
+        assert "┃ devices ┃" not in str(plan_model("lenet-c", levels=2))
+
+    def test_every_report_names_every_choice(self, deepa: Plan) -> None:
+        for report in plugin_names("reports"):
+            text = deepa.render(report)
+            assert all(word in text for word in ("n4 c1 h2 w2", "n2 c4", "n1 c1", "rep"))
+            assert "pinned: fc1=batch2 out_channels4, fc2=out_channels1, pool2=rep, " in text
+        assert 'title="batch*height*width"' in deepa.render("html")
+        assert "| conv2 | n4 c1 h2 w2 |" in deepa.render("markdown")
+
+    def test_differences_name_degrees(self, deepa: Plan) -> None:
+        other = plan_model(
+            "lenet-c",
+            array=[16],
+            strategy="deepa",
+            hardware="p100-4x4",
+            pins=["conv2=n4 h4", "fc2=n2", "fc1=n16"],
+        )
+        changes = [str(change) for change in diff_plans(deepa, other)]
+        assert "conv2 H1: batch x4, height, width -> batch x4, height x4" in changes
+        assert "fc2 H1: batch x1 -> batch" in changes
+        assert "fc1 H1: batch, out_channels x4 -> batch x16" in changes
+        assert not diff_plans(deepa, deepa)
+
+    def test_a_difference_of_modes_and_graphs_is_named(self, deepa: Plan) -> None:
+        asked = {"array": [16], "strategy": "deepa", "hardware": "p100-4x4"}
+        paper = plan_model("lenet-c", mode="paper", **asked)  # type: ignore[arg-type]
+        assert "plan mode: exact -> paper" in map(str, diff_plans(deepa, paper))
+        contracted = plan_model("lenet-c", graph="contracted", **asked)  # type: ignore[arg-type]
+        changes = [str(change) for change in diff_plans(deepa, contracted)]
+        assert "plan graph: operators -> contracted" in changes
+        assert "pool1 layer: planned -> not in the model" in changes

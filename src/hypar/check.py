@@ -69,7 +69,8 @@ def check_plan(
         fresh = _followed(recipe, graph.with_batch(stored.model.batch), changed=changed)
         changes = diff_plans(stored, fresh)
     except InputError as error:
-        raise PlanError(f"{file}: {error.where}", error.found, error.allowed, error.hint) from None
+        where = f"{file}: {error.where}" if error.where else str(file)
+        raise PlanError(where, error.found, error.allowed, error.hint) from None
     return Verdict(model_changed=changed, changes=changes, fresh=fresh)
 
 

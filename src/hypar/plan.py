@@ -104,15 +104,16 @@ class Split(_Part):
                 allowed = (
                     f"degrees that divide {self.ways} ways, at most {self.ways} devices; batch 1 for one"
                 )
-                raise ValueError(f"{here}.choices.{shown(layer)}: found {shown(degrees)}; allowed: {allowed}")
+                place = field_name(("splits", self.level, "choices", layer))
+                raise ValueError(f"{place}: found {shown(degrees)}; allowed: {allowed}")
 
     def choice(self, layer: str) -> Choice:
         """What the level does to a layer."""
         return grid(self.choices[layer]) if self.choices[layer] else WHOLE
 
     def dim(self, layer: str) -> str | None:
-        """The dim in which a layer is cut, several joined by ``*``; None for a join done whole."""
-        return "*".join(self.choices[layer]) or None
+        """The dim in which a layer is cut, several joined by ``*``; None where none is."""
+        return "*".join(self.choice(layer).divided) or None
 
 
 class RefinementRecord(_Part):
@@ -197,7 +198,7 @@ class Plan(_Part):
         return math.prod(self.array)
 
     def dims(self, layer: str) -> tuple[str | None, ...]:
-        """The dim in which a layer is cut at each level, several joined by ``*``.
+        """The dim in which a layer is cut at each level, several joined by ``*``; None where none is.
 
         Raises:
             UnknownNameError: no layer of that name is cut.

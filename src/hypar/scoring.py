@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
-from hypar.errors import OptionError, PlanError
+from hypar.errors import InputError, OptionError, PlanError
 from hypar.graph import LayerGraph
 from hypar.hardware import Machine, as_machine
 from hypar.origin import machine_of, model_of
@@ -98,7 +98,7 @@ def run_plan(
         array=tuple(plan.array),
         element_bytes=graph.element_bytes,
         optimizer=checked_optimizer(own if optimizer is None else optimizer),
-        direct=load_cost(plan.cost.name, plan.cost.parameters).direct,
+        direct=_sends_directly(plan, file),
     )
     choices = choices_of(plan, graph, file)
     nodes = graph.nodes(plan.graph)
@@ -106,6 +106,18 @@ def run_plan(
     timeline = run(step.tasks)
     score = summarise(nodes, choices, setting, step, timeline)
     return ScoredStep(plan=plan, graph=graph, step=step, score=score, timeline=timeline)
+
+
+def _sends_directly(plan: Plan, file: Path) -> bool:
+    """Whether the cost of a plan sends sums straight to where they are needed.
+
+    Raises:
+        PlanError: there is no such cost, or not with its parameters.
+    """
+    try:
+        return load_cost(plan.cost.name, plan.cost.parameters).direct
+    except InputError as error:
+        raise PlanError(f"{file}: cost", error.found, error.allowed, error.hint) from None
 
 
 def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> Sequence[tuple[Choice, ...]]:
