@@ -243,6 +243,43 @@ def test_values_of_a_sweep_may_be_mappings() -> None:
     assert rows[0]["time_s"] < rows[1]["time_s"]
 
 
+def test_explore_tells_grids_apart() -> None:
+    """One dim over all devices and over some of them are two choices."""
+    asked = [
+        "explore",
+        "lenet-c",
+        "--hardware",
+        "p100-4x4",
+        "--array",
+        "4",
+        "--strategy",
+        "deepa",
+        "--vary",
+        "fc1",
+    ]
+    points = data(*asked)
+    texts = {point["fc1 H1"] for point in points}
+    assert texts == {
+        "batch", "batch2", "batch1", "out_channels", "out_channels2", "batch2 out_channels2",
+    }  # fmt: skip
+    rows = list(csv.DictReader(io.StringIO(output(*asked, "--csv"))))
+    assert [row["fc1 H1"] for row in rows] == [point["fc1 H1"] for point in points]
+    own = next(point for point in points if point["own"])
+    again = data(
+        "plan",
+        "lenet-c",
+        "--hardware",
+        "p100-4x4",
+        "--array",
+        "4",
+        "--strategy",
+        "deepa",
+        "--pin",
+        f"fc1={own['fc1 H1']}",
+    )
+    assert again["score"]["time_s"] == own["time_s"]
+
+
 def test_explore_marks_what_does_not_fit() -> None:
     arguments = ("explore", "vgg-a", "--hardware", "hmc", "--levels", "1", "--batch", "1024", "--vary", "fc1")
     assert output(*arguments).count("does not fit") == 2

@@ -46,7 +46,9 @@ def test_the_plan_s_choice_costs_nothing_more_when_all_is_chosen_anew(explained:
 def test_chosen_anew_is_what_planning_with_a_pin_gives(explained: Explanation) -> None:
     (layer,) = explained.explained
     other = next(one for one in layer.alternatives if not one.chosen)
-    pinned = plan_model(ALEXNET, array=[16], strategy="deepa", hardware=P100, pins=f"fc1={other.choice.text}")
+    pinned = plan_model(
+        ALEXNET, array=[16], strategy="deepa", hardware=P100, pins=f"fc1={other.choice.text(16)}"
+    )
     more = pinned.cost.value - explained.plan.cost.value
     assert other.replanned == pytest.approx(more, rel=1e-6)
     assert other.total - layer.chosen.total >= more * (1 - 1e-9)
@@ -71,7 +73,7 @@ def test_a_pinned_choice_from_outside_the_space_is_explained_too() -> None:
     graph = load_model("lenet-c")
     plan = plan_model(graph, levels=1, pins="conv2=height")
     (one,) = explain_plan(plan, graph, layer="conv2").explained
-    assert one.chosen.choice.text == "height"
+    assert one.chosen.choice.text(2) == "height"
     assert one.chosen.replanned > 0  # type: ignore[operator]
 
 

@@ -79,7 +79,7 @@ def test_the_cost_time_is_the_engine_s(plan: Plan, topology: str, latency: str) 
     assume(topology != "h_tree" or plan.num_devices & (plan.num_devices - 1) == 0)
     machine = wired(topology, plan.num_devices, latency)
     pins = [
-        f"{layer}@H{level + 1}={choice.text or 'rep'}"
+        f"{layer}@H{level + 1}={choice.text(plan.array[level]) or 'rep'}"
         for layer in plan.layers
         for level, choice in enumerate(plan.choices(layer))
     ]

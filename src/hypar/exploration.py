@@ -37,20 +37,17 @@ class Point:
 
     Attributes:
         choices: for each free place its choice.
+        texts: the choices in words, None for a join done whole.
         totals: what the machine makes of it.
         fits: whether a device can hold what it must.
         own: whether it is the plan that the exploration starts from.
     """
 
     choices: Options
+    texts: tuple[str | None, ...]
     totals: Totals
     fits: bool
     own: bool
-
-    @property
-    def texts(self) -> tuple[str | None, ...]:
-        """The choices in words, None for a join done whole."""
-        return tuple(choice.text for choice in self.choices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -168,6 +165,9 @@ def _points(
         found = totals(question.graph, [tuple(row) for row in held], setting)
         yield Point(
             choices=combination,
+            texts=tuple(
+                choice.text(plan.array[level]) for (_, level), choice in zip(places, combination, strict=True)
+            ),
             totals=found,
             fits=setting.machine.fits(found.memory_bytes),
             own=combination == own,

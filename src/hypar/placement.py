@@ -77,10 +77,14 @@ class Choice(NamedTuple):
         """The dims of more than one part."""
         return tuple(dim for dim, degree in self.degrees if degree > 1)
 
-    @property
-    def text(self) -> str | None:
-        """The dims with their degrees, the degree left out where there is one dim; None without any dim."""
-        if len(self.degrees) == 1 and self.divided:
+    def text(self, ways: int) -> str | None:
+        """The dims with their degrees, only the dim where one has them all; None without any dim.
+
+        Example:
+            >>> cut("batch", 8).text(8), cut("batch", 8).text(16), grid({"batch": 4, "height": 2}).text(8)
+            ('batch', 'batch8', 'batch4 height2')
+        """
+        if len(self.degrees) == 1 and self.degrees[0][1] == ways:
             return self.degrees[0][0]
         return " ".join(f"{dim}{degree}" for dim, degree in self.degrees) or None
 

@@ -27,8 +27,8 @@ def exploration_data(found: Exploration, points: Iterable[Point]) -> Data:
     return [
         {
             **{
-                f"{layer} H{level + 1}": choice.text
-                for (layer, level), choice in zip(found.places, point.choices, strict=True)
+                f"{layer} H{level + 1}": text
+                for (layer, level), text in zip(found.places, point.texts, strict=True)
             },
             **point.totals._asdict(),
             "dp_over_it": found.speedup(point),
