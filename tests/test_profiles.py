@@ -217,3 +217,25 @@ def test_a_changed_profile_is_refused() -> None:
     result = run("check", "plan.json")
     line = "plan.json: profile.digest: p.json is not what was planned with: it has changed"
     assert (result.exit_code, result.stderr) == (1, f"error: {line}\n")
+
+
+@pytest.mark.parametrize("cost", ["time", "volume"])
+def test_a_cost_that_counts_no_measured_times_is_given_none(cost: str) -> None:
+    line = f"profile: cost {cost!r} counts no measured times; allowed: a cost that does, as deepa"
+    assert refused(*OWN, "--cost", cost, "-o", "plan.json") == line
+    assert not Path("plan.json").exists()
+
+
+def test_a_difference_of_profiles_is_named() -> None:
+    """What they say, not what their files are called."""
+    lenet_profile().model_copy(update={"device": "another"}).write("q.json")
+    lenet_profile().write("r.json")
+    asked = [*PLAN[:-2], *OWN, "--pin", "*=n4"]
+    for name in "pqr":
+        assert run(*asked, "--profile", f"{name}.json", "-o", f"plan-{name}.json").exit_code == 0
+    assert run(*asked, "-o", "plan.json").exit_code == 0
+    (change,) = json.loads(run("diff", "plan-p.json", "plan-q.json", "--json").stdout)
+    assert (change["what"], change["before"]) == ("profile", lenet_profile().digest[:19])
+    assert run("diff", "plan-p.json", "plan-r.json").stdout == "the plans are equal\n"
+    first = json.loads(run("diff", "plan-p.json", "plan.json", "--json").stdout)[0]
+    assert (first["what"], first["after"]) == ("profile", "none")

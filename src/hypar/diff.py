@@ -84,6 +84,7 @@ def _record(plan: Plan) -> list[tuple[int | None, str, str]]:
         "search": plan.search,
         "solver": plan.solver,
         "pins": ", ".join(plan.pins) or "none",
+        "profile": "none" if plan.profile is None else plan.profile.digest[:19],
         "refined": "no" if plan.refined is None else "yes",
         **_machine(plan),
         **{name: str(value) for name, value in sorted(plan.cost.parameters.items())},

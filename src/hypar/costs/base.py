@@ -93,7 +93,8 @@ def load_cost(
 
     Raises:
         UnknownNameError: there is none.
-        OptionError: it has no such parameter, or not with such a value.
+        OptionError: it has no such parameter, or not with such a value; or measured times are given that it does
+            not count.
     """
     cost: Cost = load_plugin("costs", name)
     known = parameters_of(cost)
@@ -101,6 +102,8 @@ def load_cost(
         if parameter not in known:
             raise OptionError(f"cost {name!r}", f"has no parameter {parameter!r}", ", ".join(known) or "none")
     taken = {item.name for item in fields(cost)}  # type: ignore[arg-type]
+    if (context or {}).get("profile") is not None and "profile" not in taken:
+        raise OptionError("profile", f"cost {name!r} counts no measured times", "a cost that does, as deepa")
     given = {**parameters, **{key: value for key, value in (context or {}).items() if key in taken}}
     return replace(cost, **given) if given else cost  # type: ignore[type-var]
 
