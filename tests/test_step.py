@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hypar import LayerGraph, Machine, Plan, load_machine, load_model, plan_model
+from hypar import LayerGraph, Machine, Plan, load_machine, load_model, plan_model, score_plan
+from hypar.documents import parse_yaml
+from hypar.graph import build_graph
+from hypar.placement import ALONE
 from hypar.schedule.step import COMPUTE, Setting, Step, lower
 from hypar.score import score_step, totals, totals_of
+from hypar.space import parse_space
+from hypar.spec import parse_spec
 from hypar.timeline import run
+
+if TYPE_CHECKING:
+    from hypar.graph import CutLayer
 
 MODELS = ("sfc", "lenet-c", "alexnet", "resnet18", "alexnet-2012")
 graph_of = cache(load_model)
@@ -147,3 +158,185 @@ def test_levels_of_two_networks_have_links_of_their_own() -> None:
     step = lower(graph.contracted, [plan.choices(layer) for layer in plan.layers], setting)
     resources = {move.level: task.resource for move, task in zip(step.moves, step.tasks, strict=True) if move}
     assert resources == {0: "switch links 1", 1: "switch links 2"}
+
+
+SMALL = """
+source: a fork, joins, pools, groups, windows with gaps, a global pool
+batch: 6
+layers:
+  - {op: input, channels: 4, height: 9, width: 7}
+  - {name: stem, op: conv, out_channels: 6, kernel: 3, padding: 1, stride: 2}
+  - {name: left, op: conv, out_channels: 6, kernel: 3, padding: 1, groups: 2}
+  - {name: pool, op: pool, mode: max, kernel: 3, padding: 1, stride: 1, inputs: stem}
+  - {name: sum, op: add, inputs: [left, pool]}
+  - {name: right, op: conv, out_channels: 3, kernel: 1, stride: 2, inputs: sum}
+  - {name: down, op: pool, mode: average, kernel: 1, stride: 2, inputs: sum}
+  - {name: both, op: concat, inputs: [right, down]}
+  - {name: last, op: conv, out_channels: 5, kernel: 2}
+  - {name: gap, op: pool, mode: average, window: global}
+  - {op: flatten}
+  - {name: fc, op: linear, out_features: 7}
+"""
+TINY = """
+source: a pool between two layers
+batch: 4
+layers:
+  - {op: input, channels: 2, height: 4, width: 4}
+  - {name: conv, op: conv, out_channels: 40, kernel: 3, padding: 1}
+  - {name: pool, op: pool, mode: max, kernel: 2, stride: 2}
+  - {op: flatten}
+  - {name: fc, op: linear, out_features: 300}
+"""
+
+
+@cache
+def written(text: str) -> LayerGraph:
+    return build_graph(parse_spec(parse_yaml(text, Path("net.yaml")), "net"))
+
+
+def network_of(plan: Plan) -> LayerGraph:
+    return written(SMALL) if plan.model.name == "net" else graph_of(plan.model.name)
+
+
+@st.composite
+def grid_plans(draw: st.DrawFn, cost: str, *, idle: bool = True) -> Plan:
+    """A plan of which every choice is drawn of all grids of all dims, on a machine without overlap."""
+    graph = draw(st.sampled_from([written(SMALL), graph_of("lenet-c"), graph_of("alexnet-2012")]))
+    nodes = draw(st.sampled_from(["contracted", "operators"]))
+    array = draw(st.sampled_from([(4,), (16,), (2, 8), (4, 4), (12,), (6, 2)]))
+    pins = [
+        f"{layer.name}@{level}={draw(choices_of(layer, ways, idle))}"
+        for layer in graph.nodes(None if nodes == "contracted" else "operators").layers
+        for level, ways in enumerate(array)
+    ]
+    topology = draw(st.sampled_from(["torus", "ring", "switch", "fully_connected"]))
+    machine = wired(topology, math.prod(array), draw(st.sampled_from(["0 s", "7 us"])))
+    return plan_model(graph, array=array, space="all", graph=nodes, pins=pins, cost=cost, hardware=machine)
+
+
+def choices_of(layer: CutLayer, ways: int, idle: bool) -> st.SearchStrategy[str]:
+    """The choices of a layer at a level, as pins."""
+    every = parse_space("all").choices(layer, ways, idle=idle)
+    return st.sampled_from([choice.text(ways) or "rep" for choice in every])
+
+
+@pytest.mark.parametrize("cost", ["deepa", "time"])
+@given(data=st.data())
+@settings(max_examples=40)
+def test_the_cost_of_grids_is_the_engine_s_time(cost: str, data: st.DataObject) -> None:
+    plan = data.draw(grid_plans(cost))
+    score = plan.score
+    assert score is not None
+    assert score.time_s == pytest.approx(plan.cost.value, rel=1e-9)
+    assert math.fsum(score.time.values()) == pytest.approx(score.time_s, rel=1e-12)
+    assert sum(sum(split.costs.values()) for split in plan.splits) == pytest.approx(
+        plan.cost.value, rel=1e-12
+    )
+    for number in (
+        score.energy_j,
+        score.communication_bytes,
+        score.memory_bytes,
+        *score.communication.values(),
+    ):
+        assert number is not None
+        assert 0 <= number < math.inf
+
+
+@pytest.mark.parametrize("idle", [False, True])
+@given(data=st.data())
+@settings(max_examples=40)
+def test_the_bytes_of_grids_are_their_volume(idle: bool, data: st.DataObject) -> None:
+    plan = data.draw(grid_plans("volume", idle=idle))
+    assert plan.score is not None
+    assert plan.score.communication_bytes == pytest.approx(plan.cost.value, rel=1e-9)
+    for split in plan.splits:
+        here = plan.score.communication[f"H{split.level + 1}"]
+        assert here == pytest.approx(split.cost, rel=1e-9, abs=1e-6)
+
+
+@pytest.mark.parametrize("array", [(4,), (16,), (4, 4), (2, 8)])
+@pytest.mark.parametrize("name", ["alexnet", "resnet18"])
+def test_the_bytes_of_the_best_grids_are_their_volume(name: str, array: tuple[int, ...]) -> None:
+    plan = plan_model(graph_of(name), array=array, space="all", hardware=wired("ring", math.prod(array)))
+    assert plan.score is not None
+    assert plan.score.communication_bytes == pytest.approx(plan.cost.value, rel=1e-9)
+    assert all(plan.devices(layer) == 16 or array == (4,) for layer in plan.layers)
+
+
+@pytest.mark.parametrize("cost", ["deepa", "time"])
+@pytest.mark.parametrize("array", [(16,), (4, 4), (3, 4)])
+def test_a_plan_of_one_device_is_that_device_alone(cost: str, array: tuple[int, ...]) -> None:
+    graph, machine = written(SMALL), wired("ring", math.prod(array), "7 us")
+    plan = plan_model(
+        graph, array=array, space="all", graph="operators", pins="*=n1", cost=cost, hardware=machine
+    )
+    assert plan.score is not None
+    assert {plan.choices(layer) for layer in plan.layers} == {(ALONE,) * len(array)}
+    assert plan.score.communication_bytes == 0
+    setting = Setting(machine=machine, array=(), element_bytes=4)
+    alone = score_step(graph.contracted, [()] * len(graph.contracted.layers), setting)
+    assert (plan.score.time_s, plan.score.energy_j) == pytest.approx(
+        (alone.time_s, alone.energy_j), rel=1e-12
+    )
+    assert plan.cost.value == pytest.approx(alone.time_s, rel=1e-12)
+
+
+def test_between_the_same_devices_of_one_device_nothing_moves() -> None:
+    """A neighbour of other devices gets and gives what it needs all the same."""
+    plan = plan_model(
+        written(TINY),
+        array=[4],
+        strategy="deepa",
+        hardware=wired("ring", 4),
+        pins=["conv=n1", "pool=n1", "fc=n4"],
+    )
+    step = lowered_by(plan)
+    moved = {(step.layers[at], move.phase) for at, move in enumerate(step.moves) if move is not None}
+    assert moved == {(2, "forward"), (1, "backward"), (2, "gradient")}
+
+
+def lowered_by(plan: Plan) -> Step:
+    graph = written(TINY)
+    setting = Setting(machine=wired("ring", 4), array=tuple(plan.array), element_bytes=4, direct=True)
+    return lower(graph.nodes(plan.graph), [plan.choices(layer) for layer in plan.layers], setting)
+
+
+@pytest.mark.parametrize("mode", ["exact", "serial", "paper"])
+@pytest.mark.parametrize("space", ["batch*out_channels", "all"])
+def test_joint_grids_over_two_levels_are_the_best_of_all(mode: str, space: str) -> None:
+    asked = {
+        "array": [2, 2], "search": "joint", "strategy": "deepa", "space": space, "mode": mode,
+        "hardware": wired("ring", 4, "7 us"),
+    }  # fmt: skip
+    best = plan_model(written(TINY), solver="exhaustive", **asked)  # type: ignore[arg-type]
+    plan = plan_model(written(TINY), **asked)  # type: ignore[arg-type]
+    assert plan.solver != best.solver
+    assert plan.cost.value == pytest.approx(best.cost.value, rel=1e-12)
+    greedy = plan_model(written(TINY), **{**asked, "search": "greedy"})  # type: ignore[arg-type]
+    assert greedy.cost.value >= best.cost.value * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("cost", ["deepa", "time"])
+def test_the_best_grids_are_the_fastest_of_all_that_the_engine_runs(cost: str) -> None:
+    graph, machine, array = written(TINY), wired("ring", 4), (2, 2)
+    plan = plan_model(
+        graph, array=array, search="joint", space="batch*out_channels", cost=cost, hardware=machine
+    )
+    layers = graph.contracted.layers
+    options = [
+        list(itertools.product(parse_space("batch*out_channels").choices(layer, 2, idle=True), repeat=2))
+        for layer in layers
+    ]
+    setting = Setting(machine=machine, array=array, element_bytes=4, direct=cost == "deepa")
+    fastest = min(totals(graph.contracted, chosen, setting).time_s for chosen in itertools.product(*options))
+    assert plan.cost.value == pytest.approx(fastest, rel=1e-12)
+
+
+@given(plan=grid_plans("deepa"))
+@settings(max_examples=15)
+def test_a_plan_of_grids_is_scored_as_it_was_planned(plan: Plan) -> None:
+    machine = wired("ring", plan.num_devices)
+    score = score_plan(plan, hardware=machine, model=network_of(plan))
+    setting = Setting(machine=machine, array=tuple(plan.array), element_bytes=4, direct=True)
+    choices = [plan.choices(layer) for layer in plan.layers]
+    assert totals(network_of(plan).nodes(plan.graph), choices, setting) == totals_of(score)
