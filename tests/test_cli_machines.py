@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from hypar import load_machine, plan_model, score_plan, sweep_model
+from hypar import load_machine, plan_model, read_plan, score_plan, sweep_model
 from hypar.cli import main
 from hypar.errors import OptionError
 from hypar.registry import data_folder, data_names
@@ -562,3 +562,91 @@ def test_a_damaged_score_is_refused(tmp_path: Path) -> None:
         refusal("show", str(file))
         == f"{file}: score.time_s: found 'fast'; allowed: a whole number or a number"
     )
+
+
+class TestGrids:
+    """What takes a plan takes one of grids, pools and idle devices too."""
+
+    ASKED = ("--array", "16", "--strategy", "deepa", "--hardware", "p100-4x4")
+
+    @pytest.fixture
+    def grids(self, tmp_path: Path) -> str:
+        file = str(tmp_path / "deepa.json")
+        pins = ["--pin", "fc1=n2 c4", "--pin", "conv2=c1", "--pin", "conv1=n4h2w2", "--pin", "pool1=rep"]
+        output("plan", "lenet-c", *self.ASKED, *pins, "-o", file)
+        return file
+
+    def test_score_layer_by_layer(self, grids: str) -> None:
+        rows = data("score", grids, "--layers")
+        assert [row["layer"] for row in rows] == [
+            layer for layer in ("conv1", "conv2", "fc1", "fc2") for _ in range(3)
+        ]
+        macs = {row["layer"]: row["macs"] for row in rows}
+        whole = {row["layer"]: row["macs"] for row in data("hardware", "p100-4x4", "--model", "lenet-c")}
+        assert {layer: whole[layer] / macs[layer] for layer in macs} == {
+            "conv1": 16, "conv2": 1, "fc1": 8, "fc2": read_plan(grids).devices("fc2"),
+        }  # fmt: skip
+        assert "efficiency" in output("score", grids, "--layers")
+
+    def test_score_draws_and_traces(self, grids: str, tmp_path: Path) -> None:
+        trace, table = tmp_path / "t.json", tmp_path / "t.csv"
+        output("score", grids, "--trace", str(trace), "--timeline", str(table))
+        timeline = run_plan(grids).timeline
+        check_trace(trace.read_text(encoding="utf-8"), timeline)
+        rows = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
+        assert [row["task"] for row in rows] == [task.name for task in timeline.tasks]
+        assert {"pool1 forward all_gather H1", "pool2 backward reduce_scatter H1"} <= {
+            row["task"] for row in rows
+        }
+        assert float(rows[-1]["end_s"]) == timeline.makespan == pytest.approx(read_plan(grids).cost.value)
+
+    def test_score_on_another_machine(self, grids: str) -> None:
+        own, other = data("score", grids), data("score", grids, "--hardware", "hmc")
+        assert other["communication_bytes"] == own["communication_bytes"]
+        assert other["memory_bytes"] == own["memory_bytes"]
+        assert (own["energy_j"], other["energy_j"] > 0) == (None, True)
+
+    @pytest.mark.parametrize("mode", ["exact", "serial", "paper"])
+    def test_check_and_show(self, mode: str, tmp_path: Path) -> None:
+        file = str(tmp_path / "plan.json")
+        output("plan", "lenet-c", *self.ASKED, "--mode", mode, "-o", file)
+        assert output("check", file) == f"{file}: ok\n"
+        assert output("show", file) == str(read_plan(file))
+        assert output("diff", file, file) == "the plans are equal\n"
+
+    def test_refine(self) -> None:
+        asked = {"array": [4], "strategy": "deepa", "hardware": load_machine("p100-4x4", {"overlap": "full"})}
+        plan = plan_model("lenet-c", refine=True, pins="conv1=n2 h2", **asked)  # type: ignore[arg-type]
+        assert plan.refined is not None
+        assert plan.score is not None
+        assert plan.refined.after_s == plan.score.time_s <= plan.refined.before_s
+        assert plan.choices("conv1")[0].text(4) == "batch2 height2"
+        free = plan_model("lenet-c", refine=True, pins="*=n1", space="all", **asked)  # type: ignore[arg-type]
+        assert free.refined is not None
+        assert free.refined.changed == 0
+
+    def test_explore(self) -> None:
+        asked = ("explore", "lenet-c", *self.ASKED, "--vary", "conv1")
+        points = data(*asked)
+        assert len(points) == 70
+        (own,) = [point for point in points if point["own"]]
+        assert (
+            own["time_s"]
+            == points[0]["time_s"]
+            == pytest.approx(data("plan", "lenet-c", *self.ASKED)["cost"]["value"], rel=1e-9)
+        )
+        assert len({point["conv1 H1"] for point in points}) == 70
+        assert "70 points" in output(*asked)
+        assert len(data("explore", "lenet-c", *self.ASKED, "--vary", "pool1")) == 68
+
+    def test_compare_and_sweep(self) -> None:
+        rows = data("compare", "lenet-c", "--array", "4", "--strategy", "deepa", "--hardware", "p100-4x4")
+        assert [row["strategy"] for row in rows] == ["dp", "deepa"]
+        assert rows[1]["plan"]["graph"] == "operators"
+        assert rows[1]["score_gains"]["time_s"] >= 1
+        runs = data(
+            "sweep", "lenet-c", "--hardware", "p100-4x4", "--levels", "0..2", "--strategy", "dp,deepa"
+        )
+        times = {(row["strategy"], row["levels"]): row["time_s"] for row in runs}
+        assert times["deepa", 0] == times["dp", 0]
+        assert times["deepa", 1] <= times["dp", 1]
