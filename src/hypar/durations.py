@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hypar.levels import LocalSizes
     from hypar.ops.base import Einsum
     from hypar.problem import Costs
-    from hypar.schedule.step import Setting
+    from hypar.schedule.setting import Setting
 
 
 @lru_cache(maxsize=256)

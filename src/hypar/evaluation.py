@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.graph import LayerGraph, load_model
 from hypar.hardware import Machine, load_machine
 from hypar.planner import plan_model
-from hypar.schedule.step import Setting
+from hypar.schedule.setting import Setting
 from hypar.score import Score, Totals, score_step, totals
 
 if TYPE_CHECKING:

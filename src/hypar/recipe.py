@@ -12,7 +12,7 @@ from hypar.levels import levels_of
 from hypar.pins import Pin, apply_pins, parse_pin
 from hypar.plan import MOST_DEVICES, Operators, Plan
 from hypar.registry import load_plugin, plugin_names
-from hypar.schedule.step import OPTIMIZERS, Setting
+from hypar.schedule.setting import OPTIMIZERS, Setting
 from hypar.searches.base import Answer, Question
 from hypar.space import Space, parse_space
 from hypar.strategies.base import load_strategy

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hypar.schedule.step import Setting, lower
+from hypar.schedule.step import lower
 from hypar.timeline import run
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from hypar.graph import ContractedGraph
     from hypar.placement import Options
+    from hypar.schedule.setting import Setting
 
 LEAST_GAIN = 1e-12
 """Relative gain below which an exchange is none."""

@@ -10,7 +10,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from hypar.hardware import fullest_share
 from hypar.ops.base import PHASES
-from hypar.schedule.step import COMPUTE, OPTIMIZERS, Setting, Step, degrees, lower
+from hypar.schedule.setting import OPTIMIZERS, Setting, degrees
+from hypar.schedule.step import COMPUTE, Step, lower
 from hypar.timeline import Timeline, run
 from hypar.units import exact_number
 from hypar.words import CUTTABLE

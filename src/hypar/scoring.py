@@ -13,7 +13,8 @@ from hypar.hardware import Machine, as_machine
 from hypar.origin import machine_of, model_of
 from hypar.plan import Plan, read_plan
 from hypar.recipe import checked_optimizer
-from hypar.schedule.step import Setting, Step, lower
+from hypar.schedule.setting import Setting
+from hypar.schedule.step import Step, lower
 from hypar.score import Score, summarise
 from hypar.timeline import Timeline, run
 

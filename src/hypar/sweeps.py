@@ -14,7 +14,7 @@ from hypar.hardware import Machine, as_machine
 from hypar.plan import MOST_DEVICES
 from hypar.planner import plan_model
 from hypar.recipe import checked_optimizer
-from hypar.schedule.step import Setting
+from hypar.schedule.setting import Setting
 from hypar.score import Totals, totals, totals_of
 from hypar.strategies.base import load_strategy
 

@@ -18,7 +18,7 @@ import numpy as np
 from hypar.errors import OptionError
 from hypar.problem import CostGraph, Costs, Edge, Link, Structure
 from hypar.registry import load_plugin
-from hypar.schedule.step import Setting
+from hypar.schedule.setting import Setting
 from hypar.units import exact_number
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hypar.placement import Choice, Options
     from hypar.problem import Costs
     from hypar.profiles import Profile
-    from hypar.schedule.step import Setting
+    from hypar.schedule.setting import Setting
 
 MODES = ("exact", "serial", "paper")
 CHANNELS = ("out_channels", "channels", "groups")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hypar.levels import Level, LocalSizes
     from hypar.placement import Options
     from hypar.problem import Costs
-    from hypar.schedule.step import Setting
+    from hypar.schedule.setting import Setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,58 @@
+"""What a training step runs on and with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from hypar.words import CUTTABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.hardware import LayerTime, Machine
+    from hypar.placement import Options
+
+OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
+"""Words of state for each weight."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a step runs on and with.
+
+    Attributes:
+        machine: the devices and links.
+        array: ways of each level, outermost first.
+        element_bytes: bytes of one element.
+        optimizer: one of ``OPTIMIZERS``.
+        direct: whether sums go straight to where they are needed, in whole elements.
+    """
+
+    machine: Machine
+    array: tuple[int, ...]
+    element_bytes: int
+    optimizer: str = "sgd"
+    direct: bool = False
+
+    @property
+    def update_accesses(self) -> int:
+        """Accesses for each weight: it and its state read and written, its gradient read."""
+        return 3 + 2 * OPTIMIZERS[self.optimizer]
+
+    def update_seconds(self, time: LayerTime) -> float:
+        """An update is as long as its memory accesses on the fullest device."""
+        return self.machine.memory_seconds(self.update_accesses * time.fullest["weight"] * self.element_bytes)
+
+
+@lru_cache(maxsize=16384)
+def degrees(chosen: Options) -> tuple[int, ...]:
+    """Over how many pieces the choices of all levels divide each of ``CUTTABLE``."""
+    return tuple(math.prod(choice.degree(dim) for choice in chosen) for dim in CUTTABLE)
+
+
+def working(chosen: Options, array: Sequence[int]) -> int:
+    """How many devices of an array work for a layer."""
+    return math.prod(choice.devices(ways) for choice, ways in zip(chosen, array, strict=False))

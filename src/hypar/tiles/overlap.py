@@ -1,0 +1,143 @@
+"""The elements that all devices both need and hold, for all pairs of two layers' choices at once.
+
+A dim that contributes alike at every device is a factor. The others are summed over the devices at which their
+pieces differ, which ``meeting`` knows. Cost: pairs of choices times those devices.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.tiles.layouts import ORDER, Layout, Numbers
+from hypar.tiles.meeting import Meeting, meeting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.problem import Costs
+    from hypar.tiles.bounds import Bounds, Side
+
+CACHED = 2**14
+"""Devices of pairs whose pieces are multiplied at once."""
+
+BLOCK = 2**22
+"""Devices of pairs of choices that are looked at at once."""
+
+
+def overlap(made: Layout, read: Layout, sides: Sequence[Side]) -> Costs:
+    """Elements that all devices both need and hold, ``[choices of made, choices of read]``."""
+    product: Costs = np.ones((1, 1))
+    uneven = []
+    for one in sides:
+        factor = _factor(made, read, one)
+        if factor is None:
+            uneven.append(one)
+        else:
+            product = product * factor
+    if not uneven and made.spread and read.spread:
+        # Devices spread evenly over the ways meet at every multiple of both distances; of powers of two, at all of
+        # the fewer ones, which is quicker said.
+        together = np.gcd if made.ways & (made.ways - 1) else np.minimum
+        return together(made.working[:, None], read.working) * product
+    (mine, rows), (theirs, columns) = (end.among or (end, slice(None)) for end in (made, read))
+    return _summed(mine, theirs, tuple(uneven))[rows][:, columns] * product
+
+
+@lru_cache(maxsize=96)
+def _summed(made: Layout, read: Layout, uneven: tuple[Side, ...]) -> Costs:
+    """The product of what the pieces of some dims share, summed over all devices that work for both.
+
+    Args:
+        made: the producer's pieces.
+        read: the consumer's.
+        uneven: the dims.
+    """
+    tables = [one.shared.reshape(-1) for one in uneven]
+    dims = tuple((one.made, one.read) for one in uneven)
+    shape = (len(made.working), len(read.working))
+    block = max(1, BLOCK // (shape[1] * made.ways))
+    total = np.empty(shape)
+    for first in range(0, shape[0], block):
+        met = meeting(made, read, dims, first, min(first + block, shape[0]))
+        total[first : first + block] = _sums(tables, met).reshape(-1, shape[1]) * met.times
+    return total
+
+
+def _sums(tables: Sequence[Costs], met: Meeting) -> Costs:
+    """The same for each pair, every device counted once; as many pairs at once as stay in a core's cache."""
+    count = len(met.starts)
+    ends = np.append(met.starts, met.devices)
+    step = max(1, count * CACHED // met.devices)
+    found = np.empty(count)
+    for first in range(0, count, step):
+        last = min(first + step, count)
+        here = slice(ends[first], ends[last])
+        amounts = np.ones(ends[last] - ends[first])
+        for table, rows in zip(tables, met.rows, strict=True):
+            amounts *= table.take(rows[here], mode="clip")  # they are in range; to say so spares a copy
+        np.add.reduceat(amounts, ends[first:last] - ends[first], out=found[first:last])
+    return found
+
+
+def copies(layout: Layout, dims: Sequence[str | None]) -> Numbers:
+    """How many devices have each piece of a tensor of some dims, ``[choices]``."""
+    found = layout.working
+    for dim in dims:
+        found = found // layout.degree(dim)
+    return found
+
+
+def boxes(layout: Layout, sides: Sequence[tuple[str | None, Bounds]]) -> Costs:
+    """Elements that all devices have of a tensor, ``[choices]``; copies count each."""
+    total = copies(layout, [dim for dim, _ in sides]).astype(np.float64)
+    for dim, bound in sides:
+        total *= _whole(layout, dim, bound)
+    return total
+
+
+@lru_cache(maxsize=4096)
+def _whole(layout: Layout, dim: str | None, bound: Bounds) -> Costs:
+    """Elements of a dim that its pieces have together, ``[choices]`` or 1."""
+    if len(bound.amounts) == 1:
+        return bound.amounts
+    degrees = np.array(layout.of(dim))
+    sums = np.add.reduceat(bound.amounts, np.cumsum(degrees) - degrees)
+    return np.asarray(sums[np.searchsorted(degrees, layout.degree(dim))])
+
+
+@lru_cache(maxsize=256)
+def _factor(made: Layout, read: Layout, one: Side) -> Costs | None:
+    """What a dim contributes at every device alike, ``[choices, choices]`` or 1 of either; None if that differs."""
+    shared = one.shared
+    if shared.size == 1:
+        return shared
+    if shared.shape[1] == 1:
+        return np.asarray(shared[made.first(one.made)]) if _even(shared[:, 0], made, one.made) else None
+    if len(shared) == 1:
+        return np.asarray(shared[:, read.first(one.read)]) if _even(shared[0], read, one.read) else None
+    # Both grids count through their first dim outermost, so a device is as far along in both.
+    if not (one.made == one.read == ORDER[0] and made.spread and read.spread):
+        return None
+    mine = _along(made.of(one.made), made.ways)[made.taken(one.made)]
+    theirs = _along(read.of(one.read), read.ways)[read.taken(one.read)]
+    values = shared[mine[:, None], theirs[None]]
+    if (values != values[:, :, :1]).any():
+        return None
+    return np.asarray(shared[np.ix_(np.asarray(made.first(one.made)), np.asarray(read.first(one.read)))])
+
+
+@lru_cache(maxsize=64)
+def _along(degrees: tuple[int, ...], ways: int) -> Numbers:
+    """For each degree of the outermost dim the piece of every place among the ways, ``[degrees, ways]``."""
+    own = np.array(degrees)[:, None]
+    return np.asarray(np.cumsum(own, axis=0) - own + np.arange(ways) * own // ways)
+
+
+def _even(amounts: Costs, layout: Layout, dim: str | None) -> bool:
+    """Whether all pieces of each degree that some choice has are equal."""
+    own = np.array(layout.of(dim))
+    equal = amounts == np.repeat(amounts[np.cumsum(own) - own], own)
+    return bool(equal[np.repeat(layout.taken(dim), own)].all())
