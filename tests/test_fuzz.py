@@ -17,7 +17,7 @@ from hypar import HyparError, diff_plans, load_machine, plan_model, read_plan, s
 from hypar.documents import parse_yaml
 from hypar.graph import LayerGraph, build_graph, load_model
 from hypar.hardware.load import CHANGEABLE, parse_change
-from hypar.pins import parse_pin
+from hypar.pins import apply_pins, parse_pin
 from hypar.plan import Plan
 from hypar.registry import data_folder, plugin_names
 from hypar.space import parse_space
@@ -55,8 +55,21 @@ MODEL: dict[str, Any] = {
 PLAN: dict[str, Any] = json.loads(
     plan_model("lenet-c", levels=2, pins=["fc1=mp"], hardware="hmc", refine=True).to_json()
 )
+GRIDS: dict[str, Any] = json.loads(
+    plan_model(
+        "lenet-c",
+        array=[4, 4],
+        strategy="deepa",
+        search="joint",
+        hardware="p100-4x4",
+        pins=["fc1@H1=n2 c2", "fc2=c1", "pool2@H2=rep", "conv1=n2 h2"],
+    ).to_json()
+)
+LENET = load_model("lenet-c")
+P100 = load_machine("p100-4x4")
 MACHINE = (data_folder("hardware") / "h100-8x.yaml").read_text(encoding="utf-8")
 GRAPH = load_model("resnet18").contracted
+OPERATORS = load_model("resnet18").operators
 
 
 def words_of(data: Any) -> set[str]:
@@ -68,7 +81,9 @@ def words_of(data: Any) -> set[str]:
     return {data} if isinstance(data, str) else set()
 
 
-WORDS_OF_FILES = sorted(words_of(MODEL) | words_of(PLAN) | {"same_as", *plugin_names("ops")})
+WORDS_OF_FILES = sorted(
+    words_of(MODEL) | words_of(PLAN) | words_of(GRIDS) | {"same_as", *plugin_names("ops"), *CUTTABLE}
+)
 words = st.sampled_from(WORDS_OF_FILES) | st.text(max_size=8)
 numbers = st.sampled_from([-1, 0, 1, 2, 3, 8, 2**24, 2**24 + 1, 10**12, 10**400]) | st.floats()
 scalars = st.none() | st.booleans() | numbers | words
@@ -145,7 +160,12 @@ def read_and_plan(text: str) -> None:
         assert graph.flop() >= graph.macs() >= 0
 
 
+JOINED = read_model(yaml.safe_dump(MODEL))
+HMC = load_machine("hmc", {"topology": "fully_connected", "devices": 12})
+
+
 def test_what_is_mutated_is_good() -> None:
+    assert Plan.model_validate_json(json.dumps(GRIDS)).devices("fc2") == 1
     assert read_model(yaml.safe_dump(MODEL)).num_weighted == 4
     assert Plan.model_validate_json(json.dumps(PLAN)).layers == ("conv1", "conv2", "fc1", "fc2")
 
@@ -244,7 +264,54 @@ def test_a_mutated_plan(data: Any, file: Path) -> None:
 
 
 @fuzz
-@given(text=st.one_of(edits(json.dumps(PLAN, indent=1)), st.text(alphabet=st.characters(codec="utf-8"))))
+@given(data=mutations(GRIDS))
+def test_a_mutated_plan_of_grids(data: Any, file: Path) -> None:
+    file.write_text(json.dumps(data))
+    read_and_write_plan(file)
+
+
+degrees = st.dictionaries(st.sampled_from(CUTTABLE), st.sampled_from([1, 2, 4, 8, 3]), max_size=3)
+grids_of_convs = st.sampled_from(
+    [choice.as_degrees() for choice in parse_space("all").choices(LENET.contracted.layers[1], 4, idle=True)]
+)
+changes = st.tuples(st.sampled_from([0, 1]), st.sampled_from(["conv1", "conv2"]), grids_of_convs)
+other_changes = st.tuples(
+    st.sampled_from([0, 1]), st.sampled_from([*GRIDS["splits"][0]["choices"], "conv9"]), degrees
+)
+
+
+@fuzz
+@given(
+    changed=st.lists(changes, min_size=1, max_size=3) | st.lists(changes | other_changes, max_size=3),
+    graph=st.sampled_from([*["operators"] * 7, None]),
+    mode=st.sampled_from(["exact", "exact", "serial", "paper", "none"]),
+)
+def test_any_degrees_in_a_plan(
+    changed: list[tuple[int, str, dict[str, int]]], graph: str | None, mode: str, file: Path
+) -> None:
+    """What is a plan of the network after all has a score."""
+    data = deepcopy(GRIDS) | {"graph": graph}
+    data["cost"]["parameters"]["mode"] = mode
+    for level, layer, own in changed:
+        data["splits"][level]["choices"][layer] = own
+    file.write_text(json.dumps(data))
+    read_and_write_plan(file)
+    with suppress(HyparError):
+        plan = read_plan(file)
+        assert all(1 <= plan.devices(layer) <= plan.num_devices for layer in plan.layers)
+        score = score_plan(plan, hardware=P100, model=LENET)
+        assert 0 < score.time_s < 1
+        assert score.communication_bytes >= 0
+
+
+@fuzz
+@given(
+    text=st.one_of(
+        edits(json.dumps(PLAN, indent=1)),
+        edits(json.dumps(GRIDS, indent=1)),
+        st.text(alphabet=st.characters(codec="utf-8")),
+    )
+)
 def test_an_edited_plan(text: str, file: Path) -> None:
     file.write_text(text, encoding="utf-8")
     read_and_write_plan(file)
@@ -258,7 +325,8 @@ def test_any_bytes_as_a_plan(data: bytes, file: Path) -> None:
 
 
 dims = st.sampled_from([*CUTTABLE, *(word for named in WORDS.values() for word in named), "all"])
-parts_of_spaces = dims | st.sampled_from([*plugin_names("ops"), ",", ":", " "]) | st.text(max_size=3)
+marks = st.sampled_from([*plugin_names("ops"), ",", "*", "*", ":", " ", " divisors "])
+parts_of_spaces = dims | marks | st.text(max_size=3)
 
 
 @fuzz
@@ -269,14 +337,55 @@ def test_any_text_as_a_space(text: str) -> None:
         assert parse_space(space.text) == space
         for layer in GRAPH.layers:
             assert space.choices(layer, 2)
+        for layer in LENET.operators.layers:
+            for ways, idle in ((4, True), (6, False)):
+                found = space.choices(layer, ways, idle=idle)
+                assert found
+                assert len({*found}) == len(found)
+                assert all(1 <= choice.devices(ways) <= ways for choice in found)
+                space.left_out(layer, ways)
 
 
-parts_of_pins = dims | st.sampled_from(["fc", "conv1", "conv*", "[c]*", "*", "@", "H1", "=", "0", "²", "٣"])
+listed = st.lists(dims | st.lists(dims, min_size=2, max_size=4).map("*".join), min_size=1, max_size=3)
+grid_spaces = st.lists(
+    st.tuples(st.sampled_from(["", "", "conv:", "linear:", "pool:", "add:"]), listed.map(",".join)),
+    max_size=3,
+).map(lambda parts: " ".join(op + dims for op, dims in parts))
 
 
 @fuzz
-@given(st.lists(parts_of_pins | st.text(max_size=3), max_size=6).map("".join))
+@given(
+    text=grid_spaces,
+    array=st.sampled_from([[2], [4], [2, 3]]),
+    cost=st.sampled_from(["volume", "time", "deepa"]),
+)
+def test_any_space_of_grids_is_planned(text: str, array: list[int], cost: str) -> None:
+    """On a network with a join, a group, pools and layers of few elements, unless the space does not suit it."""
+    with suppress(HyparError):
+        plan = plan_model(JOINED, array=array, space=text, cost=cost, graph="operators", hardware=HMC)
+        assert Plan.model_validate_json(plan.to_json()) == plan
+        assert plan.render()
+
+
+parts_of_pins = dims | st.sampled_from(
+    ["fc", "conv1", "conv*", "[c]*", "*", "@", "H1", "=", "0", "4", "²", "٣", " "]
+)
+degrees_of_pins = st.lists(st.tuples(dims, st.integers(0, 20) | st.just(10**5000)), max_size=4).map(
+    lambda pairs: " ".join(f"{dim}{degree}" if degree < 10**9 else dim + "9" * 5000 for dim, degree in pairs)
+)
+names = st.sampled_from(["fc", "conv1", "conv*", "*", "maxpool", "layer1.0.add", "fc@H2", "*@0"])
+
+
+@fuzz
+@given(
+    st.lists(parts_of_pins | st.text(max_size=3), max_size=6).map("".join)
+    | st.tuples(names, degrees_of_pins).map("=".join)
+)
 def test_any_text_as_a_pin(text: str) -> None:
     with suppress(HyparError):
-        pin = parse_pin(text, GRAPH, 3)
-        assert parse_pin(str(pin), GRAPH, 3) == pin
+        pin = parse_pin(text, OPERATORS, 3)
+        assert parse_pin(str(pin), OPERATORS, 3) == pin
+        free = [((),) * 3] * len(OPERATORS.layers)
+        for at_layer in apply_pins([pin], OPERATORS, free, (2, 6, 16)):
+            for ways, options in zip((2, 6, 16), at_layer, strict=True):
+                assert all(1 <= choice.devices(ways) <= ways for choice in options)
