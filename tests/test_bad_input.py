@@ -665,12 +665,12 @@ WITHIN_16 = "allowed: at most 16, all that it has"
         ([*P100, "--graph", "contracted", "--pin", "pool1=n2"], ("no layer that is cut is named 'pool1'",)),
         ([*P100, "--solver", "exhaustive", "--array", "16"], ("solver 'exhaustive'", " entries", "; allowed: ")),
         (
-            [*VGG16, "--space", "all", "--array", "5040"],
-            ("space 'all': more than 65,536 grids of 5040 ways; allowed: fewer dims, or levels of fewer ways",),
+            [*VGG16, "--space", "all divisors", "--array", "5040"],
+            ("space 'all divisors': more than 65,536 grids of 5040 ways; allowed: fewer dims, or levels of fewer ways",),
         ),
         (
-            [*VGG16, "--space", "n*c*h*w", "--array", "55440", "--batch", "55440"],
-            ("space 'n*c*h*w': more than ", " of 55440 ways; allowed: fewer dims, or levels of fewer ways"),
+            [*VGG16, "--space", "n*c*h*w divisors", "--array", "55440", "--batch", "55440"],
+            ("space 'n*c*h*w divisors': more than ", " of 55440 ways; allowed: fewer dims, or levels of fewer ways"),
         ),
         (
             [*VGG16, "--space", "batch*mp", "--array", "16384", "--batch", "16384"],

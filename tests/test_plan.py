@@ -227,6 +227,7 @@ class TestGrids:
             ("profile", {"name": "../p", "digest": "x"}, "profile.name: no profile '../p'; looked beside", ""),
             ("splits__0__choices__fc1", {"height": 2}, "", "splits: 'fc1' is cut in height; allowed: its dims, batch, "),
             ("splits__0__choices__pool1", {"out_channels": 2}, "", "splits: 'pool1' is cut in out_channels; allowed: "),
+            ("splits__0__choices__fc1", {}, "", "splits: 'fc1' is done whole; allowed: a dim that is cut; joins are done whole"),
         ],
     )  # fmt: skip
     def test_what_cannot_be_followed_names_the_file(

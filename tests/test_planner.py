@@ -392,3 +392,14 @@ def test_what_does_not_fit_names_the_solver_that_states_its_gap() -> None:
     plan = plan_model(dense, array=[16], space="all", solver="bounded")
     assert plan.bounds is not None
     assert plan.bounds[0] <= plan.cost.value
+
+
+def test_level_by_level_devices_are_left_idle_at_the_innermost_level_alone() -> None:
+    """Computation is weighed there; a level above it would see transfers alone, and leave all but one idle."""
+    asked = {"array": [4, 4], "strategy": "deepa", "hardware": "p100-4x4"}
+    greedy = plan_model(graph("alexnet"), **asked)  # type: ignore[arg-type]
+    joint = plan_model(graph("alexnet"), search="joint", **asked)  # type: ignore[arg-type]
+    assert all(greedy.choices(layer)[0].devices(4) == 4 for layer in greedy.layers)
+    assert joint.cost.value <= greedy.cost.value <= 1.2 * joint.cost.value
+    alone = plan_model(graph("alexnet"), pins="*=n1", search="joint", **asked)  # type: ignore[arg-type]
+    assert greedy.cost.value < alone.cost.value / 2

@@ -156,13 +156,17 @@ class TestGrids:
             {"batch": 2}, {"in_channels": 2}, {"out_channels": 2}, {"batch": 1},
         ]  # fmt: skip
 
-    def test_ways_that_are_no_power_of_two_have_their_divisors(self) -> None:
-        found = degrees("batch*height", node("conv1_1"), 12)
+    def test_degrees_are_powers_of_two_and_the_ways_unless_any_divisors_are_asked_for(self) -> None:
+        assert degrees("batch*height", node("conv1_1"), 12) == [{"batch": 12}, {"height": 12}]
+        found = degrees("batch*height", node("conv1_1"), 12, idle=True)
+        assert {max(one.values()) for one in found} == {1, 2, 4, 12}
+        assert {math.prod(one.values()) for one in found} == {1, 2, 4, 8, 12}
+        found = degrees("batch*height divisors", node("conv1_1"), 12)
         assert found == [
             {"batch": 12}, {"batch": 6, "height": 2}, {"batch": 4, "height": 3}, {"batch": 3, "height": 4},
             {"batch": 2, "height": 6}, {"height": 12},
         ]  # fmt: skip
-        idle = degrees("batch*height", node("conv1_1"), 12, idle=True)
+        idle = degrees("batch*height divisors", node("conv1_1"), 12, idle=True)
         assert {math.prod(one.values()) for one in idle} == {1, 2, 3, 4, 6, 8, 9, 12}
 
     def test_divisors_are_asked_for_where_ways_are_a_power_of_two(self) -> None:
@@ -245,8 +249,12 @@ class TestGrids:
     @pytest.mark.parametrize(
         ("space", "ways", "found"),
         [
-            ("all", 5040, "more than 65,536 grids of 5040 ways"),
-            ("batch*out_channels*height*width", 2520, "more than 4,096 choices of a level of 2520 ways"),
+            ("all divisors", 5040, "more than 65,536 grids of 5040 ways"),
+            (
+                "batch*out_channels*height*width divisors",
+                2520,
+                "more than 4,096 choices of a level of 2520 ways",
+            ),
         ],
     )
     def test_too_many_choices_are_refused(self, space: str, ways: int, found: str) -> None:
@@ -258,15 +266,16 @@ class TestGrids:
         dims=st.lists(st.sampled_from(SINGLE), min_size=2, max_size=5, unique=True),
         ways=st.sampled_from([2, 3, 4, 6, 8, 9, 12, 16, 18, 32]),
         idle=st.booleans(),
+        divisors=st.booleans(),
         name=st.sampled_from(["conv1", "layer2.0.conv1", "layer4.1.add", "fc", "maxpool"]),
     )
     @settings(max_examples=80, deadline=None)
     def test_choices_are_every_grid_that_fits(
-        self, dims: list[str], ways: int, idle: bool, name: str
+        self, dims: list[str], ways: int, idle: bool, divisors: bool, name: str
     ) -> None:
         layer = node(name, "resnet18")
         try:
-            choices = parse_space("*".join(dims)).choices(layer, ways, idle=idle)
+            choices = parse_space("*".join(dims) + " divisors" * divisors).choices(layer, ways, idle=idle)
         except OptionError:
             assert not {*dims} & {*layer.einsum.sizes}
             return
@@ -277,6 +286,7 @@ class TestGrids:
         grids: set[Choice] = {ALONE}
         for dim in open_dims:
             own = [degree for degree in range(1, min(ways, sizes[dim]) + 1) if ways % degree == 0]
+            own = [degree for degree in own if divisors or degree in {1, 2, 4, 8, 16, 32, ways}]
             grids |= {
                 grid({**one.as_degrees(), dim: degree})
                 for one in grids

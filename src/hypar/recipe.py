@@ -13,7 +13,7 @@ from hypar.pins import Pin, apply_pins, parse_pin
 from hypar.plan import MOST_DEVICES, Operators, Plan
 from hypar.registry import load_plugin, plugin_names
 from hypar.schedule.setting import OPTIMIZERS, Setting
-from hypar.searches.base import Answer, Question
+from hypar.searches.base import Answer, Question, load_search
 from hypar.space import Space, parse_space
 from hypar.strategies.base import load_strategy
 
@@ -100,11 +100,14 @@ def ask(recipe: Recipe, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
     context = {"machine": recipe.machine, "optimizer": recipe.optimizer, "profile": recipe.profile}
     cost = load_cost(recipe.cost, recipe.parameters, context)
     pins = tuple(parse_pin(text, contracted, len(levels)) for text in recipe.pins)
-    by_ways = {
-        ways: [space.choices(layer, ways, idle=cost.counts_work) for layer in contracted.layers]
-        for ways in set(recipe.array)
+    # Level by level computation is weighed at the innermost one alone: others would leave all devices but one idle.
+    at_once = cost.counts_work and load_search(recipe.search).at_once
+    kinds = [(level.ways, at_once or (cost.counts_work and level.innermost)) for level in levels]
+    by_kind = {
+        (ways, idle): [space.choices(layer, ways, idle=idle) for layer in contracted.layers]
+        for ways, idle in set(kinds)
     }
-    free = list(zip(*(by_ways[ways] for ways in recipe.array), strict=True))
+    free = list(zip(*(by_kind[kind] for kind in kinds), strict=True))
     options = apply_pins(pins, contracted, free, recipe.array)
     return Question(graph=contracted, cost=cost, levels=levels, options=options, solver=recipe.solver), pins
 

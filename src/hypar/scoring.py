@@ -133,6 +133,10 @@ def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> Sequence[tuple[Choi
             f"{file}: splits", f"the layers are not those of {graph.name!r}", "a plan of this model"
         )
     for layer in layers:
+        if layer.weighted and not all(choice.degrees for choice in plan.choices(layer.name)):
+            raise PlanError(
+                f"{file}: splits", f"{layer.name!r} is done whole", "a dim that is cut; joins are done whole"
+            )
         for dim in (dim for choice in plan.choices(layer.name) for dim in choice.divided):
             if dim not in layer.einsum.sizes:
                 has = ", ".join(layer.einsum.sizes)

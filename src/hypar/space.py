@@ -2,9 +2,9 @@
 
 Written as dims, ``batch,in_channels``, each of which may be divided over all devices of a group; with ``*``,
 ``batch*height*width``, dims that may be divided at once, each by a degree of its own. ``conv:batch
-linear:in_channels`` names dims for each kind of op, ``all`` is all of them at once. Degrees are powers of two; of
-ways that are none, and with the word ``divisors``, they are any divisors. Of equally good choices the one whose
-dim comes first wins.
+linear:in_channels`` names dims for each kind of op, ``all`` is all of them at once. Degrees are the powers of two that
+divide the ways, and the ways themselves; with the word ``divisors`` any divisors. Of equally good choices the one
+whose dim comes first wins.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ class Space:
 
     def _degrees(self, ways: int) -> tuple[int, ...]:
         """The degrees that a dim may have at a level."""
-        powers = ways & (ways - 1) == 0 and not self.divisors
-        return tuple(d for d in range(1, ways + 1) if ways % d == 0 and (not powers or d & (d - 1) == 0))
+        divisors = (degree for degree in range(1, ways + 1) if ways % degree == 0)
+        return tuple(d for d in divisors if self.divisors or d in {ways, d & -d})
 
 
 def _extra(dim: str, beside: Sequence[str]) -> tuple[str, ...]:

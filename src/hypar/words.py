@@ -33,13 +33,14 @@ COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "neig
 """The manners in which a tensor changes its placement; ``neighbours`` is what a halo does."""
 
 
-def choice_word(degrees: tuple[tuple[str, int], ...], ways: int, words: int) -> str:
+def choice_word(degrees: tuple[tuple[str, int], ...], ways: int, words: int, *, grids: bool = False) -> str:
     """What a choice is called.
 
     Args:
         degrees: each dim that it divides, with its parts.
         ways: devices of a group.
         words: which paper's words name a dim that is divided over all of them.
+        grids: whether other layers may divide several dims, so that all are written as grids on more than two ways.
 
     Example:
         >>> choice_word((("batch", 2),), 2, 0), choice_word((("batch", 4), ("height", 2)), 16, 0)
@@ -49,7 +50,7 @@ def choice_word(degrees: tuple[tuple[str, int], ...], ways: int, words: int) -> 
     """
     if not degrees:
         return WORDS[None][words]
-    if len(degrees) == 1 and degrees[0][1] == ways:
+    if len(degrees) == 1 and degrees[0][1] == ways and not (grids and ways > 2):
         return WORDS[degrees[0][0]][words]
     return grid_word(dict(degrees))
 

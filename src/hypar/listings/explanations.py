@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.listings.base import make_table
 from hypar.reports.base import amount
-from hypar.words import choice_word, grid_word
+from hypar.space import parse_space
+from hypar.words import choice_word, vocabulary
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -87,17 +88,13 @@ def eliminations_table(found: Explanation) -> Table:
 def alternatives_table(found: Explanation, one: LayerExplanation) -> Table:
     """One row a choice, the cheapest first: what it is of, and what it adds with all others chosen anew."""
     cost, ways = found.plan.cost, found.plan.array[one.level]
+    words = vocabulary({*parse_space(found.plan.space).dims})
     heads = ["choice", "devices", "received", "sent", *one.alternatives[0].items, "total", "chosen anew", ""]
     table = make_table(heads, "l" + "r" * (len(heads) - 2) + "l")
     for each in _shown(one):
         numbers = [each.received, each.sent, *each.items.values(), each.total]
-        word = (
-            grid_word(each.choice.as_degrees())
-            if found.plan.in_grids
-            else choice_word(each.choice.degrees, ways, 0)
-        )
         table.add_row(
-            word,
+            choice_word(each.choice.degrees, ways, words, grids=found.plan.in_grids),
             str(each.choice.devices(ways)),
             *(amount(number, cost.unit) for number in numbers),
             "" if each.replanned is None else f"+{amount(each.replanned, cost.unit)}",

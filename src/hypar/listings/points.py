@@ -54,7 +54,12 @@ def exploration_table(found: Exploration, points: Iterable[Point]) -> Table:
     for point in points:
         cells = [
             " ".join(
-                choice_word(point.choices[at].degrees, found.plan.array[found.places[at][1]], words)
+                choice_word(
+                    point.choices[at].degrees,
+                    found.plan.array[found.places[at][1]],
+                    words,
+                    grids=found.plan.in_grids,
+                )
                 for at in places
             )
             for places in free.values()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hypar.space import parse_space
 from hypar.units import format_bytes, format_count, format_joules, format_seconds
-from hypar.words import choice_word, grid_word, vocabulary
+from hypar.words import choice_word, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,9 +55,7 @@ def grid(plan: Plan) -> list[tuple[str, list[str], list[str | None], float]]:
         (
             layer,
             [
-                grid_word(choice.as_degrees())
-                if space.grids and ways > 2 and choice.degrees
-                else choice_word(choice.degrees, ways, words)
+                choice_word(choice.degrees, ways, words, grids=space.grids)
                 for choice, ways in zip(choices, plan.array, strict=True)
             ],
             list(plan.dims(layer)),

@@ -16,7 +16,9 @@ class Html:
 
     def render(self, plan: Plan) -> str:
         """One table, styled in itself."""
-        heads = "".join(f"<th>{escape(name)}</th>" for name in ["layer", *level_names(plan), plan.cost.name])
+        devices = ["devices"] if plan.in_grids else []
+        names = ["layer", *level_names(plan), plan.cost.name, *devices]
+        heads = "".join(f"<th>{escape(name)}</th>" for name in names)
         rows = []
         for layer, words, dims, cost in grid(plan):
             cells = "".join(
@@ -26,7 +28,8 @@ class Html:
             )
             rows.append(
                 f'<tr><th style="text-align:left">{escape(layer)}</th>{cells}'
-                f"<td>{escape(amount(cost, plan.cost.unit))}</td></tr>"
+                f"<td>{escape(amount(cost, plan.cost.unit))}</td>"
+                f"{''.join(f'<td>{plan.devices(layer)}</td>' for _ in devices)}</tr>"
             )
         below = "".join(f"<div>{escape(line)}</div>" for line in summary(plan))
         return (

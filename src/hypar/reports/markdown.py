@@ -15,15 +15,16 @@ class Markdown:
 
     def render(self, plan: Plan) -> str:
         """Title, grid, summary."""
-        names = level_names(plan)
+        names, devices = level_names(plan), ["devices"] if plan.in_grids else []
         lines = [
             f"**{headline(plan)}**",
             "",
-            f"| layer | {' | '.join(names)} | {plan.cost.name} |",
-            f"|---|{':-:|' * len(names)}--:|",
+            f"| {' | '.join(['layer', *names, plan.cost.name, *devices])} |",
+            f"|---|{':-:|' * len(names)}--:|{'--:|' * len(devices)}",
         ]
         for layer, words, _, cost in grid(plan):
-            lines.append(f"| {layer} | {' | '.join(words)} | {amount(cost, plan.cost.unit)} |")
+            used = [str(plan.devices(layer)) for _ in devices]
+            lines.append(f"| {' | '.join([layer, *words, amount(cost, plan.cost.unit), *used])} |")
         return "\n".join([*lines, "", *(f"- {line}" for line in summary(plan))]) + "\n"
 
 

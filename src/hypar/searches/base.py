@@ -100,6 +100,10 @@ class Search(Protocol):
     def claim(self) -> str:
         """What the result is when every cost graph is solved exactly; goes before ``over <space>``."""
 
+    @property
+    def at_once(self) -> bool:
+        """Whether it weighs all levels together, so that devices may be left idle at any of them."""
+
     def run(self, question: Question) -> Answer:
         """Choose.
 

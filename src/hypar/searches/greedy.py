@@ -19,6 +19,7 @@ class Greedy:
     """HyPar's hierarchical search."""
 
     claim = "greedy: each level is optimal given the levels above it,"
+    at_once = False
 
     def run(self, question: Question) -> Answer:
         """One cost graph a level."""

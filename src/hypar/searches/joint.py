@@ -24,6 +24,7 @@ class Joint:
     """Exact over all levels."""
 
     claim = "optimal, all levels jointly,"
+    at_once = True
 
     def run(self, question: Question) -> Answer:
         """One cost graph for all levels."""
