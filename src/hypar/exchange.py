@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hypar.ops.base import Einsum, Roles
     from hypar.placement import Options
     from hypar.problem import Costs
+    from hypar.regrids import Manner
     from hypar.transfers import Border
 
 
@@ -139,14 +140,21 @@ def _summed_regrids(
     rates: Rates,
 ) -> Costs:
     """Cost of each pair of options, ``[made, read]``."""
-    per_element, once = np.array(rates.per_element), np.array(rates.once)
     total: Costs = np.zeros((len(options[0]), len(options[1])))
     for move in regrids(Gap(einsums, tensor.content, ways, parts, rates.direct), options):
-        amounts = move.elements / move.devices if rates.together else move.elements
-        total += amounts * per_element.take(move.collectives)
-        if once.any():
-            total += once.take(move.collectives) * (move.elements > 0)
+        each, once = _weights(move.manner, rates)
+        total += move.elements * each
+        if once is not None:
+            total += once * (move.elements > 0)
     return total
+
+
+@lru_cache(maxsize=64)
+def _weights(manner: Manner, rates: Rates) -> tuple[Costs, Costs | None]:
+    """Cost of an element, and of there being a transfer where that costs anything, for each pair of options."""
+    each = np.array(rates.per_element).take(manner.collectives)
+    once = np.array(rates.once).take(manner.collectives) if any(rates.once) else None
+    return each / manner.devices if rates.together else each, once
 
 
 @lru_cache(maxsize=4096)

@@ -36,20 +36,31 @@ INNER = "channels_in_group"
 _CODE = {name: code for code, name in enumerate(COLLECTIVES)}
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Manner:
+    """How something moves, for each pair of choices of producer and consumer; equal layers share one object.
+
+    Attributes:
+        collectives: the manner of moving, as an index into ``COLLECTIVES``.
+        devices: how many devices of a group receive.
+    """
+
+    collectives: Codes
+    devices: Numbers
+
+
 class Regrid(NamedTuple):
     """One phase's change of grid, for each pair of choices of producer and consumer.
 
     Attributes:
         phase: the phase.
-        collectives: the manner in which it moves, as an index into ``COLLECTIVES``.
+        manner: how it moves.
         elements: elements that all devices of a group receive.
-        devices: how many of them receive.
     """
 
     phase: str
-    collectives: Codes
+    manner: Manner
     elements: Costs
-    devices: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -137,13 +148,19 @@ def regrid(gap: Gap, made: Choice, read: Choice) -> tuple[Regrid, ...]:
     places = (_places(known[0][0]).get(made, -1), _places(known[0][1]).get(read, -1))
     if min(places) < 0:
         return _regrids(gap, ((made,), (read,)))
-    return tuple(Regrid(move.phase, *(_entry(numbers, places) for numbers in move[1:])) for move in known[1])
+    return tuple(_single(move, places) for move in known[1])
 
 
 @lru_cache(maxsize=512)
 def _places(options: Options) -> dict[Choice, int]:
     """Where each choice stands."""
     return {choice: place for place, choice in enumerate(options)}
+
+
+def _single(move: Regrid, places: tuple[int, int]) -> Regrid:
+    """One pair's part of a table."""
+    manner = Manner(_entry(move.manner.collectives, places), _entry(move.manner.devices, places))
+    return Regrid(move.phase, manner, _entry(move.elements, places))
 
 
 def _entry(numbers: NDArray[Any], places: tuple[int, int]) -> NDArray[Any]:
@@ -163,8 +180,9 @@ def _regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
     held = boxes(both.made, [(dim.made, dim.held) for dim in both.dims])
     shared = overlap(both.made, both.read, [dim.side for dim in both.dims])
     each = copies(both.made, [dim.made for dim in both.dims])[:, None]
+    lacking = needed - shared
     if direct:
-        back = _directly(both, total, each, needed, shared)
+        back = lacking if each.max() == 1 else _directly(both, total, each, needed, shared)
     elif any(dim.core is not dim.side for dim in both.dims):
         back = held[:, None] - overlap(both.made, both.read, [dim.core for dim in both.dims])
     else:
@@ -172,11 +190,12 @@ def _regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
     scale = 1.0 if direct else content.elements * math.prod(parts)
     names = tuple((dim.made, dim.read) for dim in both.dims)
     terms = needed > total * (1 + 1e-9) if direct else np.zeros(1, bool)
-    forth = Regrid("forward", _forth(*layouts, names), (needed - shared) * scale, both.read.working[None])
-    back_codes = _back(*layouts, names, terms.tobytes())
-    found = Regrid("backward", back_codes, back * scale, both.made.working[:, None])
-    moves = (*_summed(both, each, scale * total), forth, found)
-    return moves if direct else tuple(_rounded(move, 1e-9 * scale) for move in moves)
+    moves = (
+        *_summed(both, each, total),
+        Regrid("forward", _forth(*layouts, names), lacking),
+        Regrid("backward", _back(*layouts, names, terms.tobytes()), back),
+    )
+    return moves if direct else tuple(_scaled(move, scale) for move in moves)
 
 
 def _dims(
@@ -250,8 +269,6 @@ def _with_halo(core: Bounds, halo: float) -> Bounds:
 def _directly(both: _Ends, total: float, holders: Numbers, needed: Costs, shared: Costs) -> Costs:
     """Terms of E: to every device that holds the piece, or to the first of them and the sum on to the others."""
     each = holders * needed - shared
-    if holders.max() == 1:
-        return each
     sides = [dim.side for dim in both.dims]
     carried = {dim.made for dim in both.dims}
     for dim, degrees in both.made.degrees.items():
@@ -277,21 +294,23 @@ def _summed(both: _Ends, holders: Numbers, total: float) -> tuple[Regrid, ...]:
     if (terms == 1).all():
         return ()
     elements = 2 * (terms - 1) * holders / terms * total
-    codes = np.full((1, 1), _CODE["all_reduce"])
-    return (Regrid("forward", codes, elements, both.made.working[:, None]),)
+    manner = Manner(np.full((1, 1), _CODE["all_reduce"]), both.made.working[:, None])
+    return (Regrid("forward", manner, elements),)
 
 
 @lru_cache(maxsize=512)
-def _forth(made: Layout, read: Layout, names: Names) -> Codes:
+def _forth(made: Layout, read: Layout, names: Names) -> Manner:
     """How F moves: gathered where a consumer's devices read all of it, a halo alone between equal grids."""
-    return _codes(_undivided(read, [theirs for _, theirs in names])[None], _alike(made, read, names))
+    codes = _codes(_undivided(read, [theirs for _, theirs in names])[None], _alike(made, read, names))
+    return Manner(codes, read.working[None])
 
 
 @lru_cache(maxsize=512)
-def _back(made: Layout, read: Layout, names: Names, terms: bytes) -> Codes:
+def _back(made: Layout, read: Layout, names: Names, terms: bytes) -> Manner:
     """How E moves: added up where several devices have terms of an element, as some of the consumer's choices say."""
     codes = _codes(_undivided(made, [own for own, _ in names])[:, None], _alike(made, read, names))
-    return np.where(np.frombuffer(terms, bool)[None], _CODE["reduce_scatter"], codes)
+    codes = np.where(np.frombuffer(terms, bool)[None], _CODE["reduce_scatter"], codes)
+    return Manner(codes, made.working[:, None])
 
 
 def _codes(gathers: NDArray[np.bool_], alike: NDArray[np.bool_]) -> Codes:
@@ -319,6 +338,6 @@ def _alike(made: Layout, read: Layout, names: Names) -> NDArray[np.bool_]:
     return found
 
 
-def _rounded(move: Regrid, least: float) -> Regrid:
-    """Without what rounding leaves of nothing, where pieces are shares: less than the least part of the tensor."""
-    return move._replace(elements=np.where(np.abs(move.elements) <= least, 0.0, move.elements))
+def _scaled(move: Regrid, scale: float) -> Regrid:
+    """In elements of the tensor, without what rounding of shares leaves of nothing."""
+    return move._replace(elements=np.where(np.abs(move.elements) <= 1e-9, 0.0, move.elements) * scale)

@@ -116,9 +116,9 @@ def _single(moves: Sequence[Regrid]) -> list[Transfer]:
         Transfer(
             move.phase,
             "input",
-            COLLECTIVES[int(move.collectives.reshape(-1)[0])],
+            COLLECTIVES[int(move.manner.collectives.reshape(-1)[0])],
             float(move.elements.reshape(-1)[0]),
-            int(move.devices.reshape(-1)[0]),
+            int(move.manner.devices.reshape(-1)[0]),
         )
         for move in moves
     )
