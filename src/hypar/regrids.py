@@ -123,14 +123,16 @@ class Gap(NamedTuple):
 _KNOWN: dict[Gap, tuple[tuple[Options, Options], tuple[Regrid, ...]]] = {}
 """What was last found of each gap, so that a plan's own choices are looked up in what was searched."""
 
-MOST_KNOWN = 1024
+MOST_KNOWN = 2**23
+"""Pairs of choices that are remembered: 64 MiB of numbers for each phase."""
 
 
 def regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
     """F from producer to consumer and E from consumer to producer, for the choices of both."""
     known = _KNOWN.get(gap)
     if known is None or known[0] != options:
-        if len(_KNOWN) >= MOST_KNOWN:
+        pairs = len(options[0]) * len(options[1])
+        if pairs + sum(len(made) * len(read) for (made, read), _ in _KNOWN.values()) > MOST_KNOWN:
             _KNOWN.clear()
         known = _KNOWN[gap] = (options, _regrids(gap, options))
     return known[1]
@@ -298,14 +300,14 @@ def _summed(both: _Ends, holders: Numbers, total: float) -> tuple[Regrid, ...]:
     return (Regrid("forward", manner, elements),)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)
 def _forth(made: Layout, read: Layout, names: Names) -> Manner:
     """How F moves: gathered where a consumer's devices read all of it, a halo alone between equal grids."""
     codes = _codes(_undivided(read, [theirs for _, theirs in names])[None], _alike(made, read, names))
     return Manner(codes, read.working[None])
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)
 def _back(made: Layout, read: Layout, names: Names, terms: bytes) -> Manner:
     """How E moves: added up where several devices have terms of an element, as some of the consumer's choices say."""
     codes = _codes(_undivided(made, [own for own, _ in names])[:, None], _alike(made, read, names))

@@ -46,7 +46,7 @@ def overlap(made: Layout, read: Layout, sides: Sequence[Side]) -> Costs:
     return _summed(mine, theirs, tuple(uneven))[rows][:, columns] * product
 
 
-@lru_cache(maxsize=96)
+@lru_cache(maxsize=64)
 def _summed(made: Layout, read: Layout, uneven: tuple[Side, ...]) -> Costs:
     """The product of what the pieces of some dims share, summed over all devices that work for both.
 
@@ -108,7 +108,7 @@ def _whole(layout: Layout, dim: str | None, bound: Bounds) -> Costs:
     return np.asarray(sums[np.searchsorted(degrees, layout.degree(dim))])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def _factor(made: Layout, read: Layout, one: Side) -> Costs | None:
     """What a dim contributes at every device alike, ``[choices, choices]`` or 1 of either; None if that differs."""
     shared = one.shared
