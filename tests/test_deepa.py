@@ -86,3 +86,19 @@ def test_folding_equal_blocks_once_finds_what_folding_each_does(network: LayerGr
     assert once.cost == each.cost
     plan = plan_model(network, array=[4], strategy="deepa", hardware=MACHINE)
     assert plan.cost.value == pytest.approx(each.cost, rel=1e-12)
+
+
+@pytest.mark.parametrize("array", [[4], [16], [2, 4]])
+@pytest.mark.parametrize(
+    "space", ["all", "height*width", "batch*out_channels*height*width", "height,width,batch"]
+)
+@pytest.mark.parametrize("model", ["lenet-c", "alexnet-2012", "inception-v3"])
+def test_what_is_searched_is_what_is_scored(model: str, space: str, array: list[int]) -> None:
+    """Choices of one dim and grids of several are counted alike, whichever of them a search compares."""
+    graph = load_model(model)
+    space = f"conv:{space} linear:batch,out_channels" if "batch" not in space and space != "all" else space
+    for cost in ("time", "volume"):
+        plan = plan_model(graph, array=array, space=space, cost=cost, hardware=load_machine("tpu-v3"))
+        assert plan.score is not None
+        scored = plan.score.time_s if cost == "time" else plan.score.communication_bytes
+        assert plan.cost.value == pytest.approx(scored, rel=1e-9)

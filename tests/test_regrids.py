@@ -20,7 +20,7 @@ from hypar.placement import WHOLE, Choice, cut, grid
 from hypar.registry import load_plugin
 from hypar.regrids import Gap, Regrid, regrid, regrids
 from hypar.tiles import layout
-from hypar.transfers import between
+from hypar.transfers import between, borders, crossing, halo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -285,3 +285,31 @@ def test_a_coarser_batch_finds_its_samples_where_a_finer_one_left_half_of_them()
     gap = Gap((LINEAR, LINEAR), Content(64 * 8, frozenset(), (("channels", 8),)), 8, (1.0, 1.0), direct=False)
     forward, _ = found_of(regrids(gap, ((cut("batch", 8),), (grid({"batch": 4}),))))
     assert forward == 64 * 8 / 2
+
+
+@pytest.mark.parametrize("kernel", [1, 3, 5, 7])
+@pytest.mark.parametrize("ways", [2, 4, 8])
+def test_shares_have_the_same_halo_alone_and_among_grids(kernel: int, ways: int) -> None:
+    """Halos wider than pieces included: seven rows of eight are read by each of eight."""
+    image = {"channels": 8, "height": 8, "width": 8}
+    op = load_plugin("ops", "conv").model_validate(
+        {"out_channels": 8, "kernel": kernel, "padding": kernel // 2}
+    )
+    layer = op.einsum(BATCH, (image,), image)
+    content = Content(BATCH * 512, frozenset(), tuple(image.items()))
+    for made, read in itertools.product(
+        ("batch", "height", "width", "out_channels"), ("batch", "height", "width")
+    ):
+        chosen = (cut(made, ways), cut(read, ways))
+        gap = Gap((layer, layer), content, ways, (1.0,) * 4, direct=False)
+        boxes = found_of(regrids(gap, ((chosen[0],), (chosen[1],))))
+        args = (layer, chosen[0], layer, chosen[1], frozenset[str](), ways)
+        cells = {"forward": 0.0, "backward": 0.0}
+        for transfer in between(*args):
+            cells[transfer.phase] += transfer.parts
+        for border in borders(layer, chosen[1], ways):
+            over = crossing(*args)
+            cells["forward"] += 0.0 if over is None else over[1] * float(halo(border, 1.0))
+        assert boxes == pytest.approx(
+            [part * content.elements for part in cells.values()], rel=1e-12, abs=1e-6
+        )

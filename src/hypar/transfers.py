@@ -173,13 +173,16 @@ def crossing(
 def halo(border: Border, size: Number) -> Number:
     """Parts of a group's F_in that all its devices read past their own pieces.
 
-    Each border is read over by both its sides, and no device reads more than all the rest of the image.
+    Half of a border's halo lies on each of its sides, and no device reads past the ends of the image:
+    ``2 * (sum over i from 1 to pieces - 1 of min(i / pieces, halo / 2))``.
 
     Args:
         border: where pieces meet.
         size: the part of the dim that the levels above have left: a number, or an array over their choices.
     """
-    return border.copies * (border.pieces - 1) * np.minimum(border.part / size, 1.0)
+    pieces, part = border.pieces, np.minimum(border.part / size, 1.0)
+    short = np.minimum(pieces - 1, np.floor(pieces * part / 2))
+    return border.copies * (short * (short + 1) / pieces + (pieces - 1 - short) * part)
 
 
 def dim_of(choice: Choice) -> str | None:
