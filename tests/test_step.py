@@ -341,3 +341,23 @@ def test_a_plan_of_grids_is_scored_as_it_was_planned(plan: Plan) -> None:
     setting = Setting(machine=machine, array=tuple(plan.array), element_bytes=4, direct=True)
     choices = [plan.choices(layer) for layer in plan.layers]
     assert totals(network_of(plan).nodes(plan.graph), choices, setting) == totals_of(score)
+
+
+@given(plan=grid_plans("deepa"))
+@settings(max_examples=25)
+def test_one_after_another_every_byte_that_all_devices_receive_takes_its_time(plan: Plan) -> None:
+    machine, graph, array = wired("ring", plan.num_devices), network_of(plan), tuple(plan.array)
+    serial = plan_model(
+        graph, array=array, space="all", graph=plan.graph or "contracted", pins=plan.pins, cost="deepa",
+        mode="serial", hardware=machine,
+    )  # fmt: skip
+    setting = Setting(machine=machine, array=array, element_bytes=4, direct=True)
+    step = lower(graph.nodes(plan.graph), [plan.choices(layer) for layer in plan.layers], setting)
+    links = machine.links(array)
+    seconds = [
+        task.seconds
+        if move is None
+        else move.total_bytes * links[move.level].seconds_per_byte[move.collective]
+        for task, move in zip(step.tasks, step.moves, strict=True)
+    ]
+    assert serial.cost.value == pytest.approx(math.fsum(seconds), rel=1e-9)

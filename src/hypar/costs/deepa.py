@@ -19,6 +19,7 @@ from hypar.costs.base import machine_setting
 from hypar.durations import computation, time_rates
 from hypar.errors import OptionError
 from hypar.exchange import between_costs, sum_costs, update_costs
+from hypar.levels import WORKING
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
@@ -69,8 +70,9 @@ class Deepa:
         found = {}
         if self.direct:
             rates = self._rates(setting, level)
-            found["update"] = update_costs(layer, options, sizes, level.ways, rates)
-            found["sums"] = sum_costs(layer, options, sizes, level.ways, rates)
+            groups = self._groups(level, sizes)
+            found["update"] = update_costs(layer, options, sizes, level.ways, rates) * groups
+            found["sums"] = sum_costs(layer, options, sizes, level.ways, rates) * groups
         else:
             weight_s = _element_seconds(setting, level) * layer.einsum.elements("weight") * sizes.of("weight")
             copies = np.array([update_copies(layer, choice) for choice in options])
@@ -90,7 +92,8 @@ class Deepa:
         """F and E; in paper mode the whole tensor for each part of the consumer's channels."""
         setting = self._setting(level)
         if self.direct:
-            return between_costs(tensor, ends, options, sizes, level.ways, self._rates(setting, level))
+            costs = between_costs(tensor, ends, options, sizes, level.ways, self._rates(setting, level))
+            return costs * self._groups(level, sizes)
         whole_s = _element_seconds(setting, level) * tensor.elements * sizes.of("input")
         times = np.array([[transfer_copies(made, read) for read in options[1]] for made in options[0]])
         return times[:, None, :] * whole_s[:, None]
@@ -98,6 +101,10 @@ class Deepa:
     def _rates(self, setting: Setting, level: Level) -> Rates:
         """Seconds of what moves, by all devices at once or by one after another."""
         return replace(time_rates(setting, level.index), together=self.mode == "exact")
+
+    def _groups(self, level: Level, sizes: LocalSizes) -> Costs | float:
+        """How many groups move one after another, ``[tuples above, 1]``; in exact mode all do so at once."""
+        return level.groups * sizes.of(WORKING)[:, None] if self.mode == "serial" else 1.0
 
     def _setting(self, level: Level) -> Setting:
         """The machine, or why there is none."""
