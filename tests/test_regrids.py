@@ -313,3 +313,30 @@ def test_shares_have_the_same_halo_alone_and_among_grids(kernel: int, ways: int)
         assert boxes == pytest.approx(
             [part * content.elements for part in cells.values()], rel=1e-12, abs=1e-6
         )
+
+
+def test_directly_a_cut_inside_groups_leaves_less_for_the_levels_below() -> None:
+    """Of half of the channels of every group two devices gather and give back half of what they gather of all."""
+    image = {"channels": 8, "height": 4, "width": 4}
+    ends = tuple(
+        load_plugin("ops", "conv")
+        .model_validate({"out_channels": 8, "kernel": 1, "groups": groups})
+        .einsum(BATCH, (image,), image)
+        for groups in (1, 2)
+    )
+    content = Content(BATCH * 8 * 16, frozenset(), tuple(image.items()))
+    whole = dict.fromkeys(ends[1].input, 1.0)
+    for inside in (1.0, 0.5, 0.25):
+        parts = tuple({**whole, "in_channels": inside}.values())
+        gap = Gap((ends[0], ends[1]), content, 2, parts, direct=True)
+        moves = found_of(regrids(gap, ((cut("batch", 2),), (cut("height", 2),))))
+        assert moves == (content.elements * inside / 2,) * 2
+
+
+def test_a_flattened_image_of_one_place_is_read_in_whole_channels() -> None:
+    """Ten channels in four pieces are 2, 3, 2 and 3 at both ends, so what a global pool leaves stays where it is."""
+    image, read = {"channels": 10, "height": 1, "width": 1}, Linear(out_features=4)
+    made = load_plugin("ops", "conv").model_validate({"out_channels": 10, "kernel": 1})
+    ends = (made.einsum(BATCH, (image,), image), read.einsum(BATCH, ({"channels": 10},), {"channels": 4}))
+    gap = Gap(ends, Content(BATCH * 10, frozenset(), tuple(image.items())), 4, (1.0, 1.0), direct=True)
+    assert found_of(regrids(gap, ((cut("out_channels", 4),), (cut("in_channels", 4),)))) == (0, 0)

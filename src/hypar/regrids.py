@@ -70,7 +70,7 @@ class _Dim:
     Attributes:
         made: the producer's op dim; None where there is none.
         read: the consumer's.
-        size: elements of it; 1 for real shares.
+        size: elements of it; in real shares 1, or the part of it that is left.
         held: the producer's pieces.
         needed: what the consumer's pieces read.
         side: what pieces held and needed share.
@@ -212,7 +212,8 @@ def _dims(
     makes = {tensor: op for op, tensor in made.output.items() if tensor not in content.contracted}
     reads = {tensor: op for op, tensor in read.input.items()}
     left = dict(zip(read.input, parts, strict=True))
-    flat = "height" in dict(content.shape) and "height" not in reads
+    image = dict(content.shape)
+    flat = image.get("height", 1) * image.get("width", 1) > 1 and "height" not in reads
     found = []
     for dim, whole_size in (("batch", read.sizes["batch"]), *content.shape, (INNER, 1)):
         own, theirs = makes.get(dim), reads.get(dim)
@@ -220,7 +221,8 @@ def _dims(
         degrees = (layouts[0].of(own), layouts[1].of(theirs))
         if not direct or dim == INNER:
             halo = 0.0 if window is None else min(1.0, window.halo / read.input_sizes[theirs or ""] / part)
-            found.append(_shares(own, theirs, *degrees, halo))
+            # Channels in a group are of no size of their own; directly, a part of them counts as such.
+            found.append(_shares(own, theirs, *degrees, halo, part if direct else 1.0))
         else:
             size = math.ceil(whole_size * part - 1e-9)
             output = size if window is None else math.ceil(read.sizes[theirs or ""] * part - 1e-9)
@@ -232,14 +234,19 @@ def _dims(
 
 @lru_cache(maxsize=1024)
 def _shares(
-    made: str | None, read: str | None, makers: tuple[int, ...], readers: tuple[int, ...], halo: float
+    made: str | None,
+    read: str | None,
+    makers: tuple[int, ...],
+    readers: tuple[int, ...],
+    halo: float,
+    size: float,
 ) -> _Dim:
     """A dim in shares of real size, with what windows read past them."""
-    held, core = bounds(makers, 1.0, False), bounds(readers, 1.0, False)
+    held, core = bounds(makers, size, False), bounds(readers, size, False)
     needed = _with_halo(core, halo) if halo and len(core.low) > 1 else core
     alone = side(made, read, held, core)
     return _Dim(
-        made, read, 1.0, held, needed, alone if needed is core else side(made, read, held, needed), alone
+        made, read, size, held, needed, alone if needed is core else side(made, read, held, needed), alone
     )
 
 
