@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,10 @@ from click.testing import CliRunner
 
 from hypar import explain_plan, load_machine, load_model, plan_model
 from hypar.cli import main
+from hypar.documents import parse_yaml
 from hypar.errors import OptionError
+from hypar.graph import build_graph
+from hypar.spec import parse_spec
 
 if TYPE_CHECKING:
     from hypar.explanations import Explanation
@@ -100,6 +104,44 @@ def test_an_unknown_layer_is_one_line() -> None:
     plan = plan_model("lenet-c", levels=1)
     with pytest.raises(OptionError, match="no layer that is planned is named 'fc9'; did you mean 'fc2'"):
         explain_plan(plan, load_model("lenet-c"), layer="fc9")
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (("--strategy", "optimal", "--levels", "4"), "the plan weighs all levels together"),
+        (("--levels", "1", "--pin", "fc1=dp"), "the plan has pins"),
+        (("--levels", "1", "--solver", "uniform"), "solver 'uniform' is not exact"),
+        (("--levels", "1", "--pin", "fc1=dp", "--solver", "uniform"),
+         "the plan has pins; solver 'uniform' is not exact"),
+    ],
+)  # fmt: skip
+def test_a_dearer_choice_says_why_the_plan_has_it(asked: tuple[str, ...], reason: str) -> None:
+    code, text, _ = run("plan", "alexnet", *asked, "--explain", "*")
+    dearer = [line for line in text.splitlines() if "more beside its neighbours as they are" in line]
+    assert code == 0
+    assert dearer
+    assert {line.split(" than another: ")[1] for line in dearer} == {reason}
+    alone = [line for line in text.splitlines() if line.startswith("of H")]
+    joint = "optimal" in asked
+    assert {line.split(" alone")[0] for line in alone} == ({"of H1", "of H2", "of H3"} if joint else set())
+
+
+def test_where_no_table_fits_nothing_is_chosen_anew() -> None:
+    """A network whose layers read all before them has no small tables; the rest of its explanation stands."""
+    names, text = ["c0"], "{name: c0, op: conv, out_channels: 16, kernel: 1}"
+    for number in range(1, 14):
+        text += f"\n  - {{name: a{number}, op: add, inputs: [{', '.join(names)}]}}" if number > 1 else ""
+        text += f"\n  - {{name: c{number}, op: conv, out_channels: 16, kernel: 1}}"
+        names.append(f"c{number}")
+    head = (
+        "source: all read all\nbatch: 16\nlayers:\n  - {op: input, channels: 16, height: 4, width: 4}\n  - "
+    )
+    graph = build_graph(parse_spec(parse_yaml(head + text, Path("dense.yaml")), "dense"))
+    plan = plan_model(graph, array=[16], strategy="deepa", hardware=P100, solver="bounded")
+    (layer,) = explain_plan(plan, graph, layer="c3", machine=P100).explained
+    assert len(layer.alternatives) == 60
+    assert {one.replanned for one in layer.alternatives} == {None}
 
 
 def run(*args: str) -> tuple[int, str, str]:

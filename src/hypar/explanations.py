@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.errors import OptionError, suggestion
+from hypar.errors import OptionError, TableLimitError, suggestion
 from hypar.levels import WHOLE_LAYER
 from hypar.problem import CostGraph, Edge
 from hypar.recipe import Recipe, ask
@@ -202,10 +202,13 @@ def _alternatives(
 
 
 def _replanned(problem: CostGraph, node: int, choices: Sequence[int]) -> dict[int, float]:
-    """By how much the optimum is dearer with each of some choices of a node held."""
+    """By how much the optimum is dearer with each of some choices of a node held; nothing where it is not known."""
     solver = load_solver(cheapest_exact((problem.structure,)))
-    best = solver.solve(problem).cost
-    found = {choice: solver.solve(_held(problem, node, choice)).cost for choice in choices}
+    try:
+        best = solver.solve(problem).cost
+        found = {choice: solver.solve(_held(problem, node, choice)).cost for choice in choices}
+    except TableLimitError:
+        return {}
     # What rounding leaves of nothing is nothing.
     return {
         choice: 0.0 if math.isclose(cost, best, rel_tol=1e-12) else cost - best

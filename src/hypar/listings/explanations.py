@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.listings.base import make_table
 from hypar.reports.base import amount
+from hypar.solvers.base import load_solver
 from hypar.space import parse_space
 from hypar.words import choice_word, vocabulary
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from hypar.explanations import Alternative, Explanation, LayerExplanation
+    from hypar.plan import Plan
 
 MOST_ROWS = 12
 """Alternatives that a table shows of a layer."""
@@ -109,6 +111,22 @@ def _shown(one: LayerExplanation) -> list[Alternative]:
     return rows if one.chosen in rows else [*rows[:-1], one.chosen]
 
 
+def _jointly(plan: Plan, one: LayerExplanation) -> bool:
+    """Whether a plan weighs what it costs at the levels below as well."""
+    return plan.search == "joint" and one.level < len(plan.array) - 1
+
+
+def _reason(plan: Plan, one: LayerExplanation) -> str:
+    """Why a plan may have a choice that is not the cheapest of its level."""
+    reasons = (
+        (plan.refined is not None, "the plan was refined by the engine's time"),
+        (bool(plan.pins), "the plan has pins"),
+        (_jointly(plan, one), "the plan weighs all levels together"),
+        (not load_solver(plan.solver).exact, f"solver {plan.solver!r} is not exact"),
+    )
+    return "; ".join(text for holds, text in reasons if holds)
+
+
 def explanation_notes(found: Explanation, one: LayerExplanation) -> list[str]:
     """Why the layer got its choice, and what it could not get."""
     best, own = one.alternatives[0], one.chosen
@@ -119,11 +137,11 @@ def explanation_notes(found: Explanation, one: LayerExplanation) -> list[str]:
         why = f"costs least beside its neighbours as they are{nearest}"
     else:
         more = amount(own.total - best.total, unit)
-        why = (
-            f"costs {more} more beside its neighbours as they are than another: the plan holds or refines it"
-        )
+        why = f"costs {more} more beside its neighbours as they are than another: {_reason(found.plan, one)}"
     lines = [f"{one.layer} H{one.level + 1}: {why}"]
     hidden = len(one.alternatives) - len(_shown(one))
     if hidden > 0:
         lines.append(f"{hidden} dearer choices not shown")
+    if _jointly(found.plan, one):
+        lines.append(f"of H{one.level + 1} alone: what the levels below then cost is not in it")
     return [*lines, *(f"left out: {line}" for line in one.left_out)]
