@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar import load_model, plan_model
+from hypar import load_machine, load_model, plan_model
 from hypar.documents import parse_yaml
 from hypar.errors import OptionError, TableLimitError, UnknownNameError
 from hypar.graph import LayerGraph, build_graph
@@ -373,6 +373,25 @@ def test_a_bounded_plan_states_its_bounds_and_its_gap(levels: int, search: str, 
     assert sum(plan.bounds) == pytest.approx(exact.cost.value, rel=1e-6)
     assert plan.claim.startswith("not proven optimal, but ")
     assert "at most 0.00% lower" in plan.claim
+
+
+@pytest.mark.parametrize(("search", "count"), [("greedy", None), ("joint", 1)])
+def test_a_refined_plan_states_no_bound_that_its_own_choices_can_go_below(
+    search: str, count: int | None
+) -> None:
+    """A level's bound is given the choices above it; those of alexnet's outer levels are exchanged here."""
+    machine = load_machine("h100-8x", {"overlap": "full"})
+    asked = {"levels": 3, "cost": "time", "hardware": machine, "solver": "bounded", "search": search}
+    plan = plan_model(graph("alexnet"), refine=True, **asked)  # type: ignore[arg-type]
+    assert plan.refined is not None
+    assert (plan.bounds and len(plan.bounds)) == count
+    if plan.bounds is None:
+        assert plan.refined.changed
+        assert plan.claim.startswith("not optimal: solver 'bounded' is not exact; greedy search over ")
+    else:
+        assert plan.bounds[0] <= plan.cost.value
+        assert plan.claim.startswith("not proven optimal, but the optimum is at most ")
+    assert plan_model(graph("alexnet"), **asked).bounds is not None  # type: ignore[arg-type]
 
 
 def test_what_does_not_fit_names_the_solver_that_states_its_gap() -> None:

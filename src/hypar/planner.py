@@ -174,7 +174,9 @@ def _refined(
     )
     record = RefinementRecord(before_s=found.before_s, after_s=found.after_s, changed=changed)
     costs = costs_by_level(question, found.choices)
-    return replace(answer, choices=found.choices, costs=costs), record
+    # A level's bound is given the choices above it, which may have been exchanged.
+    bounds = answer.bounds if len(answer.bounds) == 1 else ()
+    return replace(answer, choices=found.choices, costs=costs, bounds=bounds), record
 
 
 def _record_of(profile: Profile | None) -> ProfileRecord | None:
