@@ -36,7 +36,7 @@ class Rates:
         once: cost of there being such a transfer at all.
         together: whether all devices that receive do so at the same time, so that an element that only one of
             them receives counts; otherwise every element does.
-        direct: whether sums go straight to where they are needed, in whole elements.
+        direct: whether the terms of E go straight to where they are needed, and pieces have whole elements.
     """
 
     per_element: tuple[float, ...]

@@ -110,7 +110,7 @@ class Gap(NamedTuple):
         content: the tensor as the consumer reads it.
         ways: devices of the group.
         parts: what the levels above have left of each op dim of the consumer's ``input``.
-        direct: whether sums go straight to where they are needed, in whole elements.
+        direct: whether the terms of E go straight to where they are needed, and pieces have whole elements.
     """
 
     ends: tuple[Einsum, Einsum]

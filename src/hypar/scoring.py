@@ -110,7 +110,7 @@ def run_plan(
 
 
 def _sends_directly(plan: Plan, file: Path) -> bool:
-    """Whether the cost of a plan sends sums straight to where they are needed.
+    """Whether the cost of a plan sends the terms of E straight to where they are needed.
 
     Raises:
         PlanError: there is no such cost, or not with its parameters.

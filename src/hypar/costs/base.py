@@ -50,7 +50,7 @@ class Cost(Protocol):
 
     @property
     def direct(self) -> bool:
-        """Whether it sends sums straight to where they are needed, as a score of its plans then does."""
+        """Whether it sends the terms of E straight to where they are needed, as a score of its plans then does."""
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """What each option costs inside a layer, in all groups of the level, item by item.

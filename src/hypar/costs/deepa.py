@@ -61,7 +61,7 @@ class Deepa:
 
     @property
     def direct(self) -> bool:
-        """Sums go straight to where they are needed but in paper mode."""
+        """The terms of E go straight to where they are needed but in paper mode."""
         return self.mode != "paper"
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:

@@ -28,7 +28,7 @@ class Setting:
         array: ways of each level, outermost first.
         element_bytes: bytes of one element.
         optimizer: one of ``OPTIMIZERS``.
-        direct: whether sums go straight to where they are needed, in whole elements.
+        direct: whether the terms of E go straight to where they are needed, and pieces have whole elements.
     """
 
     machine: Machine
