@@ -12,7 +12,11 @@ from click.testing import CliRunner, Result
 
 from hypar import Profile, plan_model, read_profile
 from hypar.cli import main
+from hypar.documents import parse_yaml
 from hypar.errors import InputError, ProfileError
+from hypar.graph import build_graph
+from hypar.profiles import ProfiledModel
+from hypar.spec import parse_spec
 from tests.benches import lenet_profile
 
 PLAN = ["plan", "lenet-c", "--strategy", "deepa", "--hardware", "h100-8x", "--profile", "p.json"]
@@ -195,6 +199,33 @@ def test_a_plan_counts_the_measured_times(mode: str) -> None:
     # The published estimate divides the whole layer's time by the devices that work.
     assert more == pytest.approx(60 if mode == "exact" else 15, rel=0.01)
     assert planned("p.json") == planned(own)
+
+
+EQUAL = """
+source: three equal layers
+batch: 8
+layers:
+  - {op: input, channels: 8}
+  - {name: a, op: linear, out_features: 8}
+  - {name: b, op: linear, out_features: 8}
+  - {name: c, op: linear, out_features: 8}
+"""
+
+
+@pytest.mark.parametrize("mode", ["exact", "serial", "paper"])
+def test_equal_layers_have_their_own_measured_times(mode: str) -> None:
+    graph = build_graph(parse_spec(parse_yaml(EQUAL, Path("net.yaml")), "net"))
+    model = ProfiledModel(name=graph.name, digest=graph.digest, batch=graph.batch)
+    words = ("n2 c1", "n1 c2", "n1 c1")
+    times: dict[str, dict[str, float]] = {
+        name: dict.fromkeys(words, seconds) for name, seconds in (("a", 1.0), ("b", 2.0), ("c", 4.0))
+    }
+    asked = {"array": [2], "strategy": "deepa", "hardware": "p100-4x4", "mode": mode, "pins": "*=n1"}
+    profile = Profile(model=model, device="made up", ways=2, seconds=times)
+    assert plan_model(graph, profile=profile, **asked).splits[0].costs == {"a": 1, "b": 2, "c": 4}  # type: ignore[arg-type]
+    del times["b"]
+    with pytest.raises(ProfileError, match="no layer 'b'"):
+        plan_model(graph, profile=profile.model_copy(update={"seconds": times}), **asked)  # type: ignore[arg-type]
 
 
 def test_a_plan_is_checked_with_the_profile_beside_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hypar.hardware import Machine
     from hypar.levels import Level, LocalSizes
     from hypar.placement import Options
+    from hypar.profiles import Profile
 
 CONTEXT = ("machine", "optimizer", "profile")
 """What a cost may take besides its parameters."""
@@ -168,9 +169,14 @@ def cost_graph(
     nodes: dict[object, tuple[Costs, list[LocalSizes]]] = {}
     edges: dict[object, tuple[Costs, ...]] = {}
     # Options are long: equal ones get a number, which takes their place in what is looked up.
-    numbers: dict[tuple[Options, ...], int] = {}
+    numbers: dict[object, int] = {}
     keys = [
-        (layer.einsum, layer.output_elements, numbers.setdefault(choices, len(numbers)), before)
+        (
+            layer.einsum,
+            layer.output_elements,
+            numbers.setdefault((choices, _measured(cost, layer)), len(numbers)),
+            before,
+        )
         for layer, choices, before in zip(graph.layers, options, sizes, strict=True)
     ]
     for key, layer, choices in zip(keys, graph.layers, options, strict=True):
@@ -187,6 +193,12 @@ def cost_graph(
             edges[pair] = _terms(cost, tensor, levels, layers, choices_of_both, nodes[read][1])
         found.append(Edge(source=ends[0], target=ends[1], terms=edges[pair]))
     return CostGraph(nodes=tuple(nodes[key][0] for key in keys), edges=tuple(found))
+
+
+def _measured(cost: Cost, layer: CutLayer) -> frozenset[tuple[str, float]]:
+    """The measured times of a layer, by which layers differ that are equal otherwise; nothing without any."""
+    profile: Profile | None = getattr(cost, "profile", None)
+    return frozenset() if profile is None else frozenset(profile.seconds.get(layer.name, {}).items())
 
 
 def _node(
