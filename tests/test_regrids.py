@@ -340,3 +340,21 @@ def test_a_flattened_image_of_one_place_is_read_in_whole_channels() -> None:
     ends = (made.einsum(BATCH, (image,), image), read.einsum(BATCH, ({"channels": 10},), {"channels": 4}))
     gap = Gap(ends, Content(BATCH * 10, frozenset(), tuple(image.items())), 4, (1.0, 1.0), direct=True)
     assert found_of(regrids(gap, ((cut("out_channels", 4),), (cut("in_channels", 4),)))) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("degrees", "times"),
+    [({"height": 2}, 2), ({"height": 2, "width": 2}, 6), ({"in_channels": 2, "height": 2}, 4)],
+)
+def test_what_a_global_pool_sums_over_a_cut_image_is_added_up_by_all_that_hold_it(
+    degrees: dict[str, int], times: int
+) -> None:
+    """Round a ring k devices receive 2(k - 1) times what they add up; two copies of the image do so twice."""
+    image, read = {"channels": 8, "height": 4, "width": 4}, Linear(out_features=4)
+    made = load_plugin("ops", "conv").model_validate({"out_channels": 8, "kernel": 1})
+    ends = (made.einsum(BATCH, (image,), image), read.einsum(BATCH, ({"channels": 8},), {"channels": 4}))
+    shape = (("channels", 8), ("height", 1), ("width", 1))
+    content = Content(BATCH * 8, frozenset({"height", "width"}), shape)
+    for direct in (False, True):
+        first, *_ = regrids(Gap(ends, content, 4, (1.0, 1.0), direct), ((grid(degrees),), (WHOLE,)))
+        assert float(first.elements[0, 0]) == times * content.elements

@@ -361,3 +361,38 @@ def test_one_after_another_every_byte_that_all_devices_receive_takes_its_time(pl
         for task, move in zip(step.tasks, step.moves, strict=True)
     ]
     assert serial.cost.value == pytest.approx(math.fsum(seconds), rel=1e-9)
+
+
+def test_one_device_that_gets_from_four_gets_all_that_it_lacks_and_gives_each_its_part() -> None:
+    plan = plan_model(
+        written(TINY),
+        array=[4],
+        strategy="deepa",
+        hardware=wired("ring", 4),
+        pins=["conv=n4", "pool=n1", "fc=n1"],
+    )
+    lacking = 4 * (4 * 40 * 4 * 4) * 3 / 4
+    moves = {
+        move.phase: move for move in lowered_by(plan).moves if move is not None and move.phase != "gradient"
+    }
+    assert {phase: (move.part_bytes, move.total_bytes) for phase, move in moves.items()} == {
+        "forward": (lacking, lacking),
+        "backward": (lacking / 4, lacking),
+    }
+
+
+def test_only_devices_that_work_take_energy() -> None:
+    """Work is what one device would do, but for the updates of weights that several hold."""
+    pins = {"one": ["*=n1"], "four": ["conv=n4", "pool=n1", "fc=n1"]}
+    found = {}
+    for name, held in pins.items():
+        plan = plan_model(written(TINY), array=[4], strategy="deepa", hardware=wired("ring", 4), pins=held)
+        assert plan.score is not None
+        assert plan.score.energy is not None
+        found[name] = plan.score.energy["arithmetic"]
+    layers = {layer.name: layer.einsum for layer in written(TINY).contracted.layers}
+    work = 3 * sum(einsum.macs for einsum in layers.values()) + sum(
+        e.elements("weight") for e in layers.values()
+    )
+    extra = 3 * layers["conv"].elements("weight")
+    assert found["four"] / found["one"] == pytest.approx((work + extra) / work, rel=1e-12)
