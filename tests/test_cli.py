@@ -85,6 +85,8 @@ def test_compare_is_relative_to_dp() -> None:
         assert (f"\n{name}: " in text) == (load_strategy(name).cost == "volume")
     mixed = output("compare", "alexnet", "--array", "4", "--strategy", "deepa", "--hardware", "p100-4x4")
     assert "\ndeepa: " in mixed
+    assert "errors go directly in the scores of deepa, and are added up at once in the others" in mixed
+    assert "errors go directly" not in output("compare", "alexnet", "--levels", "2", "--hardware", "hmc")
     rows = json.loads(output("compare", "alexnet", "--strategy", "hypar", "--strategy", "owt", "--json"))
     assert [row["strategy"] for row in rows] == ["dp", "hypar", "owt"]
     assert rows[0]["gain"] == 1

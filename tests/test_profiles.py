@@ -172,7 +172,7 @@ def test_another_network_is_refused() -> None:
 def test_a_choice_that_was_not_measured_is_named() -> None:
     times = lenet_profile().seconds["conv2"]
     changed("seconds", "conv2", to={word: time for word, time in times.items() if word != "n2 c2"})
-    line = "profile 'p': seconds.conv2: no 'n2 c2'; measure it with hypar profile"
+    line = "profile 'p': seconds.conv2: no 'n2 c2'; measure it with hypar profile, its --space as here"
     assert refused(*OWN) == line
     assert refused(*OWN, "--pin", "fc1=mp").startswith("profile 'p': seconds.")
 

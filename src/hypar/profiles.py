@@ -91,7 +91,9 @@ class Profile(_Part):
             raise ProfileError(f"profile {self.name!r}: seconds", f"no layer {layer!r}", hint=hint)
         if word not in table:
             place = f"profile {self.name!r}: seconds.{layer}"
-            raise ProfileError(place, f"no {word!r}", hint="measure it with hypar profile")
+            raise ProfileError(
+                place, f"no {word!r}", hint="measure it with hypar profile, its --space as here"
+            )
         return table[word]
 
     def require(self, name: str, digest: str, batch: int, array: tuple[int, ...]) -> None:

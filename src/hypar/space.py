@@ -103,7 +103,8 @@ class Space:
         for dim in dims:
             above = [str(degree) for degree in self._degrees(ways) if degree > sizes[dim]]
             if above:
-                lines.append(f"{dim}: {sizes[dim]} elements, so no degree of {', '.join(above)}")
+                size = f"{sizes[dim]} element{'s' * (sizes[dim] > 1)}"
+                lines.append(f"{dim}: {size}, so no degree of {', '.join(above)}")
         return tuple(lines)
 
     def _named(self, layer: CutLayer) -> Alternatives:

@@ -10,6 +10,7 @@ import pytest
 
 from hypar import load_model, plan_model
 from hypar.costs.base import load_cost
+from hypar.errors import OptionError
 from hypar.hardware import load_machine
 from hypar.levels import WHOLE_LAYER, levels_of
 from hypar.placement import Choice, cut, grid
@@ -111,6 +112,11 @@ def test_paper_mode_of_a_whole_network_is_the_sum_of_its_estimates(graphs: dict[
         graphs["alexnet"], array=[16], strategy="deepa", mode="paper", hardware="p100-4x4", pins="*=batch1"
     )
     assert plan.cost.value == pytest.approx(alone.cost.value / 16 + 16 * 4 * weights * per_byte, rel=1e-12)
+
+
+def test_paper_mode_is_of_one_level() -> None:
+    with pytest.raises(OptionError, match="mode 'paper': found an array of 2x4; allowed: one level"):
+        plan_model("lenet-c", array=[2, 4], strategy="deepa", mode="paper", hardware="p100-4x4")
 
 
 def test_70_configurations_of_a_convolution_and_15_of_a_linear_layer(graphs: dict[str, LayerGraph]) -> None:

@@ -107,7 +107,10 @@ class Deepa:
         return level.groups * sizes.of(WORKING)[:, None] if self.mode == "serial" else 1.0
 
     def _setting(self, level: Level) -> Setting:
-        """The machine, or why there is none."""
+        """The machine, or why there is none; the published estimates are of one level."""
+        if self.mode == "paper" and len(level.array) > 1:
+            ways = "x".join(map(str, level.array))
+            raise OptionError("mode 'paper'", f"found an array of {ways}", "one level, as --array 16")
         return machine_setting("deepa", self.machine, level, self.optimizer, direct=self.direct)
 
     def _computation(

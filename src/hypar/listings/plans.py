@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from hypar.costs.base import load_cost
 from hypar.errors import HyparError
 from hypar.listings.base import Data, make_table, ratio
 from hypar.reports.base import amount, on_machine, question
@@ -70,8 +71,14 @@ def comparison_head(rows: Sequence[Row]) -> str:
 
 
 def comparison_notes(rows: Sequence[Row]) -> list[str]:
-    """What is claimed of each plan, or why there is none."""
-    return [f"{row.name}: {row.note}" for row in rows]
+    """What is claimed of each plan, or why there is none; and where scores count bytes in two manners."""
+    notes = [f"{row.name}: {row.note}" for row in rows]
+    scored = {row.name: row.plan.cost for row in rows if row.plan and row.plan.score}
+    direct = [name for name, cost in scored.items() if load_cost(cost.name, cost.parameters).direct]
+    if 0 < len(direct) < len(scored):
+        names = ", ".join(direct)
+        notes.append(f"errors go directly in the scores of {names}, and are added up at once in the others")
+    return notes
 
 
 def changes_data(changes: Iterable[Change]) -> Data:

@@ -106,7 +106,8 @@ def refinement_line(refined: RefinementRecord) -> str:
     """What refinement gained."""
     gain = 1 - refined.after_s / refined.before_s if refined.before_s else 0.0
     times = f"{format_seconds(refined.before_s)} to {format_seconds(refined.after_s)}"
-    return f"refined {refined.changed} choices by the engine's time: {times}, {gain:.2%} less"
+    choices = f"{refined.changed} choice{'s' * (refined.changed != 1)}"
+    return f"refined {choices} by the engine's time: {times}, {gain:.2%} less"
 
 
 def score_lines(score: Score) -> list[str]:
