@@ -358,3 +358,22 @@ def test_what_a_global_pool_sums_over_a_cut_image_is_added_up_by_all_that_hold_i
     for direct in (False, True):
         first, *_ = regrids(Gap(ends, content, 4, (1.0, 1.0), direct), ((grid(degrees),), (WHOLE,)))
         assert float(first.elements[0, 0]) == times * content.elements
+
+
+def test_directly_groups_stay_whole_where_their_number_is_not_divided() -> None:
+    """Six groups of two channels on four devices are 1, 2, 1 and 2 groups; twelve channels by themselves 3 each."""
+    image = {"channels": 12, "height": 2, "width": 2}
+    plain, grouped = (
+        load_plugin("ops", "conv")
+        .model_validate({"out_channels": 12, "kernel": 1, "groups": groups})
+        .einsum(BATCH, (image,), image)
+        for groups in (1, 6)
+    )
+    content = Content(BATCH * 48, frozenset(), tuple(image.items()))
+    gap = Gap((plain, grouped), content, 4, (1.0,) * len(grouped.input), direct=True)
+    forward, backward = found_of(regrids(gap, ((cut("out_channels", 4),), (cut("groups", 4),))))
+    held = [set(range(3 * device, 3 * device + 3)) for device in range(4)]
+    needed = [set(range(2 * (6 * device // 4), 2 * (6 * (device + 1) // 4))) for device in range(4)]
+    channels = sum(len(need - hold) for need, hold in zip(needed, held, strict=True))
+    assert channels > 0
+    assert (forward, backward) == (channels * BATCH * 4, channels * BATCH * 4)

@@ -228,8 +228,14 @@ def _dims(
             output = size if window is None else math.ceil(read.sizes[theirs or ""] * part - 1e-9)
             # A piece of a flattened image is a range of its channels, the last of them in part.
             ranges = flat and dim == "channels"
-            found.append(_elements(own, theirs, *degrees, size, output, window, whole=not ranges))
+            units = (_unit(made, own, whole_size), _unit(read, theirs, whole_size))
+            found.append(_elements(own, theirs, *degrees, size, output, window, units, whole=not ranges))
     return tuple(found)
+
+
+def _unit(einsum: Einsum, dim: str | None, size: int) -> int:
+    """Channels that stay together where groups of them are divided."""
+    return size // einsum.sizes["groups"] if dim == "groups" else 1
 
 
 @lru_cache(maxsize=1024)
@@ -259,11 +265,12 @@ def _elements(
     size: int,
     output: int,
     window: Window | None,
+    units: tuple[int, int],
     *,
     whole: bool,
 ) -> _Dim:
     """A dim in pieces of whole elements, with what windows read of it."""
-    held, core = bounds(makers, size, True), bounds(readers, output, whole)
+    held, core = bounds(makers, size, True, units[0]), bounds(readers, output, whole, units[1])
     needed = core if window is None else reach(core, window, size)
     both = side(made, read, held, needed)
     return _Dim(made, read, size, held, needed, both, both)

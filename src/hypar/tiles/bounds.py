@@ -50,14 +50,18 @@ def _within(places: Costs, low: Costs | float, high: Costs | float) -> Costs:
 
 
 @lru_cache(maxsize=4096)
-def bounds(degrees: tuple[int, ...], size: float, whole: bool) -> Bounds:
+def bounds(degrees: tuple[int, ...], size: float, whole: bool, unit: int = 1) -> Bounds:
     """A dim in pieces, as even as can be.
 
     Args:
         degrees: numbers of pieces.
         size: elements of the dim.
         whole: whether a piece has whole elements.
+        unit: elements that stay together, as the channels of a group.
     """
+    if unit > 1:
+        found = bounds(degrees, size // unit, whole)
+        return Bounds(found.low * unit, found.high * unit, found.amounts * unit)
     low = np.concatenate([np.arange(degree) / degree for degree in degrees]) * size
     high = np.concatenate([np.arange(1, degree + 1) / degree for degree in degrees]) * size
     if whole:
