@@ -19,7 +19,7 @@ from hypar.ops.linear import Linear
 from hypar.placement import WHOLE, Choice, cut, grid
 from hypar.registry import load_plugin
 from hypar.regrids import Gap, Regrid, regrid, regrids
-from hypar.tiles import layout
+from hypar.tiles import Side, layout, overlap
 from hypar.transfers import between, borders, crossing, halo
 
 if TYPE_CHECKING:
@@ -377,3 +377,15 @@ def test_directly_groups_stay_whole_where_their_number_is_not_divided() -> None:
     channels = sum(len(need - hold) for need, hold in zip(needed, held, strict=True))
     assert channels > 0
     assert (forward, backward) == (channels * BATCH * 4, channels * BATCH * 4)
+
+
+@pytest.mark.parametrize("ways", [2**15, 2**16, 2**17])
+def test_very_many_devices_are_all_counted(ways: int) -> None:
+    """Numbers of devices past sixteen bits."""
+    made = (cut("height", ways), grid({"height": 4}), grid({"batch": 2}))
+    read = (cut("width", ways), grid({"height": 8}), grid({"batch": 4, "height": 2}))
+    layouts = layout(made, ways), layout(read, ways)
+    # Every piece of a dim that holds one at each place: what is shared counts the devices that work for both.
+    alike = Side("height", "height", np.ones((ways + 4 + 1, 8 + 2 + 1)))
+    counts = overlap(*layouts, [alike])
+    assert (counts == np.minimum(layouts[0].working[:, None], layouts[1].working)).all()

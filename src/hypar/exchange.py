@@ -58,31 +58,25 @@ def even_rates(per_element: float, *, direct: bool = False) -> Rates:
     return Rates((per_element,) * len(COLLECTIVES), (0.0,) * len(COLLECTIVES), direct=direct)
 
 
-def update_costs(layer: CutLayer, options: Options, sizes: LocalSizes, ways: int, rates: Rates) -> Costs:
-    """Adding up the gradients of the weight, ``[tuples above, options]``."""
-    each, once = _inside(layer.einsum, options, ways, rates)
-    row = TENSORS.index("weight")
-    amounts = _elements(layer.einsum, layer.output_elements)[row] * sizes.of("weight")
-    return np.asarray(amounts[:, None] * each[row] + once[row])
-
-
-def sum_costs(layer: CutLayer, options: Options, sizes: LocalSizes, ways: int, rates: Rates) -> Costs:
-    """Adding up F_out and E_in where an option leaves them partial, and the halo of a cut image's error.
+def inside_costs(
+    layer: CutLayer, options: Options, sizes: LocalSizes, ways: int, rates: Rates
+) -> dict[str, Costs]:
+    """What each option leaves partial, added up: ``[tuples above, options]`` of each item.
 
     Returns:
-        ``[tuples above, options]``.
+        ``update`` for the gradients of the weight; ``sums`` for F_out, E_in, and the halo of a cut image's error.
     """
     einsum = layer.einsum
-    rows = [TENSORS.index(tensor) for tensor in ("input", "output")]
     amounts = _elements(einsum, layer.output_elements) * sizes.parts[:3]
     each, once = _inside(einsum, options, ways, rates)
-    total: Costs = np.einsum("tp,tc->pc", amounts[rows], each[rows])
-    total += once[rows].sum(axis=0)
+    found = amounts[:, :, None] * each[:, None] + once[:, None]
+    items = dict(zip(TENSORS, found, strict=True))
+    sums = items["input"] + items["output"]
     for column, border in () if rates.direct else _borders(einsum, options, ways):
         per_element = rates.each("neighbours", options[column].devices(ways))
-        total[:, column] += per_element * halo(border, sizes.of(border.dim)) * amounts[0]
-        total[:, column] += rates.at_all("neighbours")
-    return total
+        sums[:, column] += per_element * halo(border, sizes.of(border.dim)) * amounts[0]
+        sums[:, column] += rates.at_all("neighbours")
+    return {"update": items["weight"], "sums": sums}
 
 
 def between_costs(
@@ -171,6 +165,7 @@ def _elements(einsum: Einsum, output_elements: int) -> Costs:
     )
 
 
+@lru_cache(maxsize=4096)
 def _inside(einsum: Einsum, options: Options, ways: int, rates: Rates) -> tuple[Costs, Costs]:
     """Cost of an element of each tensor, and of there being a transfer of it: ``[3, options]`` both."""
     return _inside_of(einsum.roles, options, ways, rates)

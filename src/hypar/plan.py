@@ -7,6 +7,7 @@ comparing plans needs no model file.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -109,11 +110,17 @@ class Split(_Part):
 
     def choice(self, layer: str) -> Choice:
         """What the level does to a layer."""
-        return grid(self.choices[layer]) if self.choices[layer] else WHOLE
+        return _choice(tuple(self.choices[layer].items()))
 
     def dim(self, layer: str) -> str | None:
         """The dim in which a layer is cut, several joined by ``*``; None where none is."""
         return "*".join(self.choice(layer).divided) or None
+
+
+@lru_cache(maxsize=4096)
+def _choice(degrees: tuple[tuple[str, int], ...]) -> Choice:
+    """What degrees stand for; layers and levels have few different ones."""
+    return grid(dict(degrees)) if degrees else WHOLE
 
 
 class RefinementRecord(_Part):

@@ -132,13 +132,14 @@ def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> Sequence[tuple[Choi
         raise PlanError(
             f"{file}: splits", f"the layers are not those of {graph.name!r}", "a plan of this model"
         )
-    for layer in layers:
-        if layer.weighted and not all(choice.degrees for choice in plan.choices(layer.name)):
+    found = [plan.choices(layer.name) for layer in layers]
+    for layer, choices in zip(layers, found, strict=True):
+        if layer.weighted and not all(choice.degrees for choice in choices):
             raise PlanError(
                 f"{file}: splits", f"{layer.name!r} is done whole", "a dim that is cut; joins are done whole"
             )
-        for dim in (dim for choice in plan.choices(layer.name) for dim in choice.divided):
+        for dim in (dim for choice in choices for dim in choice.divided):
             if dim not in layer.einsum.sizes:
                 has = ", ".join(layer.einsum.sizes)
                 raise PlanError(f"{file}: splits", f"{layer.name!r} is cut in {dim}", f"its dims, {has}")
-    return [plan.choices(layer.name) for layer in layers]
+    return found

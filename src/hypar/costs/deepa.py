@@ -18,7 +18,7 @@ import numpy as np
 from hypar.costs.base import machine_setting
 from hypar.durations import computation, time_rates
 from hypar.errors import OptionError
-from hypar.exchange import between_costs, sum_costs, update_costs
+from hypar.exchange import between_costs, inside_costs
 from hypar.levels import WORKING
 
 if TYPE_CHECKING:
@@ -67,12 +67,11 @@ class Deepa:
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Computation and the exchange of gradients; in exact mode also that of partial sums."""
         setting = self._setting(level)
-        found = {}
+        found: dict[str, Costs] = {}
         if self.direct:
-            rates = self._rates(setting, level)
             groups = self._groups(level, sizes)
-            found["update"] = update_costs(layer, options, sizes, level.ways, rates) * groups
-            found["sums"] = sum_costs(layer, options, sizes, level.ways, rates) * groups
+            items = inside_costs(layer, options, sizes, level.ways, self._rates(setting, level))
+            found |= {name: costs * groups for name, costs in items.items()}
         else:
             weight_s = _element_seconds(setting, level) * layer.einsum.elements("weight") * sizes.of("weight")
             copies = np.array([update_copies(layer, choice) for choice in options])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hypar.costs.base import machine_setting
 from hypar.durations import computation, time_rates
-from hypar.exchange import between_costs, sum_costs, update_costs
+from hypar.exchange import between_costs, inside_costs
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
@@ -42,11 +42,7 @@ class Time:
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Adding up what a choice leaves partial; at the innermost level also the computation of a device."""
         setting = self._setting(level)
-        rates = time_rates(setting, level.index)
-        found = {
-            "update": update_costs(layer, options, sizes, level.ways, rates),
-            "sums": sum_costs(layer, options, sizes, level.ways, rates),
-        }
+        found = inside_costs(layer, options, sizes, level.ways, time_rates(setting, level.index))
         if level.innermost and layer.weighted:
             left = sizes.divided(layer.einsum, options, level.ways)
             found["compute"] = computation(setting, layer.einsum, left).reshape(found["sums"].shape)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hypar.errors import OptionError
-from hypar.exchange import between_costs, even_rates, sum_costs, update_costs
+from hypar.exchange import between_costs, even_rates, inside_costs
 from hypar.levels import WORKING
 
 if TYPE_CHECKING:
@@ -49,10 +49,8 @@ class Volume:
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Adding up what a choice leaves partial: whole results, or the halo of a cut image's gradient."""
         rates, part = even_rates(level.groups * level.element_bytes), sizes.of(WORKING)[:, None]
-        return {
-            "update": update_costs(layer, options, sizes, level.ways, rates) * part,
-            "sums": sum_costs(layer, options, sizes, level.ways, rates) * part,
-        }
+        items = inside_costs(layer, options, sizes, level.ways, rates)
+        return {name: costs * part for name, costs in items.items()}
 
     def tensor_costs(
         self,

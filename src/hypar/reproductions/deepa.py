@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING
 
+from hypar.costs.base import structure
 from hypar.costs.deepa import transfer_copies, update_copies
 from hypar.graph import LayerGraph, load_model
 from hypar.hardware import load_machine
 from hypar.placement import Choice, grid
 from hypar.planner import plan_model
 from hypar.plots import Figure
-from hypar.recipe import Recipe, ask
 from hypar.reduction import reduced, trace
 from hypar.reproductions.base import Page, Reproduction, Section
+from hypar.space import parse_space
 from hypar.words import grid_word
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Deepa:
             lambda: table(TABLE_3, graphs["vgg16"]),
             lambda: figure_8(graphs, machine),
             lambda: throughput(graphs, machine),
-            lambda: eliminations(graphs, machine),
+            lambda: eliminations(graphs),
         )
         for done, part in enumerate(parts, 1):
             sections.append(part())
@@ -149,9 +150,8 @@ class Deepa:
 
 def options_of(estimates: Estimates, graph: LayerGraph) -> tuple[CutLayer, tuple[Choice, ...]]:
     """The layer of a table and every choice that it has."""
-    question, _ = ask(_recipe(OWN, load_machine(MACHINE)), graph)
-    place = [layer.name for layer in question.graph.layers].index(estimates.layer)
-    return question.graph.layers[place], question.options[place][0]
+    layer = next(layer for layer in graph.operators.layers if layer.name == estimates.layer)
+    return layer, parse_space(OWN).choices(layer, WAYS, idle=True)
 
 
 def table(estimates: Estimates, graph: LayerGraph) -> Section:
@@ -206,7 +206,7 @@ def figure_8(graphs: Mapping[str, LayerGraph], machine: Machine) -> Section:
         text=(
             f"GB that all devices receive in a step, each plan's counted directly, in whole elements. Published: one weird"
             f" trick (owt) moves {low} to {high} times less than image parallelism, DeePa {OWN_FACTOR[0]} to"
-            f" {OWN_FACTOR[1]} times less than that, together up to {MOST} times. Image parallelism moves 30 times the"
+            f" {OWN_FACTOR[1]} times less than that, together up to {MOST} times. Image parallelism moves {2 * (WAYS - 1)} times the"
             " weights, so its factor over owt follows from how much of them lies in linear layers, less what owt moves"
             f" between those: Inception-v3 has one small one and gives the least factor. No reading found gives"
             f" {high} for one of these three. DeePa adds its estimates up as if all bytes went over one link, one device after another (`serial`): fewer"
@@ -262,16 +262,16 @@ def throughput(graphs: Mapping[str, LayerGraph], machine: Machine) -> Section:
     )  # fmt: skip
 
 
-def eliminations(graphs: Mapping[str, LayerGraph], machine: Machine) -> Section:
+def eliminations(graphs: Mapping[str, LayerGraph]) -> Section:
     """What the two rules leave of each graph."""
-    rows = []
+    rows, space = [], parse_space(OWN)
     for name, graph in graphs.items():
-        question, _ = ask(_recipe(OWN, machine), graph)
-        structure = question.structure(0, 1)
-        rules, order = reduced(structure), trace(structure)
+        options = [(space.choices(layer, WAYS, idle=True),) for layer in graph.operators.layers]
+        nodes = structure(graph.operators, options)
+        rules, order = reduced(nodes), trace(nodes)
         kinds = [step.kind for step in rules.steps]
-        numbers = (len(structure.sizes), len(structure.links), kinds.count("node"), kinds.count("edge"))
-        largest = max(structure.sizes)
+        numbers = (len(nodes.sizes), len(nodes.links), kinds.count("node"), kinds.count("edge"))
+        largest = max(nodes.sizes)
         rows.append(
             (
                 name,
@@ -313,14 +313,6 @@ def _scored(plan: Plan) -> Score:
     """The score of a plan that was made for a machine."""
     assert plan.score is not None  # noqa: S101 (a machine was named, so there is one)
     return plan.score
-
-
-def _recipe(space: str, machine: Machine) -> Recipe:
-    """What the paper's search is asked."""
-    return Recipe(
-        strategy="deepa", space=space, cost="deepa", parameters={}, search="greedy", solver=None, array=(WAYS,),
-        pins=(), graph="operators", machine=machine,
-    )  # fmt: skip
 
 
 def _short(number: float) -> str:

@@ -5,11 +5,10 @@ a box, and two boxes share the product of what their sides share.
 """
 
 from hypar.tiles.bounds import Bounds, Side, bounds, reach, side
-from hypar.tiles.layouts import ORDER, Layout, Numbers, layout
+from hypar.tiles.layouts import Layout, Numbers, layout
 from hypar.tiles.overlap import boxes, copies, overlap
 
 __all__ = [
-    "ORDER",
     "Bounds",
     "Layout",
     "Numbers",

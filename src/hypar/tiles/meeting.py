@@ -43,7 +43,10 @@ def meeting(
     times = np.ones((1, 1), np.int64)
     if bits is not None:
         rest = ~(bits[0][first:last, None] | bits[1]) & (made.ways - 1)
-        both &= (np.arange(made.ways, dtype=np.int16) & rest.astype(np.int16)[:, :, None]) == 0
+        # Narrow numbers take less memory, where they hold all devices.
+        kind: type[np.signedinteger] = np.int16 if made.ways <= np.iinfo(np.int16).max else np.int64
+        every = np.arange(made.ways).astype(kind)
+        both &= (every & rest.astype(kind)[:, :, None]) == 0
         working = np.minimum(made.working[first:last, None], read.working)
         times = 1 << _ones(made.ways)[rest & -(made.ways // working)]
     kept = np.flatnonzero(both.reshape(-1)).astype(np.int32)
@@ -56,9 +59,9 @@ def meeting(
         width = sum(read.of(theirs))
         # Numbers as wide as an address are taken at once, narrow ones spare memory where they are many.
         few, small = len(kept) < FEW, sum(made.of(mine)) * width <= np.iinfo(np.int16).max
-        kind: type[np.signedinteger] = np.intp if few else np.int16 if small else np.int32
-        own = (_rows(made, mine, first, last) * width).astype(kind).take(place)
-        rows.append(own + _rows(read, theirs, 0, len(read.working)).astype(kind).take(column))
+        wide: type[np.signedinteger] = np.intp if few else np.int16 if small else np.int32
+        own = (_rows(made, mine, first, last) * width).astype(wide).take(place)
+        rows.append(own + _rows(read, theirs, 0, len(read.working)).astype(wide).take(column))
     return Meeting(len(kept), starts, times, tuple(rows))
 
 
