@@ -64,19 +64,26 @@ class LocalSizes:
 
     Attributes:
         parts: the part that is left of each of ``PARTS``, ``[parts, tuples]``.
+        idle: whether a choice above may leave groups idle.
     """
 
     parts: Costs
+    idle: bool = False
 
     def of(self, part: str) -> Costs:
         """What is left of one of ``PARTS``, ``[tuples]``."""
         left: Costs = self.parts[PARTS.index(part)]
         return left
 
+    def at_work(self, costs: Costs) -> Costs:
+        """Costs ``[..., tuples, options]`` of all groups, of those that work for the layer."""
+        return costs * self.of(WORKING)[:, None] if self.idle else costs
+
     def divided(self, einsum: Einsum, options: Options, ways: int) -> LocalSizes:
         """What is left below a level of some ways, for each tuple above and each option of the level."""
-        left = self.parts[:, :, None] / _divisors(einsum, options, ways)[:, None, :]
-        return LocalSizes(left.reshape(len(PARTS), -1))
+        divisors, idle = _divisors(einsum, options, ways)
+        left = self.parts[:, :, None] / divisors[:, None, :]
+        return LocalSizes(left.reshape(len(PARTS), -1), self.idle or idle)
 
 
 WHOLE_LAYER = LocalSizes(np.ones((len(PARTS), 1)))
@@ -84,8 +91,8 @@ WHOLE_LAYER = LocalSizes(np.ones((len(PARTS), 1)))
 
 
 @lru_cache(maxsize=4096)
-def _divisors(einsum: Einsum, options: Options, ways: int) -> Costs:
-    """By how much each option divides each part, ``[parts, options]``."""
+def _divisors(einsum: Einsum, options: Options, ways: int) -> tuple[Costs, bool]:
+    """By how much each option divides each part, ``[parts, options]``, and whether one leaves devices idle."""
     found = np.ones((len(PARTS), len(options)))
     grids = layout(options, ways)
     for dim, degree in grids.parts.items():
@@ -95,4 +102,4 @@ def _divisors(einsum: Einsum, options: Options, ways: int) -> Costs:
         if dim in CUTTABLE:
             found[PARTS.index(dim)] = degree
     found[-1] = ways / grids.working
-    return found
+    return found, bool((grids.working < ways).any())

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,22 @@ class Regrid(NamedTuple):
     phase: str
     manner: Manner
     elements: Costs
+
+
+class Moved(NamedTuple):
+    """The same for one pair of choices.
+
+    Attributes:
+        phase: the phase.
+        collective: the manner in which it moves.
+        elements: elements that all devices of a group receive.
+        devices: how many of them receive.
+    """
+
+    phase: str
+    collective: str
+    elements: float
+    devices: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -138,19 +154,18 @@ def regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
     return known[1]
 
 
-def regrid(gap: Gap, made: Choice, read: Choice) -> tuple[Regrid, ...]:
+def regrid(gap: Gap, made: Choice, read: Choice) -> tuple[Moved, ...]:
     """The same of one choice of each.
 
     Whole elements add up to the same number in any order; shares are summed anew, so that a result does not
     depend on what was asked before.
     """
     known = _KNOWN.get(gap) if gap.direct else None
-    if known is None:
-        return _regrids(gap, ((made,), (read,)))
-    places = (_places(known[0][0]).get(made, -1), _places(known[0][1]).get(read, -1))
-    if min(places) < 0:
-        return _regrids(gap, ((made,), (read,)))
-    return tuple(_single(move, places) for move in known[1])
+    if known is not None:
+        row, column = _places(known[0][0]).get(made, -1), _places(known[0][1]).get(read, -1)
+        if min(row, column) >= 0:
+            return tuple(_moved(move, row, column) for move in known[1])
+    return tuple(_moved(move, 0, 0) for move in _regrids(gap, ((made,), (read,))))
 
 
 @lru_cache(maxsize=512)
@@ -159,16 +174,13 @@ def _places(options: Options) -> dict[Choice, int]:
     return {choice: place for place, choice in enumerate(options)}
 
 
-def _single(move: Regrid, places: tuple[int, int]) -> Regrid:
-    """One pair's part of a table."""
-    manner = Manner(_entry(move.manner.collectives, places), _entry(move.manner.devices, places))
-    return Regrid(move.phase, manner, _entry(move.elements, places))
-
-
-def _entry(numbers: NDArray[Any], places: tuple[int, int]) -> NDArray[Any]:
-    """One entry of a table, ``[1, 1]``, that has one row or column where it does not differ."""
-    row, column = (place if size > 1 else 0 for place, size in zip(places, numbers.shape, strict=True))
-    return numbers[row : row + 1, column : column + 1]
+def _moved(move: Regrid, row: int, column: int) -> Moved:
+    """One pair's part of tables that have one row or column where they do not differ."""
+    collective, devices, elements = (
+        table[min(row, len(table) - 1), min(column, table.shape[1] - 1)]
+        for table in (move.manner.collectives, move.manner.devices, move.elements)
+    )
+    return Moved(move.phase, COLLECTIVES[collective], float(elements), int(devices))
 
 
 def _regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:

@@ -181,6 +181,8 @@ def halo(border: Border, size: Number) -> Number:
         size: the part of the dim that the levels above have left: a number, or an array over their choices.
     """
     pieces, part = border.pieces, np.minimum(border.part / size, 1.0)
+    if pieces == 2:
+        return border.copies * part  # what the sum comes to, and by far the most frequent
     short = np.minimum(pieces - 1, np.floor(pieces * part / 2))
     return border.copies * (short * (short + 1) / pieces + (pieces - 1 - short) * part)
 

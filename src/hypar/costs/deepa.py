@@ -19,7 +19,6 @@ from hypar.costs.base import machine_setting
 from hypar.durations import computation, time_rates
 from hypar.errors import OptionError
 from hypar.exchange import between_costs, inside_costs
-from hypar.levels import WORKING
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
@@ -69,9 +68,8 @@ class Deepa:
         setting = self._setting(level)
         found: dict[str, Costs] = {}
         if self.direct:
-            groups = self._groups(level, sizes)
             items = inside_costs(layer, options, sizes, level.ways, self._rates(setting, level))
-            found |= {name: costs * groups for name, costs in items.items()}
+            found |= {name: self._of_groups(costs, level, sizes) for name, costs in items.items()}
         else:
             weight_s = _element_seconds(setting, level) * layer.einsum.elements("weight") * sizes.of("weight")
             copies = np.array([update_copies(layer, choice) for choice in options])
@@ -92,7 +90,7 @@ class Deepa:
         setting = self._setting(level)
         if self.direct:
             costs = between_costs(tensor, ends, options, sizes, level.ways, self._rates(setting, level))
-            return costs * self._groups(level, sizes)
+            return self._of_groups(costs, level, sizes)
         whole_s = _element_seconds(setting, level) * tensor.elements * sizes.of("input")
         times = np.array([[transfer_copies(made, read) for read in options[1]] for made in options[0]])
         return times[:, None, :] * whole_s[:, None]
@@ -101,9 +99,9 @@ class Deepa:
         """Seconds of what moves, by all devices at once or by one after another."""
         return replace(time_rates(setting, level.index), together=self.mode == "exact")
 
-    def _groups(self, level: Level, sizes: LocalSizes) -> Costs | float:
-        """How many groups move one after another, ``[tuples above, 1]``; in exact mode all do so at once."""
-        return level.groups * sizes.of(WORKING)[:, None] if self.mode == "serial" else 1.0
+    def _of_groups(self, costs: Costs, level: Level, sizes: LocalSizes) -> Costs:
+        """Costs of one group as those of all that move one after another; in exact mode all do so at once."""
+        return sizes.at_work(costs * level.groups) if self.mode == "serial" else costs
 
     def _setting(self, level: Level) -> Setting:
         """The machine, or why there is none; the published estimates are of one level."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hypar.errors import OptionError
 from hypar.exchange import between_costs, even_rates, inside_costs
-from hypar.levels import WORKING
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
@@ -48,9 +47,9 @@ class Volume:
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Adding up what a choice leaves partial: whole results, or the halo of a cut image's gradient."""
-        rates, part = even_rates(level.groups * level.element_bytes), sizes.of(WORKING)[:, None]
+        rates = even_rates(level.groups * level.element_bytes)
         items = inside_costs(layer, options, sizes, level.ways, rates)
-        return {name: costs * part for name, costs in items.items()}
+        return {name: sizes.at_work(costs) for name, costs in items.items()}
 
     def tensor_costs(
         self,
@@ -62,8 +61,7 @@ class Volume:
     ) -> Costs:
         """F from producer to consumer, E from consumer to producer."""
         rates = even_rates(self.inter_weight * level.groups * level.element_bytes)
-        costs = between_costs(tensor, ends, options, sizes, level.ways, rates)
-        return costs * sizes.of(WORKING)[:, None]
+        return sizes.at_work(between_costs(tensor, ends, options, sizes, level.ways, rates))
 
 
 plugin: Cost = Volume()

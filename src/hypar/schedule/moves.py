@@ -9,15 +9,12 @@ from hypar.placement import divisor
 from hypar.regrids import Gap, regrid
 from hypar.schedule.setting import Setting, working
 from hypar.transfers import PHASE_OF, Transfer, between, borders, crossing, dim_of, halo, inside, simple
-from hypar.words import COLLECTIVES, CUTTABLE
+from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hypar.graph import Content
     from hypar.ops.base import Einsum
     from hypar.placement import Choice, Options
-    from hypar.regrids import Regrid
 
 
 class Move(NamedTuple):
@@ -80,18 +77,15 @@ def moves_between(
         groups = working(chosen[1][:level], setting.array)
         if setting.direct or not (simple(maker, ways) and simple(reader, ways)):
             parts = tuple(_left(ends[1], chosen[1], dim)[level] for dim in ends[1].input)
-            moves = regrid(Gap(ends, content, ways, parts, setting.direct), maker, reader)
-            found += [_move(setting, transfer, level, 1.0, groups) for transfer in _single(moves)]
+            for moved in regrid(Gap(ends, content, ways, parts, setting.direct), maker, reader):
+                if moved.elements:
+                    transfer = Transfer(moved.phase, "input", moved.collective, 1.0, moved.devices)
+                    found.append(_move(setting, transfer, level, moved.elements, groups))
         else:
             amount = content.elements * _left(ends[1], chosen[1], "input")[level]
-            moved = _between(
-                ends,
-                (maker, reader),
-                content,
-                _left(ends[1], chosen[1], dim_of(reader) or "input")[level],
-                ways,
-            )
-            found += [_move(setting, transfer, level, amount, groups) for transfer in moved]
+            size = _left(ends[1], chosen[1], dim_of(reader) or "input")[level]
+            transfers = _between(ends, (maker, reader), content, size, ways)
+            found += [_move(setting, transfer, level, amount, groups) for transfer in transfers]
     return tuple(found)
 
 
@@ -108,21 +102,6 @@ def _between(
             extra = Transfer("forward", "input", over[0], over[1] * float(halo(border, size)), ways)
             moved = _with_halo(moved, extra)
     return moved
-
-
-def _single(moves: Sequence[Regrid]) -> list[Transfer]:
-    """The transfers of one pair of choices, in elements."""
-    found = (
-        Transfer(
-            move.phase,
-            "input",
-            COLLECTIVES[int(move.manner.collectives.reshape(-1)[0])],
-            float(move.elements.reshape(-1)[0]),
-            int(move.manner.devices.reshape(-1)[0]),
-        )
-        for move in moves
-    )
-    return [transfer for transfer in found if transfer.parts]
 
 
 def _with_halo(moved: list[Transfer], extra: Transfer) -> list[Transfer]:
