@@ -68,6 +68,10 @@ class ComputeModel(Description):
     takes_arrays: ClassVar[bool] = False
 
     @abstractmethod
+    def flop_per_s(self, units: int) -> float:
+        """Floating-point operations a second of so many like units at full efficiency."""
+
+    @abstractmethod
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
         """One phase of a layer on a device of several like units.
 

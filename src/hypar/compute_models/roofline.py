@@ -23,6 +23,10 @@ class Roofline(ComputeModel):
     peak: Sourced[FlopPerSecond]
     half_efficiency_flop: Sourced[Annotated[float, AsNumber, Field(ge=0, le=1e30)]]
 
+    def flop_per_s(self, units: int) -> float:
+        """The peak."""
+        return units * self.peak.value
+
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
         """Two operations a multiply-accumulate."""
         flop = 2.0 * shape.padded_macs

@@ -67,6 +67,10 @@ class RowStationary(ComputeModel):
         """Where sets of so many kernel and output rows stand."""
         return _mapping(self.rows.value, self.columns.value, kernel_height, height)
 
+    def flop_per_s(self, units: int) -> float:
+        """Two operations a cycle on every processing element."""
+        return 2.0 * units * self.rows.value * self.columns.value * self.frequency.value
+
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
         """Cycles and accesses; rows are whole, and the last round of sets may be part empty."""
         kernel, height = shape.size("kernel_height"), shape.size("height")

@@ -9,7 +9,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.documents import parse_yaml, read_yaml
+from hypar.documents import Document, parse_yaml, read_yaml
 from hypar.errors import HardwareError, OptionError, UnknownNameError
 from hypar.hardware.machine import Machine
 from hypar.hardware.routing import Tier
@@ -39,10 +39,17 @@ def load_machine(hardware: str | Path, changes: Mapping[str, Any] | None = None)
     Raises:
         InputError: the file or a change is wrong.
     """
-    file = data_file("hardware", str(hardware))
-    document = read_yaml(file)
+    return machine_in(read_yaml(data_file("hardware", str(hardware))), changes)
+
+
+def machine_in(document: Document, changes: Mapping[str, Any] | None = None) -> Machine:
+    """As ``load_machine``, of a file that was read."""
+    file = document.file
     if not isinstance(document.data, dict):
         raise HardwareError(document.at(()), f"found {shown(document.data)}", "a mapping with a device")
+    if has_groups(document):
+        found = f"hardware {file.stem!r} has groups of unlike devices"
+        raise HardwareError(document.at(("groups",)), found, "a machine of like devices")
     unchanged = _machine(file.stem, document.data, document.at, {})
     if not changes:
         return unchanged
@@ -62,6 +69,11 @@ def load_machine(hardware: str | Path, changes: Mapping[str, Any] | None = None)
         other = ("total_bandwidth", "bandwidth=link") if shared else ("link_bandwidth", "bandwidth=total")
         raise OptionError(f"change {idle}={changes[idle]}", found, f"{other[0]}, or {other[1]} besides")
     return machine
+
+
+def has_groups(document: Document) -> bool:
+    """Whether a hardware file is one of groups."""
+    return isinstance(document.data, dict) and "groups" in document.data
 
 
 def as_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
@@ -97,13 +109,18 @@ def _change(data: dict[str, Any], key: str, value: Any) -> None:
     if key not in CHANGEABLE:
         raise OptionError(f"change {key}={value}", "not a change", ", ".join(CHANGEABLE))
     if key not in _OF_NETWORK:
-        data.setdefault("assumptions", {})[key] = {"value": value, "source": "as asked"}
+        data.setdefault("assumptions", {})[key] = _with_source(value)
         return
     networks = data.get("interconnect")
     if not networks:
         raise OptionError(f"change {key}={value}", "the machine is one device without a network")
     network = networks[-1] if isinstance(networks, list) else networks
-    network[key] = value if key == "topology" else {"value": value, "source": "as asked"}
+    network[key] = value if key == "topology" else _with_source(value)
+
+
+def _with_source(value: Any) -> Any:
+    """A changed value; one that says where it comes from does so itself."""
+    return value if isinstance(value, dict) else {"value": value, "source": "as asked"}
 
 
 def _machine(

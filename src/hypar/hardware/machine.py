@@ -74,6 +74,12 @@ class Machine:
         return math.prod(tier.devices for tier in self.tiers)
 
     @property
+    def flop_per_s(self) -> float:
+        """Floating-point operations a second of one device, large work."""
+        assumed = self.content.assumptions
+        return self.compute.flop_per_s(assumed.units_per_device.value) * assumed.efficiency.value
+
+    @property
     def overlap(self) -> bool:
         """Whether transfers run beside computation."""
         return self.content.assumptions.overlap.value == "full"
@@ -164,7 +170,7 @@ def local_shape(einsum: Einsum, degrees: Degrees) -> LocalShape:
     pieces = dict(zip(CUTTABLE, degrees, strict=True))
     tensors = ("input", "weight", "output")
     return LocalShape(
-        sizes={dim: -(-size // pieces.get(dim, 1)) for dim, size in einsum.sizes.items()},
+        sizes={dim: fullest(size, pieces.get(dim, 1)) for dim, size in einsum.sizes.items()},
         windows=einsum.windows,
         words={
             tensor: einsum.elements(tensor) / math.prod(pieces.get(dim, 1) for dim in einsum.dims(tensor))
@@ -178,10 +184,18 @@ def fullest_share(einsum: Einsum, degrees: Degrees, tensor: str) -> Any:
     """The part of a tensor that the fullest device has, its piece of each dim rounded up to whole elements."""
     share, carried = 1.0, einsum.dims(tensor)
     for dim, pieces in zip(CUTTABLE, degrees, strict=True):
-        if dim in carried:
-            size = einsum.sizes[dim]
-            share *= -(-size // pieces) / size
+        size = einsum.sizes[dim] if dim in carried else 0
+        if size:
+            share *= fullest(size, pieces) / size
     return share
+
+
+def fullest(size: Any, pieces: Any) -> Any:
+    """The largest of some pieces of a dim: of whole elements, or of a real size as it is.
+
+    A size is real, a ``float``, where a share that is no whole number of elements has divided the dim.
+    """
+    return size / pieces if isinstance(size, float) else -(-size // pieces)
 
 
 @lru_cache(maxsize=256)

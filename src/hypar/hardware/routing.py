@@ -198,18 +198,18 @@ def _busiest_rail(tier: Tier, rails: Iterable[Mapping[tuple[int, int], float]]) 
 
 def _by_tier(tiers: Sequence[Tier], ways: Sequence[int]) -> list[tuple[Tier, list[int]]]:
     """The prime factors of the ways, outermost first, that fall to each tier; its own where they do not part."""
-    factors = [prime for count in ways for prime in _primes(count)]
+    factors = [prime for count in ways for prime in primes(count)]
     found = []
     for tier in tiers:
         own: list[int] = []
         while factors and math.prod(own) < tier.devices:
             own.append(factors.pop(0))
-        found.append((tier, own if math.prod(own) == tier.devices else _primes(tier.devices)))
+        found.append((tier, own if math.prod(own) == tier.devices else primes(tier.devices)))
     return found
 
 
-def _primes(number: int) -> list[int]:
-    """Prime factors, ascending."""
+def primes(number: int) -> list[int]:
+    """Prime factors, ascending; none of 1."""
     found, factor = [], 2
     while number > 1:
         while number % factor == 0:

@@ -19,6 +19,9 @@ from hypar.quantities import (
     Text,
 )
 
+MOST_GROUPS = 8
+"""Groups side by side."""
+
 MOST_HELD = 4096
 """Devices of a machine; every message between them is routed, one by one."""
 
@@ -94,8 +97,40 @@ class Assumptions(Description):
     overlap: Sourced[Literal["none", "full"]] = Sourced(value="none", source="one thing after another")
 
 
+class Outward(Description):
+    """What a device of a group receives at from the groups beside its own."""
+
+    bandwidth: Sourced[BytesPerSecond]
+    latency: Sourced[Seconds] = Sourced(value=0.0, source="not given: none is counted")
+
+
+class GroupEntry(Description):
+    """One group of a mixed machine: like devices by their hardware file, or groups again.
+
+    Attributes:
+        name: what the group is called; the hardware file's name if not given.
+        hardware: a bare name, or a path from the file that names it.
+        changes: what is another than that file says, as ``devices``.
+        groups: the groups that it is made of, instead.
+        outward: what links each of its devices to the groups beside it.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")] | None = None
+    hardware: Text | None = None
+    changes: dict[str, Any] = Field(default_factory=dict)
+    groups: list[GroupEntry] | None = None
+    outward: Outward
+
+
+class MixedFile(Description):
+    """The whole file of a mixed machine: groups of unlike devices."""
+
+    source: Text
+    groups: list[GroupEntry]
+
+
 class HardwareFile(Description):
-    """The whole file."""
+    """The whole file of a machine of like devices."""
 
     source: Text
     device: Device

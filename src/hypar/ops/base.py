@@ -107,7 +107,8 @@ class Einsum:
     are the ``channels`` of F_in. Einsums are compared by identity, so that what follows from one is kept.
 
     Attributes:
-        sizes: size of each op dim; height and width are those of the output.
+        sizes: size of each op dim; height and width are those of the output. Whole numbers, but that a dim which
+            a fork has divided by a share may have a real size.
         input: op dims that F_in and E_in carry, with the tensor's name for each.
         weight: op dims that W and dW carry.
         output: op dims that F_out and E_out carry, with the tensor's name for each.
@@ -138,8 +139,8 @@ class Einsum:
         """Elements of the whole tensor; 0 for the weight of an op without one."""
         if tensor == "input":
             return self.input_elements
-        dims = self.dims(tensor)
-        return math.prod(self.sizes[dim] for dim in dims) if dims else 0
+        dims: tuple[str, ...] = tuple(getattr(self, tensor))
+        return math.prod([self.sizes[dim] for dim in dims]) if dims else 0
 
     @property
     def macs(self) -> int:
@@ -153,7 +154,7 @@ class Einsum:
         """
         result = PHASES[phase].result
         contracted = math.prod(size for dim, size in self.sizes.items() if dim not in self.dims(result))
-        return self.elements(result) * (2 * contracted - 1) if self.weight else 0
+        return self.elements(result) * (2 * contracted - 1) if self.macs else 0
 
 
 @dataclass(frozen=True, slots=True)
