@@ -37,7 +37,13 @@ def equal_shares(ways: int) -> tuple[float, ...]:
     return (1 / ways,) * ways
 
 
-def received(have: Placement, need: Placement, shares: Sequence[Number], halo: Number = 0) -> list[Number]:
+def received(
+    have: Placement,
+    need: Placement,
+    shares: Sequence[Number],
+    halo: Number = 0,
+    held: Sequence[Number] | None = None,
+) -> list[Number]:
     """Parts of a tensor that each device receives to go from one placement to another.
 
     A device that needs a ``Shard`` holds nothing of it but where its pieces of both dims cross; one that
@@ -48,6 +54,7 @@ def received(have: Placement, need: Placement, shares: Sequence[Number], halo: N
         need: the placement that is needed; never ``Partial``.
         shares: each device's share, summing to 1.
         halo: what a device needs besides its own shard, in parts of the tensor; at most all the rest.
+        held: each device's share of what there is, where it is another than of what is needed.
 
     Returns:
         One number for each device.
@@ -56,15 +63,30 @@ def received(have: Placement, need: Placement, shares: Sequence[Number], halo: N
         >>> from fractions import Fraction
         >>> received(Shard("batch"), Replicate(), (Fraction(1, 4), Fraction(3, 4)))
         [Fraction(3, 4), Fraction(1, 4)]
+        >>> received(Shard("batch"), Shard("batch"), (0.25, 0.75), held=(0.5, 0.5))
+        [0.0, 0.25]
     """
     if isinstance(have, Partial):
         return _received_sum(need, shares)
     needed = [_held(need, share) + halo for share in shares]
     if isinstance(have, Replicate):
         return [amount * 0 for amount in needed]
-    if have == need:
+    if have == need and held is None:
         return [halo + share * 0 for share in shares]
-    return [amount - amount * _held(have, share) for amount, share in zip(needed, shares, strict=True)]
+    if have == need:
+        return [amount - own for amount, own in zip(needed, _overlaps(held or shares, shares), strict=True)]
+    own = shares if held is None else held
+    return [amount - amount * _held(have, share) for amount, share in zip(needed, own, strict=True)]
+
+
+def _overlaps(held: Sequence[Number], needed: Sequence[Number]) -> list[Number]:
+    """What each device's piece of a dim has of its piece by other shares; pieces lie one behind the other."""
+    found, starts = [], [held[0] * 0, held[0] * 0]
+    for pair in zip(held, needed, strict=True):
+        ends = [start + share for start, share in zip(starts, pair, strict=True)]
+        found.append(max(min(ends) - max(starts), held[0] * 0))
+        starts = ends
+    return found
 
 
 def _received_sum(need: Placement, shares: Sequence[Number]) -> list[Number]:

@@ -129,16 +129,25 @@ def between(
     Partial sums are added up first. A gradient spread back over dims that were summed away is needed whole
     by every device.
     """
-    have = left(made, maker, contracted)
-    start = resolve(have)
-    need, back = placement(read, dim_of(reader), "input"), settled(read, reader, "input")
-    moves = (("forward", have, start), ("forward", start, need), ("backward", back, start))
     found = (
         Transfer(phase, "input", collective(before, after), _total(before, after, ways), ways)
-        for phase, before, after in moves
+        for phase, before, after in changes(made, maker, read, reader, contracted)
         if before != after
     )
     return tuple(transfer for transfer in found if transfer.parts)
+
+
+def changes(
+    made: Einsum, maker: Choice, read: Einsum, reader: Choice, contracted: frozenset[str]
+) -> tuple[tuple[str, Placement, Placement], ...]:
+    """Phase, placement before and placement after of all that may move between producer and consumer.
+
+    Adding up what ops between have left partial, F to the consumer, and E back to the producer.
+    """
+    have = left(made, maker, contracted)
+    start = resolve(have)
+    need, back = placement(read, dim_of(reader), "input"), settled(read, reader, "input")
+    return ("forward", have, start), ("forward", start, need), ("backward", back, start)
 
 
 @lru_cache(maxsize=16384)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.graph import ContractedGraph, CutLayer, Tensor
-    from hypar.hardware import Machine
+    from hypar.hardware import Machine, Side
     from hypar.levels import Level, LocalSizes
     from hypar.placement import Options
     from hypar.profiles import Profile
@@ -38,6 +38,22 @@ Items = Mapping[str, Costs]
 """Costs that add up, each under the name of what it is of."""
 
 
+class SideRates(NamedTuple):
+    """What one side of a fork pays.
+
+    Attributes:
+        inside: for each element that it receives inside a layer.
+        between: for each element that it receives between two.
+        once: for each transfer.
+        work: for each floating-point operation.
+    """
+
+    inside: float
+    between: float
+    once: float = 0.0
+    work: float = 0.0
+
+
 class Cost(Protocol):
     """The number that a search minimises, level by level: a frozen dataclass whose fields are its parameters."""
 
@@ -48,6 +64,13 @@ class Cost(Protocol):
     @property
     def counts_work(self) -> bool:
         """Whether it counts computation, so that more devices can be dearer or cheaper than fewer."""
+
+    @property
+    def slowest(self) -> bool:
+        """Whether a fork costs what its slowest side does; else it costs what all sides do together."""
+
+    def side_rates(self, side: Side, element_bytes: int) -> SideRates | None:
+        """What a side of a fork pays; None where the cost is for like devices alone."""
 
     @property
     def direct(self) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
     from hypar.exchange import Rates
     from hypar.graph import CutLayer, Tensor
-    from hypar.hardware import Machine
+    from hypar.hardware import Machine, Side
     from hypar.levels import Level, LocalSizes
     from hypar.placement import Choice, Options
     from hypar.problem import Costs
@@ -48,6 +48,7 @@ class Deepa:
 
     unit: ClassVar[str] = "seconds"
     counts_work: ClassVar[bool] = True
+    slowest: ClassVar[bool] = True
     mode: str = "exact"
     machine: Machine | None = None
     optimizer: str = "sgd"
@@ -62,6 +63,10 @@ class Deepa:
     def direct(self) -> bool:
         """The terms of E go straight to where they are needed but in paper mode."""
         return self.mode != "paper"
+
+    def side_rates(self, side: Side, element_bytes: int) -> None:  # noqa: ARG002
+        """None: its grids are of like devices."""
+        return
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Computation and the exchange of gradients; in exact mode also that of partial sums."""

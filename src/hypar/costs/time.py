@@ -17,7 +17,7 @@ from hypar.exchange import between_costs, inside_costs
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
     from hypar.graph import CutLayer, Tensor
-    from hypar.hardware import Machine
+    from hypar.hardware import Machine, Side
     from hypar.levels import Level, LocalSizes
     from hypar.placement import Options
     from hypar.problem import Costs
@@ -36,6 +36,7 @@ class Time:
     unit: ClassVar[str] = "seconds"
     counts_work: ClassVar[bool] = True
     direct: ClassVar[bool] = False
+    slowest: ClassVar[bool] = True
     machine: Machine | None = None
     optimizer: str = "sgd"
 
@@ -60,6 +61,10 @@ class Time:
         return between_costs(
             tensor, ends, options, sizes, level.ways, time_rates(self._setting(level), level.index)
         )
+
+    def side_rates(self, side: Side, element_bytes: int) -> None:  # noqa: ARG002
+        """None: pieces of real sizes are not looked up on a machine."""
+        return
 
     def _setting(self, level: Level) -> Setting:
         """The machine, or why there is none."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from hypar.costs.base import SideRates
 from hypar.errors import OptionError
 from hypar.exchange import between_costs, even_rates, inside_costs
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
     from hypar.graph import CutLayer, Tensor
+    from hypar.hardware import Side
     from hypar.levels import Level, LocalSizes
     from hypar.placement import Options
     from hypar.problem import Costs
@@ -36,6 +38,7 @@ class Volume:
     unit: ClassVar[str] = "bytes"
     counts_work: ClassVar[bool] = False
     direct: ClassVar[bool] = False
+    slowest: ClassVar[bool] = False
     inter_weight: float = 1.0
 
     def __post_init__(self) -> None:
@@ -62,6 +65,10 @@ class Volume:
         """F from producer to consumer, E from consumer to producer."""
         rates = even_rates(self.inter_weight * level.groups * level.element_bytes)
         return sizes.at_work(between_costs(tensor, ends, options, sizes, level.ways, rates))
+
+    def side_rates(self, side: Side, element_bytes: int) -> SideRates:  # noqa: ARG002
+        """Bytes, whoever receives them."""
+        return SideRates(inside=element_bytes, between=self.inter_weight * element_bytes)
 
 
 plugin: Cost = Volume()

@@ -1,0 +1,135 @@
+"""Shares of which the slowest side ends as early as it can.
+
+What a side takes is a quadratic in its own share: work and transfers of its piece grow with it, what it lacks of
+a tensor falls, what it lacks of its own piece is ``s - s**2``, and what is added up stays. Nothing here knows of
+layers or machines. The least time T is found by halving an interval: the shares with which a side takes at most T
+are one interval or two, and T can be reached where some of them hold shares that sum to 1. T is exact to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise, product
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Quadratics = NDArray[np.float64]
+
+Interval = tuple[float, float]
+
+
+def times_at(times: Quadratics, shares: Sequence[float]) -> list[float]:
+    """What each side takes.
+
+    Args:
+        times: ``[sides, 3]``, the constant, linear and quadratic coefficient of each.
+        shares: one for each side.
+    """
+    return [_at(row, share) for row, share in zip(times.tolist(), shares, strict=True)]
+
+
+def balance(times: Quadratics, most: Sequence[float] | None = None) -> tuple[float, ...] | None:
+    """The shares, summing to 1, of which the slowest side takes least.
+
+    Source: AccPar (HPCA 2020): both sides of a split end together. Of shares that do as well, those at one
+    fraction of what each side may have.
+
+    Args:
+        times: what each side takes, ``[sides, 3]``.
+        most: the largest share that each may have; 1 if not given.
+
+    Returns:
+        None where the largest shares do not sum to 1.
+
+    Example:
+        >>> import numpy as np
+        >>> balance(np.array([[0, 1 / 180, 0], [0, 1 / 420, 0]]))
+        (0.3, 0.7)
+    """
+    rows = times.tolist()
+    ends = [1.0] * len(rows) if most is None else [min(1.0, end) for end in most]
+    if math.fsum(ends) < 1:
+        return None
+    low = max(min(_extremes(row, end)) for row, end in zip(rows, ends, strict=True))
+    high = max(max(_extremes(row, end)) for row, end in zip(rows, ends, strict=True))
+    found = _shares_within(rows, ends, high)
+    while found is not None and low < high:
+        middle = low + (high - low) / 2
+        if middle in {low, high}:
+            break
+        tried = _shares_within(rows, ends, middle)
+        if tried is None:
+            low = middle
+        else:
+            high, found = middle, tried
+    return found
+
+
+def linear(work: Sequence[float], moved: Sequence[float]) -> tuple[float, ...]:
+    """AccPar's rule: shares in inverse proportion to what each side takes for all of the work and its transfers.
+
+    Source: AccPar (HPCA 2020): ``a (E_cp,i + E_cm,i) = b (E_cp,j + E_cm,j)``.
+
+    Args:
+        work: each side's time to compute the whole.
+        moved: each side's time to receive what it does.
+    """
+    both = [one + other for one, other in zip(work, moved, strict=True)]
+    free = [index for index, total in enumerate(both) if total == 0]
+    if free:
+        return tuple((index in free) / len(free) for index in range(len(both)))
+    speeds = [min(both) / total for total in both]
+    return tuple(speed / math.fsum(speeds) for speed in speeds)
+
+
+def _at(row: Sequence[float], share: float) -> float:
+    """A quadratic at a share."""
+    return row[0] + share * (row[1] + share * row[2])
+
+
+def _extremes(row: Sequence[float], end: float) -> list[float]:
+    """What a quadratic takes at the ends of its shares and where it turns."""
+    turn = -row[1] / (2 * row[2]) if row[2] else 0.0
+    return [_at(row, share) for share in (0.0, end, *([turn] if 0 < turn < end else []))]
+
+
+def _shares_within(rows: list[list[float]], ends: list[float], limit: float) -> tuple[float, ...] | None:
+    """Shares that sum to 1 with which no side takes more; None where there are none."""
+    allowed = [list(_allowed(row, end, limit)) for row, end in zip(rows, ends, strict=True)]
+    for picked in product(*allowed):
+        least, largest = math.fsum(low for low, _ in picked), math.fsum(high for _, high in picked)
+        if least <= 1 <= largest:
+            part = (1 - least) / (largest - least) if largest > least else 0.0
+            return tuple(low + (high - low) * part for low, high in picked)
+    return None
+
+
+def _allowed(row: list[float], end: float, limit: float) -> Iterator[Interval]:
+    """The shares with which one side takes at most so much: one interval or two, or a point where it just does."""
+    cuts = [0.0, *sorted(root for root in _roots(row, limit) if 0 < root < end), end]
+    inner = [_at(row, low + (high - low) / 2) <= limit for low, high in pairwise(cuts)]
+    start: float | None = None
+    for cut, before, after in zip(cuts, [False, *inner], [*inner, False], strict=True):
+        if after and not before:
+            start = cut
+        elif before and not after:
+            yield (cut if start is None else start), cut
+        elif not before and not after and _at(row, cut) <= limit:
+            yield cut, cut
+
+
+def _roots(row: list[float], limit: float) -> list[float]:
+    """Where a quadratic is a limit, in the form that does not cancel."""
+    c, b, a = row[0] - limit, row[1], row[2]
+    if a == 0:
+        return [-c / b] if b else []
+    inner = b * b - 4 * a * c
+    if inner < 0:
+        return []
+    q = -(b + math.copysign(math.sqrt(inner), b)) / 2
+    return [q / a, *([c / q] if q else [])]

@@ -1,0 +1,76 @@
+"""AccPar's time: operations at a device's speed and elements at its bandwidth.
+
+Source: AccPar (HPCA 2020): ``E_cp = a C / c_i`` for the three phases of a layer, ``E_cm = A(T) / b_i``. At a fork the
+slowest side decides. At a level of like devices shares are equal, and ``b_i`` is what the machine's links of that
+level give a device; computation is counted once, at the innermost level.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from hypar.costs.base import SideRates, machine_setting
+from hypar.durations import time_rates
+from hypar.exchange import between_costs, inside_costs
+from hypar.ops.base import PHASES
+from hypar.words import CUTTABLE
+
+if TYPE_CHECKING:
+    from hypar.costs.base import Cost, Items
+    from hypar.exchange import Rates
+    from hypar.graph import CutLayer, Tensor
+    from hypar.hardware import Machine, Side
+    from hypar.levels import Level, LocalSizes
+    from hypar.placement import Options
+    from hypar.problem import Costs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccPar:
+    """Seconds a step.
+
+    Attributes:
+        machine: what the step runs on.
+    """
+
+    unit: ClassVar[str] = "seconds"
+    counts_work: ClassVar[bool] = True
+    direct: ClassVar[bool] = False
+    slowest: ClassVar[bool] = True
+    machine: Machine | None = None
+
+    def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+        """Adding up what a choice leaves partial; at the innermost level also a device's share of the operations."""
+        found = inside_costs(layer, options, sizes, level.ways, self._rates(level))
+        if level.innermost and layer.weighted and self.machine is not None:
+            left = sizes.divided(layer.einsum, options, level.ways)
+            own = np.prod([left.of(dim) for dim in CUTTABLE], axis=0)
+            flop = sum(layer.einsum.flop(phase) for phase in PHASES)
+            found["compute"] = (flop / self.machine.flop_per_s * own).reshape(found["sums"].shape)
+        return found
+
+    def tensor_costs(
+        self,
+        level: Level,
+        tensor: Tensor,
+        ends: tuple[CutLayer, CutLayer],
+        options: tuple[Options, Options],
+        sizes: LocalSizes,
+    ) -> Costs:
+        """F from producer to consumer, E from consumer to producer."""
+        return between_costs(tensor, ends, options, sizes, level.ways, self._rates(level))
+
+    def side_rates(self, side: Side, element_bytes: int) -> SideRates:
+        """All devices of a side receive, and compute, at the same time."""
+        element_s = element_bytes / (side.num_devices * side.bytes_per_s)
+        return SideRates(inside=element_s, between=element_s, once=side.latency_s, work=1 / side.flop_per_s)
+
+    def _rates(self, level: Level) -> Rates:
+        """Seconds for each element that a device receives."""
+        return time_rates(machine_setting("accpar", self.machine, level, "sgd"), level.index)
+
+
+plugin: Cost = AccPar()

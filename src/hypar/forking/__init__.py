@@ -1,0 +1,23 @@
+"""The search at a fork: what its sides do to every layer, and the share of each."""
+
+from __future__ import annotations
+
+from hypar.forking.by_layer import Offer, by_layer, settled, settled_costs
+from hypar.forking.common import RULES, Decision, best, search
+from hypar.forking.fork import Fork, fork_of
+from hypar.forking.quadratics import Quadratics, quadratics_of
+
+__all__ = [
+    "RULES",
+    "Decision",
+    "Fork",
+    "Offer",
+    "Quadratics",
+    "best",
+    "by_layer",
+    "fork_of",
+    "quadratics_of",
+    "search",
+    "settled",
+    "settled_costs",
+]

@@ -1,0 +1,127 @@
+"""Elements that each side of a fork receives, inside a layer and between two.
+
+The same placements and the same ``received`` as at a level of like parts, with shares. A share is a number, or the
+polynomial ``x``: what a side receives depends on its own share alone, and is then a polynomial in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.ops.base import PHASES
+from hypar.placement import Partial, Replicate, Shard, partial_results
+from hypar.traffic import Number, collective, received, resolve
+from hypar.transfers import PHASE_OF, borders, changes, dim_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hypar.graph import CutLayer, Tensor
+    from hypar.ops.base import Einsum
+    from hypar.placement import Choice, Placement
+
+Shares = tuple[Number, ...]
+
+
+class Amount(NamedTuple):
+    """What one change of placement makes the sides of a fork receive.
+
+    Attributes:
+        phase: the phase whose result, or whose operand, moves.
+        collective: the manner in which it moves, as ``all_reduce``.
+        elements: what each side receives.
+    """
+
+    phase: str
+    collective: str
+    elements: tuple[Number, ...]
+
+
+def inside(layer: CutLayer, choice: Choice, shares: Shares) -> Iterator[Amount]:
+    """Adding up what a choice leaves partial, and the halo of a cut image's error.
+
+    Args:
+        layer: the layer.
+        choice: what the fork does to it.
+        shares: those of the sides; one without a share of a layer has no terms of its sums.
+    """
+    sums = (Partial(), resolve(Partial()))
+    for tensor in partial_results(layer.einsum, dim_of(choice)):
+        whole = layer.elements(tensor)
+        yield Amount(PHASE_OF[tensor], collective(*sums), tuple(part * whole for part in _added_up(shares)))
+    halo = _halo(layer.einsum, choice, len(shares))
+    if any(halo):
+        elements = tuple(part * layer.einsum.input_elements for part in halo)
+        yield Amount(PHASE_OF["input"], "neighbours", elements)
+
+
+def _added_up(shares: Shares) -> list[Number]:
+    """Parts of a partial tensor that the sides receive to add it up: those that have terms of it."""
+    at_work = [share for share in shares if not _none(share)]
+    parts = iter(received(Partial(), resolve(Partial()), at_work))
+    return [share * 0 if _none(share) else next(parts) for share in shares]
+
+
+def between(
+    tensor: Tensor,
+    ends: tuple[CutLayer, CutLayer],
+    choices: tuple[Choice, Choice],
+    shares: tuple[Shares, Shares],
+) -> Iterator[Amount]:
+    """F from producer to consumer, E from consumer to producer.
+
+    Args:
+        tensor: what the consumer reads.
+        ends: producer and consumer.
+        choices: what the fork does to each.
+        shares: the sides' shares of each; one object where they are the same.
+    """
+    made, read = ends[0].einsum, ends[1].einsum
+    halo = _halo(read, choices[1], len(shares[1]))
+    for phase, before, after in changes(made, choices[0], read, choices[1], tensor.content.contracted):
+        if isinstance(before, Partial):
+            parts = _added_up(shares[0])
+        else:
+            mine, theirs = shares if phase == "backward" else shares[::-1]
+            past = halo if phase == "forward" else [0.0] * len(halo)
+            parts = _received(before, after, mine, theirs, past)
+        yield Amount(phase, collective(before, after), tuple(part * tensor.elements for part in parts))
+
+
+def _received(
+    before: Placement, after: Placement, mine: Shares, theirs: Shares, halo: Sequence[float]
+) -> list[Number]:
+    """Parts of a tensor that the sides receive; one without a share needs nothing, and had nothing whole."""
+    held = None if mine is theirs else theirs
+    parts = received(before, after, mine, 0, held)
+    if any(halo):
+        parts = [received(before, after, mine, own, held)[side] for side, own in enumerate(halo)]
+    for side, (needed, had) in enumerate(zip(mine, theirs, strict=True)):
+        if _none(needed):
+            parts[side] = needed * 0
+        elif _none(had) and isinstance(before, Replicate):
+            parts[side] = needed if isinstance(after, Shard) else needed * 0 + 1
+    return parts
+
+
+def _none(share: Number) -> bool:
+    """Whether a side has no share at all; an unknown share is one."""
+    return isinstance(share, float | int) and share == 0
+
+
+def _halo(einsum: Einsum, choice: Choice, sides: int) -> list[float]:
+    """Parts of F_in that each side reads past its own piece: half of a border's halo at each of its borders."""
+    found = [0.0] * sides
+    for border in borders(einsum, choice, sides) if dim_of(choice) in einsum.windows else ():
+        for side in range(sides):
+            found[side] += border.part / 2 * ((side > 0) + (side < sides - 1))
+    return found
+
+
+def work(layer: CutLayer, choice: Choice, share: Number) -> Number:
+    """Floating-point operations of the three phases that a side with a share does.
+
+    Source: AccPar (HPCA 2020), ``E_cp``: the share times the operations of the whole layer.
+    """
+    flop = sum(layer.einsum.flop(phase) for phase in PHASES)
+    return flop * share if dim_of(choice) else flop * (share * 0 + 1)

@@ -1,0 +1,99 @@
+"""What a fork leaves of a network to one of its sides: a network of smaller layers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hypar.graph import ContractedGraph
+from hypar.transfers import dim_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.graph import CutLayer, Tensor
+    from hypar.ops.base import Einsum
+    from hypar.placement import Choice
+
+
+def part_of(
+    graph: ContractedGraph, choices: Sequence[Choice], shares: Sequence[float], *, integral: bool = False
+) -> ContractedGraph:
+    """The part of a network that a side with some shares has.
+
+    Sizes that a share divides are real numbers, unless shares are of whole elements. Layers that are equal, and
+    divided equally, share one einsum.
+
+    Args:
+        graph: the network before the fork.
+        choices: what the fork does to each layer.
+        shares: the side's share of each layer.
+        integral: whether the shares are of whole elements.
+    """
+    einsums: dict[object, Einsum] = {}
+    layers = []
+    for layer, choice, share in zip(graph.layers, choices, shares, strict=True):
+        dim = dim_of(choice)
+        key = (layer.einsum, dim, share)
+        if key not in einsums:
+            einsums[key] = (
+                layer.einsum if dim is None else _divided(layer.einsum, dim, share, integral=integral)
+            )
+        scale = share if dim in layer.einsum.output else 1
+        elements: Any = layer.output_elements * scale
+        layers.append(
+            replace(layer, einsum=einsums[key], output_elements=round(elements) if integral else elements)
+        )
+    tensors = tuple(_read(tensor, graph.layers, choices, shares) for tensor in graph.tensors)
+    return ContractedGraph(layers=tuple(layers), tensors=tensors)
+
+
+def _divided(einsum: Einsum, dim: str, share: float, *, integral: bool) -> Einsum:
+    """A layer with its share of one dim."""
+    size: Any = round(einsum.sizes[dim] * share) if integral else einsum.sizes[dim] * share
+    read: dict[str, Any] = dict(einsum.input_sizes)
+    if dim in read:
+        read[dim] = read[dim] * share
+    elements: Any = einsum.input_elements * (share if dim in einsum.input else 1)
+    return replace(
+        einsum,
+        sizes={**einsum.sizes, dim: size},
+        input_elements=round(elements) if integral else elements,
+        input_sizes=read,
+    )
+
+
+def _read(
+    tensor: Tensor, layers: Sequence[CutLayer], choices: Sequence[Choice], shares: Sequence[float]
+) -> Tensor:
+    """A tensor as its consumer reads its part of it."""
+    dim, share = dim_of(choices[tensor.consumer]), shares[tensor.consumer]
+    names = layers[tensor.consumer].einsum.input
+    if dim is None or dim not in names:
+        return tensor
+    shape: Any = tuple(
+        (name, size * share if name == names[dim] else size) for name, size in tensor.content.shape
+    )
+    elements: Any = tensor.elements * share
+    return replace(tensor, content=tensor.content._replace(elements=elements, shape=shape))
+
+
+def whole_shares(size: int, shares: Sequence[float]) -> tuple[float, ...]:
+    """The nearest shares of whole elements, at least one each; as they are where there are too few elements.
+
+    Elements left over by rounding down go to the largest remainders, of equal ones to the first.
+
+    Example:
+        >>> whole_shares(512, (0.3, 0.7))
+        (0.30078125, 0.69921875)
+    """
+    if size < len(shares):
+        return tuple(shares)
+    counts = [max(1, math.floor(size * share)) for share in shares]
+    while sum(counts) > size:
+        counts[counts.index(max(counts))] -= 1
+    rest = sorted(range(len(shares)), key=lambda side: counts[side] - size * shares[side])
+    for side in rest[: size - sum(counts)]:
+        counts[side] += 1
+    return tuple(count / size for count in counts)
