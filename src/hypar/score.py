@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from hypar.hardware import fullest_share
+from hypar.hardware import MixedMachine
 from hypar.ops.base import PHASES
-from hypar.schedule.setting import OPTIMIZERS, Setting, degrees
-from hypar.schedule.step import COMPUTE, Step, lower
+from hypar.schedule.lanes import Lane
+from hypar.schedule.setting import OPTIMIZERS, Setting
+from hypar.schedule.step import COMPUTE, Step, lower_lanes
+from hypar.tally import energy_of, memory_of, received_at
 from hypar.timeline import Timeline, run
 from hypar.units import exact_number
-from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.graph import ContractedGraph
-    from hypar.hardware import LayerTime
-    from hypar.ops.base import Einsum
+    from hypar.hardware import Machine
     from hypar.placement import Options
 
 
@@ -38,6 +37,32 @@ def _known(name: str) -> str:
 
 KINDS = (*PHASES, "update", "communication")
 """What the tasks of a step are."""
+
+
+class GroupScore(BaseModel):
+    """One training step on one group of like devices of a mixed machine.
+
+    Attributes:
+        group: its name.
+        devices: how many it has.
+        computing_s: seconds that they compute.
+        communicating_s: seconds that they receive.
+        idle_s: seconds that they do neither, but wait for others or for the end.
+        memory_bytes: peak on each of them.
+        capacity_bytes: memory of one; None where the file does not say.
+        fits: whether the peak is within the capacity.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    group: str
+    devices: Annotated[int, Field(ge=1)]
+    computing_s: Amount
+    communicating_s: Amount
+    idle_s: Amount
+    memory_bytes: Amount
+    capacity_bytes: Amount | None
+    fits: bool
 
 
 class Score(BaseModel):
@@ -63,6 +88,8 @@ class Score(BaseModel):
         energy: joules of arithmetic, of accesses to registers, array, buffer and memory, and of words moved.
         communication: bytes at each level.
         memory: bytes of weights, gradients, optimizer state, activations kept, and transfer buffers.
+        groups: of a mixed machine, what the step is to each group; memory above is that of the fullest of them, and
+            ``time`` what is on the critical path. None where all devices are alike.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -86,6 +113,12 @@ class Score(BaseModel):
     energy: Items | None
     communication: Items
     memory: Items
+    groups: list[GroupScore] | None = None
+
+    def to_data(self) -> dict[str, Any]:
+        """The score as plain data, without groups where there are none."""
+        data = self.model_dump(mode="json")
+        return data if self.groups is not None else {key: data[key] for key in data if key != "groups"}
 
 
 class Totals(NamedTuple):
@@ -106,14 +139,14 @@ class Totals(NamedTuple):
 
 def totals(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Totals:
     """As ``score_step``, the four totals only, for many plans."""
-    step = lower(graph, choices, setting)
-    received = math.fsum(_received(step, setting).values())
-    energy = _energy(step, setting, received)
+    lane = Lane(graph, choices, setting)
+    step = lower_lanes([lane])
+    energy = energy_of(lane, step, 0)
     return Totals(
         time_s=run(step.tasks).makespan,
         energy_j=None if energy is None else math.fsum(energy.values()),
-        communication_bytes=exact_number(received),
-        memory_bytes=exact_number(math.fsum(_memory(graph, choices, setting, step).values())),
+        communication_bytes=exact_number(math.fsum(received_at(step, len(setting.array)).values())),
+        memory_bytes=exact_number(math.fsum(memory_of(lane, step, 0).values())),
     )
 
 
@@ -134,52 +167,112 @@ def score_step(graph: ContractedGraph, choices: Sequence[Options], setting: Sett
     Raises:
         HardwareError: the array does not fit the machine.
     """
-    step = lower(graph, choices, setting)
-    return summarise(graph, choices, setting, step, run(step.tasks))
+    lanes = [Lane(graph, choices, setting)]
+    step = lower_lanes(lanes)
+    return summarise(lanes, step, run(step.tasks), setting.machine)
 
 
 def summarise(
-    graph: ContractedGraph, choices: Sequence[Options], setting: Setting, step: Step, timeline: Timeline
+    lanes: Sequence[Lane], step: Step, timeline: Timeline, machine: Machine | MixedMachine
 ) -> Score:
-    """All of a score, from a step that was run."""
-    machine = setting.machine
-    spent = timeline.by_kind
-    time = {kind: spent.get(kind, 0.0) for kind in KINDS}
-    communication = _received(step, setting)
+    """All of a score, from a step that was run.
+
+    Args:
+        lanes: the groups of like devices that ran it.
+        step: its tasks.
+        timeline: when each ran.
+        machine: what the lanes are groups of, or the one's own.
+    """
+    setting, spent = lanes[0].setting, timeline.by_kind
+    levels = max(lane.depth + len(lane.setting.array) for lane in lanes)
+    communication = received_at(step, levels)
     received = math.fsum(communication.values())
-    memory = _memory(graph, choices, setting, step)
-    energy = _energy(step, setting, received)
-    held, capacity = math.fsum(memory.values()), machine.memory_bytes
+    memories = [memory_of(lane, step, number) for number, lane in enumerate(lanes)]
+    held = [math.fsum(memory.values()) for memory in memories]
+    machines = [lane.setting.machine for lane in lanes]
+    parts = [own / (each.memory_bytes or math.inf) for own, each in zip(held, machines, strict=True)]
+    fullest = parts.index(max(parts))
+    capacity = machines[fullest].memory_bytes
+    # One lane's items are its own; of several, what is on the critical path is what sums to the time.
+    critical = _critical(timeline)
+    time = {kind: spent.get(kind, 0.0) for kind in KINDS} if len(lanes) == 1 else critical
+    energy = _together([energy_of(lane, step, number) for number, lane in enumerate(lanes)])
     return Score(
         hardware=machine.name,
         hardware_digest=machine.digest,
         hardware_changes=dict(machine.changes),
         optimizer=setting.optimizer,
         element_bytes=setting.element_bytes,
-        word_bytes=exact_number(machine.content.device.word.value),
+        word_bytes=exact_number(setting.machine.content.device.word.value),
         time_s=timeline.makespan,
         energy_j=None if energy is None else math.fsum(energy.values()),
         communication_bytes=exact_number(received),
-        memory_bytes=exact_number(held),
+        memory_bytes=exact_number(held[fullest]),
         capacity_bytes=None if capacity is None else exact_number(capacity),
-        fits=machine.fits(held),
+        fits=all(each.fits(own) for each, own in zip(machines, held, strict=True)),
         time=time,
-        overlapped_s=max(0.0, math.fsum(time.values()) - timeline.makespan) if machine.overlap else 0.0,
-        critical=_critical(timeline),
-        busy={COMPUTE: 0.0, **timeline.busy},
+        overlapped_s=_overlapped(lanes, time, timeline),
+        critical=critical,
+        busy=_busy(lanes, timeline),
         energy=energy,
         communication={level: exact_number(amount) for level, amount in communication.items()},
-        memory={item: exact_number(amount) for item, amount in memory.items()},
+        memory={item: exact_number(amount) for item, amount in memories[fullest].items()},
+        groups=_groups(lanes, step, timeline, held) if isinstance(machine, MixedMachine) else None,
     )
 
 
-def _received(step: Step, setting: Setting) -> dict[str, float]:
-    """Bytes that all devices receive at each level."""
-    found: dict[str, list[float]] = {f"H{level + 1}": [] for level in range(len(setting.array))}
-    for move in step.moves:
-        if move is not None:
-            found[f"H{move.level + 1}"].append(move.total_bytes)
-    return {level: math.fsum(amounts) for level, amounts in found.items()}
+def _groups(lanes: Sequence[Lane], step: Step, timeline: Timeline, held: Sequence[float]) -> list[GroupScore]:
+    """What a step is to each group of like devices."""
+    spans: list[list[tuple[float, float, bool]]] = [[] for _ in lanes]
+    for start, end, move, kept in zip(timeline.starts, timeline.ends, step.moves, step.lanes, strict=True):
+        for number in kept:
+            spans[number].append((start, end, move is None))
+    found = []
+    for lane, own, num_bytes in zip(lanes, spans, held, strict=True):
+        capacity = lane.setting.machine.memory_bytes
+        found.append(
+            GroupScore(
+                group=lane.name,
+                devices=math.prod(lane.setting.array),
+                computing_s=math.fsum(end - start for start, end, computes in own if computes),
+                communicating_s=math.fsum(end - start for start, end, computes in own if not computes),
+                idle_s=max(0.0, timeline.makespan - _covered(own)),
+                memory_bytes=exact_number(num_bytes),
+                capacity_bytes=None if capacity is None else exact_number(capacity),
+                fits=lane.setting.machine.fits(num_bytes),
+            )
+        )
+    return found
+
+
+def _covered(spans: Sequence[tuple[float, float, bool]]) -> float:
+    """Seconds that some spans cover together."""
+    total, until = [], 0.0
+    for start, end, _ in sorted(spans):
+        total.append(max(0.0, end - max(start, until)))
+        until = max(until, end)
+    return math.fsum(total)
+
+
+def _together(energies: Sequence[dict[str, float] | None]) -> dict[str, float] | None:
+    """The joules of all lanes; None where one's are not known."""
+    known = [energy for energy in energies if energy is not None]
+    if len(known) < len(energies):
+        return None
+    places = dict.fromkeys(place for energy in known for place in energy)
+    return {place: math.fsum(energy.get(place, 0.0) for energy in known) for place in places}
+
+
+def _overlapped(lanes: Sequence[Lane], time: dict[str, float], timeline: Timeline) -> float:
+    """By how much the work of one lane is longer than the step; of several lanes nothing is said."""
+    overlap = len(lanes) == 1 and lanes[0].setting.machine.overlap
+    return max(0.0, math.fsum(time.values()) - timeline.makespan) if overlap else 0.0
+
+
+def _busy(lanes: Sequence[Lane], timeline: Timeline) -> dict[str, float]:
+    """Seconds that each resource works; devices come first, though they may have nothing to do."""
+    devices = {f"{lane.name} {COMPUTE}".lstrip(): 0.0 for lane in lanes}
+    return {**devices, **timeline.busy}
 
 
 def _critical(timeline: Timeline) -> dict[str, float]:
@@ -189,89 +282,3 @@ def _critical(timeline: Timeline) -> dict[str, float]:
         task = timeline.tasks[index]
         found[task.kind] += task.seconds
     return found
-
-
-def _energy(step: Step, setting: Setting, received: float) -> dict[str, float] | None:
-    """Joules of all devices: operations and accesses times what one takes."""
-    costs = setting.machine.content.device.energy
-    if costs is None:
-        return None
-    operation = costs.multiply.value + costs.add.value
-    each = {
-        "registers": costs.register_access.value if costs.register_access else 0.0,
-        "array": costs.array.value if costs.array else 0.0,
-        "buffer": costs.buffer.value,
-        "memory": costs.memory.value,
-    }
-    words = setting.element_bytes / setting.machine.content.device.word.value
-    found = {"arithmetic": 0.0, **dict.fromkeys(each, 0.0)}
-    for time, devices in zip(step.times, step.working, strict=True):
-        if time is not None:
-            macs, accesses = _counted(time)
-            found["arithmetic"] += devices * (macs + time.words["weight"]) * operation
-            for place, joules in each.items():
-                found[place] += devices * words * accesses[place] * joules
-            updated = setting.update_accesses * time.words["weight"]
-            found["memory"] += devices * words * updated * costs.memory.value
-    moved = received / setting.machine.content.device.word.value
-    per_word = setting.machine.content.assumptions.accesses_per_word_moved.value
-    found["communication"] = moved * per_word * costs.memory.value
-    return found
-
-
-def _counted(time: LayerTime) -> tuple[float, dict[str, float]]:
-    """Multiply-accumulates and accesses of the three phases on one device."""
-    work = time.work.values()
-    places = next(iter(work)).accesses
-    return 3 * time.macs, {place: math.fsum(done.accesses[place] for done in work) for place in places}
-
-
-def _memory(
-    graph: ContractedGraph, choices: Sequence[Options], setting: Setting, step: Step
-) -> dict[str, float]:
-    """Bytes on each device when the forward phase ends, and the largest transfer."""
-    size = setting.element_bytes
-    weights = size * math.fsum(time.fullest["weight"] for time in step.times if time is not None)
-    buffers = (
-        move.part_bytes / math.prod(setting.array[move.level + 1 :])
-        for move in step.moves
-        if move is not None
-    )
-    return {
-        "weights": weights,
-        "gradients": weights,
-        "optimizer": weights * OPTIMIZERS[setting.optimizer],
-        "activations": size * _kept(graph, choices),
-        "buffers": max(buffers, default=0.0),
-    }
-
-
-def _kept(graph: ContractedGraph, choices: Sequence[Options]) -> float:
-    """Elements kept on the fullest device for the backward phase.
-
-    What weighted layers read, and outputs that a pool reduces. A tensor that several layers read in the same
-    shards is kept once.
-    """
-    kept: dict[object, float] = {}
-    read = set()
-    for tensor in graph.tensors:
-        read.add(tensor.producer)
-        layer, pieces = graph.layers[tensor.consumer], degrees(choices[tensor.consumer])
-        if not layer.join:
-            key = (tensor.producer, tensor.elements, _shards(layer.einsum, pieces))
-            kept[key] = tensor.elements * fullest_share(layer.einsum, pieces, "input")
-    fed = {tensor.consumer for tensor in graph.tensors}
-    for index, layer in enumerate(graph.layers):
-        pieces, made = degrees(choices[index]), layer.einsum.elements("output")
-        if index not in fed:
-            kept["input", index] = layer.einsum.input_elements * fullest_share(layer.einsum, pieces, "input")
-        if (made != layer.output_elements and not layer.join) or index not in read:
-            kept["output", index] = made * fullest_share(layer.einsum, pieces, "output")
-    return math.fsum(kept.values())
-
-
-@lru_cache(maxsize=16384)
-def _shards(einsum: Einsum, pieces: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
-    """Into how many pieces each dim of F_in is divided."""
-    counts = zip(CUTTABLE, pieces, strict=True)
-    return tuple((einsum.input[dim], count) for dim, count in counts if dim in einsum.input and count > 1)

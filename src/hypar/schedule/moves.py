@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,7 @@ class Move(NamedTuple):
         level: the level, 0 the outermost.
         seconds: how long it takes.
         part_bytes: bytes that each part of a group receives.
+        part_devices: devices of a part, which share them.
         total_bytes: bytes that all devices receive.
         collective: in what manner.
     """
@@ -33,6 +35,7 @@ class Move(NamedTuple):
     level: int
     seconds: float
     part_bytes: float
+    part_devices: int
     total_bytes: float
     collective: str
 
@@ -122,6 +125,7 @@ def _move(setting: Setting, transfer: Transfer, level: int, elements: float, gro
         level=level,
         seconds=setting.machine.links(setting.array)[level].seconds(transfer.collective, part_bytes),
         part_bytes=part_bytes,
+        part_devices=math.prod(setting.array[level + 1 :]),
         total_bytes=group_bytes * groups,
         collective=transfer.collective,
     )

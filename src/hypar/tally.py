@@ -1,0 +1,128 @@
+"""What the tasks of a step sum to: bytes received, joules, and bytes held."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from hypar.hardware import fullest_share
+from hypar.schedule.setting import OPTIMIZERS, degrees
+from hypar.words import CUTTABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.graph import ContractedGraph
+    from hypar.hardware import LayerTime
+    from hypar.ops.base import Einsum
+    from hypar.placement import Options
+    from hypar.schedule.lanes import Lane
+    from hypar.schedule.step import Step
+
+
+def received_at(step: Step, levels: int) -> dict[str, float]:
+    """Bytes that all devices receive at each of some levels."""
+    found: dict[str, list[float]] = {f"H{level + 1}": [] for level in range(levels)}
+    for move in step.moves:
+        if move is not None:
+            found[f"H{move.level + 1}"].append(move.total_bytes)
+    return {level: math.fsum(amounts) for level, amounts in found.items()}
+
+
+def received_by(lane: Lane, step: Step, number: int) -> float:
+    """Bytes that the devices of a lane receive; of what crosses to several lanes its part."""
+    devices = math.prod(lane.setting.array)
+    moved = zip(step.moves, step.lanes, strict=True)
+    return math.fsum(
+        move.total_bytes * (devices / move.part_devices if len(lanes) > 1 else 1)
+        for move, lanes in moved
+        if move is not None and number in lanes
+    )
+
+
+def energy_of(lane: Lane, step: Step, number: int) -> dict[str, float] | None:
+    """Joules of all devices of a lane: operations and accesses times what one takes."""
+    setting, work = lane.setting, step.work[number]
+    costs = setting.machine.content.device.energy
+    if costs is None:
+        return None
+    operation = costs.multiply.value + costs.add.value
+    each = {
+        "registers": costs.register_access.value if costs.register_access else 0.0,
+        "array": costs.array.value if costs.array else 0.0,
+        "buffer": costs.buffer.value,
+        "memory": costs.memory.value,
+    }
+    words = setting.element_bytes / setting.machine.content.device.word.value
+    found = {"arithmetic": 0.0, **dict.fromkeys(each, 0.0)}
+    for time, devices in zip(work.times, work.working, strict=True):
+        if time is not None:
+            macs, accesses = _counted(time)
+            found["arithmetic"] += devices * (macs + time.words["weight"]) * operation
+            for place, joules in each.items():
+                found[place] += devices * words * accesses[place] * joules
+            updated = setting.update_accesses * time.words["weight"]
+            found["memory"] += devices * words * updated * costs.memory.value
+    moved = received_by(lane, step, number) / setting.machine.content.device.word.value
+    per_word = setting.machine.content.assumptions.accesses_per_word_moved.value
+    found["communication"] = moved * per_word * costs.memory.value
+    return found
+
+
+def _counted(time: LayerTime) -> tuple[float, dict[str, float]]:
+    """Multiply-accumulates and accesses of the three phases on one device."""
+    work = time.work.values()
+    places = next(iter(work)).accesses
+    return 3 * time.macs, {place: math.fsum(done.accesses[place] for done in work) for place in places}
+
+
+def memory_of(lane: Lane, step: Step, number: int) -> dict[str, float]:
+    """Bytes on each device of a lane when the forward phase ends, and the largest transfer."""
+    setting, size = lane.setting, lane.setting.element_bytes
+    times = step.work[number].times
+    weights = size * math.fsum(time.fullest["weight"] for time in times if time is not None)
+    buffers = (
+        move.part_bytes / move.part_devices
+        for move, lanes in zip(step.moves, step.lanes, strict=True)
+        if move is not None and number in lanes
+    )
+    return {
+        "weights": weights,
+        "gradients": weights,
+        "optimizer": weights * OPTIMIZERS[setting.optimizer],
+        "activations": size * _kept(lane.graph, lane.choices),
+        "buffers": max(buffers, default=0.0),
+    }
+
+
+def _kept(graph: ContractedGraph, choices: Sequence[Options]) -> float:
+    """Elements kept on the fullest device for the backward phase.
+
+    What weighted layers read, and outputs that a pool reduces. A tensor that several layers read in the same
+    shards is kept once.
+    """
+    kept: dict[object, float] = {}
+    read = set()
+    for tensor in graph.tensors:
+        read.add(tensor.producer)
+        layer, pieces = graph.layers[tensor.consumer], degrees(choices[tensor.consumer])
+        if not layer.join:
+            key = (tensor.producer, tensor.elements, _shards(layer.einsum, pieces))
+            kept[key] = tensor.elements * fullest_share(layer.einsum, pieces, "input")
+    fed = {tensor.consumer for tensor in graph.tensors}
+    for index, layer in enumerate(graph.layers):
+        pieces, made = degrees(choices[index]), layer.einsum.elements("output")
+        if index not in fed:
+            kept["input", index] = layer.einsum.input_elements * fullest_share(layer.einsum, pieces, "input")
+        reduced = not (layer.join or math.isclose(made, layer.output_elements))
+        if reduced or index not in read:
+            kept["output", index] = made * fullest_share(layer.einsum, pieces, "output")
+    return math.fsum(kept.values())
+
+
+@lru_cache(maxsize=16384)
+def _shards(einsum: Einsum, pieces: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+    """Into how many pieces each dim of F_in is divided."""
+    counts = zip(CUTTABLE, pieces, strict=True)
+    return tuple((einsum.input[dim], count) for dim, count in counts if dim in einsum.input and count > 1)
