@@ -11,7 +11,7 @@ import hypar
 
 SOURCE = Path(hypar.__file__).parent
 FLOORS = {
-    **dict.fromkeys(["edge", "errors", "quoting"], 0),
+    **dict.fromkeys(["balance", "edge", "errors", "quoting"], 0),
     **dict.fromkeys(["files", "problem", "registry", "timeline", "units", "validation", "words"], 1),
     **dict.fromkeys(["documents", "json_files", "quantities", "reduction"], 2),
     **dict.fromkeys(["ops", "plots", "profiles", "solvers", "terminal", "topologies"], 3),
@@ -20,18 +20,21 @@ FLOORS = {
     "placement": 6,
     **dict.fromkeys(["pieces", "pins", "space", "tiles", "traffic"], 7),
     **dict.fromkeys(["bench", "levels", "regrids", "strategies", "transfers"], 8),
-    **dict.fromkeys(["exchange", "schedule"], 9),
-    "durations": 10,
-    **dict.fromkeys(["costs", "refinement", "score"], 11),
-    **dict.fromkeys(["plan", "searches"], 12),
-    **dict.fromkeys(["diff", "origin", "recipe", "reports"], 13),
-    **dict.fromkeys(["planner", "profiling"], 14),
+    "forks": 9,
+    **dict.fromkeys(["exchange", "schedule"], 10),
+    **dict.fromkeys(["durations", "tally"], 11),
+    **dict.fromkeys(["costs", "refinement", "score"], 12),
+    **dict.fromkeys(["forking", "searches", "splits"], 13),
+    "plan": 14,
+    **dict.fromkeys(["diff", "origin", "recipe", "reports"], 15),
+    "branches": 16,
+    **dict.fromkeys(["planner", "profiling"], 17),
     **dict.fromkeys(
         ["check", "comparison", "evaluation", "explanations", "exploration", "remarks", "scoring", "sweeps"],
-        15,
+        18,
     ),
-    **dict.fromkeys(["listings", "reproductions"], 16),
-    "cli": 17,
+    **dict.fromkeys(["listings", "reproductions"], 19),
+    "cli": 20,
 }
 PLUGIN_FOLDERS = {
     "cli",

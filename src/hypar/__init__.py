@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hypar.explanations import Explanation, explain_plan
     from hypar.exploration import Exploration, explore_model
     from hypar.graph import LayerGraph, load_model
-    from hypar.hardware import Machine, load_machine
+    from hypar.hardware import Machine, MixedMachine, load_machine, load_mixed
     from hypar.plan import Plan, read_plan
     from hypar.planner import plan_model
     from hypar.profiles import Profile, read_profile
@@ -41,6 +41,7 @@ _HOMES = {
     "HyparError": "errors",
     "LayerGraph": "graph",
     "Machine": "hardware",
+    "MixedMachine": "hardware",
     "Plan": "plan",
     "Profile": "profiles",
     "Row": "comparison",
@@ -53,6 +54,7 @@ _HOMES = {
     "explain_plan": "explanations",
     "explore_model": "exploration",
     "load_machine": "hardware",
+    "load_mixed": "hardware",
     "load_model": "graph",
     "plan_model": "planner",
     "profile_model": "profiling",
@@ -69,6 +71,7 @@ __all__ = [
     "HyparError",
     "LayerGraph",
     "Machine",
+    "MixedMachine",
     "Plan",
     "Profile",
     "Row",
@@ -82,6 +85,7 @@ __all__ = [
     "explain_plan",
     "explore_model",
     "load_machine",
+    "load_mixed",
     "load_model",
     "plan_model",
     "profile_model",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import TableLimitError
 from hypar.graph import LayerGraph, load_model
-from hypar.hardware import Machine, as_machine
+from hypar.hardware import Machine, MixedMachine, as_hardware
 from hypar.planner import plan_model
 from hypar.registry import plugin_names
 from hypar.strategies.base import load_strategy
@@ -46,7 +46,7 @@ def compare_strategies(
     array: Sequence[int] | None = None,
     batch: int | None = None,
     inter_weight: float | None = None,
-    hardware: Machine | str | Path | None = None,
+    hardware: Machine | MixedMachine | str | Path | None = None,
     optimizer: str = "sgd",
 ) -> tuple[Row, ...]:
     """Plan a network by several strategies.
@@ -70,7 +70,7 @@ def compare_strategies(
     """
     graph = model if isinstance(model, LayerGraph) else load_model(model)
     asked = ((strategies,) if isinstance(strategies, str) else strategies) or _alike()
-    machine = None if hardware is None else as_machine(hardware)
+    machine = None if hardware is None else as_hardware(hardware)
     rows: list[Row] = []
     baseline = 0.0
     for name in dict.fromkeys((BASELINE, *asked)):

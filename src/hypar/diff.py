@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import PlanError
+from hypar.splits import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hypar.plan import Plan
+    from hypar.splits import Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +25,8 @@ class Change:
         level: the level; None for the whole plan.
         before: what the first plan says: a dim, an amount, or that there is no such layer.
         after: what the second says.
-        what: ``choice``, ``cost``, ``layer``, or the name of what the plan records, as ``batch``.
+        what: ``choice``, ``cost``, ``layer``, ``split``, or the name of what the plan records, as ``batch``.
+        group: the group of a mixed machine whose level it is.
     """
 
     layer: str
@@ -31,10 +34,13 @@ class Change:
     before: str | int | float
     after: str | int | float
     what: str
+    group: str = "all"
 
     def __str__(self) -> str:
         """``fc1 H2: batch -> in_channels``."""
-        place = " ".join(filter(None, [self.layer, "" if self.level is None else f"H{self.level + 1}"]))
+        group = "" if self.group == WHOLE_ARRAY else self.group
+        level = "" if self.level is None else f"H{self.level + 1}"
+        place = " ".join(filter(None, [self.layer, group, level]))
         noun = "" if self.what == "choice" else f" {self.what}"
         return f"{place or 'plan'}{noun}: {self.words[0]} -> {self.words[1]}"
 
@@ -53,6 +59,7 @@ def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
     """
     for name, a, b in (
         ("array", before.array, after.array),
+        ("arrays", before.arrays, after.arrays),
         ("cost", _cost_name(before), _cost_name(after)),
     ):
         if a != b:
@@ -60,6 +67,7 @@ def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
     return (
         *_record_changes(before, after),
         *_layer_changes(before, after),
+        *_split_changes(before, after),
         *_choice_changes(before, after),
         *_cost_changes(before, after),
     )
@@ -69,11 +77,41 @@ def _record_changes(before: Plan, after: Plan) -> Iterator[Change]:
     """What was planned and how, where that differs."""
     for old, new in zip(_record(before), _record(after), strict=True):
         if old != new:
-            yield Change(layer="", level=old[0], before=old[2], after=new[2], what=old[1])
+            yield Change(layer="", level=None, before=old[1], after=new[1], what=old[0])
+    for split, fresh in _pairs(before, after):
+        texts = [_shares(one) for one in (split, fresh)]
+        if texts[0] != texts[1]:
+            place = {"level": split.level, "group": split.group}
+            yield Change(layer="", before=texts[0], after=texts[1], what="shares", **place)  # type: ignore[arg-type]
 
 
-def _record(plan: Plan) -> list[tuple[int | None, str, str]]:
-    """Level, name and text of everything that a plan records besides choices and costs."""
+def _pairs(before: Plan, after: Plan) -> Iterator[tuple[Split, Split]]:
+    """The splits that both plans have."""
+    found = {(split.group, split.level): split for split in after.splits}
+    for split in before.splits:
+        if (split.group, split.level) in found:
+            yield split, found[split.group, split.level]
+
+
+def _shares(split: Split) -> str:
+    """The shares of a split and of the layers that have their own, to nine digits."""
+    own = (split.layer_shares or {}).items()
+    texts = [", ".join(f"{share:.9g}" for share in split.shares)]
+    texts += [f"{layer} " + ", ".join(f"{share:.9g}" for share in shares) for layer, shares in own]
+    return "; ".join(texts)
+
+
+def _split_changes(before: Plan, after: Plan) -> Iterator[Change]:
+    """Splits that only one of the plans has, as a group of it is idle."""
+    places = [{(split.group, split.level): split.ways for split in plan.splits} for plan in (before, after)]
+    for group, level in dict.fromkeys((*places[0], *places[1])):
+        words = ["planned" if (group, level) in place else "idle" for place in places]
+        if words[0] != words[1]:
+            yield Change(layer="", level=level, before=words[0], after=words[1], what="split", group=group)
+
+
+def _record(plan: Plan) -> list[tuple[str, str]]:
+    """Name and text of everything that a plan records besides choices, shares and costs."""
     whole = {
         "model": plan.model.name,
         "digest": plan.model.digest[:19],
@@ -86,12 +124,14 @@ def _record(plan: Plan) -> list[tuple[int | None, str, str]]:
         "pins": ", ".join(plan.pins) or "none",
         "profile": "none" if plan.profile is None else plan.profile.digest[:19],
         "refined": "no" if plan.refined is None else "yes",
+        "shares": plan.shares or "equal",
+        "integral": "yes" if plan.integral else "no",
+        "path": ", ".join(plan.path or ()) or "none",
         **_machine(plan),
         **{name: str(value) for name, value in sorted(plan.cost.parameters.items())},
         "claim": plan.claim,
     }
-    shares = [(split.level, "shares", ", ".join(map(str, split.shares))) for split in plan.splits]
-    return [*((None, name, text) for name, text in whole.items()), *shares]
+    return list(whole.items())
 
 
 def _machine(plan: Plan) -> dict[str, str]:
@@ -113,21 +153,28 @@ def _layer_changes(before: Plan, after: Plan) -> Iterator[Change]:
 
 def _choice_changes(before: Plan, after: Plan) -> Iterator[Change]:
     """Choices that differ."""
-    for old, new in zip(before.splits, after.splits, strict=True):
+    for old, new in _pairs(before, after):
         for layer in old.choices:
             if layer in new.choices and old.choices[layer] != new.choices[layer]:
                 texts = [_degrees(split.choices[layer]) for split in (old, new)]
-                yield Change(layer=layer, level=old.level, before=texts[0], after=texts[1], what="choice")
+                yield Change(
+                    layer=layer,
+                    level=old.level,
+                    before=texts[0],
+                    after=texts[1],
+                    what="choice",
+                    group=old.group,
+                )
 
 
 def _cost_changes(before: Plan, after: Plan) -> Iterator[Change]:
     """Costs that differ: of a layer, of a level, of the plan."""
-    for old, new in zip(before.splits, after.splits, strict=True):
+    for old, new in _pairs(before, after):
         for layer in old.costs:
             if layer in new.costs and _differ(old.costs[layer], new.costs[layer]):
-                yield _cost_change(layer, old.level, old.costs[layer], new.costs[layer])
+                yield _cost_change(layer, old, old.costs[layer], new.costs[layer])
         if _differ(old.cost, new.cost):
-            yield _cost_change("", old.level, old.cost, new.cost)
+            yield _cost_change("", old, old.cost, new.cost)
     if _differ(before.cost.value, after.cost.value):
         yield _cost_change("", None, before.cost.value, after.cost.value)
     for name, old_number, new_number in _score_numbers(before, after):
@@ -150,6 +197,11 @@ def _numbers(data: Any, where: str) -> Iterator[tuple[str, float | str]]:
     if isinstance(data, dict):
         for key, value in data.items():
             yield from _numbers(value, f"{where} {key}".lstrip())
+    elif isinstance(data, list):
+        for index, value in enumerate(data):
+            yield from _numbers(
+                value, f"{where} {value.get('group', index)}" if isinstance(value, dict) else where
+            )
     elif isinstance(data, bool):
         yield where, "yes" if data else "no"
     elif isinstance(data, int | float):
@@ -163,8 +215,9 @@ def _differ(before: float | str, after: float | str) -> bool:
     return not math.isclose(before, after, rel_tol=1e-9)
 
 
-def _cost_change(layer: str, level: int | None, before: float, after: float) -> Change:
-    return Change(layer=layer, level=level, before=before, after=after, what="cost")
+def _cost_change(layer: str, split: Split | None, before: float, after: float) -> Change:
+    level, group = (None, WHOLE_ARRAY) if split is None else (split.level, split.group)
+    return Change(layer=layer, level=level, before=before, after=after, what="cost", group=group)
 
 
 def _cost_name(plan: Plan) -> str:

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import HardwareError, OptionError, PlanError
 from hypar.graph import load_model
-from hypar.hardware import Machine, load_machine
+from hypar.hardware import MixedMachine, load_hardware
 from hypar.profiles import Profile, read_profile
 from hypar.quoting import shown
 from hypar.registry import data_names
+from hypar.splits import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from hypar.errors import InputError
     from hypar.graph import LayerGraph
+    from hypar.hardware import Machine
     from hypar.plan import Plan
 
 LONGEST_NAME = 200
@@ -52,7 +54,7 @@ def machine_of(
     file: Path,
     hardware: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
-) -> Machine | None:
+) -> Machine | MixedMachine | None:
     """The machine that a plan's score is for; None for a plan without one.
 
     Args:
@@ -75,9 +77,39 @@ def machine_of(
         place = f"{file}: score.hardware"
         raise PlanError(place, f"no hardware {shown(record.hardware)}", hint=looked)
     try:
-        return load_machine(found, {**record.hardware_changes, **(changes or {})})
+        machine = load_hardware(found, {**record.hardware_changes, **(changes or {})})
     except (HardwareError, OptionError) as error:
         raise _of_plan(error, file, record.hardware_changes, changes) from None
+    require_groups(plan, machine, file)
+    return machine
+
+
+def require_groups(plan: Plan, machine: Machine | MixedMachine, file: Path) -> None:
+    """Refuse a machine of other groups than those of a plan.
+
+    Raises:
+        PlanError: it has others, or only one of the two is of unlike groups.
+    """
+    mixed = isinstance(machine, MixedMachine)
+    if plan.mixed != mixed:
+        kinds = ("like devices", "groups of unlike devices")
+        found = f"a plan for {kinds[plan.mixed]}, and hardware {machine.name!r} has {kinds[mixed]}"
+        raise PlanError(f"{file}: splits", found)
+    if isinstance(machine, MixedMachine):
+        sides = dict(_sides(machine, WHOLE_ARRAY))
+        names = [name for name, _, _ in machine.like()]
+        planned = {split.group: [side.group for side in split.sides] for split in plan.splits if split.sides}
+        if [*(plan.arrays or {})] != names or any(sides.get(name) != own for name, own in planned.items()):
+            found = f"hardware {machine.name!r} has the groups {', '.join(names)}"
+            raise PlanError(f"{file}: arrays", f"found {', '.join(plan.arrays or {})}", found)
+
+
+def _sides(machine: MixedMachine, name: str) -> Iterator[tuple[str, list[str]]]:
+    """The sides of each fork of a machine."""
+    yield name, [side.name for side in machine.sides]
+    for side in machine.sides:
+        if isinstance(side.machine, MixedMachine):
+            yield from _sides(side.machine, side.name)
 
 
 def profile_of(plan: Plan, file: Path, profile: str | Path | None = None) -> Profile | None:

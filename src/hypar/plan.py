@@ -7,41 +7,32 @@ comparing plans needs no model file.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.files import write_text
 from hypar.json_files import format_json, read_json
-from hypar.placement import ALONE, WHOLE, Choice, grid
 from hypar.quoting import Where, field_name, shown
 from hypar.registry import load_plugin
 from hypar.score import Amount, Score
 from hypar.space import parse_space
+from hypar.splits import Group, Record, Split, groups_of
 from hypar.validation import validated
-from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from hypar.placement import Choice
 
 MOST_DEVICES = 2**20
 """Devices of an array: 20 two-way levels."""
 
 Operators = Literal["operators"]
 
-Degrees = dict[Literal[CUTTABLE], Annotated[int, Field(ge=1)]]  # type: ignore[valid-type]
 
-
-class _Part(BaseModel):
-    """Unknown keys are refused, and a text is not a number."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class ModelRecord(_Part):
+class ModelRecord(Record):
     """Which network was planned, and for which mini-batch."""
 
     name: str
@@ -49,81 +40,23 @@ class ModelRecord(_Part):
     batch: Annotated[int, Field(ge=1)]
 
 
-class ProfileRecord(_Part):
+class ProfileRecord(Record):
     """Which table of measured times was read."""
 
     name: str
     digest: str
 
 
-class CostRecord(_Part):
+class CostRecord(Record):
     """What was minimised and what came out."""
 
     name: str
     value: Amount
     unit: str
-    parameters: dict[str, int | float | str] = {}
+    parameters: dict[str, int | float | str] = Field(default_factory=dict)
 
 
-class Split(_Part):
-    """One split of the array: the choice and the cost of every layer.
-
-    Attributes:
-        level: 0 for the outermost.
-        group: which groups of the level it stands for; ``all`` on an array of like devices.
-        ways: into how many parts it splits a group.
-        shares: the share of each part, summing to 1.
-        choices: for each layer the degree of each dim that is divided; none for a join done whole, a batch of
-            one part for a layer that one device does.
-        costs: for each layer what it and the tensors it reads cost, in all groups together.
-        cost: their sum.
-    """
-
-    level: Annotated[int, Field(ge=0)]
-    group: str
-    ways: Annotated[int, Field(ge=2)]
-    shares: list[Annotated[float, Field(ge=0, le=1)]]
-    choices: Annotated[dict[str, Degrees], Field(min_length=1)]
-    costs: dict[str, Amount]
-    cost: Amount
-
-    def require_whole(self, layers: Collection[str]) -> None:
-        """Refuse other layers than those of level 0, and choices or shares that do not fit the ways.
-
-        Raises:
-            ValueError: it does.
-        """
-        here = f"splits[{self.level}]"
-        if not set(self.choices) == set(self.costs) == set(layers):
-            raise ValueError(f"{here}: its choices, its costs and level 0 name different layers")
-        if len(self.shares) != self.ways or abs(math.fsum(self.shares) - 1) > 1e-9:
-            raise ValueError(f"{here}.shares: found {shown(self.shares)}; allowed: {self.ways} that sum to 1")
-        for layer, degrees in self.choices.items():
-            product = math.prod(degrees.values())
-            alone = 1 in degrees.values() and degrees != ALONE.as_degrees()
-            if alone or product > self.ways or any(self.ways % degree for degree in degrees.values()):
-                allowed = (
-                    f"degrees that divide {self.ways} ways, at most {self.ways} devices; batch 1 for one"
-                )
-                place = field_name(("splits", self.level, "choices", layer))
-                raise ValueError(f"{place}: found {shown(degrees)}; allowed: {allowed}")
-
-    def choice(self, layer: str) -> Choice:
-        """What the level does to a layer."""
-        return _choice(tuple(self.choices[layer].items()))
-
-    def dim(self, layer: str) -> str | None:
-        """The dim in which a layer is cut, several joined by ``*``; None where none is."""
-        return "*".join(self.choice(layer).divided) or None
-
-
-@lru_cache(maxsize=4096)
-def _choice(degrees: tuple[tuple[str, int], ...]) -> Choice:
-    """What degrees stand for; layers and levels have few different ones."""
-    return grid(dict(degrees)) if degrees else WHOLE
-
-
-class RefinementRecord(_Part):
+class RefinementRecord(Record):
     """What refinement against the engine changed.
 
     Attributes:
@@ -137,7 +70,10 @@ class RefinementRecord(_Part):
     changed: Annotated[int, Field(ge=0)]
 
 
-class Plan(_Part):
+Ways = list[Annotated[int, Field(ge=2)]]
+
+
+class Plan(Record):
     """A choice for every layer at every level.
 
     Attributes:
@@ -148,14 +84,18 @@ class Plan(_Part):
         space: the choices that were allowed.
         search: how the levels were gone through.
         solver: what solved the cost graphs.
-        array: ways of each level, outermost first.
+        array: ways of each level, outermost first; empty for a mixed machine.
+        arrays: for a mixed machine, the ways of each level inside each group of like devices.
+        shares: for a mixed machine, how the shares of its forks were found.
+        integral: for a mixed machine, whether shares are of whole elements; None where they need not be.
+        path: for a mixed machine, the groups whose splits the cost sums, the slowest ones; None where it sums all.
         pins: choices that were held, as ``layer@level=dim``.
         profile: the measured times that the cost counted; None where it counted none.
         bounds: what the cost is at least, over all levels or level by level; None where the solver is exact or
             states none.
         cost: what was minimised.
         claim: what the plan is optimal over.
-        splits: one for each level, outermost first.
+        splits: one for each level, outermost first; of a mixed machine those of a group before those of its sides.
         refined: what refinement against the engine changed; None where none was asked for.
         score: what a machine makes of it; None where none was named.
     """
@@ -169,8 +109,12 @@ class Plan(_Part):
     space: str
     search: str
     solver: str
-    array: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
-    pins: list[str] = []
+    array: Ways
+    arrays: dict[str, Ways] | None = None
+    shares: str | None = None
+    integral: Literal[True] | None = None
+    path: list[str] | None = None
+    pins: list[str] = Field(default_factory=list)
     profile: ProfileRecord | None = None
     bounds: list[Amount] | None = None
     cost: CostRecord
@@ -185,14 +129,63 @@ class Plan(_Part):
         if math.prod(self.array) > MOST_DEVICES:
             ways = "x".join(str(ways) for ways in self.array)
             raise ValueError(f"array: found {ways:.60}; allowed: at most {MOST_DEVICES:,} devices")
-        if [(split.level, split.ways) for split in self.splits] != list(enumerate(self.array)):
+        if not self.mixed and [(split.level, split.ways) for split in self.splits] != [
+            *enumerate(self.array)
+        ]:
             raise ValueError(
                 f"splits do not match the array {self.array}; allowed: one a level, outermost first"
             )
         for split in self.splits:
             split.require_whole(self.splits[0].choices)
+        if self.mixed:
+            self._require_groups()
+        elif (
+            self.arrays is not None
+            or self.path is not None
+            or {split.group for split in self.splits} != {"all"}
+        ):
+            raise ValueError(
+                "splits: found groups without a fork; allowed: group 'all', no arrays and no path"
+            )
         parse_space(self.space)
         return self
+
+    def _require_groups(self) -> None:
+        """Refuse groups that do not hang together.
+
+        Raises:
+            ValueError: they do not.
+        """
+        if self.array or self.score is None:
+            what = f"array: found {self.array}" if self.array else "score: found none"
+            raise ValueError(f"{what}; allowed: no array and a score, as the groups are unlike")
+        arrays = self.arrays or {}
+        for group in groups_of(self.splits):
+            planned = [split.ways for split in group.splits]
+            if not group.idle and arrays.get(group.name) != planned:
+                found = shown(arrays.get(group.name))
+                raise ValueError(f"arrays.{group.name}: found {found}; allowed: {planned}, as its splits")
+        if sum(map(math.prod, arrays.values())) > MOST_DEVICES:
+            raise ValueError(f"arrays: found too many devices; allowed: at most {MOST_DEVICES:,}")
+        known = {split.group for split in self.splits} | {*arrays}
+        for name in self.path or ():
+            if name not in known:
+                raise ValueError(f"path: found {shown(name)}; allowed: {', '.join(sorted(known))}")
+
+    @property
+    def mixed(self) -> bool:
+        """Whether it is for a mixed machine."""
+        return any(split.sides is not None for split in self.splits)
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups of like devices; one, ``all``, where all are alike."""
+        return groups_of(self.splits)
+
+    @property
+    def summed(self) -> tuple[Split, ...]:
+        """The splits whose costs make up the plan's."""
+        return tuple(split for split in self.splits if self.path is None or split.group in self.path)
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -201,32 +194,51 @@ class Plan(_Part):
 
     @property
     def num_devices(self) -> int:
-        """Devices of the array."""
-        return math.prod(self.array)
+        """Devices of the array; of a mixed machine those that work."""
+        return sum(math.prod(group.array) for group in self.groups if not group.idle)
 
-    def dims(self, layer: str) -> tuple[str | None, ...]:
+    def dims(self, layer: str, group: str | None = None) -> tuple[str | None, ...]:
         """The dim in which a layer is cut at each level, several joined by ``*``; None where none is.
 
-        Raises:
-            UnknownNameError: no layer of that name is cut.
-        """
-        self._require(layer)
-        return tuple(split.dim(layer) for split in self.splits)
-
-    def choices(self, layer: str) -> tuple[Choice, ...]:
-        """The choice of a layer at each level.
+        Args:
+            layer: its name.
+            group: for a mixed machine, the group of like devices whose levels are meant.
 
         Raises:
-            UnknownNameError: no layer of that name is cut.
+            UnknownNameError: no layer of that name is cut, or there is no such group.
         """
         self._require(layer)
-        return tuple(split.choice(layer) for split in self.splits)
+        return tuple(split.dim(layer) for split in self.levels_of(group))
+
+    def choices(self, layer: str, group: str | None = None) -> tuple[Choice, ...]:
+        """The choice of a layer at each level; arguments as of ``dims``.
+
+        Raises:
+            UnknownNameError: no layer of that name is cut, or there is no such group.
+        """
+        self._require(layer)
+        return tuple(split.choice(layer) for split in self.levels_of(group))
+
+    def levels_of(self, group: str | None = None) -> tuple[Split, ...]:
+        """The splits that a group of like devices is in, outermost first.
+
+        Raises:
+            UnknownNameError: there is no such group, or several and none is named.
+        """
+        names = [found.name for found in self.groups]
+        name = names[0] if group is None and len(names) == 1 else group
+        if name not in names:
+            raise UnknownNameError("group", str(group or ""), names)
+        found = self.groups[names.index(name)]
+        return (*(fork for fork, _ in found.forks), *found.splits)
 
     @property
     def in_grids(self) -> bool:
         """Whether a level may divide several dims at once, or leave devices idle."""
-        return parse_space(self.space).grids and (
-            max(self.array) > 2 or any(self.devices(layer) < self.num_devices for layer in self.layers)
+        return (
+            not self.mixed
+            and parse_space(self.space).grids
+            and (max(self.array) > 2 or any(self.devices(layer) < self.num_devices for layer in self.layers))
         )
 
     def devices(self, layer: str) -> int:
@@ -235,8 +247,12 @@ class Plan(_Part):
         Raises:
             UnknownNameError: no layer of that name is cut.
         """
-        pairs = zip(self.choices(layer), self.array, strict=True)
-        return math.prod(choice.devices(ways) for choice, ways in pairs)
+        self._require(layer)
+        return sum(
+            math.prod(split.choice(layer).devices(split.ways) for split in group.splits)
+            for group in self.groups
+            if all(fork.shares_of(layer)[side] for fork, side in group.forks)
+        )
 
     def _require(self, layer: str) -> None:
         """Refuse a layer that there is none of."""
@@ -246,7 +262,10 @@ class Plan(_Part):
     def to_data(self) -> dict[str, Any]:
         """The plan as plain data, without what it does not have."""
         data = self.model_dump(mode="json", by_alias=True)
-        return {key: value for key, value in data.items() if value is not None}
+        data["splits"] = [_given(split) for split in data["splits"]]
+        if self.score is not None:
+            data["score"] = self.score.to_data()
+        return _given(data)
 
     def to_json(self) -> str:
         """The plan file's text; the same plan is the same bytes."""
@@ -278,6 +297,11 @@ class Plan(_Part):
     def _repr_html_(self) -> str:
         """A coloured grid, as in a notebook."""
         return self.render("html")
+
+
+def _given(data: dict[str, Any]) -> dict[str, Any]:
+    """Plain data without what it does not have."""
+    return {key: value for key, value in data.items() if value is not None}
 
 
 SCHEMA: str = Plan.model_fields["schema_"].default

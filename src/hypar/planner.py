@@ -8,35 +8,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypar.hardware
-from hypar.costs.base import parameters_of
+from hypar.branches import claim_of as branch_claim
+from hypar.branches import lanes_of, like_split, plan_branches, solver_of, splits_of
+from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.graph import LayerGraph, load_model
-from hypar.plan import CostRecord, ModelRecord, Plan, ProfileRecord, RefinementRecord, Split
+from hypar.hardware import MixedMachine
+from hypar.pins import parse_pin
+from hypar.plan import CostRecord, ModelRecord, Plan, ProfileRecord, RefinementRecord
 from hypar.profiles import Profile, read_profile
 from hypar.recipe import (
     Recipe,
     ask,
     checked_array,
+    checked_arrays,
     checked_graph,
     checked_optimizer,
+    checked_shares,
     claim_of,
     setting_of,
     space_text,
 )
 from hypar.refinement import refine as refine_choices
-from hypar.score import Score, score_step
+from hypar.schedule.step import lower_lanes
+from hypar.score import Score, score_step, summarise
 from hypar.searches.base import Answer, Question, costs_by_level, load_search
+from hypar.splits import WHOLE_ARRAY
 from hypar.strategies.base import load_strategy
-from hypar.traffic import equal_shares
+from hypar.timeline import run
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.graph import CutLayer
     from hypar.hardware import Machine
-    from hypar.levels import Level
-    from hypar.placement import Choice
 
 
 def plan_model(
@@ -55,7 +60,9 @@ def plan_model(
     mode: str | None = None,
     profile: Profile | str | Path | None = None,
     pins: str | Sequence[str] = (),
-    hardware: Machine | str | Path | None = None,
+    hardware: Machine | MixedMachine | str | Path | None = None,
+    shares: str | None = None,
+    integral: bool = False,
     optimizer: str = "sgd",
     refine: bool = False,
     progress: Callable[[int, int], None] = lambda *_: None,
@@ -64,7 +71,8 @@ def plan_model(
 
     Args:
         model: a network, the path of a model file, or a bare name as ``vgg16``.
-        levels: how many two-way levels; 4 unless ``array`` is given.
+        levels: how many two-way levels, forks of a mixed machine among them; 4 unless ``array`` is given, and as many
+            as use all devices of a mixed machine.
         array: the ways of each level instead, outermost first.
         batch: samples in a mini-batch, if not the model's own number.
         strategy: a space, a cost and a search under a name.
@@ -79,7 +87,10 @@ def plan_model(
         profile: measured times for the same cost, or their file.
         pins: choices to hold, each ``layer=choice`` or ``layer@level=choice``.
         hardware: a machine, the path of a hardware file, or a bare name as ``hmc``: the plan gets its score,
-            and the cost ``time`` can be minimised.
+            and the cost ``time`` can be minimised. A mixed machine's forks are planned too.
+        shares: of the forks of a mixed machine: ``equal``, ``linear`` for AccPar's rule, ``exact``, or ``layers`` for shares
+            of each layer; the strategy's own if not given.
+        integral: whether these shares are of whole elements.
         optimizer: ``sgd``, ``momentum`` or ``adam``, for updates and memory.
         refine: whether to exchange choices against the engine's time after the search.
         progress: told how many of how many layers of a round of refinement are done.
@@ -101,18 +112,25 @@ def plan_model(
     if hardware is None and optimizer != "sgd":
         raise OptionError("optimizer", "no machine is named", "one, as --hardware hmc")
     named = load_strategy(strategy)
+    machine = None if hardware is None else hypar.hardware.as_hardware(hardware)
+    mixed = machine if isinstance(machine, MixedMachine) else None
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
+    asked = cost or (named.fork_cost if mixed and named.fork_cost else named.cost)
     recipe = Recipe(
         strategy=strategy,
         space=named.space if space is None else space_text(space),
-        cost=named.cost if cost is None else cost,
+        cost=asked,
         parameters={name: value for name, value in given.items() if value is not None},
         search=named.search if search is None else search,
         graph=checked_graph(named.graph if graph is None else graph),
         solver=solver,
-        array=checked_array(levels, array),
+        array=() if mixed else checked_array(levels, array),
         pins=(pins,) if isinstance(pins, str) else tuple(pins),
-        machine=None if hardware is None else hypar.hardware.as_machine(hardware),
+        machine=None if isinstance(machine, MixedMachine) else machine,
+        mixed=mixed,
+        arrays=checked_arrays(mixed, levels, array) if mixed else {},
+        shares=checked_shares(shares, named.shares, asked, mixed, integral=integral),
+        integral=integral,
         optimizer=optimizer,
         profile=read_profile(profile) if isinstance(profile, str | Path) else profile,
         refine=refine,
@@ -127,12 +145,17 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
         InputError: the recipe does not suit the network.
         TableLimitError: an exact search would not fit.
     """
+    if recipe.mixed is not None:
+        return _follow_mixed(recipe, recipe.mixed, graph)
     question, pins = ask(recipe, graph)
     search = load_search(recipe.search)
     answer = search.run(question)
     answer, refined = _refined(recipe, question, answer, progress)
+    names = [layer.name for layer in question.graph.layers]
     splits = [
-        _split(level, question.graph.layers, [options[level.index] for options in answer.choices], costs)
+        like_split(
+            level, names, [options[level.index] for options in answer.choices], costs, group=WHOLE_ARRAY
+        )
         for level, costs in zip(question.levels, answer.costs, strict=True)
     ]
     return Plan(
@@ -156,6 +179,42 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
         splits=splits,
         refined=refined,
         score=_scored(recipe, question, answer),
+    )
+
+
+def _follow_mixed(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Plan:
+    """As ``follow``, for a mixed machine."""
+    for what, asked in (("refine", recipe.refine), ("profile", recipe.profile is not None)):
+        if asked:
+            raise OptionError(
+                what, f"the devices of hardware {mixed.name!r} are unlike", "a machine of like devices"
+            )
+    contracted = graph.nodes(recipe.graph)
+    levels = max(depth + len(recipe.arrays[name]) for name, _, depth in mixed.like())
+    pins = tuple(parse_pin(text, contracted, levels) for text in recipe.pins)
+    found = plan_branches(recipe, contracted, pins, graph.element_bytes)
+    cost = load_cost(recipe.cost, recipe.parameters)
+    lanes, crossings = lanes_of(found)
+    step = lower_lanes(lanes, crossings)
+    return Plan(
+        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
+        graph=recipe.graph,
+        strategy=recipe.strategy,
+        space=recipe.space,
+        search=recipe.search,
+        solver=solver_of(found)[0],
+        array=[],
+        arrays={name: list(array) for name, array in recipe.arrays.items()},
+        shares=recipe.shares,
+        integral=True if recipe.integral else None,
+        path=found.path if found.slowest else None,
+        pins=[str(pin) for pin in pins],
+        cost=CostRecord(
+            name=recipe.cost, value=exact_number(found.cost), unit=cost.unit, parameters=parameters_of(cost)
+        ),
+        claim=branch_claim(recipe, found),
+        splits=list(splits_of(found)),
+        score=summarise(lanes, step, run(step.tasks), mixed),
     )
 
 
@@ -189,18 +248,3 @@ def _scored(recipe: Recipe, question: Question, answer: Answer) -> Score | None:
     if recipe.machine is None:
         return None
     return score_step(question.graph, answer.choices, setting_of(recipe, question))
-
-
-def _split(
-    level: Level, layers: Sequence[CutLayer], choices: Sequence[Choice], costs: Sequence[float]
-) -> Split:
-    names = [layer.name for layer in layers]
-    return Split(
-        level=level.index,
-        group="all",
-        ways=level.ways,
-        shares=list(equal_shares(level.ways)),
-        choices={name: choice.as_degrees() for name, choice in zip(names, choices, strict=True)},
-        costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
-        cost=exact_number(math.fsum(costs)),
-    )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError, UnknownNameError
+from hypar.forking import RULES
+from hypar.hardware import Machine, MixedMachine
+from hypar.hardware.routing import primes
 from hypar.levels import levels_of
 from hypar.pins import Pin, apply_pins, parse_pin
 from hypar.plan import MOST_DEVICES, Operators, Plan
@@ -20,10 +23,12 @@ from hypar.strategies.base import load_strategy
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.graph import LayerGraph
-    from hypar.hardware import Machine
+    from hypar.graph import ContractedGraph, LayerGraph
     from hypar.profiles import Profile
 
+
+SHARES = (*RULES, "layers")
+"""How the shares of a mixed machine's forks may be found; ``layers`` gives each layer its own."""
 
 GRAPHS = ("contracted", "operators")
 """What can be planned of a network."""
@@ -47,6 +52,10 @@ class Recipe:
         optimizer: whose updates a score counts.
         profile: measured times for a cost that takes them.
         refine: whether to refine the plan against the engine.
+        mixed: the machine of unlike groups that the plan is for, instead.
+        arrays: ways of each level inside each of its groups of like devices.
+        shares: how the shares of its forks are found.
+        integral: whether these are of whole elements.
     """
 
     strategy: str
@@ -62,9 +71,15 @@ class Recipe:
     optimizer: str = "sgd"
     profile: Profile | None = None
     refine: bool = False
+    mixed: MixedMachine | None = None
+    arrays: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    shares: str = "equal"
+    integral: bool = False
 
     @classmethod
-    def of(cls, plan: Plan, machine: Machine | None = None, profile: Profile | None = None) -> Recipe:
+    def of(
+        cls, plan: Plan, machine: Machine | MixedMachine | None = None, profile: Profile | None = None
+    ) -> Recipe:
         """What a stored plan follows from.
 
         Args:
@@ -82,7 +97,11 @@ class Recipe:
             array=tuple(plan.array),
             pins=tuple(plan.pins),
             graph=plan.graph,
-            machine=machine,
+            machine=machine if isinstance(machine, Machine) else None,
+            mixed=machine if isinstance(machine, MixedMachine) else None,
+            arrays={name: tuple(array) for name, array in (plan.arrays or {}).items()},
+            shares=plan.shares or "equal",
+            integral=bool(plan.integral),
             profile=profile,
             optimizer="sgd" if plan.score is None else plan.score.optimizer,
             refine=plan.refined is not None,
@@ -90,30 +109,74 @@ class Recipe:
 
 
 def ask(recipe: Recipe, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
-    """A recipe and a network as a question to a search."""
-    space = parse_space(recipe.space)
-    _require_ops(space)
-    levels = levels_of(recipe.array, graph.element_bytes)
+    """A recipe and a network as a question to a search, where all devices are alike.
+
+    Raises:
+        InputError: the recipe does not suit the network.
+    """
+    if recipe.mixed is not None:
+        found = f"the devices of hardware {recipe.mixed.name!r} are unlike"
+        raise OptionError("hardware", found, "a machine of like devices here")
     contracted = graph.nodes(recipe.graph)
     if recipe.profile is not None:
         recipe.profile.require(graph.name, graph.digest, graph.batch, recipe.array)
+    pins = tuple(parse_pin(text, contracted, len(recipe.array)) for text in recipe.pins)
+    return question_of(recipe, contracted, pins, graph.element_bytes), pins
+
+
+def question_of(recipe: Recipe, graph: ContractedGraph, pins: Sequence[Pin], element_bytes: int) -> Question:
+    """The question that a recipe makes of layers.
+
+    Args:
+        recipe: what is asked for, of like devices.
+        graph: the layers.
+        pins: choices to hold.
+        element_bytes: bytes of an element.
+    """
+    space = space_of(recipe)
+    levels = levels_of(recipe.array, element_bytes)
     context = {"machine": recipe.machine, "optimizer": recipe.optimizer, "profile": recipe.profile}
     cost = load_cost(recipe.cost, recipe.parameters, context)
-    pins = tuple(parse_pin(text, contracted, len(levels)) for text in recipe.pins)
     # Level by level computation is weighed at the innermost one alone: others would leave all devices but one idle.
     at_once = cost.counts_work and load_search(recipe.search).at_once
     kinds = [(level.ways, at_once or (cost.counts_work and level.innermost)) for level in levels]
     by_kind = {
-        (ways, idle): [space.choices(layer, ways, idle=idle) for layer in contracted.layers]
+        (ways, idle): [space.choices(layer, ways, idle=idle) for layer in graph.layers]
         for ways, idle in set(kinds)
     }
-    free = list(zip(*(by_kind[kind] for kind in kinds), strict=True))
-    options = apply_pins(pins, contracted, free, recipe.array)
-    return Question(graph=contracted, cost=cost, levels=levels, options=options, solver=recipe.solver), pins
+    free = list(zip(*(by_kind[kind] for kind in kinds), strict=True)) or [()] * len(graph.layers)
+    options = apply_pins(pins, graph, free, recipe.array)
+    return Question(graph=graph, cost=cost, levels=levels, options=options, solver=recipe.solver)
+
+
+def space_of(recipe: Recipe) -> Space:
+    """The space that a recipe names.
+
+    Raises:
+        InputError: it is none, or for an op that there is none of.
+    """
+    space = parse_space(recipe.space)
+    for op in space.by_op:
+        load_plugin("ops", op)
+    return space
 
 
 def setting_of(recipe: Recipe, question: Question) -> Setting:
     """What a step runs on.
+
+    Raises:
+        OptionError: no hardware is named.
+    """
+    return setting_for(recipe, question.levels[0].element_bytes, direct=question.cost.direct)
+
+
+def setting_for(recipe: Recipe, element_bytes: int, *, direct: bool = False) -> Setting:
+    """What a step runs on.
+
+    Args:
+        recipe: which machine, array and optimizer.
+        element_bytes: bytes of an element.
+        direct: whether the terms of E go straight to where they are needed.
 
     Raises:
         OptionError: no hardware is named.
@@ -123,9 +186,9 @@ def setting_of(recipe: Recipe, question: Question) -> Setting:
     return Setting(
         machine=recipe.machine,
         array=recipe.array,
-        element_bytes=question.levels[0].element_bytes,
+        element_bytes=element_bytes,
         optimizer=recipe.optimizer,
-        direct=question.cost.direct,
+        direct=direct,
     )
 
 
@@ -176,12 +239,6 @@ def space_text(text: str) -> str:
     return parse_space(" ".join(words)).text
 
 
-def _require_ops(space: Space) -> None:
-    """Refuse a space for an op that there is none of."""
-    for op in space.by_op:
-        load_plugin("ops", op)
-
-
 def checked_optimizer(name: str) -> str:
     """An optimizer that there is.
 
@@ -221,3 +278,82 @@ def checked_array(levels: int | None, array: Sequence[int] | None) -> tuple[int,
             "array", f"found {shown:.60}", f"ways of 2 or more, at most {MOST_DEVICES:,} devices"
         )
     return tuple(array)
+
+
+def checked_arrays(
+    mixed: MixedMachine, levels: int | None, array: Sequence[int] | None
+) -> dict[str, tuple[int, ...]]:
+    """The ways of each level inside each group of like devices of a mixed machine.
+
+    Args:
+        mixed: the machine.
+        levels: forks and two-way levels below them; all devices of every group if neither is given.
+        array: the sides of each fork and the ways of each level below instead.
+
+    Raises:
+        OptionError: they do not fit the forks.
+        HardwareError: they do not fit a group.
+    """
+    if levels is None and array is None:
+        found = {name: tuple(primes(machine.num_devices)) for name, machine, _ in mixed.like()}
+    else:
+        whole = checked_array(levels, array)
+        found = {}
+        for name, machine, depth in mixed.like():
+            found[name] = whole[depth:]
+            if len(whole) < depth or math.prod(found[name]) > machine.num_devices:
+                raise OptionError(
+                    "levels" if array is None else "array",
+                    f"found {len(whole)} levels, {depth} of them forks above {name!r}",
+                    f"at least {depth}, and at most its {machine.num_devices} devices below them",
+                )
+        if array is not None:
+            _require_sides(mixed, whole)
+    for name, machine, _ in mixed.like():
+        if found[name]:
+            machine.links(found[name])
+    return found
+
+
+def checked_shares(
+    shares: str | None, own: str, cost: str, mixed: MixedMachine | None, *, integral: bool
+) -> str:
+    """How shares are found.
+
+    Args:
+        shares: as asked; None for the strategy's own where the cost is that of the slowest side, equal ones elsewhere.
+        own: the strategy's.
+        cost: the cost's name.
+        mixed: the machine; None where all devices are alike.
+        integral: whether shares of whole elements are asked for.
+
+    Raises:
+        OptionError: there are none to be found, as all devices are alike or all sides' costs are added up.
+        UnknownNameError: there is no such manner.
+    """
+    if mixed is None:
+        if shares is not None or integral:
+            option = "shares" if shares is not None else "integral"
+            raise OptionError(option, "all devices are alike and share equally", "a machine of unlike groups")
+        return "equal"
+    slowest = load_cost(cost, {}).slowest
+    found = (own if slowest else "equal") if shares is None else shares
+    if found not in SHARES:
+        raise UnknownNameError("shares", found, SHARES)
+    if found != "equal" and not slowest:
+        raise OptionError(
+            "shares", f"cost {cost!r} has no slowest side to be relieved", "equal, or cost accpar"
+        )
+    return found
+
+
+def _require_sides(mixed: MixedMachine, array: tuple[int, ...]) -> None:
+    """Refuse ways that are not the sides of a fork."""
+    if array[0] != len(mixed.sides):
+        sides = len(mixed.sides)
+        raise OptionError(
+            "array", f"found {array[0]} ways where {mixed.name!r} has {sides} groups", str(sides)
+        )
+    for side in mixed.sides:
+        if isinstance(side.machine, MixedMachine):
+            _require_sides(side.machine, array[1:])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hypar.graph import LayerGraph
-    from hypar.hardware import Machine
+    from hypar.hardware import Machine, MixedMachine
     from hypar.plan import Plan
     from hypar.profiles import Profile
 
@@ -24,7 +24,10 @@ CHEAP_ENTRIES = 2**22
 
 
 def remarks(
-    plan: Plan, graph: LayerGraph, machine: Machine | None = None, profile: Profile | None = None
+    plan: Plan,
+    graph: LayerGraph,
+    machine: Machine | MixedMachine | None = None,
+    profile: Profile | None = None,
 ) -> Iterator[str]:
     """Lines to print below a plan.
 
@@ -41,7 +44,8 @@ def remarks(
     graph = graph.with_batch(plan.model.batch)
     recipe = replace(Recipe.of(plan, machine, profile), refine=False)
     if (
-        plan.search == "greedy"
+        not plan.mixed
+        and plan.search == "greedy"
         and len(plan.array) > 1
         and not plan.refined
         and not ask(recipe, graph)[0].leaves_no_choice
@@ -56,7 +60,7 @@ def remarks(
             yield "the joint optimum is no lower"
     if plan.pins and not plan.refined:
         yield _pins_cost(plan, recipe, graph)
-    fine = finer_than_whole(plan, graph)
+    fine = () if plan.mixed else finer_than_whole(plan, graph)
     if fine:
         more = f" and {len(fine) - 3} more" if len(fine) > 3 else ""
         yield f"cut into more pieces than elements, as the papers allow: {', '.join(fine[:3])}{more}"

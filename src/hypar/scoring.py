@@ -6,22 +6,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hypar.branches import branch_of, lanes_of
 from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, PlanError
 from hypar.graph import LayerGraph
-from hypar.hardware import Machine, as_machine
-from hypar.origin import machine_of, model_of
+from hypar.hardware import Machine, MixedMachine, as_hardware
+from hypar.origin import machine_of, model_of, require_groups
 from hypar.plan import Plan, read_plan
 from hypar.recipe import checked_optimizer
+from hypar.schedule.lanes import Lane
 from hypar.schedule.setting import Setting
-from hypar.schedule.step import Step, lower
+from hypar.schedule.step import Step, lower_lanes
 from hypar.score import Score, summarise
 from hypar.timeline import Timeline, run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from hypar.placement import Choice
+    from hypar.schedule.lanes import Crossing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,7 @@ class ScoredStep:
 def score_plan(
     plan: Plan | str | Path,
     *,
-    hardware: Machine | str | Path | None = None,
+    hardware: Machine | MixedMachine | str | Path | None = None,
     model: LayerGraph | str | Path | None = None,
     optimizer: str | None = None,
     changes: Mapping[str, Any] | None = None,
@@ -77,7 +79,7 @@ def score_plan(
 def run_plan(
     plan: Plan | str | Path,
     *,
-    hardware: Machine | str | Path | None = None,
+    hardware: Machine | MixedMachine | str | Path | None = None,
     model: LayerGraph | str | Path | None = None,
     optimizer: str | None = None,
     changes: Mapping[str, Any] | None = None,
@@ -90,23 +92,36 @@ def run_plan(
     if graph.digest != plan.model.digest:
         found = f"model {graph.name!r} is not what was planned: it has changed, or is another"
         raise PlanError(f"{file}: model.digest", found, hint="plan it again, or name its file with --model")
-    machine = machine_of(plan, file, changes=changes) if hardware is None else as_machine(hardware, changes)
+    machine = machine_of(plan, file, changes=changes) if hardware is None else as_hardware(hardware, changes)
     if machine is None:
         raise OptionError("score", "no machine is named", "one, as --hardware hmc")
-    own = "sgd" if plan.score is None else plan.score.optimizer
+    require_groups(plan, machine, file)
+    own = checked_optimizer(
+        ("sgd" if plan.score is None else plan.score.optimizer) if optimizer is None else optimizer
+    )
+    require_choices(plan, graph, file)
+    lanes, crossings = _lanes(plan, graph, machine, own, direct=_sends_directly(plan, file))
+    step = lower_lanes(lanes, crossings)
+    timeline = run(step.tasks)
+    score = summarise(lanes, step, timeline, machine)
+    return ScoredStep(plan=plan, graph=graph, step=step, score=score, timeline=timeline)
+
+
+def _lanes(
+    plan: Plan, graph: LayerGraph, machine: Machine | MixedMachine, optimizer: str, *, direct: bool
+) -> tuple[list[Lane], list[Crossing]]:
+    """The groups of like devices that a plan is for, and what crosses between them."""
+    nodes = graph.nodes(plan.graph)
+    if isinstance(machine, MixedMachine):
+        return lanes_of(branch_of(plan, machine, nodes, graph.element_bytes, optimizer))
     setting = Setting(
         machine=machine,
         array=tuple(plan.array),
         element_bytes=graph.element_bytes,
-        optimizer=checked_optimizer(own if optimizer is None else optimizer),
-        direct=_sends_directly(plan, file),
+        optimizer=optimizer,
+        direct=direct,
     )
-    choices = choices_of(plan, graph, file)
-    nodes = graph.nodes(plan.graph)
-    step = lower(nodes, choices, setting)
-    timeline = run(step.tasks)
-    score = summarise(nodes, choices, setting, step, timeline)
-    return ScoredStep(plan=plan, graph=graph, step=step, score=score, timeline=timeline)
+    return [Lane(nodes, [plan.choices(layer.name) for layer in nodes.layers], setting)], []
 
 
 def _sends_directly(plan: Plan, file: Path) -> bool:
@@ -121,8 +136,8 @@ def _sends_directly(plan: Plan, file: Path) -> bool:
         raise PlanError(f"{file}: cost", error.found, error.allowed, error.hint) from None
 
 
-def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> Sequence[tuple[Choice, ...]]:
-    """The choices of a plan, for the layers of the network that it names.
+def require_choices(plan: Plan, graph: LayerGraph, file: Path) -> None:
+    """Refuse choices that the layers of the network do not have.
 
     Raises:
         PlanError: the network has other layers, or a layer has no such dim.
@@ -132,8 +147,8 @@ def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> Sequence[tuple[Choi
         raise PlanError(
             f"{file}: splits", f"the layers are not those of {graph.name!r}", "a plan of this model"
         )
-    found = [plan.choices(layer.name) for layer in layers]
-    for layer, choices in zip(layers, found, strict=True):
+    for layer in layers:
+        choices = [split.choice(layer.name) for split in plan.splits]
         if layer.weighted and not all(choice.degrees for choice in choices):
             raise PlanError(
                 f"{file}: splits", f"{layer.name!r} is done whole", "a dim that is cut; joins are done whole"
@@ -142,4 +157,3 @@ def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> Sequence[tuple[Choi
             if dim not in layer.einsum.sizes:
                 has = ", ".join(layer.einsum.sizes)
                 raise PlanError(f"{file}: splits", f"{layer.name!r} is cut in {dim}", f"its dims, {has}")
-    return found

@@ -15,7 +15,7 @@ from hypar.quoting import shown
 from hypar.registry import data_names, plugin_names
 
 if TYPE_CHECKING:
-    from hypar.hardware import Machine
+    from hypar.hardware import Machine, MixedMachine
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -155,19 +155,20 @@ def hardware_options(command: Command) -> Command:
 
 
 def needed_machine(hardware: str | None, changes: dict[str, Any]) -> Machine:
-    """The machine asked for, where there must be one.
+    """The machine of like devices asked for, where there must be one.
 
     Raises:
         OptionError: none is named.
     """
-    machine = named_machine(hardware, changes)
-    if machine is None:
+    if hardware is None:
         raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
-    return machine
+    from hypar.hardware import load_machine  # noqa: PLC0415 (only where it is asked for)
+
+    return load_machine(hardware, changes)
 
 
-def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | None:
-    """The machine asked for; None where there is none.
+def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | MixedMachine | None:
+    """The machine asked for, of like devices or mixed; None where there is none.
 
     Raises:
         OptionError: something is to be changed of none.
@@ -176,9 +177,9 @@ def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | No
         if changes:
             raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
         return None
-    from hypar.hardware import load_machine  # noqa: PLC0415 (only where it is asked for)
+    from hypar.hardware import load_hardware  # noqa: PLC0415 (only where it is asked for)
 
-    return load_machine(hardware, changes)
+    return load_hardware(hardware, changes)
 
 
 def array_options(command: Command) -> Command:

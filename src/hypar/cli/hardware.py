@@ -9,7 +9,7 @@ import click
 from hypar.cli.base import as_json, change_option, complete_hardware, complete_model
 from hypar.errors import OptionError
 from hypar.graph import load_model
-from hypar.hardware import load_machine
+from hypar.hardware import load_hardware, load_machine
 from hypar.listings.machines import (
     machine_data,
     machine_table,
@@ -46,11 +46,11 @@ def command(
     """List the machines that come with hypar, or show one, by name or hardware file; a wrong file exits 1."""
     _refuse_alone(hardware, model, batch, changes, validate=validate)
     if hardware is None:
-        machines = [load_machine(name) for name in data_names("hardware")]
+        machines = [load_hardware(name) for name in data_names("hardware")]
         data, table = machines_data(machines), machines_table(machines)
     elif model is None:
-        machine = load_machine(hardware, changes)
-        data, table = machine_data(machine), machine_table(machine)
+        shown = load_hardware(hardware, changes)
+        data, table = machine_data(shown), machine_table(shown)
     else:
         machine, graph = load_machine(hardware, changes), load_model(model, batch=batch)
         data, table = whole_times_data(machine, graph), whole_times_table(machine, graph)

@@ -80,6 +80,9 @@ def explain(plan: Plan, network: LayerGraph, *, as_json: bool, **named: Any) -> 
 @click.option("--pin", "pins", multiple=True, metavar="LAYER[@LEVEL]=CHOICE",
               help="Hold a choice, as fc1=mp or conv*@H2=batch; may be given again.")  # fmt: skip
 @hardware_options
+@click.option("--shares", metavar="NAME",
+              help="Of unlike groups: equal, linear, exact, or layers for shares of each layer.  [default: the strategy's]")  # fmt: skip
+@click.option("--integral", is_flag=True, help="Shares of unlike groups are of whole elements.")
 @click.option(
     "--refine", is_flag=True, help="Then exchange choices one by one by the engine's time; needs --hardware."
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypar.hardware import MixedMachine
 from hypar.listings.base import Data, make_table
 from hypar.ops.base import PHASES
 from hypar.units import format_bytes, format_count, format_joules, format_seconds
@@ -15,44 +16,82 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from hypar.graph import LayerGraph
-    from hypar.hardware import LayerTime, Machine
+    from hypar.hardware import LayerTime, Machine, Side
     from hypar.scoring import ScoredStep
 
 WHOLE_ON_ONE = (1,) * len(CUTTABLE)
 """No dim is divided."""
 
 
-def machines_data(machines: Iterable[Machine]) -> Data:
-    """Size and source of each machine."""
+def machines_data(machines: Iterable[Machine | MixedMachine]) -> Data:
+    """Size and source of each machine; of a mixed one those of its groups in a list."""
     return [
-        {
-            "hardware": machine.name,
-            "devices": machine.num_devices,
-            "topology": [tier.name for tier in machine.tiers],
-            "compute_model": machine.content.device.compute["name"],
-            "memory_bytes": machine.memory_bytes,
-            "link_bytes_per_s": [tier.bytes_per_s for tier in machine.tiers],
-            "source": machine.content.source,
-        }
+        _mixed_entry(machine) if isinstance(machine, MixedMachine) else _entry(machine)
         for machine in machines
     ]
 
 
-def machines_table(machines: Iterable[Machine]) -> Table:
-    """One row a machine."""
+def _entry(machine: Machine) -> dict[str, Any]:
+    """A machine of like devices."""
+    return {
+        "hardware": machine.name,
+        "devices": machine.num_devices,
+        "topology": [tier.name for tier in machine.tiers],
+        "compute_model": machine.content.device.compute["name"],
+        "memory_bytes": machine.memory_bytes,
+        "link_bytes_per_s": [tier.bytes_per_s for tier in machine.tiers],
+        "source": machine.content.source,
+    }
+
+
+def _mixed_entry(machine: MixedMachine) -> dict[str, Any]:
+    """A mixed machine with its groups."""
+    return {
+        "hardware": machine.name,
+        "devices": machine.num_devices,
+        "source": machine.source,
+        "groups": [
+            {
+                "group": side.name,
+                "outward_bytes_per_s": side.bytes_per_s,
+                "outward_latency_s": side.latency_s,
+                **(
+                    _mixed_entry(side.machine)
+                    if isinstance(side.machine, MixedMachine)
+                    else _entry(side.machine)
+                ),
+            }
+            for side in machine.sides
+        ],
+    }
+
+
+def machines_table(machines: Iterable[Machine | MixedMachine]) -> Table:
+    """One row a machine; one for each group of like devices below a mixed one."""
     table = make_table(["hardware", "devices", "topology", "link", "compute model", "memory"], "lrlrlr")
     for row in machines_data(machines):
-        links = ", ".join(f"{format_bytes(rate)}/s" for rate in row["link_bytes_per_s"])
-        memory = "-" if row["memory_bytes"] is None else format_bytes(row["memory_bytes"])
-        topology = ", ".join(row["topology"]) or "-"
-        table.add_row(
-            row["hardware"], str(row["devices"]), topology, links or "-", row["compute_model"], memory
-        )
+        _add_machine(table, row, "")
     return table
 
 
-def machine_data(machine: Machine) -> Data:
-    """Every value that a machine's file gives, with its unit and its source."""
+def _add_machine(table: Table, row: dict[str, Any], indent: str) -> None:
+    """The row of a machine, and of its groups below."""
+    name, devices = f"{indent}{row.get('group', row['hardware'])}", str(row["devices"])
+    if "groups" in row:
+        table.add_row(name, devices, "groups", "-", "-", "-")
+        for group in row["groups"]:
+            _add_machine(table, group, f"{indent}  ")
+        return
+    links = ", ".join(f"{format_bytes(rate)}/s" for rate in row["link_bytes_per_s"])
+    memory = "-" if row["memory_bytes"] is None else format_bytes(row["memory_bytes"])
+    topology = ", ".join(row["topology"]) or "-"
+    table.add_row(name, devices, topology, links or "-", row["compute_model"], memory)
+
+
+def machine_data(machine: Machine | MixedMachine) -> Data:
+    """Every value that a machine's file gives, with its unit and its source; of a mixed one group by group."""
+    if isinstance(machine, MixedMachine):
+        return [row for side in machine.sides for row in _side_data(side)]
     content = machine.content.model_dump(mode="json", by_alias=True)
     device, networks = content["device"], content["interconnect"] or []
     name = device["compute"]["name"]
@@ -68,6 +107,16 @@ def machine_data(machine: Machine) -> Data:
         {"what": what, "value": value, "unit": _unit(what), "source": source}
         for what, value, source in _sourced(content, "")
     ]
+
+
+def _side_data(side: Side) -> Data:
+    """The values of one group, below its name."""
+    outward = {"bandwidth": (side.bytes_per_s, "B/s"), "latency": (side.latency_s, "s")}
+    own = [
+        {"what": f"outward.{what}", "value": value, "unit": unit, "source": "as the file says"}
+        for what, (value, unit) in outward.items()
+    ]
+    return [{**row, "what": f"{side.name}.{row['what']}"} for row in (*own, *machine_data(side.machine))]
 
 
 def _named(value: Any, what: str) -> dict[str, Any]:
@@ -113,7 +162,7 @@ def _shown(value: Any, unit: str) -> str:
     return f"{text}{unit}" if text[-1].isalpha() else f"{text} {unit}"
 
 
-def machine_table(machine: Machine) -> Table:
+def machine_table(machine: Machine | MixedMachine) -> Table:
     """One row a value."""
     table = make_table(["what", "value", "source"], "lrl")
     for row in machine_data(machine):
@@ -122,18 +171,30 @@ def machine_table(machine: Machine) -> Table:
 
 
 def layer_times_data(ran: ScoredStep) -> Data:
-    """Time, communication, accesses and mapping of each phase of each weighted layer's piece on a device."""
-    sent: dict[tuple[str, str], float] = {}
-    for task, layer, move in zip(ran.step.tasks, ran.step.layers, ran.step.moves, strict=True):
-        if move is not None:
-            place = (ran.plan.layers[layer], move.phase)
+    """Time, communication, accesses and mapping of each phase of each weighted layer's piece on a device.
+
+    The rows of a mixed machine say of which group the device is.
+    """
+    sent: dict[tuple[int, str, str], float] = {}
+    for task, layer, move, lanes in zip(
+        ran.step.tasks, ran.step.layers, ran.step.moves, ran.step.lanes, strict=True
+    ):
+        for lane in lanes:
+            if move is None:
+                break
+            place = (lane, ran.plan.layers[layer], move.phase)
             sent[place] = sent.get(place, 0.0) + task.seconds
-    rows = [
-        row
-        for layer, time in zip(ran.plan.layers, ran.step.times, strict=True)
+    groups = ran.score.groups
+    return [
+        {
+            **({"group": groups[lane].group} if groups is not None else {}),
+            **row,
+            "communication_s": sent.get((lane, row["layer"], row["phase"]), 0.0),
+        }
+        for lane, work in enumerate(ran.step.work)
+        for layer, time in zip(ran.plan.layers, work.times, strict=True)
         for row in _phases(layer, time)
     ]
-    return [{**row, "communication_s": sent.get((row["layer"], row["phase"]), 0.0)} for row in rows]
 
 
 def whole_times_data(machine: Machine, graph: LayerGraph) -> Data:
@@ -178,10 +239,13 @@ def _times_table(rows: Data) -> Table:
     mapping = list(rows[0]["mapping"])
     accesses = [place for place in rows[0]["accesses"] if any(row["accesses"][place] for row in rows)]
     sends = ["communication"] if "communication_s" in rows[0] else []
-    table = make_table(["layer", "phase", "time", *sends, "MACs", *mapping, *accesses], "llr")
+    group = ["group"] if "group" in rows[0] else []
+    heads = [*group, "layer", "phase", "time", *sends, "MACs", *mapping, *accesses]
+    table = make_table(heads, "l" * len(group) + "llr")
     for row in rows:
         laid = [f"{row['mapping'][name]:.4g}" for name in mapping]
         counts = [format_count(row["accesses"][place]) for place in accesses]
         times = [format_seconds(row["time_s"]), *(format_seconds(row["communication_s"]) for _ in sends)]
-        table.add_row(row["layer"], row["phase"], *times, format_count(row["macs"]), *laid, *counts)
+        named = [row["group"]] if group else []
+        table.add_row(*named, row["layer"], row["phase"], *times, format_count(row["macs"]), *laid, *counts)
     return table

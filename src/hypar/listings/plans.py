@@ -10,6 +10,7 @@ from hypar.errors import HyparError
 from hypar.listings.base import Data, make_table, ratio
 from hypar.reports.base import amount, on_machine, question
 from hypar.score import Totals
+from hypar.splits import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -90,7 +91,8 @@ def changes_table(changes: Iterable[Change]) -> Table:
     """Where, and what stood there before and after."""
     table = make_table(["layer", "level", "what", "before", "after"], "lllrr")
     for change in changes:
-        level = "all" if change.level is None else f"H{change.level + 1}"
+        group = "" if change.group == WHOLE_ARRAY else f"{change.group} "
+        level = "all" if change.level is None else f"{group}H{change.level + 1}"
         table.add_row(change.layer or "all", level, change.what, *change.words)
     return table
 

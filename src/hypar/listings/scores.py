@@ -45,7 +45,7 @@ def score_table(rows: Sequence[Row]) -> Table:
 
 def score_data(score: Score) -> dict[str, Any]:
     """A score as plain data."""
-    return score.model_dump(mode="json")
+    return score.to_data()
 
 
 def timeline_csv(timeline: Timeline) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import math
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hypar.space import parse_space
+from hypar.splits import WHOLE_ARRAY, Split
 from hypar.units import format_bytes, format_count, format_joules, format_seconds
 from hypar.words import choice_word, vocabulary
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hypar.plan import Plan, RefinementRecord
-    from hypar.score import Score
+    from hypar.score import GroupScore, Score
 
 
 COLOURS = {
@@ -40,35 +42,89 @@ def amount(number: float, unit: str) -> str:
     return shown(number) if shown else f"{format_count(number)} {unit}"
 
 
+class Column(NamedTuple):
+    """One column of a plan's table.
+
+    Attributes:
+        name: ``H1`` for the outermost level; the levels of a group of a mixed machine stand together.
+        splits: what it shows.
+    """
+
+    name: str
+    splits: tuple[Split, ...]
+
+    @property
+    def cost(self) -> float:
+        """What they cost together."""
+        return math.fsum(split.cost for split in self.splits) if len(self.splits) > 1 else self.splits[0].cost
+
+
+def columns(plan: Plan) -> list[Column]:
+    """The columns between a layer's name and its cost."""
+    if not plan.mixed:
+        return [Column(f"H{split.level + 1}", (split,)) for split in plan.splits]
+    together: dict[str, list[Split]] = {}
+    for split in plan.splits:
+        together.setdefault(split.group, []).append(split)
+    found = []
+    for group, splits in together.items():
+        ends = dict.fromkeys([splits[0].level + 1, splits[-1].level + 1])
+        levels = "-".join(f"H{level}" for level in ends)
+        found.append(Column(levels if group == WHOLE_ARRAY else f"{group} {levels}", tuple(splits)))
+    return found
+
+
 def level_names(plan: Plan) -> list[str]:
-    """``H1`` for the outermost level."""
-    return [f"H{split.level + 1}" for split in plan.splits]
+    """What the columns are called."""
+    return [column.name for column in columns(plan)]
 
 
 def grid(plan: Plan) -> list[tuple[str, list[str], list[str | None], float]]:
-    """For each layer its name, the word and the dims of each level's choice, and its cost over all levels."""
-    rows = [(layer, plan.choices(layer)) for layer in plan.layers]
-    used = {dim for _, choices in rows for choice in choices for dim in choice.divided}
-    space = parse_space(plan.space)
+    """For each layer its name, words and dim of the choice in each column, and what it costs in the plan's sum."""
+    shown, space = columns(plan), parse_space(plan.space)
+    used = {dim for split in plan.splits for layer in plan.layers for dim in split.choice(layer).divided}
     words = vocabulary(used.union(space.dims))
-    return [
-        (
-            layer,
-            [
-                choice_word(choice.degrees, ways, words, grids=space.grids)
-                for choice, ways in zip(choices, plan.array, strict=True)
-            ],
-            list(plan.dims(layer)),
-            sum(split.costs[layer] for split in plan.splits),
-        )
-        for layer, choices in rows
-    ]
+    rows = []
+    for layer in plan.layers:
+        cells, dims = [], []
+        for column in shown:
+            texts = [
+                choice_word(split.choice(layer).degrees, split.ways, words, grids=space.grids)
+                for split in column.splits
+            ]
+            found = dict.fromkeys(split.dim(layer) for split in column.splits)
+            cells.append(" ".join(texts))
+            dims.append(next(iter(found)) if len(found) == 1 else None)
+        rows.append((layer, cells, dims, sum(split.costs[layer] for split in plan.summed)))
+    return rows
 
 
 def question(plan: Plan) -> str:
     """Which network and array."""
-    array = "x".join(str(ways) for ways in plan.array)
-    return f"{plan.model.name}, batch {plan.model.batch}, {plan.num_devices} devices ({array})"
+    if plan.mixed:
+        arrays = plan.arrays or {}
+        array = " + ".join(f"{math.prod(ways)} {name}" for name, ways in arrays.items())
+        devices = sum(math.prod(ways) for ways in arrays.values())
+    else:
+        array, devices = "x".join(str(ways) for ways in plan.array), plan.num_devices
+    return f"{plan.model.name}, batch {plan.model.batch}, {devices} devices ({array})"
+
+
+def share_lines(plan: Plan) -> list[str]:
+    """The shares of every fork of a mixed machine, and which groups are idle."""
+    lines = []
+    for split in plan.splits:
+        if split.sides is None:
+            continue
+        named = [
+            f"{side.group} {share:.4g}" if share else f"{side.group} idle"
+            for side, share in zip(split.sides, split.shares, strict=True)
+        ]
+        own = len(split.layer_shares or ())
+        apart = f"; {own} layer{'s' * (own > 1)} with shares of their own" if own else ""
+        group = "" if split.group == WHOLE_ARRAY else f" of {split.group}"
+        lines.append(f"H{split.level + 1}{group}: shares {', '.join(named)}{apart}")
+    return lines
 
 
 def on_machine(score: Score | None) -> str:
@@ -91,7 +147,11 @@ def summary(plan: Plan) -> list[str]:
         if plan.score and plan.score.overlapped_s and plan.cost.name == "time"
         else ""
     )
-    lines = [f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step{alone}", plan.claim]
+    lines = [
+        *share_lines(plan),
+        f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step{alone}",
+        plan.claim,
+    ]
     weight = plan.cost.parameters.get("inter_weight", 1)
     if weight != 1:
         lines.append(f"amounts between layers weigh {weight}")
@@ -123,13 +183,21 @@ def score_lines(score: Score) -> list[str]:
     if score.energy is not None:
         lines.append(f"energy: {_items(score.energy, format_joules)}")
     lines.append(f"memory: {_items(score.memory, format_bytes)} ({score.optimizer})")
+    lines += [_group_line(group) for group in score.groups or ()]
     if score.element_bytes != score.word_bytes:
         sizes = f"elements are {score.element_bytes} B, words of {score.hardware} {score.word_bytes} B"
         lines.append(f"{sizes}: its arithmetic is for its words")
     return lines
 
 
-def memory_line(score: Score) -> str:
+def _group_line(group: GroupScore) -> str:
+    """What a step is to one group of a mixed machine."""
+    spent = {"computes": group.computing_s, "receives": group.communicating_s, "idle": group.idle_s}
+    times = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in spent.items())
+    return f"{group.group}: {group.devices} devices, {times}, {memory_line(group)}"
+
+
+def memory_line(score: Score | GroupScore) -> str:
     """What each device holds, and whether it fits."""
     held = format_bytes(score.memory_bytes)
     if score.capacity_bytes is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from hypar.reports.base import COLOURS, Report, amount, grid, headline, level_names, summary
+from hypar.reports.base import COLOURS, Report, amount, columns, grid, headline, level_names, summary
 from hypar.terminal import as_text
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class PlanTable:
             used = [str(plan.devices(layer))] if devices else []
             table.add_row(layer, *cells, amount(cost, plan.cost.unit), *used)
         table.add_section()
-        costs = [amount(split.cost, plan.cost.unit) for split in plan.splits]
+        costs = [amount(column.cost, plan.cost.unit) for column in columns(plan)]
         table.add_row("all layers", *costs, amount(plan.cost.value, plan.cost.unit))
         return table
 

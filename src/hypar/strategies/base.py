@@ -18,6 +18,8 @@ class Strategy:
         cost: name of the cost that is minimised.
         search: name of the search.
         graph: ``contracted``, or ``operators`` to plan pools too.
+        fork_cost: name of the cost on a mixed machine, if another.
+        shares: how the shares of a mixed machine's forks are found.
     """
 
     summary: str
@@ -26,6 +28,8 @@ class Strategy:
     cost: str = "volume"
     search: str = "greedy"
     graph: str = "contracted"
+    fork_cost: str | None = None
+    shares: str = "equal"
 
 
 def load_strategy(name: str) -> Strategy:

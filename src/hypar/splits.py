@@ -1,0 +1,183 @@
+"""Splits of a plan, and how those of unlike groups hang together."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hypar.placement import ALONE, WHOLE, Choice, grid
+from hypar.quoting import field_name, shown
+from hypar.score import Amount
+from hypar.words import CUTTABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+Degrees = dict[Literal[CUTTABLE], Annotated[int, Field(ge=1)]]  # type: ignore[valid-type]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+WHOLE_ARRAY = "all"
+"""The group of all devices."""
+
+MOST_FORKS = 16
+"""Forks one inside the other."""
+
+
+class Record(BaseModel):
+    """A part of a plan file: unknown keys are refused, and a text is not a number."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class SideRecord(Record):
+    """What a fork is to one of its sides, in the cost's unit.
+
+    Attributes:
+        group: its name.
+        received: cost of what it receives at the fork.
+        computed: cost of what it computes, on all its devices together.
+    """
+
+    group: str
+    received: Amount
+    computed: Amount
+
+
+class Split(Record):
+    """One split of the array: the choice and the cost of every layer.
+
+    Attributes:
+        level: 0 for the outermost.
+        group: which groups of the level it stands for; ``all`` on an array of like devices.
+        ways: into how many parts it splits a group.
+        shares: the share of each part, summing to 1; a part without any is idle.
+        choices: for each layer the degree of each dim that is divided; none for a join done whole, a batch of
+            one part for a layer that one device does.
+        costs: for each layer what it and the tensors it reads cost, in all groups together.
+        cost: their sum.
+        sides: of a fork, a split into unlike groups, each of them; None where the parts are alike.
+        layer_shares: of a fork, the layers that have other shares than the fork's.
+    """
+
+    level: Annotated[int, Field(ge=0)]
+    group: str
+    ways: Annotated[int, Field(ge=2)]
+    shares: list[Share]
+    choices: Annotated[dict[str, Degrees], Field(min_length=1)]
+    costs: dict[str, Amount]
+    cost: Amount
+    sides: list[SideRecord] | None = None
+    layer_shares: dict[str, list[Share]] | None = None
+
+    def require_whole(self, layers: Collection[str]) -> None:
+        """Refuse other layers than those of level 0, and choices or shares that do not fit the ways.
+
+        Raises:
+            ValueError: it does.
+        """
+        here = f"splits[{self.level}]"
+        if not set(self.choices) == set(self.costs) == set(layers):
+            raise ValueError(f"{here}: its choices, its costs and level 0 name different layers")
+        if len(self.shares) != self.ways or abs(math.fsum(self.shares) - 1) > 1e-9:
+            raise ValueError(f"{here}.shares: found {shown(self.shares)}; allowed: {self.ways} that sum to 1")
+        for layer, shares in (self.layer_shares or {}).items():
+            if layer not in layers or len(shares) != self.ways or abs(math.fsum(shares) - 1) > 1e-9:
+                place = field_name(("splits", self.level, "layer_shares", layer))
+                raise ValueError(
+                    f"{place}: found {shown(shares)}; allowed: {self.ways} that sum to 1, of a layer"
+                )
+        if (self.sides is None and self.layer_shares) or len(self.sides or self.shares) != self.ways:
+            raise ValueError(f"{here}.sides: found {len(self.sides or ())}; allowed: one a part of a fork")
+        for layer, degrees in self.choices.items():
+            product = math.prod(degrees.values())
+            alone = 1 in degrees.values() and degrees != ALONE.as_degrees()
+            if alone or product > self.ways or any(self.ways % degree for degree in degrees.values()):
+                allowed = (
+                    f"degrees that divide {self.ways} ways, at most {self.ways} devices; batch 1 for one"
+                )
+                place = field_name(("splits", self.level, "choices", layer))
+                raise ValueError(f"{place}: found {shown(degrees)}; allowed: {allowed}")
+
+    def shares_of(self, layer: str) -> tuple[float, ...]:
+        """The share of each part of a layer."""
+        return tuple((self.layer_shares or {}).get(layer, self.shares))
+
+    def choice(self, layer: str) -> Choice:
+        """What the level does to a layer."""
+        return _choice(tuple(self.choices[layer].items()))
+
+    def dim(self, layer: str) -> str | None:
+        """The dim in which a layer is cut, several joined by ``*``; None where none is."""
+        return "*".join(self.choice(layer).divided) or None
+
+
+@lru_cache(maxsize=4096)
+def _choice(degrees: tuple[tuple[str, int], ...]) -> Choice:
+    """What degrees stand for; layers and levels have few different ones."""
+    return grid(dict(degrees)) if degrees else WHOLE
+
+
+class Group(NamedTuple):
+    """Like devices of a plan.
+
+    Attributes:
+        name: ``all`` where there are no others.
+        forks: the forks above, outermost first, each with the number of the side that the group is of.
+        splits: its own splits, outermost first.
+    """
+
+    name: str
+    forks: tuple[tuple[Split, int], ...]
+    splits: tuple[Split, ...]
+
+    @property
+    def array(self) -> tuple[int, ...]:
+        """Ways of each of its own levels."""
+        return tuple(split.ways for split in self.splits)
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has nothing to do."""
+        return any(not fork.shares[side] for fork, side in self.forks)
+
+
+def groups_of(splits: Sequence[Split]) -> tuple[Group, ...]:
+    """The groups of like devices, by the order of the forks' sides.
+
+    Raises:
+        ValueError: the splits are not those of one tree of groups.
+    """
+    by_group: dict[str, list[Split]] = {}
+    for split in splits:
+        by_group.setdefault(split.group, []).append(split)
+    found = tuple(_groups(WHOLE_ARRAY, (), by_group))
+    if by_group:
+        raise ValueError(f"splits: found group {shown(next(iter(by_group)))}, which is of no fork")
+    names = [group.name for group in found]
+    if len({*names}) < len(names):
+        raise ValueError(f"splits: found groups {shown(names)}; allowed: each once")
+    return found
+
+
+def _groups(
+    name: str, forks: tuple[tuple[Split, int], ...], by_group: dict[str, list[Split]]
+) -> Iterator[Group]:
+    """The groups below one."""
+    if len(forks) > MOST_FORKS:
+        raise ValueError(f"splits: found more than {MOST_FORKS} forks, one inside the other")
+    own = by_group.pop(name, [])
+    levels = [split.level for split in own]
+    if levels != list(range(len(forks), len(forks) + len(own))):
+        raise ValueError(
+            f"splits of {shown(name)}: found levels {levels}; allowed: from {len(forks)} on, each once"
+        )
+    if not any(split.sides for split in own):
+        yield Group(name, forks, tuple(own))
+        return
+    if len(own) > 1:
+        raise ValueError(f"splits of {shown(name)}: found {len(own)}; allowed: one, as its parts are unlike")
+    for side, record in enumerate(own[0].sides or ()):
+        yield from _groups(record.group, (*forks, (own[0], side)), by_group)
