@@ -84,9 +84,7 @@ def test_score_prints_totals_and_items(plan: str) -> None:
     assert text == "\n".join(["alexnet, batch 256, 16 devices (2x2x2x2), strategy hypar", *lines]) + "\n"
     for heading in ("time: forward", "energy: arithmetic", "memory: weights"):
         assert heading in text
-    assert data("score", plan, "--hardware", "hmc") == score_plan(plan, hardware="hmc").model_dump(
-        mode="json"
-    )
+    assert data("score", plan, "--hardware", "hmc") == score_plan(plan, hardware="hmc").to_data()
 
 
 def test_a_plan_with_a_score_is_scored_on_its_own_machine_again(tmp_path: Path) -> None:
@@ -322,7 +320,7 @@ def test_reproduce_writes_the_page_and_its_plots(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["plan", "lenet-c", "--set", "duplex=half"], "--set: no machine is named; allowed: one, as --hardware hmc"),
-        (["plan", "lenet-c", "--hardware", "hmx"], "no hardware 'hmx'; allowed: eyeriss, h100-8x, hmc, p100-4x4, tpu-v2, tpu-v3; did you mean 'hmc'?"),
+        (["plan", "lenet-c", "--hardware", "hmx"], "no hardware 'hmx'; allowed: eyeriss, h100-8x, hmc, p100-4x4, tpu-v2, tpu-v2-v3, tpu-v3; did you mean 'hmc'?"),
         (["plan", "lenet-c", "--hardware", "hmc", "--levels", "5"], "hardware 'hmc': found an array of 32 devices (2x2x2x2x2); allowed: at most 16, all that it has"),
         (["plan", "lenet-c", "--hardware", "eyeriss", "--levels", "1"], "hardware 'eyeriss': found an array of 2 devices (2); allowed: at most 1, all that it has"),
         (["plan", "lenet-c", "--hardware", "hmc", "--optimizer", "x"], "no optimizer 'x'; allowed: sgd, momentum, adam"),
@@ -350,7 +348,7 @@ def test_reproduce_writes_the_page_and_its_plots(tmp_path: Path) -> None:
         (["reproduce", "hyper"], "no reproduction 'hyper'; allowed: deepa, eyeriss, hypar; did you mean 'hypar'?"),
         (["plan", "lenet-c", "--hardware", "hmc", "--set", "link_bandwidth=1 Gb/s"], "change link_bandwidth=1 Gb/s: changes nothing, as assumption bandwidth is total; allowed: total_bandwidth, or bandwidth=link besides"),
         (["plan", "lenet-c", "--hardware", "tpu-v2", "--set", "total_bandwidth=1 Gb/s"], "change total_bandwidth=1 Gb/s: changes nothing, as assumption bandwidth is link; allowed: link_bandwidth, or bandwidth=total besides"),
-        (["hardware", "--validate"], "hardware: no machine is named; allowed: eyeriss, h100-8x, hmc, p100-4x4, tpu-v2, tpu-v3"),
+        (["hardware", "--validate"], "hardware: no machine is named; allowed: eyeriss, h100-8x, hmc, p100-4x4, tpu-v2, tpu-v2-v3, tpu-v3"),
         (["hardware", "nothing.yaml"], "nothing.yaml: cannot be read: No such file or directory"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

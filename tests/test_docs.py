@@ -18,7 +18,18 @@ import hypar
 from hypar import errors, plan, profiles, score, splits
 from hypar.cli import main
 from hypar.documents import MOST_NODES
-from hypar.hardware.schema import MOST_HELD, Assumptions, Device, Energy, HardwareFile, Memory, Network
+from hypar.hardware.schema import (
+    MOST_HELD,
+    Assumptions,
+    Device,
+    Energy,
+    GroupEntry,
+    HardwareFile,
+    Memory,
+    MixedFile,
+    Network,
+    Outward,
+)
 from hypar.ops.base import LARGEST_SIZE
 from hypar.quantities import Sourced
 from hypar.registry import data_names, load_plugin
@@ -97,7 +108,10 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
         *(("profiles.md", part) for part in (profiles.Profile, profiles.ProfiledModel)),
         *(
             ("hardware.md", part)
-            for part in (HardwareFile, Device, Memory, Energy, Network, Assumptions, Sourced)
+            for part in (
+                *(HardwareFile, Device, Memory, Energy, Network, Assumptions, Sourced),
+                *(MixedFile, GroupEntry, Outward),
+            )
         ),
     ],
 )

@@ -115,7 +115,8 @@ def plan_model(
     machine = None if hardware is None else hypar.hardware.as_hardware(hardware)
     mixed = machine if isinstance(machine, MixedMachine) else None
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
-    asked = cost or (named.fork_cost if mixed and named.fork_cost else named.cost)
+    own = named.fork_cost if mixed and named.fork_cost else named.cost
+    asked = own if cost is None else cost
     recipe = Recipe(
         strategy=strategy,
         space=named.space if space is None else space_text(space),

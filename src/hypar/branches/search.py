@@ -72,7 +72,9 @@ def plan_branches(
         TableLimitError: an exact search would not fit.
     """
     assert recipe.mixed is not None  # noqa: S101 (the caller asks for a mixed machine)
-    return _Planner(recipe, pins, element_bytes).fork(WHOLE_ARRAY, recipe.mixed, graph, 0)
+    return _Planner(recipe, pins, element_bytes).fork(
+        WHOLE_ARRAY, recipe.mixed.using(recipe.arrays), graph, 0
+    )
 
 
 class _Planner:

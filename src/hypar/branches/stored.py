@@ -33,7 +33,9 @@ def branch_of(
     Raises:
         HardwareError: a group's array does not fit its machine.
     """
-    return _Reader(plan, element_bytes, optimizer).branch(WHOLE_ARRAY, machine, graph, 0)
+    return _Reader(plan, element_bytes, optimizer).branch(
+        WHOLE_ARRAY, machine.using(plan.arrays or {}), graph, 0
+    )
 
 
 class _Reader:

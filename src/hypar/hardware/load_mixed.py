@@ -115,6 +115,7 @@ class _Reader:
         return Side(
             name=name,
             machine=machine,
+            num_devices=machine.num_devices,
             bytes_per_s=outward.bandwidth.value,
             latency_s=outward.latency.value,
         )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from hypar.hardware.machine import Machine
@@ -21,26 +22,30 @@ class Side:
     Attributes:
         name: unique in the whole machine.
         machine: its devices.
+        num_devices: how many of them are used; all but in a smaller array.
         bytes_per_s: what each of its devices receives at from the groups beside.
         latency_s: what a transfer from them takes besides.
     """
 
     name: str
     machine: Machine | MixedMachine
+    num_devices: int
     bytes_per_s: float
     latency_s: float
 
     @property
-    def num_devices(self) -> int:
-        """Devices of the group."""
-        return self.machine.num_devices
-
-    @property
     def flop_per_s(self) -> float:
-        """Floating-point operations a second of all its devices, large work."""
+        """Floating-point operations a second of the devices that are used, large work."""
         if isinstance(self.machine, MixedMachine):
             return sum(side.flop_per_s for side in self.machine.sides)
-        return self.machine.num_devices * self.machine.flop_per_s
+        return self.num_devices * self.machine.flop_per_s
+
+    def using(self, arrays: Mapping[str, Sequence[int]]) -> Side:
+        """The same with the devices of some arrays; as of ``MixedMachine.using``."""
+        if isinstance(self.machine, MixedMachine):
+            machine = self.machine.using(arrays)
+            return replace(self, machine=machine, num_devices=machine.num_devices)
+        return replace(self, num_devices=math.prod(arrays[self.name]))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -61,7 +66,7 @@ class MixedMachine:
 
     @property
     def num_devices(self) -> int:
-        """Devices of all groups."""
+        """Devices of all groups that are used."""
         return sum(side.num_devices for side in self.sides)
 
     @cached_property
@@ -70,13 +75,6 @@ class MixedMachine:
         parts = [(side.name, side.machine.digest, side.bytes_per_s, side.latency_s) for side in self.sides]
         return f"sha256:{hashlib.sha256(repr(parts).encode()).hexdigest()}"
 
-    @property
-    def depth(self) -> int:
-        """Splits between unlike groups, one inside the other."""
-        return 1 + max(
-            side.machine.depth if isinstance(side.machine, MixedMachine) else 0 for side in self.sides
-        )
-
     def like(self, depth: int = 1) -> Iterator[tuple[str, Machine, int]]:
         """Every group of like devices: its name, its devices, and how many splits lie above it."""
         for side in self.sides:
@@ -84,6 +82,14 @@ class MixedMachine:
                 yield from side.machine.like(depth + 1)
             else:
                 yield side.name, side.machine, depth
+
+    def using(self, arrays: Mapping[str, Sequence[int]]) -> MixedMachine:
+        """The same with no more devices than some arrays have.
+
+        Args:
+            arrays: for each group of like devices, by its name, the ways of its levels.
+        """
+        return replace(self, sides=tuple(side.using(arrays) for side in self.sides))
 
     def __repr__(self) -> str:
         """Name and groups, short enough for a prompt."""

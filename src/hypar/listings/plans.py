@@ -84,7 +84,12 @@ def comparison_notes(rows: Sequence[Row]) -> list[str]:
 
 def changes_data(changes: Iterable[Change]) -> Data:
     """One entry a difference."""
-    return [asdict(change) for change in changes]
+    return [_of_group(asdict(change)) for change in changes]
+
+
+def _of_group(change: dict[str, Any]) -> dict[str, Any]:
+    """A difference, with its group where that is of a mixed machine."""
+    return {key: value for key, value in change.items() if key != "group" or value != WHOLE_ARRAY}
 
 
 def changes_table(changes: Iterable[Change]) -> Table:
