@@ -16,8 +16,9 @@ from hypar import LayerGraph, Machine, Plan, load_machine, load_model, plan_mode
 from hypar.documents import parse_yaml
 from hypar.graph import build_graph
 from hypar.placement import ALONE
+from hypar.schedule.lowering import COMPUTE
 from hypar.schedule.setting import Setting
-from hypar.schedule.step import COMPUTE, Step, lower
+from hypar.schedule.step import Step, lower
 from hypar.score import score_step, totals, totals_of
 from hypar.space import parse_space
 from hypar.spec import parse_spec

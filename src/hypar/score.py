@@ -10,8 +10,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from hypar.hardware import MixedMachine
 from hypar.ops.base import PHASES
 from hypar.schedule.lanes import Lane
+from hypar.schedule.lowering import COMPUTE
 from hypar.schedule.setting import OPTIMIZERS, Setting
-from hypar.schedule.step import COMPUTE, Step, lower_lanes
+from hypar.schedule.step import Step, lower_lanes
 from hypar.tally import energy_of, memory_of, received_at
 from hypar.timeline import Timeline, run
 from hypar.units import exact_number

@@ -21,8 +21,9 @@ from hypar.score import Score, summarise
 from hypar.timeline import Timeline, run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from hypar.placement import Options
     from hypar.schedule.lanes import Crossing
 
 
@@ -99,8 +100,8 @@ def run_plan(
     own = checked_optimizer(
         ("sgd" if plan.score is None else plan.score.optimizer) if optimizer is None else optimizer
     )
-    require_choices(plan, graph, file)
-    lanes, crossings = _lanes(plan, graph, machine, own, direct=_sends_directly(plan, file))
+    choices = choices_of(plan, graph, file)
+    lanes, crossings = _lanes(plan, graph, choices, machine, own, direct=_sends_directly(plan, file))
     step = lower_lanes(lanes, crossings)
     timeline = run(step.tasks)
     score = summarise(lanes, step, timeline, machine)
@@ -108,7 +109,13 @@ def run_plan(
 
 
 def _lanes(
-    plan: Plan, graph: LayerGraph, machine: Machine | MixedMachine, optimizer: str, *, direct: bool
+    plan: Plan,
+    graph: LayerGraph,
+    choices: Sequence[Options],
+    machine: Machine | MixedMachine,
+    optimizer: str,
+    *,
+    direct: bool,
 ) -> tuple[list[Lane], list[Crossing]]:
     """The groups of like devices that a plan is for, and what crosses between them."""
     nodes = graph.nodes(plan.graph)
@@ -121,7 +128,7 @@ def _lanes(
         optimizer=optimizer,
         direct=direct,
     )
-    return [Lane(nodes, [plan.choices(layer.name) for layer in nodes.layers], setting)], []
+    return [Lane(nodes, choices, setting)], []
 
 
 def _sends_directly(plan: Plan, file: Path) -> bool:
@@ -136,8 +143,8 @@ def _sends_directly(plan: Plan, file: Path) -> bool:
         raise PlanError(f"{file}: cost", error.found, error.allowed, error.hint) from None
 
 
-def require_choices(plan: Plan, graph: LayerGraph, file: Path) -> None:
-    """Refuse choices that the layers of the network do not have.
+def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> list[Options]:
+    """The choices of each layer at all splits of a plan, which the layers of the network must have.
 
     Raises:
         PlanError: the network has other layers, or a layer has no such dim.
@@ -147,8 +154,10 @@ def require_choices(plan: Plan, graph: LayerGraph, file: Path) -> None:
         raise PlanError(
             f"{file}: splits", f"the layers are not those of {graph.name!r}", "a plan of this model"
         )
+    found = []
     for layer in layers:
-        choices = [split.choice(layer.name) for split in plan.splits]
+        choices = tuple(split.choice(layer.name) for split in plan.splits)
+        found.append(choices)
         if layer.weighted and not all(choice.degrees for choice in choices):
             raise PlanError(
                 f"{file}: splits", f"{layer.name!r} is done whole", "a dim that is cut; joins are done whole"
@@ -157,3 +166,4 @@ def require_choices(plan: Plan, graph: LayerGraph, file: Path) -> None:
             if dim not in layer.einsum.sizes:
                 has = ", ".join(layer.einsum.sizes)
                 raise PlanError(f"{file}: splits", f"{layer.name!r} is cut in {dim}", f"its dims, {has}")
+    return found

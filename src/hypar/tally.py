@@ -107,12 +107,14 @@ def _kept(graph: ContractedGraph, choices: Sequence[Options]) -> float:
     for tensor in graph.tensors:
         read.add(tensor.producer)
         layer, pieces = graph.layers[tensor.consumer], degrees(choices[tensor.consumer])
-        if not layer.join:
+        if not (layer.join or layer.empty):
             key = (tensor.producer, tensor.elements, _shards(layer.einsum, pieces))
             kept[key] = tensor.elements * fullest_share(layer.einsum, pieces, "input")
     fed = {tensor.consumer for tensor in graph.tensors}
     for index, layer in enumerate(graph.layers):
         pieces, made = degrees(choices[index]), layer.einsum.elements("output")
+        if layer.empty:
+            continue
         if index not in fed:
             kept["input", index] = layer.einsum.input_elements * fullest_share(layer.einsum, pieces, "input")
         reduced = not (layer.join or math.isclose(made, layer.output_elements))

@@ -105,8 +105,8 @@ class _Planner:
             if pin.level is None or depth <= pin.level < last
         ]
         # Between layers of which one has nothing here nothing moves inside the group.
-        at_work = [bool(layer.einsum.input_elements) for layer in graph.layers]
-        tensors = tuple(one for one in graph.tensors if at_work[one.producer] and at_work[one.consumer])
+        empty = [layer.empty for layer in graph.layers]
+        tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
         question = question_of(recipe, replace(graph, tensors=tensors), pins, self.element_bytes)
         answer = load_search(recipe.search).run(question)
         return Leaf(

@@ -36,6 +36,11 @@ class CutLayer:
         """Whether it has a weight."""
         return bool(self.einsum.weight)
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing of it is left, as a fork has given it to other groups."""
+        return not (self.einsum.macs if self.weighted else self.einsum.input_elements)
+
     def elements(self, tensor: str) -> int:
         """Elements of ``input``, ``weight`` or ``output``, whole mini-batch."""
         return self.output_elements if tensor == "output" else self.einsum.elements(tensor)

@@ -32,10 +32,6 @@ class Lane(NamedTuple):
     name: str = ""
     depth: int = 0
 
-    def works(self, layer: int) -> bool:
-        """Whether anything of a layer is left to it."""
-        return bool(self.graph.layers[layer].einsum.input_elements)
-
 
 class Receiver(NamedTuple):
     """A side of a fork, as what crosses to it sees it.

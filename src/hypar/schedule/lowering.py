@@ -1,0 +1,119 @@
+"""The tasks of a step, one by one: computation of a lane, transfers inside one, and what crosses between lanes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypar.timeline import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.forks.amounts import Amount
+    from hypar.schedule.lanes import Crossing, Lane
+    from hypar.schedule.moves import Move
+
+COMPUTE = "devices"
+"""The resource that computes: every device of a lane, doing the same."""
+
+After = tuple[int, ...]
+"""Tasks to wait for."""
+
+
+class Lowering:
+    """The tasks so far.
+
+    Attributes:
+        tasks: in an order in which they can run.
+        layers: for each task the layer that it belongs to.
+        moves: for each task its transfer; None for computation.
+        of: for each task the lanes that it keeps.
+    """
+
+    def __init__(self, lanes: Sequence[Lane]) -> None:
+        """Nothing is lowered yet."""
+        self.tasks: list[Task] = []
+        self.layers: list[int] = []
+        self.moves: list[Move | None] = []
+        self.of: list[tuple[int, ...]] = []
+        self._depths = [lane.depth for lane in lanes]
+        self._resources = [_resources(lane) for lane in lanes]
+        tags = [f"{lane.name}: " if lane.name else "" for lane in lanes]
+        self._names = [[f"{tag}{layer.name} " for layer in lanes[0].graph.layers] for tag in (*tags, "")]
+        self._own = [(lane,) for lane in range(len(lanes))]
+        self._alone = len(lanes) == 1
+        self._last: list[int | None] = [None if lane.setting.machine.overlap else -1 for lane in lanes]
+        self._serial = any(last is not None for last in self._last)
+
+    def _add(
+        self,
+        of: tuple[int, ...],
+        layer: int,
+        name: str,
+        task: tuple[str, float, After, str],
+        move: Move | None,
+    ) -> int:
+        """One task; returns its index."""
+        index, (resource, seconds, after, kind) = len(self.tasks), task
+        if self._serial:
+            after = ((index - 1,) if index else ()) if self._alone else self._behind(of, after, index)
+        self.tasks.append(Task(name, resource, seconds, after, kind))
+        self.layers.append(layer)
+        self.moves.append(move)
+        self.of.append(of)
+        return index
+
+    def _behind(self, of: tuple[int, ...], after: After, index: int) -> After:
+        """One thing after another on the lanes of a task; it still waits for what comes from others."""
+        before = dict.fromkeys(last for lane in of if (last := self._last[lane]) is not None and last >= 0)
+        for lane in of:
+            self._last[lane] = None if self._last[lane] is None else index
+        return (*before, *(task for task in after if task not in before and not self._kept(of, task)))
+
+    def _kept(self, of: tuple[int, ...], task: int) -> bool:
+        """Whether a task is before another anyway, as both are of one lane without overlap."""
+        return any(self._last[lane] is not None for lane in {*of} & {*self.of[task]})
+
+    def compute(self, lane: int, layer: int, what: str, seconds: float, after: After) -> After:
+        """A task of a lane's devices; returns what to wait for then."""
+        name = self._names[lane][layer] + what
+        return (
+            self._add(self._own[lane], layer, name, (self._resources[lane][-1], seconds, after, what), None),
+        )
+
+    def send(self, lane: int, layer: int, moves: Sequence[Move], phase: str, after: After) -> After:
+        """The transfers of a phase inside a lane, one behind the other; returns what to wait for then."""
+        for move in moves:
+            if move.phase == phase:
+                resource, depth = self._resources[lane][move.level], self._depths[lane]
+                seen = move._replace(level=move.level + depth) if depth else move
+                name = f"{self._names[lane][layer]}{phase} {move.collective} H{seen.level + 1}"
+                task = (resource, move.seconds, after, "communication")
+                after = (self._add(self._own[lane], layer, name, task, seen),)
+        return after
+
+    def cross(
+        self, crossing: Crossing, layer: int, amounts: Sequence[Amount], phase: str, after: list[After]
+    ) -> list[After]:
+        """The transfers of a phase at a fork: each side waits for all that hold something of it."""
+        for amount in amounts:
+            if amount.phase == phase:
+                holders = (lane for side in crossing.receivers for lane in side.lanes)
+                data = tuple(dict.fromkeys(task for lane in holders for task in after[lane]))
+                after = list(after)
+                for side, receiver in enumerate(crossing.receivers):
+                    move = crossing.move(amount, side)
+                    if move is not None:
+                        name = f"{receiver.name}: {self._names[-1][layer]}{phase} {move.collective} H{move.level + 1}"
+                        task = (f"{receiver.name} outward links", move.seconds, data, "communication")
+                        done = (self._add(receiver.lanes, layer, name, task, move),)
+                        for lane in receiver.lanes:
+                            after[lane] = done
+        return after
+
+
+def _resources(lane: Lane) -> tuple[str, ...]:
+    """The links of each level of a lane, and its devices."""
+    tag = f"{lane.name} " if lane.name else ""
+    links = lane.setting.machine.links(lane.setting.array) if lane.setting.array else ()
+    return (*(f"{tag}{link.resource}" for link in links), f"{tag}{COMPUTE}")
