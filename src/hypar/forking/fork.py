@@ -105,12 +105,22 @@ def fork_of(
     Raises:
         OptionError: the cost is for like devices alone.
     """
-    rates = [cost.side_rates(side, element_bytes) for side in sides]
-    known = tuple(own for own in rates if own is not None)
-    if len(known) < len(rates):
-        raise OptionError(
-            "cost", "it is for like devices alone", "accpar or volume, where devices are unlike"
-        )
     return Fork(
-        graph=graph, options=options, sides=tuple(sides), rates=known, slowest=cost.slowest, solver=solver
+        graph=graph,
+        options=options,
+        sides=tuple(sides),
+        rates=tuple(_rates(cost, side, element_bytes) for side in sides),
+        slowest=cost.slowest,
+        solver=solver,
     )
+
+
+def _rates(cost: Cost, side: Side, element_bytes: int) -> SideRates:
+    """What a side pays."""
+    rates = cost.side_rates(side, element_bytes)
+    if rates is None:
+        name = type(cost).__name__.lower()
+        raise OptionError(
+            f"cost {name!r}", "it is for like devices alone", "accpar or volume on unlike groups"
+        )
+    return rates
