@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.branches.tree import Branch
-    from hypar.forking import Decision, Fork, Offer, Quadratics
+    from hypar.forking import Decision, Fork, Line, Offer, Quadratics
     from hypar.graph import ContractedGraph
     from hypar.hardware import Machine, Side
     from hypar.pins import Pin
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 LEAST_GAIN = 1e-12
 """Relative gain below which a decision is no better: equal shares stay where others are no cheaper."""
 
-MOST_TURNS = 3
+MOST_TURNS = 5
 """Times that shares are found from what lies below them."""
 
 MOST_TRIES = 8
@@ -171,13 +171,15 @@ class _Planner:
 
     def _exactly(self, place: _Place, at_work: tuple[int, ...], every: Quadratics) -> Iterator[Branching]:
         """Exact shares, found again with what moves below."""
-        below: tuple[float, ...] | None = None
+        below: tuple[Line, ...] | None = None
+        before: Branching | None = None
         for _ in range(MOST_TURNS):
             found = list(self._within_memory(place, at_work, every, "exact", below))
             yield from found
-            if not found or found[0].moved_below(at_work) == below:
+            if not found or (before is not None and found[0].shares == before.shares):
                 return
-            below = found[0].moved_below(at_work)
+            below = found[0].lines_below(at_work, before)
+            before = found[0]
 
     def _within_memory(
         self,
@@ -185,7 +187,7 @@ class _Planner:
         at_work: tuple[int, ...],
         every: Quadratics,
         rule: str,
-        below: Sequence[float] | None = None,
+        below: Sequence[Line] | None = None,
     ) -> Iterator[Branching]:
         """The decision of a rule, its shares found anew until memory holds them; equal ones stand as they are."""
         most: tuple[float, ...] | None = None

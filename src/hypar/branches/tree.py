@@ -13,7 +13,7 @@ from hypar.schedule.lanes import Crossing, Lane, Receiver
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.forking import Offer
+    from hypar.forking import Line, Offer
     from hypar.forks.amounts import Shares
     from hypar.graph import ContractedGraph
     from hypar.hardware import MixedMachine
@@ -98,12 +98,23 @@ class Branching:
             )
         return tuple(found)
 
-    def moved_below(self, sides: Sequence[int]) -> tuple[float, ...]:
-        """What some sides cost below, without what they compute."""
-        return tuple(
-            self.ends[side] - math.fsum(self.received[side]) - math.fsum(self.computed[side])
-            for side in sides
-        )
+    def moved_below(self, side: int) -> float:
+        """What a side costs below, without what it computes."""
+        return self.ends[side] - math.fsum(self.received[side]) - math.fsum(self.computed[side])
+
+    def lines_below(self, sides: Sequence[int], other: Branching | None) -> tuple[Line, ...]:
+        """What some sides cost below as lines over their shares, through here and where another decision is.
+
+        A side with a larger share does not move less by the same choices: where it does, its choices changed between
+        the two, and the line is level.
+        """
+        found = []
+        for side in sides:
+            share, moved, slope = self.shares[side], self.moved_below(side), 0.0
+            if other is not None and other.shares[side] != share:
+                slope = max(0.0, (other.moved_below(side) - moved) / (other.shares[side] - share))
+            found.append((moved - slope * share, slope))
+        return tuple(found)
 
     @property
     def cost(self) -> float:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from hypar.forking.by_layer import Offer, by_layer, settled, settled_costs
 from hypar.forking.common import RULES, Decision, best, search
 from hypar.forking.fork import Fork, fork_of
-from hypar.forking.quadratics import Quadratics, quadratics_of
+from hypar.forking.quadratics import Line, Quadratics, quadratics_of
 
 __all__ = [
     "RULES",
     "Decision",
     "Fork",
+    "Line",
     "Offer",
     "Quadratics",
     "best",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.forking.fork import Assignment
-    from hypar.forking.quadratics import Array, Quadratics
+    from hypar.forking.quadratics import Array, Line, Quadratics
 
 MOST_TURNS = 20
 """Times that choices and shares are found from each other."""
@@ -52,7 +52,7 @@ def search(
     every: Quadratics,
     rule: str,
     most: Sequence[float] | None = None,
-    below: Sequence[float] | None = None,
+    below: Sequence[Line] | None = None,
 ) -> tuple[Decision, ...]:
     """The decisions of all turns whose shares are allowed, in the order in which they were met.
 
@@ -60,7 +60,7 @@ def search(
         every: all options of the fork.
         rule: one of ``RULES``: ``linear`` is AccPar's, ``exact`` gives the shares of which the slowest side ends first.
         most: the largest share of each side; no limit if not given. Shares past it are balanced within it.
-        below: what each side costs besides, whatever its share; nothing if not given.
+        below: what each side costs besides, over its share; nothing if not given.
     """
     every = every if below is None else every.above(below)
     fork, count = every.fork, len(every.fork.sides)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+Line = tuple[float, float]
+"""A cost over a side's own share: constant and linear coefficient."""
+
 SHARE = np.array([0.0, 0.5, 1.0])
 """The unknown share of a side, at the three points that say which quadratic it is."""
 
@@ -40,10 +43,10 @@ class Quadratics:
     edges: tuple[Array, ...]
     rest: Array
 
-    def above(self, costs: Sequence[float]) -> Quadratics:
-        """The same where each side costs so much besides."""
-        rest = np.zeros((len(costs), 3))
-        rest[:, 0] = costs
+    def above(self, lines: Sequence[Line]) -> Quadratics:
+        """The same where each side costs besides what a line over its share says."""
+        rest = np.zeros((len(lines), 3))
+        rest[:, :2] = lines
         return replace(self, rest=rest)
 
     def times(self, assignment: Assignment) -> Array:
