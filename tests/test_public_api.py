@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import pkgutil
 import subprocess
 import sys
 
 import pytest
 
 import hypar
+import hypar.hardware
 
 
 def test_public_names_are_pinned() -> None:
@@ -41,6 +43,14 @@ def test_public_names_are_pinned() -> None:
     ]
     assert dir(hypar) == sorted(hypar.__all__)
     assert all(getattr(hypar, name) is not None for name in hypar.__all__)
+
+
+def test_no_module_takes_the_place_of_a_name_that_is_imported_when_used() -> None:
+    """A module that is imported becomes an attribute of its package, and would hide the name."""
+    hypar.plan_model("lenet-c", levels=2, hardware="tpu-v2-v3")
+    assert hypar.load_mixed("tpu-v2-v3").num_devices == 256
+    for package in (hypar, hypar.hardware):
+        assert not {module.name for module in pkgutil.iter_modules(package.__path__)} & {*package.__all__}
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -11,7 +11,7 @@ from hypar.hardware.routing import LevelLink
 
 if TYPE_CHECKING:
     from hypar.hardware.load import as_machine, load_machine
-    from hypar.hardware.load_mixed import as_hardware, load_hardware, load_mixed
+    from hypar.hardware.load_groups import as_hardware, load_hardware, load_mixed
 
 __all__ = [
     "LayerTime",
@@ -34,4 +34,4 @@ def __getattr__(name: str) -> Any:
     """Import what reads files when it is first used: most plans name no machine."""
     if name not in {*__all__}:
         raise AttributeError(f"module 'hypar.hardware' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"hypar.hardware.{_READERS.get(name, 'load_mixed')}"), name)
+    return getattr(importlib.import_module(f"hypar.hardware.{_READERS.get(name, 'load_groups')}"), name)
