@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from hypar.ops.base import PHASES
 from hypar.placement import Partial, Replicate, Shard, partial_results
 from hypar.traffic import Number, collective, received, resolve
@@ -77,14 +79,14 @@ def between(
         shares: the sides' shares of each; one object where they are the same.
     """
     made, read = ends[0].einsum, ends[1].einsum
+    summed, onward, back = changes(made, choices[0], read, choices[1], tensor.content.contracted)
+    if isinstance(summed[1], Partial):
+        parts = _added_up(shares[0])
+        yield Amount(summed[0], collective(*summed[1:]), tuple(part * tensor.elements for part in parts))
     halo = _halo(read, choices[1], len(shares[1]))
-    for phase, before, after in changes(made, choices[0], read, choices[1], tensor.content.contracted):
-        if isinstance(before, Partial):
-            parts = _added_up(shares[0])
-        else:
-            mine, theirs = shares if phase == "backward" else shares[::-1]
-            past = halo if phase == "forward" else [0.0] * len(halo)
-            parts = _received(before, after, mine, theirs, past)
+    moves = ((onward, shares[1], shares[0], halo), (back, shares[0], shares[1], [0.0] * len(halo)))
+    for (phase, before, after), mine, theirs, past in moves:
+        parts = _received(before, after, mine, theirs, past)
         yield Amount(phase, collective(before, after), tuple(part * tensor.elements for part in parts))
 
 
@@ -106,7 +108,7 @@ def _received(
 
 def _none(share: Number) -> bool:
     """Whether a side has no share at all; an unknown share is one."""
-    return isinstance(share, float | int) and share == 0
+    return not isinstance(share, np.ndarray) and share == 0
 
 
 def _halo(einsum: Einsum, choice: Choice, sides: int) -> list[float]:

@@ -1,0 +1,285 @@
+"""What the sides of a fork receive, against tensors that are really divided."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hypar.documents import parse_yaml
+from hypar.forks.amounts import between, inside, work
+from hypar.graph import build_graph
+from hypar.ops.base import PHASES
+from hypar.placement import cut
+from hypar.spec import parse_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from hypar.forks.amounts import Amount
+    from hypar.graph import LayerGraph
+
+    Array = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
+TYPES = ("batch", "in_channels", "out_channels")
+UNITS = 8
+"""Shares are of so many units, so that they are exact and every piece is whole."""
+
+Counts = tuple[int, ...]
+"""How many units each device has."""
+
+
+@cache
+def written(text: str, batch: int = UNITS) -> LayerGraph:
+    text = f"source: made up\nbatch: {batch}\nlayers:\n{text}"
+    return build_graph(parse_spec(parse_yaml(text, Path("net.yaml")), "net"))
+
+
+@st.composite
+def counts(draw: st.DrawFn, devices: int, least: int = 0) -> Counts:
+    """Units that each device has of a layer; some may have none."""
+    cuts = sorted(
+        draw(st.lists(st.integers(0, UNITS - devices * least), min_size=devices - 1, max_size=devices - 1))
+    )
+    ends = [0, *cuts, UNITS - devices * least]
+    return tuple(end - start + least for start, end in itertools.pairwise(ends))
+
+
+@st.composite
+def pairs(draw: st.DrawFn, devices: int | None = None) -> tuple[Counts, Counts]:
+    """Units of two layers, often the same ones."""
+    number = draw(st.integers(2, 3)) if devices is None else devices
+    first = draw(counts(number))
+    return first, draw(st.just(first) | counts(number))
+
+
+def shares_of(own: Counts) -> tuple[float, ...]:
+    return tuple(count / UNITS for count in own)
+
+
+def spans(size: int, own: Counts) -> list[range]:
+    """The elements of a dim that each device has, one behind the other."""
+    ends = [0, *itertools.accumulate(own)]
+    assert size % UNITS == 0
+    return [range(start * size // UNITS, end * size // UNITS) for start, end in itertools.pairwise(ends)]
+
+
+def by_phase(amounts: Iterable[Amount], devices: int) -> dict[str, list[Any]]:
+    """Elements that each device receives in each phase."""
+    found: dict[str, list[Any]] = {phase: [0] * devices for phase in PHASES}
+    for amount in amounts:
+        found[amount.phase] = [a + b for a, b in zip(found[amount.phase], amount.elements, strict=True)]
+    return found
+
+
+# Two linear layers, computed by devices that know only what they hold.
+
+B, I, H, O = 8, 16, 24, 8
+LINEARS = f"""
+  - {{op: input, channels: {I}}}
+  - {{name: first, op: linear, out_features: {H}}}
+  - {{name: second, op: linear, out_features: {O}}}
+"""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a device computes of a product ``[rows, ins] @ [ins, outs]``."""
+
+    rows: range
+    ins: range
+    outs: range
+
+
+def computed_by(kind: str, own: Counts, sizes: tuple[int, int, int]) -> list[Piece | None]:
+    """The piece of each device; none for one without a share."""
+    found: list[Piece | None] = []
+    for device, count in enumerate(own):
+        ranges = [
+            spans(size, own)[device] if dim == kind else range(size)
+            for dim, size in zip(TYPES, sizes, strict=True)
+        ]
+        found.append(Piece(*ranges) if count else None)
+    return found
+
+
+def known(shape: tuple[int, int], rows: range, columns: range, values: Array) -> Array:
+    """A tensor of which only a part is known."""
+    found = np.full(shape, np.nan)
+    found[rows.start : rows.stop, columns.start : columns.stop] = values
+    return found
+
+
+def fetched(held: Sequence[Array], needed: Sequence[Mask]) -> tuple[list[Array], list[int]]:
+    """Every device gets what it needs and does not hold from one that holds it."""
+    whole = np.fmax.reduce(held)
+    received = [int((need & np.isnan(have)).sum()) for have, need in zip(held, needed, strict=True)]
+    return [np.where(need, whole, np.nan) for need in needed], received
+
+
+def added_up(terms: Sequence[Array | None], own: Counts) -> tuple[list[Array], list[int]]:
+    """Every device with a term adds up the terms of its own piece, then gets the other pieces' sums."""
+    at_work = [device for device, term in enumerate(terms) if term is not None]
+    given_terms = {device: terms[device] for device in at_work}
+    shape = next(term.shape for term in given_terms.values() if term is not None)
+    received = [0] * len(terms)
+    sums: Array = np.zeros(math.prod(shape))
+    pieces = spans(sums.size, own)
+    for device in at_work:
+        for other in at_work:
+            part = np.asarray(given_terms[other]).reshape(-1)[pieces[device].start : pieces[device].stop]
+            sums[pieces[device].start : pieces[device].stop] += part
+            received[device] += part.size if other != device else 0
+    for device in at_work:
+        received[device] += sum(len(pieces[other]) for other in at_work if other != device)
+    nothing = np.full(shape, np.nan)
+    return [sums.reshape(shape) if device in at_work else nothing for device in range(len(terms))], received
+
+
+def needed_of(pieces: Sequence[Piece | None], shape: tuple[int, int], dims: tuple[str, str]) -> list[Mask]:
+    """Masks of what each device needs of a tensor."""
+    found = []
+    for piece in pieces:
+        mask = np.zeros(shape, dtype=bool)
+        if piece is not None:
+            rows, columns = (getattr(piece, dim) for dim in dims)
+            mask[rows.start : rows.stop, columns.start : columns.stop] = True
+        found.append(mask)
+    return found
+
+
+@dataclass(frozen=True)
+class Received:
+    """Elements that each device received while two layers were trained."""
+
+    inside_first: dict[str, list[int]]
+    between: dict[str, list[int]]
+    inside_second: dict[str, list[int]]
+
+
+def trained(kinds: tuple[str, str], own: tuple[Counts, Counts], seed: int) -> Received:
+    """Train two layers on devices, each of which knows only what it holds; the results are those of one device."""
+    generator = np.random.default_rng(seed)
+    x, w1, w2, e2 = (
+        generator.integers(1, 9, shape).astype(float) for shape in ((B, I), (I, H), (H, O), (B, O))
+    )
+    first, second = computed_by(kinds[0], own[0], (B, I, H)), computed_by(kinds[1], own[1], (B, H, O))
+    none = [0] * len(own[0])
+    inner = dict.fromkeys(PHASES, none), dict.fromkeys(PHASES, none)
+    outer = dict.fromkeys(PHASES, none)
+
+    def part(tensor: Array, rows: range, columns: range) -> Array:
+        found = tensor[rows.start : rows.stop, columns.start : columns.stop]
+        assert not np.isnan(found).any(), "a device computes with what it does not have"
+        return found
+
+    def settled(terms: list[Array | None], summed: bool, counted: Counts, where: dict[str, Any], phase: str) -> list[Array]:  # fmt: skip
+        if summed:
+            found, where[phase] = added_up(terms, counted)
+            return found
+        shape = next(term.shape for term in terms if term is not None)
+        return [np.full(shape, np.nan) if term is None else term for term in terms]
+
+    def products(pieces: Sequence[Piece | None], left: Sequence[Array], right: Array) -> list[Array | None]:
+        shape = (left[0].shape[0], right.shape[1])
+        return [
+            None if p is None else known(shape, p.rows, p.outs, part(own_left, p.rows, p.ins) @ part(right, p.ins, p.outs))
+            for p, own_left in zip(pieces, left, strict=True)
+        ]  # fmt: skip
+
+    outputs = settled(products(first, [x] * len(none), w1), kinds[0] == "in_channels", own[0], inner[0], "forward")  # fmt: skip
+    read, outer["forward"] = fetched(outputs, needed_of(second, (B, H), ("rows", "ins")))
+    results = settled(products(second, read, w2), kinds[1] == "in_channels", own[1], inner[1], "forward")
+    assert np.array_equal(np.fmax.reduce(results), x @ w1 @ w2)
+
+    turned = [None if p is None else Piece(p.rows, p.outs, p.ins) for p in second]
+    errors = settled(products(turned, [e2] * len(none), w2.T), kinds[1] == "out_channels", own[1], inner[1], "backward")  # fmt: skip
+    back, outer["backward"] = fetched(errors, needed_of(first, (B, H), ("rows", "outs")))
+    gradients = [
+        None if p is None else known((I, H), p.ins, p.outs, x.T[p.ins.start : p.ins.stop, p.rows.start : p.rows.stop] @ part(e, p.rows, p.outs))
+        for p, e in zip(first, back, strict=True)
+    ]  # fmt: skip
+    updates = settled(gradients, kinds[0] == "batch", own[0], inner[0], "gradient")
+    assert np.array_equal(np.fmax.reduce(updates), x.T @ (e2 @ w2.T))
+    return Received(inner[0], outer, inner[1])
+
+
+@pytest.mark.parametrize("kinds", [*itertools.product(TYPES, TYPES)], ids="-".join)
+@given(own=pairs(), seed=st.integers(0, 99), kind=st.sampled_from([float, Fraction]))
+@settings(max_examples=60, deadline=None)
+def test_devices_that_know_only_what_they_hold_receive_what_is_counted(
+    kinds: tuple[str, str], own: tuple[Counts, Counts], seed: int, kind: type[float | Fraction]
+) -> None:
+    found, devices = trained(kinds, own, seed), len(own[0])
+    first, second = written(LINEARS).contracted.layers
+    (tensor,) = written(LINEARS).contracted.tensors
+    choices = (cut(kinds[0], devices), cut(kinds[1], devices))
+    shares = tuple(tuple(kind(share) for share in shares_of(one)) for one in own)
+    assert (
+        by_phase(between(tensor, (first, second), choices, (shares[0], shares[1])), devices) == found.between
+    )
+    counted = by_phase(inside(first, choices[0], shares[0]), devices)
+    assert counted["forward"] == found.inside_first["forward"]
+    assert counted["gradient"] == found.inside_first["gradient"]
+    counted = by_phase(inside(second, choices[1], shares[1]), devices)
+    assert counted["backward"] == found.inside_second["backward"]
+    if own[0] == own[1]:
+        alike = (shares[0], shares[0])
+        assert by_phase(between(tensor, (first, second), choices, alike), devices) == found.between
+        if kinds in {("in_channels", "out_channels"), ("out_channels", "in_channels")}:
+            assert found.between["forward"] == found.between["backward"] == [0] * devices
+
+
+def test_what_is_cut_alike_by_other_shares_moves_where_pieces_end_elsewhere() -> None:
+    """A quarter and the rest against halves: the second device lacks the second quarter going back, the first on."""
+    first, second = written(LINEARS).contracted.layers
+    (tensor,) = written(LINEARS).contracted.tensors
+    choices = (cut("batch", 2), cut("batch", 2))
+    moved = by_phase(between(tensor, (first, second), choices, ((0.25, 0.75), (0.5, 0.5))), 2)
+    assert (moved["forward"], moved["backward"]) == ([B * H / 4, 0], [0, B * H / 4])
+
+
+ALPHAS = (Fraction(1, 2), Fraction(1, 4), Fraction(2, 7), Fraction(3, 10))
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_accpar_s_table_of_two_unlike_shares(alpha: Fraction) -> None:
+    """AccPar (HPCA 2020), Table 5 and section 4: elements that the device with share alpha receives, and the other."""
+    first, second = written(LINEARS).contracted.layers
+    (tensor,) = written(LINEARS).contracted.tensors
+
+    def cells(a: Fraction) -> list[list[Fraction]]:
+        b, size = 1 - a, B * H
+        both, some = a * b * 2 * size, b * size
+        nothing = Fraction(0)
+        return [[nothing, both, some], [some, some, nothing], [both, nothing, some]]
+
+    shares = (alpha, 1 - alpha)
+    for device, own in enumerate(shares):
+        for (row, made), (column, read) in itertools.product(enumerate(TYPES), repeat=2):
+            amounts = between(tensor, (first, second), (cut(made, 2), cut(read, 2)), (shares, shares))
+            assert sum(amount.elements[device] for amount in amounts) == cells(own)[row][column]
+    for kind, elements in zip(TYPES, (I * H, B * H, B * I), strict=True):
+        (amount,) = inside(first, cut(kind, 2), shares)
+        assert amount.elements == (elements, elements)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("kind", TYPES)
+def test_accpar_s_operations_are_divided_by_the_share(alpha: Fraction, kind: str) -> None:
+    """AccPar (HPCA 2020): B Do (2 Di - 1) forward, B Di (2 Do - 1) backward, Di Do (2 B - 1) for the gradient."""
+    first, _ = written(LINEARS).contracted.layers
+    flop = B * H * (2 * I - 1) + B * I * (2 * H - 1) + I * H * (2 * B - 1)
+    assert [work(first, cut(kind, 2), share) for share in (alpha, 1 - alpha)] == [alpha * flop, (1 - alpha) * flop]  # fmt: skip
