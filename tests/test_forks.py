@@ -19,8 +19,9 @@ from hypar.documents import parse_yaml
 from hypar.forks.amounts import between, inside, work
 from hypar.graph import build_graph
 from hypar.ops.base import PHASES
-from hypar.placement import cut
+from hypar.placement import WHOLE, Choice, cut
 from hypar.spec import parse_spec
+from hypar.transfers import dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.forks.amounts import Amount
-    from hypar.graph import LayerGraph
+    from hypar.graph import CutLayer, LayerGraph
 
     Array = NDArray[np.float64]
     Mask = NDArray[np.bool_]
@@ -283,3 +284,168 @@ def test_accpar_s_operations_are_divided_by_the_share(alpha: Fraction, kind: str
     first, _ = written(LINEARS).contracted.layers
     flop = B * H * (2 * I - 1) + B * I * (2 * H - 1) + I * H * (2 * B - 1)
     assert [work(first, cut(kind, 2), share) for share in (alpha, 1 - alpha)] == [alpha * flop, (1 - alpha) * flop]  # fmt: skip
+
+
+# Other layers: masks of what is held and needed, from the dims that each device computes.
+
+NETWORKS = {
+    "conv conv": """
+  - {op: input, channels: 8, height: 8, width: 3}
+  - {name: a, op: conv, out_channels: 16, kernel: 3, padding: 1}
+  - {name: b, op: conv, out_channels: 8, kernel: 3, padding: 1}
+""",
+    "strided": """
+  - {op: input, channels: 8, height: 16, width: 4}
+  - {name: a, op: conv, out_channels: 8, kernel: 3, padding: 1}
+  - {name: b, op: conv, out_channels: 8, kernel: 2, stride: 2}
+""",
+    "groups": """
+  - {op: input, channels: 8, height: 8, width: 1}
+  - {name: a, op: conv, out_channels: 32, kernel: 1}
+  - {name: b, op: conv, out_channels: 16, kernel: 1, groups: 8}
+  - {name: c, op: conv, out_channels: 8, kernel: 1}
+""",
+    "pool and flatten": """
+  - {op: input, channels: 8, height: 16, width: 6}
+  - {name: a, op: conv, out_channels: 16, kernel: 3, padding: 1}
+  - {op: pool, mode: max, kernel: 2, stride: 2}
+  - {op: flatten}
+  - {name: b, op: linear, out_features: 8}
+""",
+    "add": """
+  - {op: input, channels: 8, height: 8, width: 2}
+  - {name: a, op: conv, out_channels: 16, kernel: 1}
+  - {name: b, op: conv, out_channels: 16, kernel: 3, padding: 1}
+  - {name: sum, op: add, inputs: [a, b]}
+  - {name: c, op: conv, out_channels: 8, kernel: 1}
+""",
+    "concat": """
+  - {op: input, channels: 8, height: 8, width: 2}
+  - {name: a, op: conv, out_channels: 16, kernel: 1}
+  - {name: b, op: conv, out_channels: 8, kernel: 3, padding: 1}
+  - {name: both, op: concat, inputs: [a, b]}
+  - {name: c, op: conv, out_channels: 8, kernel: 1}
+""",
+}  # fmt: skip
+
+
+def options_of(layer: CutLayer, devices: int) -> list[Choice]:
+    dims = [dim for dim in (*TYPES, "channels", "groups", "height") if layer.einsum.sizes.get(dim, 1) > 1]
+    # A cut inside every group of channels is not one of consecutive channels.
+    dims = [dim for dim in dims if "groups" not in layer.einsum.sizes or "channels" not in dim]
+    return [cut(dim, devices) for dim in dims] + ([WHOLE] if layer.join else [])
+
+
+def boxes(
+    layer: CutLayer, choice: Choice, own: Counts, end: str, sizes: dict[str, int], *, windows: bool
+) -> list[Mask]:
+    """Masks of what each device holds of a layer's output, or of its input; with ``windows`` of what it reads there.
+
+    Each device does its piece of the dim that is cut, and has of a tensor what belongs to its piece.
+    """
+    einsum, dim = layer.einsum, dim_of(choice)
+    names = einsum.output if end == "output" else einsum.input
+    found = []
+    for device, count in enumerate(own):
+        taken = []
+        for name, size in sizes.items():
+            elements = set(range(size))
+            if dim is not None and names.get(dim) == name:
+                elements = set(spans(size, own)[device])
+                window = einsum.windows.get(dim) if windows else None
+                if window is not None:
+                    places = spans(einsum.sizes[dim], own)[device]
+                    taps = range(window.kernel)
+                    every = {place * window.stride - window.padding + tap for place in places for tap in taps}
+                    elements |= {element for element in every if 0 <= element < size}
+            taken.append(sorted(elements))
+        mask = np.zeros(list(sizes.values()), dtype=bool)
+        if count:
+            mask[np.ix_(*taken)] = True
+        found.append(mask)
+    return found
+
+
+def missing(needed: Sequence[Mask], held: Sequence[Mask]) -> list[int]:
+    return [int((need & ~have).sum()) for need, have in zip(needed, held, strict=True)]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@given(data=st.data(), own=pairs())
+@settings(max_examples=80, deadline=None)
+def test_between_layers_a_device_receives_what_it_needs_less_what_it_holds(
+    network: str, data: st.DataObject, own: tuple[Counts, Counts]
+) -> None:
+    graph, devices = written(NETWORKS[network]).contracted, len(own[0])
+    tensor = data.draw(st.sampled_from(graph.tensors))
+    made, read = graph.layers[tensor.producer], graph.layers[tensor.consumer]
+    choices = tuple(data.draw(st.sampled_from(options_of(end, devices))) for end in (made, read))
+    sizes = {"batch": UNITS, **dict(tensor.content.shape)}
+    holds = boxes(made, choices[0], own[0], "output", sizes, windows=False)
+    gives = boxes(made, choices[0], own[0], "output", sizes, windows=False)
+    needs = boxes(read, choices[1], own[1], "input", sizes, windows=True)
+    returns = boxes(read, choices[1], own[1], "input", sizes, windows=False)
+    shares = (shares_of(own[0]), shares_of(own[1]))
+    if own[0] == own[1] and data.draw(st.booleans()):
+        shares = (shares[0], shares[0])
+    counted = by_phase(between(tensor, (made, read), (choices[0], choices[1]), shares), devices)
+    assert counted["forward"] == pytest.approx(missing(needs, holds), rel=1e-12, abs=0)
+    assert counted["backward"] == pytest.approx(missing(gives, returns), rel=1e-12, abs=0)
+
+
+@given(own=counts(2) | counts(3))
+@settings(max_examples=60, deadline=None)
+def test_a_cut_image_s_error_is_added_up_where_windows_reach_over_a_border(own: Counts) -> None:
+    """Each device gets the others' terms of its own rows."""
+    layer, devices = written(NETWORKS["conv conv"]).contracted.layers[1], len(own)
+    sizes = {"batch": UNITS, "channels": 16, "height": 8, "width": 3}
+    choice = cut("height", devices)
+    mine = boxes(layer, choice, own, "input", sizes, windows=False)
+    terms = boxes(layer, choice, own, "input", sizes, windows=True)
+    received = [
+        sum(int((hold & term).sum()) for other, term in enumerate(terms) if other != device)
+        for device, hold in enumerate(mine)
+    ]
+    assert by_phase(inside(layer, choice, shares_of(own)), devices)["backward"] == received
+
+
+@pytest.mark.parametrize("dim", ["height", "width"])
+@given(own=counts(2) | counts(3))
+@settings(max_examples=40, deadline=None)
+def test_what_a_global_pool_sums_over_a_cut_image_is_added_up_by_those_that_have_terms(
+    dim: str, own: Counts
+) -> None:
+    graph = written("""
+  - {op: input, channels: 8, height: 8, width: 8}
+  - {name: a, op: conv, out_channels: 8, kernel: 1}
+  - {op: pool, mode: average, window: global}
+  - {op: flatten}
+  - {name: b, op: linear, out_features: 8}
+""").contracted
+    (tensor,), devices = graph.tensors, len(own)
+    shares = shares_of(own)
+    choices = (cut(dim, devices), cut("in_channels", devices))
+    counted = by_phase(
+        between(tensor, (graph.layers[0], graph.layers[1]), choices, (shares, shares)), devices
+    )
+    elements = UNITS * 8
+    pooled: list[Array | None] = [np.ones((UNITS, 8)) if count else None for count in own]
+    _, received = added_up(pooled, own)
+    # Then every device that works has all sums; of E each needs the channels that it does not hold itself.
+    assert counted["forward"] == received
+    assert counted["backward"] == [elements - elements * share if share else 0 for share in shares]
+
+
+def test_a_join_done_whole_gathers_all_and_gives_nothing_away() -> None:
+    graph = written(NETWORKS["add"]).contracted
+    made, _, join, read = graph.layers
+    into, _, _, out = graph.tensors
+    shares = (0.25, 0.75)
+    elements = UNITS * 16 * 8 * 2
+    counted = by_phase(between(into, (made, join), (cut("batch", 2), WHOLE), (shares, shares)), 2)
+    assert counted["forward"] == [0.75 * elements, 0.25 * elements]
+    assert counted["backward"] == [0, 0]
+    counted = by_phase(between(out, (join, read), (WHOLE, cut("batch", 2)), (shares, shares)), 2)
+    assert counted["forward"] == [0, 0]
+    assert counted["backward"] == [0.75 * elements, 0.25 * elements]
+    assert not list(inside(join, WHOLE, shares))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from hypar.placement import Choice, Placement
 
 Shares = tuple[Number, ...]
+Halo = tuple[float, float]
+"""Parts of a tensor that a side reads before its own piece and after it."""
 
 
 class Amount(NamedTuple):
@@ -51,9 +53,9 @@ def inside(layer: CutLayer, choice: Choice, shares: Shares) -> Iterator[Amount]:
     for tensor in partial_results(layer.einsum, dim_of(choice)):
         whole = layer.elements(tensor)
         yield Amount(PHASE_OF[tensor], collective(*sums), tuple(part * whole for part in _added_up(shares)))
-    halo = _halo(layer.einsum, choice, len(shares))
-    if any(halo):
-        elements = tuple(part * layer.einsum.input_elements for part in halo)
+    halo = _halo(layer.einsum, choice, shares)
+    if any(map(any, halo)):
+        elements = tuple(sum(past) * layer.einsum.input_elements for past in halo)
         yield Amount(PHASE_OF["input"], "neighbours", elements)
 
 
@@ -83,27 +85,39 @@ def between(
     if isinstance(summed[1], Partial):
         parts = _added_up(shares[0])
         yield Amount(summed[0], collective(*summed[1:]), tuple(part * tensor.elements for part in parts))
-    halo = _halo(read, choices[1], len(shares[1]))
-    moves = ((onward, shares[1], shares[0], halo), (back, shares[0], shares[1], [0.0] * len(halo)))
+    halo = _halo(read, choices[1], shares[1])
+    moves = ((onward, shares[1], shares[0], halo), (back, shares[0], shares[1], [(0, 0)] * len(halo)))
     for (phase, before, after), mine, theirs, past in moves:
         parts = _received(before, after, mine, theirs, past)
         yield Amount(phase, collective(before, after), tuple(part * tensor.elements for part in parts))
 
 
 def _received(
-    before: Placement, after: Placement, mine: Shares, theirs: Shares, halo: Sequence[float]
+    before: Placement, after: Placement, mine: Shares, theirs: Shares, halo: Sequence[Halo]
 ) -> list[Number]:
     """Parts of a tensor that the sides receive; one without a share needs nothing, and had nothing whole."""
     held = None if mine is theirs else theirs
     parts = received(before, after, mine, 0, held)
-    if any(halo):
-        parts = [received(before, after, mine, own, held)[side] for side, own in enumerate(halo)]
+    if any(map(any, halo)):
+        parts = [received(before, after, mine, sum(past), held)[side] for side, past in enumerate(halo)]
+        if before == after and held is not None:
+            parts = _beyond(held, mine, halo)
     for side, (needed, had) in enumerate(zip(mine, theirs, strict=True)):
         if _none(needed):
             parts[side] = needed * 0
         elif _none(had) and isinstance(before, Replicate):
-            parts[side] = needed if isinstance(after, Shard) else needed * 0 + 1
+            parts[side] = needed + sum(halo[side]) if isinstance(after, Shard) else needed * 0 + 1
     return parts
+
+
+def _beyond(held: Shares, needed: Shares, halo: Sequence[Halo]) -> list[Number]:
+    """What the sides lack of their pieces and halos of a dim that is cut by other shares."""
+    found = []
+    for side, (low, high) in enumerate(halo):
+        first, last = sum(needed[:side]) - low, sum(needed[: side + 1]) + high
+        start, end = sum(held[:side]), sum(held[: side + 1])
+        found.append(last - first - max(0, min(last, end) - max(first, start)))
+    return found
 
 
 def _none(share: Number) -> bool:
@@ -111,12 +125,22 @@ def _none(share: Number) -> bool:
     return not isinstance(share, np.ndarray) and share == 0
 
 
-def _halo(einsum: Einsum, choice: Choice, sides: int) -> list[float]:
-    """Parts of F_in that each side reads past its own piece: half of a border's halo at each of its borders."""
-    found = [0.0] * sides
-    for border in borders(einsum, choice, sides) if dim_of(choice) in einsum.windows else ():
-        for side in range(sides):
-            found[side] += border.part / 2 * ((side > 0) + (side < sides - 1))
+def _halo(einsum: Einsum, choice: Choice, shares: Shares) -> list[Halo]:
+    """What each side reads past its own piece: half of a border's halo at each border, but not past the image's ends.
+
+    Of unknown shares all sides are taken to have a piece, and the image to reach on as far as the windows do.
+    """
+    found: list[Halo] = [(0.0, 0.0)] * len(shares)
+    known = not any(isinstance(share, np.ndarray) for share in shares)
+    for border in borders(einsum, choice, len(shares)) if dim_of(choice) in einsum.windows else ():
+        half = border.part / 2
+        for side, share in enumerate(shares):
+            before, after = (
+                (sum(shares[:side]), sum(shares[side + 1 :]))
+                if known
+                else (half * (side > 0), half * (side < len(shares) - 1))
+            )
+            found[side] = (0.0, 0.0) if _none(share) else (min(half, before), min(half, after))
     return found
 
 
