@@ -1,4 +1,4 @@
-"""What the sides of a fork receive, against tensors that are really divided."""
+"""What the sides of a fork receive, against tensors that are really divided; and the parts that are left to them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from hypar.documents import parse_yaml
 from hypar.forks.amounts import between, inside, work
+from hypar.forks.parts import part_of, whole_shares
 from hypar.graph import build_graph
 from hypar.ops.base import PHASES
 from hypar.placement import WHOLE, Choice, cut
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.forks.amounts import Amount
-    from hypar.graph import CutLayer, LayerGraph
+    from hypar.graph import ContractedGraph, CutLayer, LayerGraph
 
     Array = NDArray[np.float64]
     Mask = NDArray[np.bool_]
@@ -449,3 +450,131 @@ def test_a_join_done_whole_gathers_all_and_gives_nothing_away() -> None:
     assert counted["forward"] == [0, 0]
     assert counted["backward"] == [0.75 * elements, 0.25 * elements]
     assert not list(inside(join, WHOLE, shares))
+
+
+# Parts of networks.
+
+WITH_ALL = """
+  - {op: input, channels: 6, height: 9, width: 7}
+  - {name: stem, op: conv, out_channels: 10, kernel: 3, padding: 1}
+  - {name: left, op: conv, out_channels: 10, kernel: 3, padding: 1}
+  - {name: right, op: conv, out_channels: 10, kernel: 3, padding: 1, inputs: stem}
+  - {name: sum, op: add, inputs: [left, right]}
+  - {name: narrow, op: conv, out_channels: 5, kernel: 1}
+  - {name: both, op: concat, inputs: [sum, narrow]}
+  - {name: last, op: conv, out_channels: 10, kernel: 3, padding: 1}
+  - {op: pool, mode: max, kernel: 2, stride: 2}
+  - {op: flatten}
+  - {name: fc1, op: linear, out_features: 11}
+  - {name: fc2, op: linear, out_features: 13}
+"""
+
+
+@st.composite
+def divided(
+    draw: st.DrawFn, *, integral: bool
+) -> tuple[ContractedGraph, list[Choice], list[tuple[float, ...]]]:
+    """A network with a choice of every layer, and shares of their own for some."""
+    sides = draw(st.integers(2, 4))
+    graph = written(WITH_ALL, batch=draw(st.integers(1 if integral else sides, 40))).contracted
+    dims = (*TYPES, "channels")
+    choices = [
+        draw(st.sampled_from([cut(dim, sides) for dim in dims if dim in layer.einsum.sizes] + [WHOLE] * layer.join))
+        for layer in graph.layers
+    ]  # fmt: skip
+    weights = st.lists(st.integers(1, 50), min_size=sides, max_size=sides)
+    common, own = draw(weights), draw(weights)
+    shares = []
+    for layer, choice in zip(graph.layers, choices, strict=True):
+        picked = draw(st.sampled_from([common, common, own]))
+        found = tuple(weight / sum(picked) for weight in picked)
+        dim = dim_of(choice)
+        shares.append(whole_shares(layer.einsum.sizes[dim], found) if integral and dim else found)
+    return graph, choices, shares
+
+
+def parts(
+    graph: ContractedGraph, choices: Sequence[Choice], shares: Sequence[tuple[float, ...]], *, integral: bool
+) -> list[ContractedGraph]:
+    return [
+        part_of(graph, choices, [own[side] for own in shares], integral=integral)
+        for side in range(len(shares[0]))
+    ]
+
+
+@pytest.mark.parametrize("integral", [False, True])
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_the_parts_of_a_network_sum_to_the_whole(integral: bool, data: st.DataObject) -> None:
+    graph, choices, shares = data.draw(divided(integral=integral))
+    every = parts(graph, choices, shares, integral=integral)
+    for index, (layer, choice) in enumerate(zip(graph.layers, choices, strict=True)):
+        dim, own = dim_of(choice), [part.layers[index] for part in every]
+        for name, size in layer.einsum.sizes.items():
+            sizes = [part.einsum.sizes[name] for part in own]
+            assert sum(sizes) == pytest.approx(size) if name == dim else sizes == [size] * len(own)
+        for tensor in ("input", "weight", "output"):
+            found = [part.elements(tensor) for part in own]
+            carried = dim is not None and dim in layer.einsum.dims(tensor)
+            whole = layer.elements(tensor)
+            assert sum(found) == pytest.approx(whole) if carried else found == [whole] * len(own)
+        assert sum(part.einsum.macs for part in own) == pytest.approx(
+            layer.einsum.macs * (1 if dim else len(own))
+        )
+    for index, read in enumerate(graph.tensors):
+        dim, reader = dim_of(choices[read.consumer]), graph.layers[read.consumer].einsum
+        elements = [part.tensors[index].elements for part in every]
+        if dim in reader.input:
+            assert sum(elements) == pytest.approx(read.elements)
+            if not any(one.consumer == read.consumer and one is not read for one in graph.tensors):
+                assert elements == pytest.approx([part.layers[read.consumer].einsum.input_elements for part in every])  # fmt: skip
+        else:
+            assert elements == [read.elements] * len(every)
+
+
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_integral_parts_have_whole_sizes(data: st.DataObject) -> None:
+    graph, choices, shares = data.draw(divided(integral=True))
+    for part in parts(graph, choices, shares, integral=True):
+        for layer, choice in zip(part.layers, choices, strict=True):
+            whole = graph.layers[part.layers.index(layer)]
+            dim = dim_of(choice)
+            if dim is None or whole.einsum.sizes[dim] >= len(shares[0]):
+                assert all(isinstance(size, int) and size >= 1 for size in layer.einsum.sizes.values())
+                assert isinstance(layer.einsum.input_elements, int)
+                assert isinstance(layer.output_elements, int)
+
+
+@given(data=st.data(), integral=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_equal_layers_divided_equally_share_an_einsum(data: st.DataObject, integral: bool) -> None:
+    """``left`` and ``right`` and, of as many channels, ``last`` are equal or not as their choices and shares are."""
+    graph, choices, shares = data.draw(divided(integral=integral))
+    names = [layer.name for layer in graph.layers]
+    left, right = names.index("left"), names.index("right")
+    assert graph.layers[left].einsum is graph.layers[right].einsum
+    for side, part in enumerate(parts(graph, choices, shares, integral=integral)):
+        alike = choices[left] == choices[right] and shares[left][side] == shares[right][side]
+        assert (part.layers[left].einsum is part.layers[right].einsum) == alike
+
+
+@given(
+    size=st.integers(1, 3000),
+    weights=st.lists(st.integers(0, 1000), min_size=2, max_size=8).filter(any),
+)
+@settings(max_examples=200)
+def test_whole_shares_are_of_whole_elements_and_sum_to_all(size: int, weights: list[int]) -> None:
+    shares = [weight / sum(weights) for weight in weights]
+    found = whole_shares(size, shares)
+    if size < len(shares):
+        assert found == tuple(shares)
+        return
+    counted = [round(share * size) for share in found]
+    assert [count / size for count in counted] == list(found)
+    assert sum(counted) == size
+    assert min(counted) >= 1
+    assert sum(Fraction(count, size) for count in counted) == 1
+    # Nobody is further than an element from his due, but where others had to be given their one.
+    if all(share * size >= 1 for share in shares):
+        assert all(abs(count - share * size) < 1 for count, share in zip(counted, shares, strict=True))

@@ -41,31 +41,42 @@ def part_of(
                 layer.einsum if dim is None else _divided(layer.einsum, dim, share, integral=integral)
             )
         scale = share if dim in layer.einsum.output else 1
-        elements: Any = layer.output_elements * scale
-        layers.append(
-            replace(layer, einsum=einsums[key], output_elements=round(elements) if integral else elements)
-        )
-    tensors = tuple(_read(tensor, graph.layers, choices, shares) for tensor in graph.tensors)
+        elements = _size(layer.output_elements * scale, integral=integral)
+        layers.append(replace(layer, einsum=einsums[key], output_elements=elements))
+    tensors = tuple(
+        _read(tensor, graph.layers, choices, shares, integral=integral) for tensor in graph.tensors
+    )
     return ContractedGraph(layers=tuple(layers), tensors=tensors)
 
 
 def _divided(einsum: Einsum, dim: str, share: float, *, integral: bool) -> Einsum:
     """A layer with its share of one dim."""
-    size: Any = round(einsum.sizes[dim] * share) if integral else einsum.sizes[dim] * share
-    read: dict[str, Any] = dict(einsum.input_sizes)
+    read = dict(einsum.input_sizes)
     if dim in read:
-        read[dim] = read[dim] * share
-    elements: Any = einsum.input_elements * (share if dim in einsum.input else 1)
+        read[dim] = _size(read[dim] * share, integral=integral)
     return replace(
         einsum,
-        sizes={**einsum.sizes, dim: size},
-        input_elements=round(elements) if integral else elements,
+        sizes={**einsum.sizes, dim: _size(einsum.sizes[dim] * share, integral=integral)},
+        input_elements=_size(
+            einsum.input_elements * (share if dim in einsum.input else 1), integral=integral
+        ),
         input_sizes=read,
     )
 
 
+def _size(real: float, *, integral: bool) -> Any:
+    """A size that a share has divided; a whole one exactly where shares are of whole elements."""
+    whole = round(real)
+    return whole if integral and math.isclose(real, whole, rel_tol=1e-9) else real
+
+
 def _read(
-    tensor: Tensor, layers: Sequence[CutLayer], choices: Sequence[Choice], shares: Sequence[float]
+    tensor: Tensor,
+    layers: Sequence[CutLayer],
+    choices: Sequence[Choice],
+    shares: Sequence[float],
+    *,
+    integral: bool,
 ) -> Tensor:
     """A tensor as its consumer reads its part of it."""
     dim, share = dim_of(choices[tensor.consumer]), shares[tensor.consumer]
@@ -73,14 +84,15 @@ def _read(
     if dim is None or dim not in names:
         return tensor
     shape: Any = tuple(
-        (name, size * share if name == names[dim] else size) for name, size in tensor.content.shape
+        (name, _size(size * share, integral=integral) if name == names[dim] else size)
+        for name, size in tensor.content.shape
     )
-    elements: Any = tensor.elements * share
+    elements = _size(tensor.elements * share, integral=integral)
     return replace(tensor, content=tensor.content._replace(elements=elements, shape=shape))
 
 
 def whole_shares(size: int, shares: Sequence[float]) -> tuple[float, ...]:
-    """The nearest shares of whole elements, at least one each; as they are where there are too few elements.
+    """The nearest shares of whole elements, at least one each; as they are where there are too few, or no whole ones.
 
     Elements left over by rounding down go to the largest remainders, of equal ones to the first.
 
@@ -88,7 +100,7 @@ def whole_shares(size: int, shares: Sequence[float]) -> tuple[float, ...]:
         >>> whole_shares(512, (0.3, 0.7))
         (0.30078125, 0.69921875)
     """
-    if size < len(shares):
+    if size < len(shares) or not isinstance(size, int):
         return tuple(shares)
     counts = [max(1, math.floor(size * share)) for share in shares]
     while sum(counts) > size:
