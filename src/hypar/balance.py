@@ -57,6 +57,9 @@ def balance(times: Quadratics, most: Sequence[float] | None = None) -> tuple[flo
         return None
     low = max(min(_extremes(row, end)) for row, end in zip(rows, ends, strict=True))
     high = max(max(_extremes(row, end)) for row, end in zip(rows, ends, strict=True))
+    least = _shares_within(rows, ends, low)
+    if least is not None:
+        return least
     found = _shares_within(rows, ends, high)
     while found is not None and low < high:
         middle = low + (high - low) / 2

@@ -1,0 +1,203 @@
+"""Shares of which the slowest side ends first, against grids of shares and roots that are found otherwise."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from hypar.balance import balance, linear, times_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Quadratics = NDArray[np.float64]
+
+numbers = st.integers(0, 60).map(lambda number: number / 8)
+scales = st.sampled_from([1e-9, 1e-3, 1.0, 1e6])
+
+
+@st.composite
+def quadratics(draw: st.DrawFn, sides: int, *, growing: bool = False) -> Quadratics:
+    """What sides take: work grows, what is lacked falls or is ``s - s**2``, what is added up stays.
+
+    Args:
+        draw: of Hypothesis.
+        sides: how many there are.
+        growing: whether all take longer the larger their share, whatever it is.
+    """
+    rows = []
+    for _ in range(sides):
+        work, lacked, crossed, added = (draw(numbers) for _ in range(4))
+        if growing:
+            work += lacked + crossed + 1
+        rows.append([added + lacked, work - lacked + crossed, -crossed])
+    return np.array(rows) * draw(scales)
+
+
+def slowest(times: Quadratics, shares: Sequence[float]) -> float:
+    return max(times_at(times, shares))
+
+
+def grid(sides: int, most: Sequence[float], steps: int) -> NDArray[np.float64]:
+    """Every shares of whole steps that sum to 1, none above its largest: ``[shares, sides]``."""
+    rows = [
+        [*picked, steps - sum(picked)]
+        for picked in itertools.product(range(steps + 1), repeat=sides - 1)
+        if sum(picked) <= steps
+    ]
+    found = np.array(rows) / steps
+    return found[(found <= np.array(most) + 1e-12).all(axis=1)]
+
+
+def least_on(times: Quadratics, shares: NDArray[np.float64]) -> float:
+    """The least time of the slowest side on a grid of shares."""
+    each = times[:, 0] + shares * (times[:, 1] + shares * times[:, 2])
+    return float(each.max(axis=1).min())
+
+
+def test_computation_alone_is_shared_by_speed() -> None:
+    """AccPar (HPCA 2020): 180 and 420 TFLOP/s, for any work, give 0.3 and 0.7."""
+    for work in (1.0, 3e9, 7e15):
+        found = balance(np.array([[0, work / 180e12, 0], [0, work / 420e12, 0]]))
+        assert found == pytest.approx((0.3, 0.7), abs=1e-12)
+
+
+STEPS = {2: 400, 3: 60, 4: 24}
+
+
+@pytest.mark.parametrize("sides", STEPS)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_no_shares_of_a_grid_are_better(sides: int, data: st.DataObject) -> None:
+    times = data.draw(quadratics(sides))
+    most = data.draw(st.none() | st.lists(st.integers(0, 8).map(lambda part: part / 8), min_size=sides, max_size=sides))  # fmt: skip
+    found = balance(times, most)
+    if most is not None and math.fsum(most) < 1:
+        assert found is None
+        return
+    limits = most or [1.0] * sides
+    assert found is not None
+    assert math.fsum(found) == pytest.approx(1, abs=1e-12)
+    assert all(0 <= share <= limit for share, limit in zip(found, limits, strict=True))
+    tried = grid(sides, limits, STEPS[sides])
+    assume(len(tried))
+    assert slowest(times, found) <= least_on(times, tried) * (1 + 1e-9) + 1e-15 * float(np.abs(times).max())
+
+
+def root(times: Quadratics) -> float:
+    """Where two growing times cross, by halving; 0 or 1 where one is always above the other."""
+
+    def ahead(share: float) -> float:
+        first, second = times_at(times, (share, 1 - share))
+        return first - second
+
+    low, high = 0.0, 1.0
+    if ahead(low) >= 0:
+        return 0.0
+    if ahead(high) <= 0:
+        return 1.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if ahead(middle) < 0 else (low, middle)
+    return low
+
+
+@given(times=quadratics(2, growing=True))
+@settings(max_examples=200)
+def test_two_growing_sides_end_together(times: Quadratics) -> None:
+    found, expected = balance(times), root(times)
+    assert found == pytest.approx((expected, 1 - expected), abs=1e-9)
+    if 0 < expected < 1:
+        first, second = times_at(times, found or ())
+        assert first == pytest.approx(second, rel=1e-9)
+
+
+@given(times=quadratics(2, growing=True), limit=st.integers(1, 9).map(lambda part: part / 10))
+@settings(max_examples=100)
+def test_a_largest_share_is_taken_where_more_would_be_better(times: Quadratics, limit: float) -> None:
+    free = root(times)
+    found = balance(times, (limit, 1.0))
+    assert found == pytest.approx((min(free, limit), 1 - min(free, limit)), abs=1e-9)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_side_that_cannot_end_before_the_other_has_done_all_has_nothing(first: bool) -> None:
+    """Its constant alone is more than the other takes for the whole."""
+    rows = [[5.0, 1.0, 0.0], [1.0, 3.0, 0.0]]
+    shares = (0.0, 1.0)
+    assert balance(np.array(rows if first else rows[::-1])) == (shares if first else shares[::-1])
+
+
+@given(times=quadratics(3, growing=True), huge=st.integers(0, 2))
+@settings(max_examples=50)
+def test_of_three_one_that_is_always_late_has_nothing(times: Quadratics, huge: int) -> None:
+    times[huge, 0] = 1e3 * float(np.abs(times).sum())
+    found = balance(times)
+    assert found is not None
+    assert slowest(times, found) == pytest.approx(times[huge, 0], rel=1e-12)
+    assert found[huge] == pytest.approx(0, abs=1e-9)
+
+
+@given(data=st.data(), sides=st.integers(1, 8))
+@settings(max_examples=100)
+def test_largest_shares_that_sum_to_one_are_the_shares(data: st.DataObject, sides: int) -> None:
+    weights = data.draw(st.lists(st.integers(0, 9), min_size=sides, max_size=sides).filter(any))
+    most = [weight / sum(weights) for weight in weights]
+    found = balance(data.draw(quadratics(sides)), most)
+    if math.fsum(most) < 1:
+        assert found is None
+    else:
+        assert found == pytest.approx(most, abs=1e-12)
+
+
+def test_largest_shares_that_hold_not_all_give_none() -> None:
+    times = np.array([[0.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
+    assert balance(times, (0.5, 0.49)) is None
+    assert balance(times, (0.0, 0.9)) is None
+    assert balance(times, (0.5, 0.5)) == (0.5, 0.5)
+    assert balance(times, (2.0, 0.0)) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("sides", [1, 2, 3, 8])
+def test_sides_that_take_nothing_or_the_same_are_given_as_much(sides: int) -> None:
+    for times in (np.zeros((sides, 3)), np.ones((sides, 3))):
+        assert balance(times) == pytest.approx((1 / sides,) * sides, abs=1e-9)
+
+
+@given(times=quadratics(2), factor=st.sampled_from([1e-12, 1e-3, 1e9]))
+@settings(max_examples=100)
+def test_another_unit_gives_shares_as_good(times: Quadratics, factor: float) -> None:
+    found, other = balance(times), balance(times * factor)
+    assert found is not None
+    assert other is not None
+    assert slowest(times, other) == pytest.approx(slowest(times, found), rel=1e-9)
+
+
+@given(
+    work=st.lists(st.floats(1e-6, 1e3), min_size=2, max_size=5),
+    moved=st.lists(st.floats(0, 1e3), min_size=5, max_size=5),
+)
+@settings(max_examples=100)
+def test_accpar_s_rule_has_equal_products(work: list[float], moved: list[float]) -> None:
+    """AccPar (HPCA 2020): ``a (E_cp,i + E_cm,i) = b (E_cp,j + E_cm,j)``, of more sides for each pair."""
+    shares = linear(work, moved[: len(work)])
+    assert math.fsum(shares) == pytest.approx(1, abs=1e-12)
+    products = [share * (own + other) for share, own, other in zip(shares, work, moved, strict=False)]
+    assert products == pytest.approx([products[0]] * len(products), rel=1e-9)
+
+
+def test_accpar_s_rule_by_computation_alone() -> None:
+    assert linear((1 / 180, 1 / 420), (0, 0)) == pytest.approx((0.3, 0.7), abs=1e-12)
+
+
+def test_accpar_s_rule_leaves_all_to_sides_that_take_nothing() -> None:
+    assert linear((0, 1), (0, 1)) == (1, 0)
+    assert linear((0, 1, 0), (0, 0, 0)) == (0.5, 0, 0.5)
