@@ -6,8 +6,6 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.documents import parse_yaml
 from hypar.forks.amounts import between, inside, work
 from hypar.forks.parts import part_of, whole_shares
-from hypar.graph import build_graph
 from hypar.ops.base import PHASES
 from hypar.placement import WHOLE, Choice, cut
-from hypar.spec import parse_spec
 from hypar.transfers import dim_of
+from tests.mixed import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.forks.amounts import Amount
-    from hypar.graph import ContractedGraph, CutLayer, LayerGraph
+    from hypar.graph import ContractedGraph, CutLayer
 
     Array = NDArray[np.float64]
     Mask = NDArray[np.bool_]
@@ -41,12 +37,6 @@ UNITS = 8
 
 Counts = tuple[int, ...]
 """How many units each device has."""
-
-
-@cache
-def written(text: str, batch: int = UNITS) -> LayerGraph:
-    text = f"source: made up\nbatch: {batch}\nlayers:\n{text}"
-    return build_graph(parse_spec(parse_yaml(text, Path("net.yaml")), "net"))
 
 
 @st.composite

@@ -1,0 +1,309 @@
+"""The search at a fork, against all assignments and shares that are found otherwise."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hypar import load_machine
+from hypar.balance import balance, times_at
+from hypar.costs.base import SideRates
+from hypar.forking import (
+    RULES,
+    Decision,
+    Fork,
+    Offer,
+    best,
+    by_layer,
+    quadratics_of,
+    search,
+    settled,
+    settled_costs,
+)
+from hypar.hardware import Side
+from hypar.solvers.base import load_solver
+from hypar.space import parse_space
+from hypar.transfers import dim_of, simple
+from tests.mixed import CONV, LINEAR, chains, networks, rates, shares, skips, written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.forking import Quadratics
+    from hypar.graph import LayerGraph
+
+MACHINE = load_machine("tpu-v2")
+Assignment = tuple[int, ...]
+
+
+def fork_at(
+    graph: LayerGraph,
+    paid: Sequence[SideRates],
+    *,
+    space: str = "batch,in_channels,out_channels",
+    slowest: bool = True,
+    solver: str = "elimination",
+) -> Fork:
+    """A fork of sides that pay so much."""
+    ways, cut_graph = len(paid), graph.contracted
+    every = [parse_space(space).choices(layer, ways) for layer in cut_graph.layers]
+    return Fork(
+        graph=cut_graph,
+        options=tuple(tuple(choice for choice in own if simple(choice, ways)) for own in every),
+        sides=tuple(
+            Side(name=str(number), machine=MACHINE, num_devices=1, bytes_per_s=1.0, latency_s=0.0)
+            for number in range(ways)
+        ),
+        rates=tuple(paid),
+        slowest=slowest,
+        solver=load_solver(solver),
+    )
+
+
+@st.composite
+def forks(draw: st.DrawFn, graphs: st.SearchStrategy[LayerGraph] = networks, sides: int = 3) -> Fork:
+    paid = draw(rates(draw(st.integers(2, sides))))
+    return fork_at(draw(graphs), paid)
+
+
+def assignments(fork: Fork) -> list[Assignment]:
+    return list(itertools.product(*(range(len(options)) for options in fork.options)))
+
+
+def costs_of(fork: Fork, assignment: Assignment, own: Sequence[tuple[float, ...]]) -> list[float]:
+    """What each side costs with the options and shares of every layer, added up one by one."""
+    total = [0.0] * len(fork.sides)
+    chosen = [options[pick] for options, pick in zip(fork.options, assignment, strict=True)]
+    for layer, choice, shared in zip(fork.graph.layers, chosen, own, strict=True):
+        total = [a + b for a, b in zip(total, fork.layer_costs(layer, choice, shared), strict=True)]
+    for tensor in fork.graph.tensors:
+        ends = (tensor.producer, tensor.consumer)
+        pair = (chosen[ends[0]], chosen[ends[1]])
+        moved = fork.tensor_costs(tensor, pair, (own[ends[0]], own[ends[1]]))
+        total = [a + b for a, b in zip(total, moved, strict=True)]
+    return total
+
+
+def settled_total(fork: Fork, offers: tuple[Offer, ...]) -> float:
+    """The fork's cost, from what its layers cost each side."""
+    received, computed = settled_costs(fork, offers)
+    assert (received >= 0).all()
+    return fork.total((received.sum(axis=1) + computed.sum(axis=1)).tolist())
+
+
+@given(data=st.data(), space=st.sampled_from(["batch,in_channels,out_channels", "batch,height"]))
+@settings(max_examples=100, deadline=None)
+def test_quadratics_are_what_a_share_costs(data: st.DataObject, space: str) -> None:
+    paid = data.draw(rates(data.draw(st.integers(2, 3))))
+    fork = fork_at(data.draw(networks), paid, space=space)
+    every, own = quadratics_of(fork), data.draw(shares(len(paid)))
+    for layer, options, node in zip(fork.graph.layers, fork.options, every.nodes, strict=True):
+        for pick, choice in enumerate(options):
+            assert times_at(node[:, :, pick], own) == pytest.approx(
+                fork.layer_costs(layer, choice, own), rel=1e-9
+            )
+    for tensor, edge in zip(fork.graph.tensors, every.edges, strict=True):
+        pairs = itertools.product(
+            *(enumerate(fork.options[end]) for end in (tensor.producer, tensor.consumer))
+        )
+        for (row, maker), (column, reader) in pairs:
+            moved = fork.tensor_costs(tensor, (maker, reader), (own, own))
+            assert times_at(edge[:, :, row, column], own) == pytest.approx(moved, rel=1e-9, abs=1e-18)
+    assignment = data.draw(st.sampled_from(assignments(fork)[:500]))
+    whole = costs_of(fork, assignment, [own] * len(fork.graph.layers))
+    assert times_at(every.times(assignment), own) == pytest.approx(whole, rel=1e-9)
+
+
+@given(data=st.data(), fork=forks())
+@settings(max_examples=100, deadline=None)
+def test_given_shares_the_options_are_of_least_weighted_sum(data: st.DataObject, fork: Fork) -> None:
+    count = len(fork.sides)
+    own = data.draw(shares(count))
+    weights = data.draw(st.lists(st.floats(0.1, 10), min_size=count, max_size=count))
+
+    def weighed(assignment: Assignment) -> float:
+        costs = costs_of(fork, assignment, [own] * len(fork.graph.layers))
+        return sum(weight * cost for weight, cost in zip(weights, costs, strict=True))
+
+    found = quadratics_of(fork).least(own, weights)
+    sums = {assignment: weighed(assignment) for assignment in assignments(fork)}
+    least = min(sums.values())
+    assert sums[found] == pytest.approx(least, rel=1e-9)
+    others = [assignment for assignment in sums if sums[assignment] <= least * (1 + 1e-7)]
+    assert found in others
+
+
+def is_settled(fork: Fork, decision: Decision) -> None:
+    """A decision's cost is that of its options and shares; where a side has none its exchanges are not counted."""
+    offers = settled(fork, decision.assignment, decision.shares, integral=False)
+    whole = settled_total(fork, offers)
+    assert fork.total(costs_of(fork, decision.assignment, [decision.shares] * len(offers))) == pytest.approx(whole, rel=1e-9)  # fmt: skip
+    assert sum(decision.shares) == pytest.approx(1, abs=1e-12)
+    if all(decision.shares):
+        assert decision.cost == pytest.approx(whole, rel=1e-9)
+    else:
+        assert decision.cost >= whole * (1 - 1e-9)
+
+
+@given(fork=forks(), rule=st.sampled_from(RULES))
+@settings(max_examples=150, deadline=None)
+def test_a_decision_costs_what_it_says_and_never_more_than_equal_shares(fork: Fork, rule: str) -> None:
+    every = quadratics_of(fork)
+    decisions, equal = search(every, rule), best(search(every, "equal"))
+    for decision in decisions:
+        is_settled(fork, decision)
+    if rule == "exact":
+        assert best(decisions).cost <= equal.cost * (1 + 1e-12)
+        for decision in decisions:
+            assert decision.shares == balance(every.times(decision.assignment))
+    if rule == "equal":
+        assert {decision.shares for decision in decisions} == {(1 / len(fork.sides),) * len(fork.sides)}
+
+
+@given(fork=forks())
+@settings(max_examples=60, deadline=None)
+def test_accpar_s_rule_is_met_by_what_each_side_computes_and_receives(fork: Fork) -> None:
+    """Shares in inverse proportion to all of the work and what is received with these shares, where turns settle."""
+    every = quadratics_of(fork)
+    for decision in search(every, "linear"):
+        times = every.times(decision.assignment)
+        computing = [fork.flop * paid.work for paid in fork.rates]
+        both = times_at(times, decision.shares)
+        moved = [
+            total - own * share for total, own, share in zip(both, computing, decision.shares, strict=True)
+        ]
+        products = [
+            share * (own + more) for share, own, more in zip(decision.shares, computing, moved, strict=True)
+        ]
+        assert products == pytest.approx([products[0]] * len(products), rel=0.02)
+
+
+@given(data=st.data(), fork=forks())
+@settings(max_examples=60, deadline=None)
+def test_largest_shares_and_what_lies_below_are_respected(data: st.DataObject, fork: Fork) -> None:
+    every, count = quadratics_of(fork), len(fork.sides)
+    most = data.draw(st.lists(st.integers(1, 10).map(lambda part: part / 10), min_size=count, max_size=count))
+    below = data.draw(st.lists(st.floats(0, 1e-3), min_size=count, max_size=count))
+    for rule in RULES:
+        found = search(every, rule, most, below)
+        assert not (found and sum(most) < 1 - 1e-9)
+        for decision in found:
+            assert all(share <= limit for share, limit in zip(decision.shares, most, strict=True))
+            times = times_at(every.times(decision.assignment), decision.shares)
+            total = max(own + more for own, more in zip(times, below, strict=True))
+            assert decision.cost == pytest.approx(total, rel=1e-9)
+    if sum(most) > 1 + 1e-9:
+        assert search(every, "exact", most, below)
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_of_summed_costs_all_sides_share_equally_and_the_options_are_the_best(data: st.DataObject) -> None:
+    fork = fork_at(data.draw(networks), data.draw(rates(data.draw(st.integers(2, 3)))), slowest=False)
+    every, count = quadratics_of(fork), len(fork.sides)
+    even = (1 / count,) * count
+    least = min(
+        sum(costs_of(fork, assignment, [even] * len(fork.graph.layers))) for assignment in assignments(fork)
+    )
+    for rule in RULES:
+        (decision,) = search(every, rule)
+        assert decision.shares == even
+        assert decision.cost == pytest.approx(least, rel=1e-9)
+
+
+@given(fork=forks(st.one_of(chains(least=2), skips())), integral=st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_shares_of_each_layer_are_never_worse_than_common_ones(fork: Fork, integral: bool) -> None:
+    every = quadratics_of(fork)
+    decision = best(search(every, "exact"))
+    common = settled(fork, decision.assignment, decision.shares, integral=integral)
+    found = by_layer(every, decision, integral=integral)
+    assert settled_total(fork, found) <= settled_total(fork, common) * (1 + 1e-9)
+    for layer, options, offer in zip(fork.graph.layers, fork.options, found, strict=True):
+        assert options[offer.pick] == offer.choice
+        assert sum(offer.shares) == pytest.approx(1, abs=1e-12)
+        dim = dim_of(offer.choice)
+        if integral and dim is not None and layer.einsum.sizes[dim] >= len(fork.sides):
+            pieces = [share * layer.einsum.sizes[dim] for share in offer.shares]
+            assert pieces == pytest.approx([round(piece) for piece in pieces], abs=1e-9)
+
+
+def test_a_layer_alone_on_one_side_may_pay() -> None:
+    """Weights of a small linear layer behind a large convolution cost more to add up than the layer to compute."""
+    graph = written(
+        """
+  - {op: input, channels: 64, height: 8, width: 8}
+  - {name: conv, op: conv, out_channels: 2, kernel: 3, padding: 1}
+  - {op: flatten}
+  - {name: wide, op: linear, out_features: 4096}
+  - {name: narrow, op: linear, out_features: 4}
+""",
+        64,
+    )
+    fork = fork_at(graph, slow_and_fast())
+    every = quadratics_of(fork)
+    decision = best(search(every, "exact"))
+    found = by_layer(every, decision, integral=False)
+    assert settled_total(fork, found) < 0.95 * decision.cost
+    assert any(1.0 in offer.shares for offer in found)
+
+
+def slow_and_fast() -> tuple[SideRates, ...]:
+    return (
+        SideRates(inside=1e-9, between=1e-9, work=2e-13),
+        SideRates(inside=1e-9, between=1e-9, work=1e-13),
+    )
+
+
+def brute(every: Quadratics) -> float:
+    """The least cost of any types, each with the shares that suit them."""
+    totals = []
+    for assignment in assignments(every.fork):
+        times = every.times(assignment)
+        found = balance(times)
+        assert found is not None
+        totals.append(max(times_at(times, found)))
+    return min(totals)
+
+
+def test_the_exact_search_finds_the_best_of_all_types_of_small_networks_nearly_always() -> None:
+    """Choices by weights of the sides miss some optima: one or two networks in a hundred, as a fixed point may."""
+    drawn, missed = random.Random(0), []
+    for _ in range(200):
+        fork = drawn_fork(drawn)
+        every = quadratics_of(fork)
+        found, least = best(search(every, "exact")).cost, brute(every)
+        assert found >= least * (1 - 1e-9)
+        if found > least * (1 + 1e-9):
+            missed.append(found / least)
+    assert len(missed) <= 10
+
+
+def drawn_fork(drawn: random.Random) -> Fork:
+    """Two or three layers of any sizes; links and devices of which now these, now those are slow."""
+    text, last = f"  - {{op: input, channels: {drawn.randint(1, 128)}, height: 8, width: 8}}\n", "input"
+    convs, linears = drawn.choice([(0, 2), (0, 3), (1, 1), (1, 2), (2, 1)])
+    for number in range(convs):
+        text += CONV.format(f"conv{number}", drawn.randint(1, 256), last)
+        last = f"conv{number}"
+    text += f"  - {{name: flat, op: flatten, inputs: {last}}}\n"
+    last = "flat"
+    for number in range(linears):
+        text += LINEAR.format(f"fc{number}", int(2 ** drawn.uniform(0, 12)), last)
+        last = f"fc{number}"
+    element = 2 ** drawn.uniform(-3, 3) * 1e-11
+    paid = [
+        SideRates(
+            inside=element * slower,
+            between=element * slower,
+            once=drawn.choice([0, 1e-6]),
+            work=10 ** drawn.uniform(-15, -13),
+        )
+        for slower in drawn.choices([1, 2, 4], k=drawn.choice([2, 2, 3]))
+    ]
+    return fork_at(written(text, drawn.choice([16, 64, 256])), paid)
