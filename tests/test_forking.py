@@ -188,14 +188,18 @@ def test_accpar_s_rule_is_met_by_what_each_side_computes_and_receives(fork: Fork
 def test_largest_shares_and_what_lies_below_are_respected(data: st.DataObject, fork: Fork) -> None:
     every, count = quadratics_of(fork), len(fork.sides)
     most = data.draw(st.lists(st.integers(1, 10).map(lambda part: part / 10), min_size=count, max_size=count))
-    below = data.draw(st.lists(st.floats(0, 1e-3), min_size=count, max_size=count))
+    line = st.tuples(st.floats(0, 1e-3), st.floats(0, 1e-3))
+    below = data.draw(st.lists(line, min_size=count, max_size=count))
     for rule in RULES:
         found = search(every, rule, most, below)
         assert not (found and sum(most) < 1 - 1e-9)
         for decision in found:
             assert all(share <= limit for share, limit in zip(decision.shares, most, strict=True))
             times = times_at(every.times(decision.assignment), decision.shares)
-            total = max(own + more for own, more in zip(times, below, strict=True))
+            more = [
+                start + slope * share for (start, slope), share in zip(below, decision.shares, strict=True)
+            ]
+            total = max(own + other for own, other in zip(times, more, strict=True))
             assert decision.cost == pytest.approx(total, rel=1e-9)
     if sum(most) > 1 + 1e-9:
         assert search(every, "exact", most, below)
