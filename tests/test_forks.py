@@ -243,6 +243,26 @@ def test_what_is_cut_alike_by_other_shares_moves_where_pieces_end_elsewhere() ->
     assert (moved["forward"], moved["backward"]) == ([B * H / 4, 0], [0, B * H / 4])
 
 
+weights = st.lists(st.integers(1, 9), min_size=2, max_size=5)
+
+
+@given(first=weights, second=weights, kind=st.sampled_from(["batch", "height"]))
+@settings(max_examples=200)
+def test_rounding_is_no_transfer(first: list[int], second: list[int], kind: str) -> None:
+    """Of shares that are no sums of powers of two a side lacks what it does, or exactly nothing."""
+    sides = min(len(first), len(second))
+    made, read = written(NETWORKS["conv conv"]).contracted.layers
+    (tensor,) = written(NETWORKS["conv conv"]).contracted.tensors
+    own = [[Fraction(weight, sum(of[:sides])) for weight in of[:sides]] for of in (first, second)]
+    choices = (cut(kind, sides), cut(kind, sides))
+    exact = by_phase(between(tensor, (made, read), choices, (tuple(own[0]), tuple(own[1]))), sides)
+    real = (tuple(map(float, own[0])), tuple(map(float, own[1])))
+    found = by_phase(between(tensor, (made, read), choices, real), sides)
+    for phase in PHASES:
+        assert found[phase] == pytest.approx([float(amount) for amount in exact[phase]], rel=1e-9)
+        assert [not amount for amount in found[phase]] == [not amount for amount in exact[phase]]
+
+
 ALPHAS = (Fraction(1, 2), Fraction(1, 4), Fraction(2, 7), Fraction(3, 10))
 
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from hypar.placement import Choice, Placement
 
 Shares = tuple[Number, ...]
+ROUNDING = 1e-12
+"""A part of a tensor that is no more than pieces' ends differ by rounding."""
+
 Halo = tuple[float, float]
 """Parts of a tensor that a side reads before its own piece and after it."""
 
@@ -100,8 +103,8 @@ def _received(
     parts = received(before, after, mine, 0, held)
     if any(map(any, halo)):
         parts = [received(before, after, mine, sum(past), held)[side] for side, past in enumerate(halo)]
-        if before == after and held is not None:
-            parts = _beyond(held, mine, halo)
+    if before == after and held is not None and isinstance(after, Shard):
+        parts = _beyond(held, mine, halo)
     for side, (needed, had) in enumerate(zip(mine, theirs, strict=True)):
         if _none(needed):
             parts[side] = needed * 0
@@ -116,7 +119,8 @@ def _beyond(held: Shares, needed: Shares, halo: Sequence[Halo]) -> list[Number]:
     for side, (low, high) in enumerate(halo):
         first, last = sum(needed[:side]) - low, sum(needed[: side + 1]) + high
         start, end = sum(held[:side]), sum(held[: side + 1])
-        found.append(last - first - max(0, min(last, end) - max(first, start)))
+        lacking = last - first - max(0, min(last, end) - max(first, start))
+        found.append(lacking if lacking > ROUNDING else 0)
     return found
 
 
