@@ -1,11 +1,12 @@
-"""Hypothesis generators of small networks and of what the sides of a fork pay, and networks from a few lines."""
+"""Hypothesis generators of small networks, of mixed machines and of what the sides of a fork pay."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import yaml
 from hypothesis import strategies as st
 
 from hypar.costs.base import SideRates
@@ -14,6 +15,8 @@ from hypar.graph import build_graph
 from hypar.spec import parse_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from hypar.graph import LayerGraph
 
 INPUT = "  - {{op: input, channels: {}, height: {}, width: {}}}\n"
@@ -79,3 +82,104 @@ def shares(draw: st.DrawFn, sides: int, least: int = 2) -> tuple[float, ...]:
     """Shares of all sides, none of them very small."""
     weights = draw(st.lists(st.integers(least, 7), min_size=sides, max_size=sides))
     return tuple(weight / sum(weights) for weight in weights)
+
+
+def sourced(value: object) -> dict[str, object]:
+    return {"value": value, "source": "drawn"}
+
+
+def kind(
+    *,
+    devices: int = 4,
+    peak: str = "1 TFLOP/s",
+    memory: str = "16 GB",
+    memory_bandwidth: str = "100 GB/s",
+    link: str = "10 GB/s",
+    latency: str = "0 s",
+    overlap: str = "none",
+    topology: str = "fully_connected",
+    half_efficiency: float = 0,
+) -> dict[str, Any]:
+    """The hardware file of some like devices, as data."""
+    return {
+        "source": "drawn",
+        "device": {
+            "word": sourced("4 B"),
+            "compute": {
+                "name": "roofline",
+                "peak": sourced(peak),
+                "half_efficiency_flop": sourced(half_efficiency),
+            },
+            "memory": {"capacity": sourced(memory), "bandwidth": sourced(memory_bandwidth)},
+        },
+        "interconnect": {
+            "topology": topology,
+            "devices": sourced(devices),
+            "link_bandwidth": sourced(link),
+            "latency": sourced(latency),
+        },
+        "assumptions": {"overlap": sourced(overlap)},
+    }
+
+
+def group(
+    hardware: str, *, bandwidth: str = "10 GB/s", latency: str = "0 s", **others: object
+) -> dict[str, Any]:
+    """One group of a mixed machine, as data."""
+    return {
+        "hardware": hardware,
+        "outward": {"bandwidth": sourced(bandwidth), "latency": sourced(latency)},
+        **others,
+    }
+
+
+def groups_of(name: str, *inner: dict[str, Any], bandwidth: str = "10 GB/s") -> dict[str, Any]:
+    """Groups as one group, as data."""
+    return {"name": name, "groups": [*inner], "outward": {"bandwidth": sourced(bandwidth)}}
+
+
+def write_machine(
+    folder: Path, kinds: Mapping[str, dict[str, Any]], groups: Sequence[dict[str, Any]]
+) -> Path:
+    """Write the files of a mixed machine and of its kinds of devices; the first is returned."""
+    for name, data in kinds.items():
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
+    file = folder / "mixed.yaml"
+    file.write_text(yaml.safe_dump({"source": "drawn", "groups": [*groups]}, sort_keys=False))
+    return file
+
+
+Drawn = tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]
+
+
+@st.composite
+def machines(draw: st.DrawFn, *, memories: Sequence[str] = ("16 GB",), most: int = 8) -> Drawn:
+    """Three unlike kinds of devices, side by side or two of them as one group; for ``write_machine``."""
+    kinds = {
+        name: kind(
+            devices=draw(st.integers(1, most)),
+            peak=f"{draw(st.sampled_from([0.1, 1, 1.7, 30]))} TFLOP/s",
+            memory=draw(st.sampled_from(memories)),
+            link=f"{draw(st.sampled_from([1, 25, 300]))} GB/s",
+            latency=draw(st.sampled_from(["0 s", "1 us"])),
+            overlap=draw(st.sampled_from(["none", "none", "full"])),
+            topology=draw(st.sampled_from(["fully_connected", "ring", "torus", "switch"])),
+        )
+        for name in "abc"
+    }
+    bandwidths = [f"{draw(st.sampled_from([0.5, 8, 100]))} GB/s" for _ in range(4)]
+    latency = draw(st.sampled_from(["0 s", "2 us"]))
+    first, second, third = (
+        group(f"{name}.yaml", bandwidth=bandwidth, latency=latency)
+        for name, bandwidth in zip(kinds, bandwidths, strict=False)
+    )
+    inner = bandwidths[3]
+    return kinds, draw(
+        st.sampled_from(
+            [
+                [first, second, third],
+                [first, groups_of("pair", second, third, bandwidth=inner)],
+                [groups_of("pair", first, second, bandwidth=inner), third],
+            ]
+        )
+    )

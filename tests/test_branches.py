@@ -4,6 +4,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hypar import MixedMachine, Plan, load_mixed, plan_model
+from hypar.errors import HardwareError
+from tests.mixed import group, groups_of, kind, write_machine, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def machine_of(folder: Path, kinds: dict[str, dict[str, Any]], groups: list[dict[str, Any]]) -> MixedMachine:
+    return load_mixed(write_machine(folder, kinds, groups))
+
+
+def two(
+    folder: Path, first: dict[str, Any], second: dict[str, Any], bandwidth: str = "10 GB/s"
+) -> MixedMachine:
+    """Two groups beside each other."""
+    groups = [group("a.yaml", bandwidth=bandwidth), group("b.yaml", bandwidth=bandwidth)]
+    return machine_of(folder, {"a": first, "b": second}, groups)
 
 
 def test_a_mixed_machine_is_loaded_again_and_again() -> None:
@@ -11,3 +33,21 @@ def test_a_mixed_machine_is_loaded_again_and_again() -> None:
     code = "import hypar; print([hypar.load_mixed('tpu-v2-v3').num_devices for _ in range(2)])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[256, 256]"
+
+
+VECTOR = """
+  - {op: input, channels: 300}
+  - {name: fc, op: linear, out_features: 300}
+"""
+
+
+@pytest.mark.parametrize("shares", ["linear", "exact", "layers"])
+@pytest.mark.parametrize("batch", [1, 2, 4])
+def test_less_than_a_sample_costs_no_less_than_nothing(tmp_path: Path, shares: str, batch: int) -> None:
+    """Of a gradient that contracts a part of a sample there is nothing to add up, so a part is computed as before."""
+    machine = two(tmp_path, kind(devices=2, peak="100 TFLOP/s"), kind(devices=2), "9000 TB/s")
+    plan = plan_model(
+        written(VECTOR, batch), hardware=machine, strategy="accpar", shares=shares, pins="fc@H1=batch"
+    )
+    assert min(plan.splits[0].shares) > 0
+    assert all(split.cost > 0 for split in plan.splits)

@@ -276,7 +276,7 @@ def brute(every: Quadratics) -> float:
 
 
 def test_the_exact_search_finds_the_best_of_all_types_of_small_networks_nearly_always() -> None:
-    """Choices by weights of the sides miss some optima: one or two networks in a hundred, as a fixed point may."""
+    """Choices by weights of the sides miss some optima, as a fixed point may: here nine, of which the worst by a quarter."""
     drawn, missed = random.Random(0), []
     for _ in range(200):
         fork = drawn_fork(drawn)
@@ -286,6 +286,7 @@ def test_the_exact_search_finds_the_best_of_all_types_of_small_networks_nearly_a
         if found > least * (1 + 1e-9):
             missed.append(found / least)
     assert len(missed) <= 10
+    assert max(missed, default=1) < 1.3
 
 
 def drawn_fork(drawn: random.Random) -> Fork:

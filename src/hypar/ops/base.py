@@ -150,11 +150,13 @@ class Einsum:
     def flop(self, phase: str) -> int:
         """Floating-point operations of a phase: ``2 n - 1`` for every result element that contracts n terms.
 
+        Of less than one term, as a share of a dim may leave, there is nothing to add up.
+
         Source: AccPar (HPCA 2020), the operation counts of its computation cost.
         """
         result = PHASES[phase].result
         contracted = math.prod(size for dim, size in self.sizes.items() if dim not in self.dims(result))
-        return self.elements(result) * (2 * contracted - 1) if self.macs else 0
+        return self.elements(result) * (contracted + max(0, contracted - 1)) if self.macs else 0
 
 
 @dataclass(frozen=True, slots=True)
