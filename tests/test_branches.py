@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar import MixedMachine, Plan, load_mixed, plan_model
-from hypar.errors import HardwareError
-from tests.mixed import group, groups_of, kind, write_machine, written
+from hypar import MixedMachine, load_mixed, plan_model
+from tests.mixed import group, kind, write_machine, written
 
 if TYPE_CHECKING:
     from pathlib import Path
