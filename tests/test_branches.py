@@ -50,3 +50,30 @@ def test_less_than_a_sample_costs_no_less_than_nothing(tmp_path: Path, shares: s
     )
     assert min(plan.splits[0].shares) > 0
     assert all(split.cost > 0 for split in plan.splits)
+
+
+IMAGE = """
+  - {op: input, channels: 3, height: 8, width: 6}
+  - {name: conv, op: conv, out_channels: 4, kernel: 3, padding: 1}
+  - {name: beside, op: conv, out_channels: 4, kernel: 3, padding: 1}
+  - {name: sum, op: add, inputs: [conv, beside]}
+  - {op: flatten}
+  - {name: fc, op: linear, out_features: 5}
+"""
+
+
+@pytest.mark.parametrize("strategy", ["accpar", "optimal"])
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_less_than_an_element_is_left_whole_among_grids(tmp_path: Path, strategy: str, batch: int) -> None:
+    machine = two(tmp_path, kind(devices=8), kind(devices=8))
+    plan = plan_model(
+        written(IMAGE, batch),
+        hardware=machine,
+        strategy=strategy,
+        space="all",
+        array=[2, 8],
+        pins="*@H1=batch",
+    )
+    for side, found in enumerate(plan.groups):
+        left = batch * plan.splits[0].shares[side]
+        assert all(split.choice("conv").degree("batch") <= max(1, left) for split in found.splits)

@@ -146,7 +146,7 @@ def _grids(
     limits: tuple[tuple[str, int], ...], degrees: tuple[int, ...], ways: int, idle: bool, text: str
 ) -> Options:
     """Every degree of every dim, those of most devices first; without idle devices those of most devices only."""
-    most_parts = [limit for _, limit in limits]
+    most_parts = [max(1, limit) for _, limit in limits]
     try:
         every = grids(tuple(dim for dim, _ in limits), degrees, ways)
     except OverflowError as error:
