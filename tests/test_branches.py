@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hypar import MixedMachine, load_mixed, plan_model
-from tests.mixed import group, kind, write_machine, written
+from tests.mixed import group, groups_of, kind, write_machine, written
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,3 +77,25 @@ def test_less_than_an_element_is_left_whole_among_grids(tmp_path: Path, strategy
     for side, found in enumerate(plan.groups):
         left = batch * plan.splits[0].shares[side]
         assert all(split.choice("conv").degree("batch") <= max(1, left) for split in found.splits)
+
+
+def test_a_layer_that_a_group_has_nothing_of_may_be_cut_by_its_height(tmp_path: Path) -> None:
+    """A layer alone on one side leaves the other an image without rows, and windows reach over none."""
+    kinds = {
+        name: kind(devices=devices, peak="0.1 TFLOP/s", link=link)
+        for name, devices, link in (("a", 2, "1 GB/s"), ("b", 2, "300 GB/s"), ("c", 1, "1 GB/s"))
+    }
+    first, second, third = (group(f"{name}.yaml", bandwidth="0.5 GB/s") for name in kinds)
+    pair = groups_of("pair", first, second, bandwidth="0.5 GB/s")
+    network = written("""
+  - {op: input, channels: 1, height: 8, width: 1}
+  - {name: stem, op: conv, out_channels: 2, kernel: 3, padding: 1}
+  - {name: beside, op: conv, out_channels: 2, kernel: 3, padding: 1}
+  - {name: sum, op: add, inputs: [beside, stem]}
+  - {op: flatten}
+  - {name: fc, op: linear, out_features: 3}
+""", 2)  # fmt: skip
+    plan = plan_model(
+        network, hardware=machine_of(tmp_path, kinds, [pair, third]), strategy="accpar", shares="layers", space="batch,height"
+    )  # fmt: skip
+    assert plan.score is not None

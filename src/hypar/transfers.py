@@ -158,7 +158,7 @@ def borders(einsum: Einsum, choice: Choice, ways: int) -> tuple[Border, ...]:
     return tuple(
         Border(dim, window.halo / einsum.input_sizes[dim], choice.degree(dim), copies)
         for dim, window in windows
-        if window.halo
+        if window.halo and einsum.input_sizes[dim]
     )
 
 
