@@ -99,3 +99,19 @@ def test_a_layer_that_a_group_has_nothing_of_may_be_cut_by_its_height(tmp_path: 
         network, hardware=machine_of(tmp_path, kinds, [pair, third]), strategy="accpar", shares="layers", space="batch,height"
     )  # fmt: skip
     assert plan.score is not None
+
+
+def test_a_side_without_any_share_is_idle(tmp_path: Path) -> None:
+    """Adding up takes the first side longer than the other all of the work, so what balances them leaves it nothing."""
+    alike = kind(devices=2, link="1 MB/s")
+    groups = [group("a.yaml", bandwidth="1 MB/s"), group("b.yaml", bandwidth="1 GB/s")]
+    machine = machine_of(tmp_path, {"a": alike, "b": alike}, groups)
+    network = written("""
+  - {op: input, channels: 8}
+  - {name: fc, op: linear, out_features: 1}
+""", 2)  # fmt: skip
+    plan = plan_model(network, hardware=machine, strategy="accpar")
+    assert plan.splits[0].shares == [0, 1]
+    assert [split.group for split in plan.splits] == ["all", "b"]
+    assert plan.score is not None
+    assert [found.group for found in plan.score.groups or ()] == ["b"]

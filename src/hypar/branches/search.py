@@ -252,8 +252,9 @@ class _Planner:
             slowest=fork.slowest,
             element_bytes=self.element_bytes,
         )
+        busy = [any(offer.shares[number] for offer in made.offers) for number in range(count)]
         below = [
-            self.branch(side, made.part(number), place.depth + 1) if number in at_work else None
+            self.branch(side, made.part(number), place.depth + 1) if busy[number] else None
             for number, side in enumerate(place.machine.sides)
         ]
         return made.with_below(tuple(below))
