@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar import MixedMachine, load_mixed, plan_model
+from hypar import LayerGraph, MixedMachine, load_mixed, load_model, plan_model
+from hypar.errors import HardwareError
 from tests.mixed import group, groups_of, kind, write_machine, written
 
 if TYPE_CHECKING:
@@ -115,3 +116,69 @@ def test_a_side_without_any_share_is_idle(tmp_path: Path) -> None:
     assert [split.group for split in plan.splits] == ["all", "b"]
     assert plan.score is not None
     assert [found.group for found in plan.score.groups or ()] == ["b"]
+
+
+HELD = ("linear", "exact", "layers")
+WIDE = """
+  - {op: input, channels: 8, height: 8, width: 6}
+  - {name: conv, op: conv, out_channels: 16, kernel: 3, padding: 1}
+  - {name: beside, op: conv, out_channels: 16, kernel: 3, padding: 1}
+  - {name: sum, op: add, inputs: [conv, beside]}
+  - {op: flatten}
+  - {name: fc, op: linear, out_features: 200}
+"""
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(
+    ("memories", "shares"),
+    [
+        (("16 GB", "1 kB", "1 kB"), "linear"),
+        (("1 kB", "16 GB", "1 kB"), "exact"),
+        (("2 MB", "200 kB", "200 kB"), "exact"),
+        (("500 kB", "400 kB", "400 kB"), "layers"),
+    ],
+)
+def test_shares_are_found_that_memory_holds(
+    tmp_path: Path, memories: tuple[str, ...], nested: bool, shares: str
+) -> None:
+    """What fits only on some groups is planned on these, whichever fork they are below."""
+    require_fit(written(WIDE, 64), held_by(tmp_path, memories, nested), shares)
+
+
+def test_where_two_of_three_groups_do_not_hold_it_one_may(tmp_path: Path) -> None:
+    require_fit(load_model("lenet-c"), held_by(tmp_path, ("30 MB", "3 MB", "3 MB"), nested=False), "linear")
+
+
+def require_fit(network: LayerGraph, machine: MixedMachine, shares: str) -> None:
+    """Plan without more on a device than its memory holds."""
+    plan = plan_model(network, hardware=machine, strategy="accpar", shares=shares)
+    assert plan.score is not None
+    assert plan.score.fits
+    for found in plan.score.groups or ():
+        assert found.memory_bytes <= (found.capacity_bytes or 0)
+
+
+def held_by(folder: Path, memories: tuple[str, ...], nested: bool) -> MixedMachine:
+    """Groups that differ in their memory, the last two of them one group or not."""
+    kinds = {name: kind(devices=2, memory=memory) for name, memory in zip("abc", memories, strict=True)}
+    first, second, third = (group(f"{name}.yaml") for name in kinds)
+    return machine_of(
+        folder, kinds, [first, groups_of("pair", second, third)] if nested else [first, second, third]
+    )
+
+
+@pytest.mark.parametrize("shares", HELD)
+@pytest.mark.parametrize(("nested", "sides"), [(False, "a, b, c"), (True, "a, pair")])
+def test_where_memory_holds_no_shares_all_groups_are_named(
+    tmp_path: Path, nested: bool, sides: str, shares: str
+) -> None:
+    machine = held_by(tmp_path, ("1 kB", "1 kB", "1 kB"), nested)
+    message = (
+        rf"^hardware 'mixed': no shares of {sides} fit their memory; take a smaller batch, or --shares equal"
+    )
+    with pytest.raises(HardwareError, match=message):
+        plan_model(written(WIDE, 64), hardware=machine, strategy="accpar", shares=shares)
+    plan = plan_model(written(WIDE, 64), hardware=machine, strategy="accpar", shares="equal")
+    assert plan.score is not None
+    assert not plan.score.fits

@@ -13,7 +13,7 @@ from hypar.tally import memory_of
 if TYPE_CHECKING:
     from hypar.branches.tree import Branch, Branching
 
-HALVINGS = 40
+HALVINGS = 16
 """Halvings of the shares that may fit."""
 
 

@@ -72,9 +72,13 @@ def plan_branches(
         TableLimitError: an exact search would not fit.
     """
     assert recipe.mixed is not None  # noqa: S101 (the caller asks for a mixed machine)
-    return _Planner(recipe, pins, element_bytes).fork(
-        WHOLE_ARRAY, recipe.mixed.using(recipe.arrays), graph, 0
-    )
+    planner, machine = _Planner(recipe, pins, element_bytes), recipe.mixed.using(recipe.arrays)
+    found = planner.fork(WHOLE_ARRAY, machine, graph, 0)
+    if planner.adapts and not fits(found):
+        names = ", ".join(side.name for side in machine.sides)
+        hint = "take a smaller batch, or --shares equal to see what they would hold"
+        raise HardwareError(f"hardware {machine.name!r}", f"no shares of {names} fit their memory", hint=hint)
+    return found
 
 
 class _Planner:
@@ -118,7 +122,10 @@ class _Planner:
         )
 
     def fork(self, name: str, machine: MixedMachine, graph: ContractedGraph, depth: int) -> Branching:
-        """Unlike sides: all of them, then without those that only cost."""
+        """Unlike sides: all of them, then without those that only cost.
+
+        Where memory holds no shares of any of them, equal shares of all: a fork above may find smaller ones.
+        """
         place = _Place(name, machine, graph, depth, self._options(machine, graph, depth))
         at_work = tuple(range(len(machine.sides)))
         found = self._cheapest(self._tried(place, at_work))
@@ -126,16 +133,14 @@ class _Planner:
             fewer = [tuple(side for side in at_work if side != out) for out in at_work]
             tried = {one: sides for sides in fewer for one in self._tried(place, sides)}
             without = self._cheapest(iter(tried), found)
-            if without is None or without is found:
+            if without is None:
+                least = min(at_work, key=lambda side: machine.sides[side].memory_bytes)
+                at_work = tuple(side for side in at_work if side != least)
+            elif without is found:
                 break
-            found, at_work = without, tried[without]
-        if found is None:
-            names = ", ".join(side.name for side in machine.sides)
-            hint = "take a smaller batch, or --shares equal to see what they would hold"
-            raise HardwareError(
-                f"hardware {machine.name!r}", f"no shares of {names} fit their memory", hint=hint
-            )
-        return found
+            else:
+                found, at_work = without, tried[without]
+        return self._equally(place) if found is None else found
 
     def _options(self, machine: MixedMachine, graph: ContractedGraph, depth: int) -> tuple[Options, ...]:
         """What a fork may do to each layer: divide one dim over all its sides, or leave a join whole."""
@@ -159,15 +164,28 @@ class _Planner:
 
     def _tried(self, place: _Place, at_work: tuple[int, ...]) -> Iterator[Branching]:
         """The decisions for some sides that are worth a look, equal shares first."""
-        solver = load_solver(self._solver(place))
-        sides = [place.machine.sides[side] for side in at_work]
-        fork = fork_of(place.graph, place.options, sides, self.cost, solver, self.element_bytes)
-        every = quadratics_of(fork)
+        every = self._quadratics(place, at_work)
         yield from self._within_memory(place, at_work, every, "equal")
         if self.adapts and len(at_work) > 1:
             yield from self._within_memory(place, at_work, every, "linear")
             if self.recipe.shares != "linear":
                 yield from self._exactly(place, at_work, every)
+
+    def _equally(self, place: _Place) -> Branching:
+        """Equal shares, whether memory holds them or not."""
+        at_work = tuple(range(len(place.machine.sides)))
+        every = self._quadratics(place, at_work)
+        decision = best(search(every, "equal"))
+        offers = settled(every.fork, decision.assignment, decision.shares, integral=self.recipe.integral)
+        return self._branching(place, at_work, every.fork, offers, decision)
+
+    def _quadratics(self, place: _Place, at_work: tuple[int, ...]) -> Quadratics:
+        """What all options cost some sides."""
+        sides = [place.machine.sides[side] for side in at_work]
+        solver = load_solver(self._solver(place))
+        return quadratics_of(
+            fork_of(place.graph, place.options, sides, self.cost, solver, self.element_bytes)
+        )
 
     def _exactly(self, place: _Place, at_work: tuple[int, ...], every: Quadratics) -> Iterator[Branching]:
         """Exact shares, found again with what moves below."""

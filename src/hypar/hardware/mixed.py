@@ -40,6 +40,13 @@ class Side:
             return sum(side.flop_per_s for side in self.machine.sides)
         return self.num_devices * self.machine.flop_per_s
 
+    @property
+    def memory_bytes(self) -> float:
+        """The largest memory of a device; without limit where a file does not say."""
+        if isinstance(self.machine, MixedMachine):
+            return max(side.memory_bytes for side in self.machine.sides)
+        return math.inf if self.machine.memory_bytes is None else self.machine.memory_bytes
+
     def using(self, arrays: Mapping[str, Sequence[int]]) -> Side:
         """The same with the devices of some arrays; as of ``MixedMachine.using``."""
         if isinstance(self.machine, MixedMachine):
