@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import hypar.hardware
 from hypar.branches import claim_of as branch_claim
-from hypar.branches import lanes_of, like_split, plan_branches, solver_of, splits_of
+from hypar.branches import lanes_of, like_split, plan_branches, solver_for, splits_of
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.graph import LayerGraph, load_model
@@ -193,6 +193,7 @@ def _follow_mixed(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Pla
     contracted = graph.nodes(recipe.graph)
     levels = max(depth + len(recipe.arrays[name]) for name, _, depth in mixed.like())
     pins = tuple(parse_pin(text, contracted, levels) for text in recipe.pins)
+    recipe = replace(recipe, solver=solver_for(recipe, contracted))
     found = plan_branches(recipe, contracted, pins, graph.element_bytes)
     cost = load_cost(recipe.cost, recipe.parameters)
     lanes, crossings = lanes_of(found)
@@ -203,7 +204,7 @@ def _follow_mixed(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Pla
         strategy=recipe.strategy,
         space=recipe.space,
         search=recipe.search,
-        solver=solver_of(found)[0],
+        solver=recipe.solver or "",
         array=[],
         arrays={name: list(array) for name, array in recipe.arrays.items()},
         shares=recipe.shares,

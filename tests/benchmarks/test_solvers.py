@@ -1,4 +1,4 @@
-"""How long solvers take by themselves. Run by hand: ``pytest tests/benchmarks --benchmark-enable --no-cov``."""
+"""How long solvers take by themselves. Run by hand: ``pytest tests/benchmarks --benchmark-enable --no-cov -n 0``."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hypar.branches.records import claim_of, like_split, solver_of, splits_of
-from hypar.branches.search import plan_branches
+from hypar.branches.records import claim_of, like_split, splits_of
+from hypar.branches.search import plan_branches, solver_for
 from hypar.branches.stored import branch_of
 from hypar.branches.tree import Branch, Branching, Leaf, lanes_of
 
@@ -16,6 +16,6 @@ __all__ = [
     "lanes_of",
     "like_split",
     "plan_branches",
-    "solver_of",
+    "solver_for",
     "splits_of",
 ]

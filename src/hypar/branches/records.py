@@ -89,20 +89,18 @@ def _fork(branch: Branching) -> Split:
     )
 
 
-def solver_of(branch: Branch) -> tuple[str, bool]:
-    """What solved the cost graphs of the groups, and whether to their optimum."""
+def exact(branch: Branch) -> bool:
+    """Whether the cost graphs of all groups were solved to their optimum."""
     if isinstance(branch, Leaf):
-        return branch.solver, branch.exact
-    found = [solver_of(below) for below in branch.below if below is not None]
-    names = dict.fromkeys(name for name, _ in found if name)
-    return ", ".join(names), all(exact for _, exact in found)
+        return branch.exact
+    return all(exact(below) for below in branch.below if below is not None)
 
 
 def claim_of(recipe: Recipe, branch: Branching) -> str:
     """What a plan for a mixed machine is optimal over."""
     pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
     over = f"over ({recipe.space}){pins}, one dim a fork, for least {recipe.cost}"
-    if not solver_of(branch)[1]:
+    if not exact(branch):
         return (
             f"not optimal: solver {recipe.solver!r} is not exact; {recipe.search} search in each group {over}"
         )

@@ -182,7 +182,7 @@ class _Planner:
     def _quadratics(self, place: _Place, at_work: tuple[int, ...]) -> Quadratics:
         """What all options cost some sides."""
         sides = [place.machine.sides[side] for side in at_work]
-        solver = load_solver(self._solver(place))
+        solver = load_solver(solver_for(self.recipe, place.graph))
         return quadratics_of(
             fork_of(place.graph, place.options, sides, self.cost, solver, self.element_bytes)
         )
@@ -277,7 +277,10 @@ class _Planner:
         ]
         return made.with_below(tuple(below))
 
-    def _solver(self, place: _Place) -> str:
-        """The solver asked for, or the cheapest exact one."""
-        shape = structure(place.graph, [(options,) for options in place.options])
-        return cheapest_exact((shape,)) if self.recipe.solver is None else self.recipe.solver
+
+def solver_for(recipe: Recipe, graph: ContractedGraph) -> str:
+    """The solver that a recipe names, or the cheapest exact one, for all forks and groups alike."""
+    if recipe.solver is not None:
+        return recipe.solver
+    space = space_of(recipe)
+    return cheapest_exact((structure(graph, [(space.choices(layer, 2),) for layer in graph.layers]),))

@@ -17,7 +17,9 @@ from hypar.cli.base import (
     profile_option,
     writable,
 )
+from hypar.errors import OptionError
 from hypar.graph import load_model
+from hypar.hardware import MixedMachine
 from hypar.planner import plan_model
 from hypar.profiles import read_profile
 from hypar.remarks import remarks
@@ -103,6 +105,9 @@ def command(
 ) -> None:
     """Choose how each layer of MODEL is cut at each level of the array."""
     network, machine = load_model(model), named_machine(hardware, changes)
+    if explained is not None and isinstance(machine, MixedMachine):
+        found = f"the devices of hardware {machine.name!r} are unlike"
+        raise OptionError("explain", found, "a machine of like devices")
     if asked["profile"] is not None:
         asked["profile"] = read_profile(asked["profile"])
     with progress_bar("refining") if asked["refine"] else nullcontext(lambda *_: None) as progress:
