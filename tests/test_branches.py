@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import math
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from hypar import LayerGraph, MixedMachine, load_mixed, load_model, plan_model
+from hypar import (
+    LayerGraph,
+    MixedMachine,
+    Plan,
+    check_plan,
+    diff_plans,
+    load_mixed,
+    load_model,
+    plan_model,
+    read_plan,
+    score_plan,
+)
 from hypar.errors import HardwareError
-from tests.mixed import group, groups_of, kind, write_machine, written
+from hypar.registry import data_names
+from tests.mixed import group, groups_of, kind, machines, networks, write_machine, written
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from hypar.hardware import Side
+    from tests.mixed import Drawn
 
 
 def machine_of(folder: Path, kinds: dict[str, dict[str, Any]], groups: list[dict[str, Any]]) -> MixedMachine:
@@ -182,3 +201,203 @@ def test_where_memory_holds_no_shares_all_groups_are_named(
     plan = plan_model(written(WIDE, 64), hardware=machine, strategy="accpar", shares="equal")
     assert plan.score is not None
     assert not plan.score.fits
+
+
+OF_ACCPAR = ("equal", "linear", "exact", "layers")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all examples."""
+    return tmp_path_factory.mktemp("machines")
+
+
+def require_consistent(plan: Plan, machine: MixedMachine) -> None:
+    """Shares sum to 1; a group is planned and scored, or idle; costs are those of the splits that are summed."""
+    for split in plan.splits:
+        assert math.fsum(split.shares) == pytest.approx(1, abs=1e-12)
+        assert split.cost == pytest.approx(math.fsum(split.costs.values()), rel=1e-9, abs=1e-18)
+        for shares in (split.layer_shares or {}).values():
+            assert math.fsum(shares) == pytest.approx(1, abs=1e-12)
+    assert plan.cost.value == pytest.approx(math.fsum(split.cost for split in plan.summed), rel=1e-9)
+    names = [name for name, _, _ in machine.like()]
+    assert plan.score is not None
+    scored = [found.group for found in plan.score.groups or ()]
+    # Below an idle fork there are no groups of the plan.
+    idle = {side.group for split in plan.splits for side, share in zip(split.sides or (), split.shares, strict=False) if not share}  # fmt: skip
+    assert [found.name for found in plan.groups if not found.idle] == scored
+    assert {found.name for found in plan.groups if found.idle} == idle
+    below = {name for side in machine.sides if side.name in idle for name in _like(side)}
+    inner = {side.name for side in machine.sides if isinstance(side.machine, MixedMachine)}
+    assert {*scored} | below | idle == {*names} | (idle & inner)
+    for name in names:
+        own = [split for split in plan.splits if split.group == name]
+        assert [split.ways for split in own] == ([*(plan.arrays or {})[name]] if name in scored else [])
+
+
+def _like(side: Side) -> list[str]:
+    """The groups of like devices of a side."""
+    return (
+        [name for name, _, _ in side.machine.like()]
+        if isinstance(side.machine, MixedMachine)
+        else [side.name]
+    )
+
+
+def require_waits(plan: Plan, machine: MixedMachine) -> None:
+    """A group of a machine without overlap computes, receives, or waits; the step is as long as all that together."""
+    assert plan.score is not None
+    devices = {name: own for name, own, _ in machine.like()}
+    for found in plan.score.groups or ():
+        busy = found.computing_s + found.communicating_s
+        if not devices[found.group].overlap:
+            assert busy + found.idle_s == pytest.approx(plan.score.time_s, rel=1e-9)
+            assert plan.score.time_s >= busy * (1 - 1e-12)
+
+
+@given(drawn=machines(most=6), shares=st.sampled_from(OF_ACCPAR), integral=st.booleans(), graph=networks)
+@settings(max_examples=50, deadline=None)
+def test_a_plan_of_three_unlike_groups_says_what_it_does(
+    drawn: Drawn, shares: str, integral: bool, graph: LayerGraph, folder: Path
+) -> None:
+    machine = load_mixed(write_machine(folder, *drawn))
+    plan = plan_model(graph, hardware=machine, strategy="accpar", shares=shares, integral=integral)
+    require_consistent(plan, machine)
+    require_waits(plan, machine)
+    plan.write(folder / "plan.json")
+    assert read_plan(folder / "plan.json") == plan
+    require_scored(plan, machine, graph)
+
+
+@given(
+    drawn=machines(most=4),
+    strategy=st.sampled_from(["dp", "mp", "owt", "hypar", "accpar", "optimal"]),
+    graph=networks,
+    search=st.sampled_from(["greedy", "joint"]),
+    integral=st.booleans(),
+)
+@settings(max_examples=50, deadline=None)
+def test_the_volume_of_unlike_groups_is_summed_over_all_splits(
+    drawn: Drawn, strategy: str, graph: LayerGraph, search: str, integral: bool, folder: Path
+) -> None:
+    """And is what the engine counts: bytes that all devices receive."""
+    machine = load_mixed(write_machine(folder, *drawn))
+    plan = plan_model(
+        graph, hardware=machine, strategy=strategy, cost="volume", search=search, integral=integral
+    )
+    require_consistent(plan, machine)
+    require_scored(plan, machine, graph)
+    assert plan.path is None
+    assert plan.summed == tuple(plan.splits)
+    assert plan.score is not None
+    assert plan.score.communication_bytes == pytest.approx(plan.cost.value, rel=1e-9)
+    for level, moved in plan.score.communication.items():
+        costs = math.fsum(split.cost for split in plan.splits if f"H{split.level + 1}" == level)
+        assert moved == pytest.approx(costs, rel=1e-9, abs=1e-6)
+
+
+def three_kinds(folder: Path) -> Path:
+    """A file of three kinds of devices, two of them one group."""
+    kinds = {
+        "a": kind(devices=2, peak="3 TFLOP/s", link="25 GB/s"),
+        "b": kind(devices=2, link="5 GB/s", latency="1 us"),
+        "c": kind(devices=3, peak="0.4 TFLOP/s", link="50 GB/s", overlap="full"),
+    }
+    first, second, third = (group(f"{name}.yaml", latency="1 us") for name in kinds)
+    return write_machine(folder, kinds, [groups_of("pair", first, second), third])
+
+
+@pytest.mark.parametrize(
+    ("shares", "integral"),
+    [("equal", True), ("linear", False), ("exact", False), ("exact", True), ("layers", True)],
+)
+def test_a_stored_plan_of_unlike_groups_is_what_planning_gives(
+    tmp_path: Path, shares: str, integral: bool
+) -> None:
+    file = three_kinds(tmp_path)
+    plan = plan_model(
+        "lenet-c", hardware=file, strategy="accpar", shares=shares, integral=integral, pins="fc2=mp"
+    )
+    require_consistent(plan, load_mixed(file))
+    plan.write(tmp_path / "plan.json")
+    verdict = check_plan(tmp_path / "plan.json", hardware=file)
+    assert verdict.ok, verdict.changes
+    assert verdict.fresh == plan
+    assert not diff_plans(plan, read_plan(tmp_path / "plan.json"))
+
+
+def test_shares_of_more_freedom_are_never_dearer(tmp_path: Path) -> None:
+    file = three_kinds(tmp_path)
+    equal, *freer = (
+        plan_model("sfc", hardware=file, strategy="accpar", shares=shares).cost.value for shares in OF_ACCPAR
+    )
+    assert all(cost <= equal * (1 + 1e-12) for cost in freer)
+    assert freer[2] <= freer[1] * (1 + 1e-12)
+
+
+def test_integral_shares_are_of_whole_elements(tmp_path: Path) -> None:
+    plan = plan_model("lenet-c", hardware=three_kinds(tmp_path), strategy="accpar", integral=True)
+    sizes = {layer.name: layer.einsum.sizes for layer in load_model("lenet-c").contracted.layers}
+    outermost = plan.splits[0]
+    for layer in plan.layers:
+        pieces = [share * sizes[layer][outermost.dim(layer) or ""] for share in outermost.shares_of(layer)]
+        assert pieces == pytest.approx([round(piece) for piece in pieces], abs=1e-9)
+
+
+def test_a_plan_is_the_same_bytes_whatever_the_order_of_hashes(tmp_path: Path) -> None:
+    file = three_kinds(tmp_path)
+    code = (
+        "import sys, hypar; sys.stdout.write(hypar.plan_model('lenet-c', "
+        f"hardware={str(file)!r}, strategy='accpar').to_json())"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "77")
+    }  # fmt: skip
+    assert found == {plan_model("lenet-c", hardware=file, strategy="accpar").to_json()}
+
+
+LEVELS = 3
+
+
+@pytest.mark.parametrize("strategy", ["hypar", "accpar"])
+@pytest.mark.parametrize("model", data_names("models"))
+def test_two_equal_halves_are_planned_as_the_whole_by_volume(
+    tmp_path: Path, model: str, strategy: str
+) -> None:
+    graph = load_model(model)
+    half = kind(devices=2 ** (LEVELS - 1))
+    machine = two(tmp_path, half, half)
+    plan = plan_model(graph, hardware=machine, strategy=strategy, cost="volume")
+    alike = plan_model(graph, levels=LEVELS, strategy=strategy)
+    assert plan.cost.value == pytest.approx(alike.cost.value, rel=1e-12)
+    for layer in plan.layers:
+        assert plan.dims(layer, "a") == plan.dims(layer, "b") == alike.dims(layer)
+    for split in alike.splits:
+        cost = math.fsum(own.cost for own in plan.splits if own.level == split.level)
+        assert cost == pytest.approx(split.cost, rel=1e-12)
+
+
+def require_scored(plan: Plan, machine: MixedMachine, graph: LayerGraph) -> None:
+    """The plan's score is that which the stored plan gets."""
+    score = score_plan(plan, hardware=machine, model=graph)
+    assert plan.score is not None
+    known = {name: value for name, value in plan.score.to_data().items() if name != "groups"}
+    for name, value in known.items():
+        assert same(getattr(score, name), value), name
+    for found, other in zip(plan.score.groups or (), score.groups or (), strict=True):
+        for name, value in found.model_dump().items():
+            # What is left of a long sum by subtraction is as exact as the sum.
+            assert same(getattr(other, name), value, 1e-9 * score.time_s), name
+
+
+def same(found: Any, other: Any, absolute: float = 0) -> bool:
+    """Equal but for rounding, items by items."""
+    if isinstance(found, dict):
+        return found.keys() == other.keys() and all(same(found[key], other[key], absolute) for key in found)
+    if isinstance(found, float | int):
+        return bool(found == pytest.approx(other, rel=1e-9, abs=absolute))
+    return bool(found == other)
