@@ -1,0 +1,228 @@
+"""A step on several groups: who waits for whom, by hand on tiny networks, and what holds of every step."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hypar import LayerGraph, load_mixed, plan_model
+from hypar.scoring import ScoredStep, run_plan
+from tests.mixed import group, groups_of, kind, machines, networks, write_machine, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.mixed import Drawn
+
+FAST, SLOW = 1e12, 0.5e12
+"""Floating-point operations a second of the two devices."""
+
+WIDE, NARROW = 10e9, 5e9
+"""Bytes a second that they receive."""
+
+LATE = 1e-6
+"""Seconds that a transfer takes the second besides."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """When each task of a step ran, by its name."""
+
+    spans: dict[str, tuple[float, float]]
+    scored: ScoredStep
+
+    def __getitem__(self, name: str) -> tuple[float, float]:
+        return self.spans[name]
+
+
+def ran(folder: Path, network: LayerGraph, pins: list[str], overlap: str = "none") -> Ran:
+    """A step on a fast and on a slow device by equal shares."""
+    kinds = {
+        "a": kind(devices=1, peak="1 TFLOP/s", memory_bandwidth="9000 TB/s", overlap=overlap),
+        "b": kind(devices=1, peak="0.5 TFLOP/s", memory_bandwidth="9000 TB/s", overlap=overlap),
+    }
+    groups = [
+        group("a.yaml", bandwidth="10 GB/s"),
+        group("b.yaml", bandwidth="5 GB/s", latency="1 us"),
+    ]
+    machine = load_mixed(write_machine(folder, kinds, groups))
+    plan = plan_model(network, hardware=machine, strategy="accpar", shares="equal", pins=pins)
+    scored = run_plan(plan, hardware=machine, model=network)
+    assert scored.score == plan.score
+    spans = {}
+    rows = zip(
+        scored.timeline.tasks, scored.timeline.starts, scored.timeline.ends, scored.step.lanes, strict=True
+    )
+    for task, start, end, lanes in rows:
+        side = "ab"[lanes[0]]
+        spans[f"{side} {task.name.removeprefix(f'{side}: ')}"] = (start, end)
+    return Ran(spans, scored)
+
+
+B, I, O = 8, 30, 20
+ONE = f"""
+  - {{op: input, channels: {I}}}
+  - {{name: fc, op: linear, out_features: {O}}}
+"""
+
+
+def test_two_devices_that_cut_the_batch_meet_where_the_gradient_is_added_up(tmp_path: Path) -> None:
+    """Half of the samples each; the fast one waits for the slow one's gradient, and each receives at its own speed."""
+    found = ran(tmp_path, written(ONE, B), ["fc=batch"])
+    fast, slow = (2 * (B / 2) * I * O / speed for speed in (FAST, SLOW))
+    for side, phase_s in (("a", fast), ("b", slow)):
+        for turn, phase in enumerate(("forward", "backward", "gradient")):
+            assert found[f"{side} fc {phase}"] == pytest.approx(
+                (turn * phase_s, (turn + 1) * phase_s), rel=1e-9
+            )
+    ready, weight_bytes = 3 * slow, I * O * 4
+    for side, receives in (("a", weight_bytes / WIDE), ("b", weight_bytes / NARROW + LATE)):
+        summed = found[f"{side} fc gradient all_reduce H1"]
+        assert summed == pytest.approx((ready, ready + receives), rel=1e-9)
+        assert found[f"{side} fc update"][0] == summed[1]
+    assert len(found.spans) == 10
+    score = found.scored.score
+    assert score.groups is not None
+    first, second = score.groups
+    assert first.computing_s == pytest.approx(3 * fast, rel=1e-3)
+    assert second.idle_s == pytest.approx(0, abs=1e-12)
+    # It waits for the gradient, and at the end for the other's slower exchange.
+    ends = 3 * slow - 3 * fast + weight_bytes / NARROW + LATE - weight_bytes / WIDE
+    assert first.idle_s == pytest.approx(ends, rel=1e-3)
+    assert score.communication_bytes == 2 * weight_bytes
+
+
+M = 12
+TWO = f"""
+  - {{op: input, channels: {I}}}
+  - {{name: one, op: linear, out_features: {M}}}
+  - {{name: two, op: linear, out_features: {O}}}
+"""
+
+
+def test_what_a_reader_lacks_it_gets_when_all_that_hold_some_of_it_are_done(tmp_path: Path) -> None:
+    """From samples to channels a quarter of the tensor crosses each way; sums of outputs are added up at once."""
+    found = ran(tmp_path, written(TWO, B), ["one=batch", "two=mp"])
+    first = [2 * (B / 2) * I * M / speed for speed in (FAST, SLOW)]
+    second = [2 * B * (M / 2) * O / speed for speed in (FAST, SLOW)]
+    quarter, outputs, weight = B * M, B * O * 4, I * M * 4
+    rates = ((WIDE, 0.0), (NARROW, LATE))
+
+    def received(side: int, num_bytes: float) -> float:
+        return num_bytes / rates[side][0] + rates[side][1]
+
+    forward = [first[1] + received(side, quarter) for side in (0, 1)]
+    partial = [forward[side] + second[side] for side in (0, 1)]
+    summed = [max(partial) + received(side, outputs) for side in (0, 1)]
+    backward = [summed[side] + second[side] for side in (0, 1)]
+    gradient = [backward[side] + second[side] for side in (0, 1)]
+    for side, name in enumerate("ab"):
+        assert found[f"{name} two forward all_to_all H1"] == pytest.approx(
+            (first[1], forward[side]), rel=1e-9
+        )
+        assert found[f"{name} two forward"] == pytest.approx((forward[side], partial[side]), rel=1e-9)
+        assert found[f"{name} two forward all_reduce H1"] == pytest.approx(
+            (max(partial), summed[side]), rel=1e-9
+        )
+        assert found[f"{name} two backward"] == pytest.approx((summed[side], backward[side]), rel=1e-9)
+        assert found[f"{name} two gradient"] == pytest.approx((backward[side], gradient[side]), rel=1e-9)
+    # Errors cross when both sides have theirs, on a device without overlap after what it does meanwhile.
+    for side, name in enumerate("ab"):
+        free = found[f"{name} two update"][1]
+        start, end = found[f"{name} one backward all_to_all H1"]
+        assert start == pytest.approx(max(free, *backward), rel=1e-9)
+        assert end - start == pytest.approx(received(side, quarter), rel=1e-9)
+        assert found[f"{name} one backward"][0] == end
+        start, end = found[f"{name} one gradient all_reduce H1"]
+        assert start == pytest.approx(max(found[f"{other} one gradient"][1] for other in "ab"), rel=1e-9)
+        assert end - start == pytest.approx(received(side, weight), rel=1e-9)
+
+
+def test_with_overlap_errors_cross_while_the_gradient_is_computed(tmp_path: Path) -> None:
+    found = ran(tmp_path, written(TWO, B), ["one=batch", "two=mp"], overlap="full")
+    for name in "ab":
+        start, _ = found[f"{name} one backward all_to_all H1"]
+        assert start == max(found[f"{other} two backward"][1] for other in "ab")
+    start, _ = found["b one backward all_to_all H1"]
+    assert start < found["b two gradient"][1]
+
+
+def test_what_nobody_lacks_nobody_waits_for(tmp_path: Path) -> None:
+    """Output channels before input channels: the fast side goes on, and meets the slow one at the sums only."""
+    found = ran(tmp_path, written(TWO, B), ["one=c", "two=mp"])
+    assert found["a two forward"][0] == found["a one forward"][1] < found["b one forward"][1]
+    crossed = [name for name in found.spans if name.startswith("a ") and name.endswith("H1")]
+    assert crossed == ["a two forward all_reduce H1", "a one backward all_reduce H1"]
+
+
+def test_all_groups_of_a_side_receive_together(tmp_path: Path) -> None:
+    """What crosses the outer fork keeps both groups of the pair, after what crossed the inner one."""
+    kinds = {
+        name: kind(devices=2, peak=f"{speed} TFLOP/s") for name, speed in zip("abc", (1, 2, 3), strict=True)
+    }
+    first, second, third = (group(f"{name}.yaml") for name in kinds)
+    machine = load_mixed(write_machine(tmp_path, kinds, [groups_of("pair", first, second), third]))
+    network = written(ONE, B)
+    plan = plan_model(network, hardware=machine, strategy="accpar", shares="equal", pins="fc=batch")
+    step = run_plan(plan, hardware=machine, model=network).step
+    crossed = [
+        (move.level, step.lanes[index], step.tasks[index].resource)
+        for index, move in enumerate(step.moves)
+        if move is not None and move.phase == "gradient"
+    ]
+    assert crossed == [
+        (2, (0,), "a fully_connected links"),
+        (2, (1,), "b fully_connected links"),
+        (1, (2,), "c fully_connected links"),
+        (1, (0,), "a outward links"),
+        (1, (1,), "b outward links"),
+        (0, (0, 1), "pair outward links"),
+        (0, (2,), "c outward links"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all examples."""
+    return tmp_path_factory.mktemp("machines")
+
+
+@given(drawn=machines(most=3), graph=networks, shares=st.sampled_from(["equal", "exact", "layers"]))
+@settings(max_examples=25, deadline=None)
+def test_every_step_runs_in_order(drawn: Drawn, graph: LayerGraph, shares: str, folder: Path) -> None:
+    """No task before what it waits for; on a group without overlap one after another; a transfer after its senders."""
+    machine = load_mixed(write_machine(folder, *drawn))
+    plan = plan_model(graph, hardware=machine, strategy="accpar", shares=shares)
+    done = run_plan(plan, hardware=machine, model=graph)
+    timeline, step = done.timeline, done.step
+    starts, ends = timeline.starts, timeline.ends
+    for index, task in enumerate(step.tasks):
+        assert ends[index] == starts[index] + task.seconds
+        assert all(starts[index] >= ends[before] for before in task.after)
+    names = [found.group for found in done.score.groups or ()]
+    devices = {name: own for name, own, _ in machine.like()}
+    for lane, name in enumerate(names):
+        if not devices[name].overlap:
+            own = sorted((starts[i], ends[i]) for i, kept in enumerate(step.lanes) if lane in kept)
+            assert all(before[1] <= after[0] for before, after in itertools.pairwise(own))
+    by_resource: dict[str, list[tuple[float, float]]] = {}
+    for index, task in enumerate(step.tasks):
+        by_resource.setdefault(task.resource, []).append((starts[index], ends[index]))
+    for spans in by_resource.values():
+        assert all(before[1] <= after[0] for before, after in itertools.pairwise(sorted(spans)))
+    assert done.score.time_s == max(ends)
+    # Every group computes each phase of each layer that it has something of, once.
+    computed = [
+        (step.lanes[i], step.layers[i], task.kind)
+        for i, task in enumerate(step.tasks)
+        if step.moves[i] is None
+    ]
+    assert len(computed) == len(set(computed))
+    for lane, work in enumerate(step.work):
+        kinds = [kind for kept, _, kind in computed if kept == (lane,)]
+        assert len(kinds) == 4 * sum(time is not None for time in work.times)
