@@ -12,6 +12,8 @@ from hypar.ops.base import LARGEST_SIZE, Einsum, Op, Shape
 from hypar.units import DTYPE_BYTES, format_count
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import networkx as nx
 
     from hypar.spec import LayerSpec
@@ -41,6 +43,12 @@ class Layer:
     def num_parameters(self) -> int:
         """Trained numbers, biases included."""
         return self.op.num_parameters(self.input_shapes)
+
+    @property
+    def parameters(self) -> Mapping[str, int]:
+        """Elements of each trained tensor, under frameworks' name for it, as ``conv1.weight``."""
+        held = self.op.parameters(self.input_shapes)
+        return {f"{self.name}.{tensor}": count for tensor, count in held.items()}
 
     def einsum(self, batch: int) -> Einsum:
         """The layer as a contraction over named dims, for a mini-batch."""

@@ -209,6 +209,11 @@ class Op(BaseModel):
         """Trained numbers, biases included."""
         return 0
 
+    def parameters(self, inputs: tuple[Shape, ...]) -> Mapping[str, int]:
+        """Elements of each trained tensor, under frameworks' name for it; all are one unless an op says otherwise."""
+        count = self.num_parameters(inputs)
+        return {"weight": count} if count else {}
+
     def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:
         """Floating-point operations on one sample, forward, of an op without a weight."""
         return self.flop_per_element * sum(elements_of(shape) for shape in inputs)

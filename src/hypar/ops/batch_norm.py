@@ -16,7 +16,12 @@ class BatchNorm(Op):
 
     def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
         """The trained scale and shift of each channel."""
-        return one_input(inputs)["channels"] * (self.scale + self.shift)
+        return sum(self.parameters(inputs).values())
+
+    def parameters(self, inputs: tuple[Shape, ...]) -> dict[str, int]:
+        """The scale, which frameworks call weight, and the shift, their bias."""
+        trained = {"weight": self.scale, "bias": self.shift}
+        return {name: one_input(inputs)["channels"] for name, held in trained.items() if held}
 
 
 plugin: type[Op] = BatchNorm

@@ -58,8 +58,13 @@ class Conv(Op):
 
     def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
         """Filters, and a bias for each output channel."""
+        return sum(self.parameters(inputs).values())
+
+    def parameters(self, inputs: tuple[Shape, ...]) -> dict[str, int]:
+        """Filters, and a bias for each output channel."""
         per_filter = image_input(inputs)["channels"] // self.groups * math.prod(self.kernel)
-        return self.out_channels * (per_filter + self.bias)
+        bias = {"bias": self.out_channels} if self.bias else {}
+        return {"weight": self.out_channels * per_filter, **bias}
 
     def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
         """``F_out[n,g,o,h,w] = F_in[n,g,i,h+r,w+s] . W[g,i,o,r,s]``."""

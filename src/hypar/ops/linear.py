@@ -25,7 +25,12 @@ class Linear(Op):
 
     def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
         """The matrix, and a bias for each output feature."""
-        return self.out_features * (one_input(inputs)["channels"] + self.bias)
+        return sum(self.parameters(inputs).values())
+
+    def parameters(self, inputs: tuple[Shape, ...]) -> dict[str, int]:
+        """The matrix, and a bias for each output feature."""
+        bias = {"bias": self.out_features} if self.bias else {}
+        return {"weight": self.out_features * one_input(inputs)["channels"], **bias}
 
     def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
         """``F_out[n,o] = F_in[n,i] . W[i,o]``."""

@@ -1,0 +1,48 @@
+"""Which trained tensors have their gradients when the backward phase is past a weighted layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hypar.graph import Layer, LayerGraph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gradients:
+    """What the backward phase of a weighted layer leaves to be exchanged.
+
+    Attributes:
+        layer: the weighted layer's name.
+        parameters: names of the trained tensors, in the order in which their gradients are ready.
+        num_bytes: of their gradients.
+    """
+
+    layer: str
+    parameters: tuple[str, ...]
+    num_bytes: int
+
+
+def gradients_of(graph: LayerGraph) -> tuple[Gradients, ...]:
+    """The gradients of each weighted layer, from the first layer to the last.
+
+    Those of ops without a weight of their own that are trained, as ``batch_norm``, go with the weighted layer before
+    them, whose backward phase comes next; before the first weighted layer with that one.
+    """
+    groups: list[list[Layer]] = [[]]
+    for layer in graph.layers:
+        if layer.op.weighted and any(member.op.weighted for member in groups[-1]):
+            groups.append([])
+        groups[-1].append(layer)
+    return tuple(_gradients(group, graph.element_bytes) for group in groups)
+
+
+def _gradients(group: list[Layer], element_bytes: int) -> Gradients:
+    """What some consecutive layers leave, one of them weighted."""
+    held = {name: count for layer in reversed(group) for name, count in layer.parameters.items()}
+    return Gradients(
+        layer=next(layer.name for layer in group if layer.op.weighted),
+        parameters=tuple(held),
+        num_bytes=sum(held.values()) * element_bytes,
+    )
