@@ -12,7 +12,9 @@ import hypar
 SOURCE = Path(hypar.__file__).parent
 FLOORS = {
     **dict.fromkeys(["balance", "edge", "errors", "quoting"], 0),
-    **dict.fromkeys(["files", "problem", "registry", "timeline", "units", "validation", "words"], 1),
+    **dict.fromkeys(
+        ["chunks", "files", "problem", "registry", "timeline", "units", "validation", "words"], 1
+    ),
     **dict.fromkeys(["documents", "json_files", "quantities", "reduction"], 2),
     **dict.fromkeys(["ops", "plots", "profiles", "solvers", "terminal", "topologies"], 3),
     **dict.fromkeys(["compute_models", "spec"], 4),
