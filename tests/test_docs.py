@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import hypar
-from hypar import errors, plan, profiles, score, splits
+from hypar import errors, overlap_table, plan, profiles, score, splits
 from hypar.cli import main
 from hypar.documents import MOST_NODES
 from hypar.hardware.schema import (
@@ -106,6 +106,7 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
         *(("plans.md", part) for part in (splits.Split, splits.SideRecord, score.GroupScore)),
         *(("plans.md", part) for part in (plan.RefinementRecord, score.Score)),
         *(("profiles.md", part) for part in (profiles.Profile, profiles.ProfiledModel)),
+        *(("overlap.md", part) for part in (overlap_table.OverlapTable, overlap_table.MeasuredLayer)),
         *(
             ("hardware.md", part)
             for part in (
@@ -125,6 +126,11 @@ def test_the_limits_of_a_model_file_are_documented() -> None:
     text = PAGES["models.md"].read_text(encoding="utf-8")
     for limit in (LARGEST_SIZE, MOST_LAYERS, MOST_NODES):
         assert f"{limit:,}" in text
+
+
+def test_the_limits_of_a_table_of_measured_times_are_documented() -> None:
+    assert f"{overlap_table.MOST_SECONDS:,} s" in PAGES["overlap.md"].read_text(encoding="utf-8")
+    assert overlap_table.MOST_LAYERS == MOST_LAYERS
 
 
 def test_every_field_of_a_machine_plugin_is_on_its_page() -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hypar.exploration import Exploration, explore_model
     from hypar.graph import LayerGraph, load_model
     from hypar.hardware import Machine, MixedMachine, load_machine, load_mixed
+    from hypar.overlaps import Overlap, overlap_model
     from hypar.plan import Plan, read_plan
     from hypar.planner import plan_model
     from hypar.profiles import Profile, read_profile
@@ -42,6 +43,7 @@ _HOMES = {
     "LayerGraph": "graph",
     "Machine": "hardware",
     "MixedMachine": "hardware",
+    "Overlap": "overlaps",
     "Plan": "plan",
     "Profile": "profiles",
     "Row": "comparison",
@@ -56,6 +58,7 @@ _HOMES = {
     "load_machine": "hardware",
     "load_mixed": "hardware",
     "load_model": "graph",
+    "overlap_model": "overlaps",
     "plan_model": "planner",
     "profile_model": "profiling",
     "read_plan": "plan",
@@ -72,6 +75,7 @@ __all__ = [
     "LayerGraph",
     "Machine",
     "MixedMachine",
+    "Overlap",
     "Plan",
     "Profile",
     "Row",
@@ -87,6 +91,7 @@ __all__ = [
     "load_machine",
     "load_mixed",
     "load_model",
+    "overlap_model",
     "plan_model",
     "profile_model",
     "read_plan",

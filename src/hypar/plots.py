@@ -24,6 +24,9 @@ _KEPT_OUT = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"Creat
 
 _COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#bab0ac")
 _STROKES = ("-", "--", ":", "-.")
+_MOST_ROWS = 200
+"""Rows of a timeline that are as high as they should be, and that have their names beside them."""
+
 _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
@@ -96,7 +99,7 @@ def draw_timeline(timeline: Timeline, title: str, file: str | Path) -> None:
     """
     require_plot(file)
     rows = {name: row for row, name in enumerate(timeline.busy)}
-    canvas, axes = _axes(11, 1.2 + 0.5 * len(rows))
+    canvas, axes = _axes(11, 1.2 + 0.5 * min(len(rows), _MOST_ROWS))
     kinds = list(timeline.by_kind)
     scale, unit = next((item for item in _SCALES if timeline.makespan >= item[0]), _SCALES[-1])
     for number, kind in enumerate(kinds):
@@ -109,7 +112,8 @@ def draw_timeline(timeline: Timeline, title: str, file: str | Path) -> None:
         axes.barh(
             own, seconds, left=starts, label=_plain(kind), color=_COLOURS[number % len(_COLOURS)], height=0.7
         )
-    axes.set_yticks(list(rows.values()), [_plain(name) for name in rows])
+    step = -(-len(rows) // _MOST_ROWS) or 1
+    axes.set_yticks(list(rows.values())[::step], [_plain(name) for name in rows][::step])
     axes.invert_yaxis()
     axes.set(title=_plain(title), xlabel=unit)
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))

@@ -57,10 +57,20 @@ as_json = click.option(
     "--json", "as_json", is_flag=True, is_eager=True, help="Print JSON instead of a table."
 )
 
+batch_option = click.option(
+    "--batch", type=int, metavar="N", help="Samples in a mini-batch.  [default: the model's]"
+)
+devices_option = click.option(
+    "--array",
+    callback=_read_ways,
+    metavar="WAYS",
+    help="Ways of each level, outermost first, as 4x8.  [default: a level for each network of the machine]",
+)
+
 _ARRAY_OPTIONS = (
     click.option("--levels", type=int, metavar="N", help="Number of two-way levels.  [default: 4]"),
     click.option("--array", callback=_read_ways, metavar="WAYS", help="Ways of each level instead, outermost first, as 4x8."),
-    click.option("--batch", type=int, metavar="N", help="Samples in a mini-batch.  [default: the model's]"),
+    batch_option,
     click.option(
         "--inter-weight", type=float, metavar="W",
         help="Weight of the amounts between layers; 0.5 reproduces HyPar's figures.  [default: 1]",

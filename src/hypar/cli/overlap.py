@@ -1,0 +1,88 @@
+"""``hypar overlap``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hypar.cli.base import (
+    as_json,
+    batch_option,
+    change_option,
+    complete_model,
+    devices_option,
+    machine_option,
+    plot_option,
+    writable,
+)
+from hypar.files import write_text
+from hypar.listings.overlaps import overlap_data, overlap_head, overlap_notes, overlap_table
+from hypar.overlaps import overlap_model
+from hypar.plots import draw_timeline
+from hypar.terminal import note, show, write_json
+
+if TYPE_CHECKING:
+    from hypar.overlaps import Overlap
+
+
+@click.command("overlap")
+@click.argument("model", shell_complete=complete_model)
+@machine_option
+@change_option
+@devices_option
+@batch_option
+@click.option(
+    "--table", type=click.Path(), metavar="FILE", help="Measured times instead of a machine's, .yaml or .csv."
+)
+@click.option(
+    "--exchange",
+    default="serial",
+    metavar="NAME",
+    show_default=True,
+    help="serial, over one link, or independent of each other.",
+)
+@click.option(
+    "--chunks",
+    default="best",
+    metavar="CHUNKS",
+    show_default=True,
+    help="best, layers for each by itself, none, search for a size, or a number of layers.",
+)
+@click.option(
+    "--search-step", type=int, metavar="N", help="Iterations from one size to the next.  [default: 10]"
+)
+@click.option("--search-range", type=int, metavar="N", help="Sizes past the best to look at.  [default: 5]")
+@click.option(
+    "--search-interval", type=int, metavar="N", help="By how much the next size is larger.  [default: 1]"
+)
+@plot_option
+@click.option(
+    "--trace",
+    type=click.Path(dir_okay=False),
+    callback=writable,
+    metavar="FILE",
+    help="Write a Chrome trace for Perfetto.",
+)
+@as_json
+def command(model: str, plot: str | None, trace: str | None, as_json: bool, **asked: Any) -> None:
+    """Exchange the gradients of MODEL in chunks while the backward phase computes; which chunks take least time."""
+    if trace is not None and trace == plot:
+        raise click.UsageError("--plot and --trace name one file")
+    found = overlap_model(model, **asked)
+    _write_files(found, plot, trace)
+    if as_json:
+        write_json(overlap_data(found))
+    else:
+        show(overlap_table(found), above=overlap_head(found), below=overlap_notes(found))
+
+
+def _write_files(found: Overlap, plot: str | None, trace: str | None) -> None:
+    """The files that are asked for."""
+    if trace is not None:
+        write_text(Path(trace), found.timeline.to_chrome_trace())
+    if plot is not None:
+        draw_timeline(found.timeline, overlap_head(found), plot)
+    for file in filter(None, (trace, plot)):
+        note(f"wrote {file}")

@@ -1,0 +1,123 @@
+"""Steps whose gradients are exchanged in chunks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypar.listings.base import ratio, remarked_table
+from hypar.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from hypar.overlaps import Chunk, Overlap
+
+
+def overlap_data(found: Overlap) -> dict[str, Any]:
+    """The step, every chunk with its parameters, and how a size was searched for."""
+    graph, machine, times = found.graph, found.machine, found.times
+    return {
+        "model": {"name": graph.name, "digest": graph.digest, "batch": graph.batch if machine else None},
+        "hardware": machine and machine.name,
+        "hardware_changes": dict(machine.changes) if machine else {},
+        "array": list(found.array),
+        "table": found.table,
+        "exchange": found.exchange,
+        "chunks_by": found.by,
+        "step_s": found.step_s,
+        "typical_s": found.typical_s,
+        "speedup": found.speedup,
+        "forward_s": times.forward_s,
+        "backward_s": times.ready[-1],
+        "exchange_s": times.sent[-1],
+        "synchronisation_s": times.sync_s,
+        "critical_layer": found.critical_layer,
+        "chunks": [_chunk_data(chunk) for chunk in found.chunks],
+        "search": _search_data(found),
+    }
+
+
+def _chunk_data(chunk: Chunk) -> dict[str, Any]:
+    """One chunk."""
+    return {
+        "layers": list(chunk.layers),
+        "parameters": list(chunk.parameters),
+        "bytes": chunk.num_bytes,
+        "ready_s": chunk.ready_s,
+        "start_s": chunk.start_s,
+        "end_s": chunk.end_s,
+    }
+
+
+def _search_data(found: Overlap) -> dict[str, Any] | None:
+    """The trace of a search for a size."""
+    if found.search is None:
+        return None
+    return {
+        "size": found.search.size,
+        "stopped_at": found.search.stopped_at,
+        "trials": [
+            {"iteration": trial.iteration, "size": trial.size, "step_s": trial.seconds, "best": trial.best}
+            for trial in found.search.trials
+        ],
+    }
+
+
+def overlap_table(found: Overlap) -> Table:
+    """One row a chunk: its first and last parameter, how large it is, and when it is exchanged."""
+    heads = ["chunk", "layers", "from", "to", "gradients", "ready", "begins", "ends"]
+    rows = []
+    for number, chunk in enumerate(found.chunks):
+        names = chunk.parameters or chunk.layers
+        times = map(format_seconds, (chunk.ready_s, chunk.start_s, chunk.end_s))
+        remark = "critical" if number == found.critical else ""
+        sizes = (str(number + 1), str(len(chunk.layers)), names[0], names[-1], format_bytes(chunk.num_bytes))
+        rows.append([*sizes, *times, remark])
+    return remarked_table(heads, "rrllrrrrl", rows)
+
+
+def overlap_head(found: Overlap) -> str:
+    """Which network with whose times, and in what manner gradients are exchanged."""
+    manner = f"exchange {found.exchange}, chunks {found.by}"
+    if found.machine is None:
+        return f"{found.graph.name}, measured times {found.table!r}, {manner}"
+    array = "x".join(map(str, found.array))
+    changes = "".join(f" {name}={value}" for name, value in found.machine.changes.items())
+    where = f"array {array} on {found.machine.name}{changes}"
+    return f"{found.graph.name}, batch {found.graph.batch}, {where}, {manner}"
+
+
+def overlap_notes(found: Overlap) -> list[str]:
+    """What the step takes against the typical one, what decides it, and what is claimed of the chunks."""
+    times = found.times
+    sums = {
+        "forward": times.forward_s,
+        "backward": times.ready[-1],
+        "exchange": times.sent[-1],
+        "synchronisation of each chunk": times.sync_s,
+    }
+    typical = format_seconds(found.typical_s)
+    over = ratio(found.typical_s, found.step_s) or "1.000"
+    return [
+        f"{format_seconds(found.step_s)} a step; exchanged after the backward phase {typical}, {over} times that",
+        f"critical layer: {found.critical_layer}, the last of chunk {found.critical + 1}",
+        ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in sums.items()),
+        *_claim(found),
+    ]
+
+
+def _claim(found: Overlap) -> list[str]:
+    """What is known of the chunks; nothing of those asked for."""
+    if found.search is not None:
+        trace = [
+            f"iteration {trial.iteration}: size {trial.size}, {format_seconds(trial.seconds)}; best {trial.best}"
+            for trial in found.search.trials
+        ]
+        size, end = found.search.size, found.search.stopped_at
+        return [*trace, f"iteration {end}: the search stops; chunks of {size} are the fastest that it tried"]
+    if found.by != "best":
+        return []
+    every = f"optimal over every way to cut {len(found.times.layers)} layers into chunks"
+    if found.typical_s < found.step_s:
+        return [every, "no chunks are faster than exchanging after the backward phase"]
+    return [every]

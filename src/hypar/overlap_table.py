@@ -1,0 +1,187 @@
+"""A table of measured times of a step's layers and of the exchange of their gradients, as YAML or as CSV.
+
+Read by ``hypar overlap`` in place of a machine's own times. Described in ``docs/overlap.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from hypar.chunks import LayerTimes, StepTimes
+from hypar.csv_files import Row, read_csv
+from hypar.documents import read_yaml
+from hypar.errors import ProfileError, UnknownNameError
+from hypar.quantities import Description, Text
+from hypar.quoting import Where, field_name, shown
+from hypar.units import parse_quantity
+from hypar.validation import validated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+MOST_SECONDS = 10**9
+"""No measured time is longer."""
+
+MOST_LAYERS = 20_000
+"""As many as a model file has."""
+
+PARTS = ("copy_out", "accumulate", "copy_back")
+"""What the exchange of a layer's gradients is made of, in order."""
+
+_EVERY_ROW = "synchronisation"
+"""The column that says the same in every row."""
+
+
+def _time(value: Any) -> float:
+    """A time with its unit, in seconds."""
+    seconds = parse_quantity(value, "seconds")
+    if not 0 <= seconds <= MOST_SECONDS:
+        raise ValueError(f"0 s to {MOST_SECONDS:,} s")
+    return seconds
+
+
+Time = Annotated[float, BeforeValidator(_time)]
+
+
+class MeasuredLayer(Description):
+    """What was measured of a layer."""
+
+    name: Text
+    forward: Time = 0.0
+    backward: Time
+    copy_out: Time
+    accumulate: Time
+    copy_back: Time
+
+
+class OverlapTable(Description):
+    """The whole table."""
+
+    source: Text = "not given"
+    synchronisation: Time
+    layers: Annotated[list[MeasuredLayer], Field(min_length=1, max_length=MOST_LAYERS)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredTimes:
+    """A table with the place of each of its fields.
+
+    Attributes:
+        file: the path as it was given.
+        table: what it says.
+        place: turns a place in it into ``file:line: field``.
+    """
+
+    file: Path
+    table: OverlapTable
+    place: Callable[[Where], str]
+
+    def of(self, layers: Sequence[str], model: str) -> StepTimes:
+        """The times of a network's layers, in its order.
+
+        Args:
+            layers: names of its weighted layers.
+            model: its name, for a message.
+
+        Raises:
+            InputError: the table has another layer, or lacks one.
+        """
+        known, measured = frozenset(layers), {layer.name: layer for layer in self.table.layers}
+        for index, name in enumerate(measured):
+            if name not in known:
+                where = self.place(("layers", index, "name"))
+                raise UnknownNameError("weighted layer", name, layers, where)
+        for name in layers:
+            if name not in measured:
+                raise ProfileError(self.place(("layers",)), f"no layer {name!r}", f"all of {model!r}")
+        return StepTimes(
+            layers=tuple(_layer_times(measured[name]) for name in layers), sync_s=self.table.synchronisation
+        )
+
+
+def read_overlap_table(file: str | Path) -> MeasuredTimes:
+    """Read a table of measured times: CSV where the file's name ends in ``.csv``, else YAML.
+
+    Raises:
+        InputError: it is missing, damaged, or says what no table can say.
+    """
+    path = Path(file)
+    data, where = (_from_csv if path.suffix == ".csv" else _from_yaml)(path)
+
+    def place(field: Where) -> str:
+        """With the name of the layer, where that is a text."""
+        inside, index = data.get("layers"), field[1] if len(field) > 1 else None
+        layer = inside[index] if isinstance(inside, list) and isinstance(index, int) else None
+        name = layer.get("name") if isinstance(layer, dict) else None
+        return where(field) + (f" {shown(name)}" if isinstance(name, str) else "")
+
+    table: OverlapTable = validated(OverlapTable, data, place=place, error=ProfileError)
+    _require_once(table, place)
+    _require_forward(table, place)
+    return MeasuredTimes(file=path, table=table, place=place)
+
+
+def _layer_times(layer: MeasuredLayer) -> LayerTimes:
+    """One layer, in the order of its exchange."""
+    return LayerTimes(
+        name=layer.name,
+        forward_s=layer.forward,
+        backward_s=layer.backward,
+        exchange_s={part.replace("_", " "): getattr(layer, part) for part in PARTS},
+    )
+
+
+def _require_once(table: OverlapTable, place: Callable[[Where], str]) -> None:
+    """Refuse a layer that is given twice."""
+    first: dict[str, int] = {}
+    for index, layer in enumerate(table.layers):
+        if first.setdefault(layer.name, index) != index:
+            raise ProfileError(place(("layers", index, "name")), "given twice", "each layer once")
+
+
+def _require_forward(table: OverlapTable, place: Callable[[Where], str]) -> None:
+    """Refuse the forward phase of some layers and not of others."""
+    given = ["forward" in layer.model_fields_set for layer in table.layers]
+    if any(given) and not all(given):
+        where = place(("layers", given.index(False), "forward"))
+        raise ProfileError(where, "'forward' is missing", "that of every layer, or of none")
+
+
+def _from_yaml(file: Path) -> tuple[dict[str, Any], Callable[[Where], str]]:
+    """Plain data, and the place of each field."""
+    document = read_yaml(file)
+    if not isinstance(document.data, dict):
+        raise ProfileError(document.at(()), f"found {shown(document.data)}", "a mapping with layers")
+    return document.data, document.at
+
+
+def _from_csv(file: Path) -> tuple[dict[str, Any], Callable[[Where], str]]:
+    """The same from a row a layer, each of which says the synchronisation too."""
+    rows = read_csv(file)
+    if not rows:
+        raise ProfileError(f"{file}:1", "found no rows", "one a layer")
+    layers = [{key: cell for key, cell in row.cells.items() if key != _EVERY_ROW} for row in rows]
+
+    def place(where: Where) -> str:
+        """A column that nothing knows is a matter of the head."""
+        row = where[1] if where[:1] == ("layers",) and len(where) > 1 else None
+        column = where[2:] if isinstance(row, int) else where
+        known = not column or column[0] in MeasuredLayer.model_fields
+        line = rows[row].line if isinstance(row, int) and known else 1
+        return f"{file}:{line}" + (f": {field_name(column)}" if column else "")
+
+    return {"layers": layers, **_same_in_every(rows, file)}, place
+
+
+def _same_in_every(rows: Sequence[Row], file: Path) -> dict[str, str]:
+    """The synchronisation, where the rows agree on it."""
+    cells = [row.cells.get(_EVERY_ROW) for row in rows]
+    for row, cell in zip(rows, cells, strict=True):
+        if cell != cells[0]:
+            wanted = f"{shown(cells[0])}, as in line {rows[0].line}"
+            raise ProfileError(f"{file}:{row.line}: {_EVERY_ROW}", f"found {shown(cell)}", wanted)
+    return {} if cells[0] is None else {_EVERY_ROW: cells[0]}

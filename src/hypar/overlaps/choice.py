@@ -1,0 +1,68 @@
+"""Which chunks are asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypar.chunks import SizeSearch, best_sizes, rule_sizes, search_size
+from hypar.errors import OptionError
+from hypar.quoting import shown
+from hypar.schedule.overlap import lower_chunks
+from hypar.timeline import run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hypar.chunks import Exchange, Sizes, StepTimes
+
+MOST_STEPS = 10**6
+"""Iterations, and sizes, of which the search for a size may be told."""
+
+
+def search_settings(chunks: str | int, asked: Mapping[str, int | None]) -> dict[str, int]:
+    """What a search for a size is told; refused where there is no search."""
+    given = {name: value for name, value in asked.items() if value is not None}
+    for name, value in given.items():
+        option = f"search-{name.replace('reach', 'range')}"
+        if chunks != "search":
+            raise OptionError(option, f"given with chunks {shown(chunks)}", "with chunks 'search'")
+        if type(value) is not int or not 1 <= value <= MOST_STEPS:
+            raise OptionError(option, f"found {shown(value)}", f"a whole number from 1 to {MOST_STEPS:,}")
+    return given
+
+
+def chosen_sizes(
+    times: StepTimes, exchange: Exchange, chunks: str | int, settings: Mapping[str, int]
+) -> tuple[Sizes, SizeSearch | None]:
+    """The chunks asked for.
+
+    Raises:
+        OptionError: nothing of the kind.
+    """
+    count = len(times.layers)
+    if chunks == "best":
+        return best_sizes(times, exchange), None
+    if chunks == "none":
+        return (count,), None
+    if chunks == "search":
+        search = search_size(lambda size: step_s(times, rule_sizes(count, size), exchange), count, **settings)
+        return rule_sizes(count, search.size), search
+    return rule_sizes(count, 1 if chunks == "layers" else _size(chunks, count)), None
+
+
+def _size(chunks: str | int, count: int) -> int:
+    """A size, from the command line too.
+
+    Raises:
+        OptionError: it is none.
+    """
+    digits = isinstance(chunks, str) and chunks.isdecimal() and len(chunks) < 9
+    size = int(chunks) if digits or type(chunks) is int else 0
+    if not 1 <= size <= count:
+        raise OptionError("chunks", f"found {shown(chunks)}", f"best, layers, none, search, or 1 to {count}")
+    return size
+
+
+def step_s(times: StepTimes, sizes: Sizes, exchange: Exchange) -> float:
+    """Seconds of a step."""
+    return run(lower_chunks(times, sizes, exchange).tasks).makespan

@@ -1,0 +1,81 @@
+"""What a step in pure data parallelism takes on a machine, layer by layer, with the exchange of the gradients."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hypar.chunks import LayerTimes, StepTimes
+from hypar.errors import HardwareError
+from hypar.gradients import gradients_of
+from hypar.placement import cut
+from hypar.schedule.setting import degrees
+from hypar.transfers import inside
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.graph import LayerGraph
+    from hypar.hardware import LevelLink, Machine
+    from hypar.ops.base import Einsum
+
+
+def whole_array(machine: Machine) -> tuple[int, ...]:
+    """All devices of a machine, a level for each of its networks.
+
+    Raises:
+        HardwareError: it has one device, which exchanges nothing.
+    """
+    ways = tuple(tier.devices for tier in machine.tiers if tier.devices > 1)
+    if not ways:
+        raise HardwareError(f"hardware {machine.name!r}", "found one device", "two, to exchange gradients")
+    return ways
+
+
+def machine_times(machine: Machine, graph: LayerGraph, array: tuple[int, ...]) -> StepTimes:
+    """Every layer with the mini-batch divided over all devices of an array.
+
+    The gradients of all that is trained are added up at each level, innermost first, as in a step of a plan; what
+    depends on their bytes is the layers' own, the latency is once a chunk.
+
+    Args:
+        machine: the devices and links.
+        graph: the network with its mini-batch.
+        array: ways of each level, outermost first.
+
+    Raises:
+        HardwareError: the array does not fit the machine.
+    """
+    links = machine.links(array)
+    pieces = degrees(tuple(cut("batch", ways) for ways in array))
+    weighted = [layer for layer in graph.contracted.layers if layer.weighted]
+    layers = []
+    for layer, gradients in zip(weighted, gradients_of(graph), strict=True):
+        seconds = machine.layer_time(layer.einsum, pieces, graph.element_bytes).seconds
+        layers.append(
+            LayerTimes(
+                name=layer.name,
+                forward_s=seconds["forward"],
+                backward_s=seconds["backward"] + seconds["gradient"],
+                exchange_s={"exchange": _exchange_s(layer.einsum, gradients.num_bytes, array, links)},
+            )
+        )
+    return StepTimes(layers=tuple(layers), sync_s=_latency_s(weighted[0].einsum, array, links))
+
+
+def _exchange_s(einsum: Einsum, num_bytes: int, array: Sequence[int], links: Sequence[LevelLink]) -> float:
+    """Seconds to add up so many bytes of gradients at every level, latency apart."""
+    return math.fsum(
+        link.seconds_per_byte[transfer.collective] * transfer.parts * num_bytes / transfer.devices
+        for ways, link in zip(array, links, strict=True)
+        for transfer in inside(einsum, cut("batch", ways), ways)
+    )
+
+
+def _latency_s(einsum: Einsum, array: Sequence[int], links: Sequence[LevelLink]) -> float:
+    """Seconds that an exchange takes however little is exchanged, all levels together."""
+    return math.fsum(
+        link.latency_s[transfer.collective]
+        for ways, link in zip(array, links, strict=True)
+        for transfer in inside(einsum, cut("batch", ways), ways)
+    )
