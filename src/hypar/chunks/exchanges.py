@@ -50,7 +50,7 @@ class Exchange(Protocol):
 class Independent:
     """Every chunk is sent by itself, however many are on their way; its synchronisation stalls the backward phase.
 
-    ``ready[end] + (chunks up to and with it) sync + sent[end] - sent[start]``. Source: CGDP, section 4.
+    ``ready[end] + (chunks up to and with it) sync + sent[end] - sent[start]``. Source: CGDP, its cost model.
     """
 
     stalls = True

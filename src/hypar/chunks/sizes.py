@@ -1,4 +1,4 @@
-"""Chunks of one size, and the search for it: CGDP, section 4.
+"""Chunks of one size, and the search for it. Source: CGDP, its rule and Algorithm 1.
 
 ``search_size`` is its Algorithm 1, which changes the size while a network trains and keeps the fastest.
 """
