@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 from hypar import load_machine, overlap_model, plan_model
 from hypar.chunks import EXCHANGES, best_sizes, rule_sizes
 from hypar.cli import main
-from hypar.errors import OptionError
+from hypar.errors import HardwareError, OptionError
+from hypar.hardware import load_hardware
 from hypar.listings.overlaps import overlap_data
 from hypar.scoring import run_plan
 from hypar.step_times import machine_times
@@ -168,6 +169,16 @@ def test_what_python_may_not_ask(asked: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError) as caught:
         overlap_model("lenet-c", hardware="p100-4x4", **asked)
     assert str(caught.value) == message
+
+
+def test_a_machine_of_unlike_devices_is_refused() -> None:
+    with pytest.raises(
+        HardwareError, match=r"^hardware 'tpu-v2-v3': has groups of unlike devices; allowed: a "
+    ):
+        overlap_model("lenet-c", hardware=load_hardware("tpu-v2-v3"))  # type: ignore[arg-type]
+    assert "groups: hardware 'tpu-v2-v3' has groups of unlike devices" in refusal(
+        "lenet-c", "--hardware", "tpu-v2-v3"
+    )
 
 
 # The command

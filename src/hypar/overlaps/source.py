@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import OptionError
-from hypar.hardware import Machine, as_machine
+from hypar.errors import HardwareError, OptionError
+from hypar.hardware import Machine, MixedMachine, as_machine
 from hypar.overlap_table import read_overlap_table
 from hypar.step_times import machine_times, whole_array
 
@@ -43,10 +43,13 @@ def measured(
 
 
 def on_machine(graph: LayerGraph, given: Mapping[str, Any]) -> Source:
-    """Times of a machine."""
+    """Times of a machine, of like devices."""
     if given["hardware"] is None:
         wanted = "one, as --hardware hmc, or measured times, as --table times.yaml"
         raise OptionError("hardware", "no machine is named", wanted)
+    if isinstance(given["hardware"], MixedMachine):
+        where = f"hardware {given['hardware'].name!r}"
+        raise HardwareError(where, "has groups of unlike devices", "a machine of like devices")
     machine, array = as_machine(given["hardware"], given["changes"]), given["array"]
     ways = whole_array(machine) if array is None else tuple(array)
     if not ways or not all(type(way) is int and way > 1 for way in ways):
