@@ -17,6 +17,10 @@ FLOORS = {
     ),
     **dict.fromkeys(["csv_files", "documents", "json_files", "quantities", "reduction"], 2),
     **dict.fromkeys(["ops", "overlap_table", "plots", "profiles", "solvers", "terminal", "topologies"], 3),
+        ["files", "partition", "problem", "registry", "timeline", "units", "validation", "words"], 1
+    ),
+    **dict.fromkeys(["documents", "json_files", "quantities", "reduction"], 2),
+    **dict.fromkeys(["ops", "plots", "profiles", "solvers", "terminal", "topologies"], 3),
     **dict.fromkeys(["compute_models", "spec"], 4),
     **dict.fromkeys(["graph", "hardware"], 5),
     **dict.fromkeys(["gradients", "placement"], 6),
