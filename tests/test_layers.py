@@ -24,6 +24,7 @@ FLOORS = {
     **dict.fromkeys(["compute_models", "spec"], 4),
     **dict.fromkeys(["graph", "hardware"], 5),
     **dict.fromkeys(["gradients", "placement"], 6),
+    **dict.fromkeys(["placement", "routes"], 6),
     **dict.fromkeys(["pieces", "pins", "space", "tiles", "traffic"], 7),
     **dict.fromkeys(["bench", "levels", "regrids", "strategies", "transfers"], 8),
     "forks": 9,
