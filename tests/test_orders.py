@@ -1,0 +1,145 @@
+"""Schedules of pipelines: what follows from their orders, and what a run of them shows."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hypar.schedule.measures import full_step, ran, step_ends
+from hypar.schedule.orders import SCHEDULES, Work, in_flight, staleness
+from hypar.schedule.pipeline import STEPS, Lowered, Pace, Send, lower, stage_name
+from hypar.timeline import Timeline, run
+
+SECONDS = st.integers(0, 5).map(float)
+FLUSHING = sorted(name for name, schedule in SCHEDULES.items() if schedule.flushes)
+
+
+def simulated(
+    name: str, stages: int, microbatches: int, minibatches: int, update: float = 0.0
+) -> tuple[Lowered, Timeline]:
+    """Every forward and backward a second long."""
+    lowered = lower(SCHEDULES[name], [Pace(update=update)] * stages, microbatches, minibatches)
+    return lowered, run(lowered.tasks)
+
+
+def steps_of(lowered: Lowered, timeline: Timeline, phase: str) -> dict[tuple[int, int], int]:
+    """In which step, by when steps ended, each stage did a phase for each item."""
+    ends = step_ends(timeline)
+    return {
+        (stage, work.item): sum(end <= start for end in ends)
+        for (_, stage, work), start in zip(lowered.origins, timeline.starts, strict=True)
+        if work is not None and work.phase == phase
+    }
+
+
+@pytest.mark.parametrize("minibatches", [16, 20, 33])
+@pytest.mark.parametrize("stages", [1, 2, 4, 8])
+def test_layer_block(stages: int, minibatches: int) -> None:
+    """Stage S of P keeps 2P - 2S + 2 mini-batches, updates 2P - 2S + 1 steps later, all in N + 2P - 1 steps."""
+    lowered, timeline = simulated("layer-block", stages, 1, minibatches, update=0.5)
+    done = ran(lowered, timeline)
+    assert [in_flight(works) for works in done] == [2 * stages - 2 * s for s in range(stages)]
+    assert [staleness(works, 1) for works in done] == [2 * stages - 2 * s - 1 for s in range(stages)]
+    assert len(step_ends(timeline)) == minibatches + 2 * stages - 1
+    assert all(before < after for before, after in pairwise([0.0, *step_ends(timeline)]))
+    forward, update = (steps_of(lowered, timeline, phase) for phase in ("forward", "update"))
+    assert len(forward) == len(update) == stages * minibatches
+    assert all(update[key] - forward[key] == 2 * stages - 2 * key[0] - 1 for key in forward)
+
+
+@pytest.mark.parametrize(("stages", "step"), [(1, 1), (4, 3), (4, 8), (8, 17)])
+def test_layer_block_at_one_step(stages: int, step: int) -> None:
+    """At step T stage S takes mini-batch T - S + 1 forward and T - 2P + S backward."""
+    minibatches = 3 * stages
+    for number in range(1, stages + 1):
+        steps = SCHEDULES["layer-block"].steps(number - 1, stages, 1, minibatches)
+        named = {work.phase: work.item + 1 for work in steps[step - 1]}
+        ahead, back = step - number + 1, step - 2 * stages + number
+        assert named.get("forward") == (ahead if 1 <= ahead <= minibatches else None)
+        assert named.get("backward") == (back if 1 <= back <= minibatches else None)
+
+
+@pytest.mark.parametrize("microbatches", [1, 2, 4, 7, 16])
+@pytest.mark.parametrize("stages", [1, 2, 4, 8])
+@pytest.mark.parametrize("name", FLUSHING)
+def test_schedules_that_flush(name: str, stages: int, microbatches: int) -> None:
+    """M + P - 1 microbatches' time a mini-batch, nothing stale; GPipe keeps M, 1F1B P - S + 1 at most."""
+    lowered, timeline = simulated(name, stages, microbatches, 3)
+    done = ran(lowered, timeline)
+    assert timeline.makespan == 3 * 2 * (microbatches + stages - 1)
+    assert full_step(lowered, timeline).seconds == 2 * (microbatches + stages - 1)
+    assert {staleness(works, microbatches) for works in done} == {0}
+    kept = [microbatches if name == "gpipe" else min(microbatches, stages - s) for s in range(stages)]
+    assert [in_flight(works) for works in done] == kept
+
+
+@st.composite
+def pipelines(draw: st.DrawFn) -> tuple[str, list[Pace], int, int]:
+    """A schedule with stages of any speed, which send over links or themselves."""
+    name = draw(st.sampled_from(sorted(SCHEDULES)))
+    stages, own = draw(st.integers(1, 5)), draw(st.booleans())
+    paces = []
+    for stage in range(stages):
+        sends = [
+            Send(draw(SECONDS), stage_name(stage) if own else f"link {stage}-{other}")
+            if 0 <= other < stages
+            else None
+            for other in (stage + 1, stage - 1)
+        ]
+        paces.append(Pace(draw(SECONDS), draw(SECONDS), draw(SECONDS), *sends))
+    microbatches = draw(st.integers(1, 4)) if SCHEDULES[name].flushes else 1
+    return name, paces, microbatches, draw(st.integers(1, 6))
+
+
+@given(asked=pipelines())
+def test_any_pipeline_keeps_its_order_and_its_data(asked: tuple[str, list[Pace], int, int]) -> None:
+    name, paces, microbatches, minibatches = asked
+    lowered = lower(SCHEDULES[name], paces, microbatches, minibatches)
+    timeline = run(lowered.tasks)
+    done = ran(lowered, timeline)
+    spans: dict[tuple[int, Work], tuple[float, float]] = {}
+    sent: dict[tuple[int, str], float] = {}
+    for task, (_, stage, work), start, end in zip(
+        lowered.tasks, lowered.origins, timeline.starts, timeline.ends, strict=True
+    ):
+        if work is not None:
+            spans[stage, work] = (start, end)
+        elif task.resource != STEPS:
+            sent[stage, task.name.removeprefix("send ")] = end
+    for stage, works in enumerate(done):
+        order = SCHEDULES[name].steps(stage, len(paces), microbatches, minibatches)
+        assert works == [work for step in order for work in step]
+        for work in works:
+            neighbour = stage + {"forward": -1, "backward": 1, "update": len(paces)}[work.phase]
+            if 0 <= neighbour < len(paces):
+                assert sent[neighbour, f"{work.phase} {work.item + 1}"] <= spans[stage, work][0]
+
+
+@given(asked=pipelines())
+def test_what_is_in_flight_and_stale_does_not_hang_on_times(asked: tuple[str, list[Pace], int, int]) -> None:
+    name, paces, microbatches, minibatches = asked
+    slow, fast = (
+        lower(SCHEDULES[name], own, microbatches, minibatches) for own in (paces, [Pace()] * len(paces))
+    )
+    for one, other in zip(ran(slow, run(slow.tasks)), ran(fast, run(fast.tasks)), strict=True):
+        assert (in_flight(one), staleness(one, microbatches)) == (
+            in_flight(other),
+            staleness(other, microbatches),
+        )
+
+
+def test_a_full_step_is_as_long_as_its_slowest_stage() -> None:
+    """Stage 2 sends its errors itself; stage 1 sends over a link beside its backward."""
+    paces = [
+        Pace(2, 4, 1, ahead=Send(5, "link 1-2")),
+        Pace(1, 3, 1, back=Send(6, stage_name(1))),
+    ]
+    schedule = SCHEDULES["layer-block"]
+    lowered = lower(schedule, paces, 1, schedule.minibatches(2))
+    step = full_step(lowered, run(lowered.tasks))
+    # Stage 1: 2 + max(5, 4 + 1); stage 2: 1 + 3 + 6 + 1.
+    assert step.seconds == 11
+    assert step.busy == {"stage 1": 7, "stage 2": 11, "link 1-2": 5, STEPS: 0}
