@@ -30,6 +30,7 @@ FLOORS = {
     "forks": 9,
     **dict.fromkeys(["exchange", "schedule"], 10),
     **dict.fromkeys(["durations", "step_times", "tally"], 11),
+    **dict.fromkeys(["durations", "stages", "tally"], 11),
     **dict.fromkeys(["costs", "refinement", "score"], 12),
     **dict.fromkeys(["forking", "searches", "splits"], 13),
     "plan": 14,

@@ -181,6 +181,7 @@ class Op(BaseModel):
         weighted: whether it has a weight whose cuts are planned.
         join: whether it brings several tensors together.
         pools: whether it reduces an image, so that the operator graph has it as a node.
+        view: whether its output is its input in another shape, and takes no memory of its own.
         flop_per_element: floating-point operations on each input element of an op without a weight.
     """
 
@@ -188,6 +189,7 @@ class Op(BaseModel):
     weighted: ClassVar[bool] = False
     join: ClassVar[bool] = False
     pools: ClassVar[bool] = False
+    view: ClassVar[bool] = False
     flop_per_element: ClassVar[int] = 0
 
     def contracts(self, inputs: tuple[Shape, ...]) -> frozenset[str]:  # noqa: ARG002
@@ -213,6 +215,9 @@ class Op(BaseModel):
         """Elements of each trained tensor, under frameworks' name for it; all are one unless an op says otherwise."""
         count = self.num_parameters(inputs)
         return {"weight": count} if count else {}
+    def num_statistics(self, inputs: tuple[Shape, ...]) -> int:  # noqa: ARG002
+        """Numbers kept beside the trained ones that no gradient changes."""
+        return 0
 
     def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:
         """Floating-point operations on one sample, forward, of an op without a weight."""

@@ -23,5 +23,9 @@ class BatchNorm(Op):
         trained = {"weight": self.scale, "bias": self.shift}
         return {name: one_input(inputs)["channels"] for name, held in trained.items() if held}
 
+    def num_statistics(self, inputs: tuple[Shape, ...]) -> int:
+        """The running mean and variance of each channel."""
+        return 2 * one_input(inputs)["channels"]
+
 
 plugin: type[Op] = BatchNorm

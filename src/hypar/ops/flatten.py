@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from hypar.ops.base import Op, Shape, elements_of, one_input
 
 
 class Flatten(Op):
     """All dims of a sample become channels."""
+
+    view: ClassVar[bool] = True
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """One vector."""
