@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from hypar.graph import LayerGraph, load_model
     from hypar.hardware import Machine, MixedMachine, load_machine, load_mixed
     from hypar.overlaps import Overlap, overlap_model
+    from hypar.pipelines import Pipeline
+    from hypar.pipelining import pipeline_model
     from hypar.plan import Plan, read_plan
     from hypar.planner import plan_model
     from hypar.profiles import Profile, read_profile
@@ -44,6 +46,7 @@ _HOMES = {
     "Machine": "hardware",
     "MixedMachine": "hardware",
     "Overlap": "overlaps",
+    "Pipeline": "pipelines",
     "Plan": "plan",
     "Profile": "profiles",
     "Row": "comparison",
@@ -59,6 +62,7 @@ _HOMES = {
     "load_mixed": "hardware",
     "load_model": "graph",
     "overlap_model": "overlaps",
+    "pipeline_model": "pipelining",
     "plan_model": "planner",
     "profile_model": "profiling",
     "read_plan": "plan",
@@ -76,6 +80,7 @@ __all__ = [
     "Machine",
     "MixedMachine",
     "Overlap",
+    "Pipeline",
     "Plan",
     "Profile",
     "Row",
@@ -92,6 +97,7 @@ __all__ = [
     "load_mixed",
     "load_model",
     "overlap_model",
+    "pipeline_model",
     "plan_model",
     "profile_model",
     "read_plan",
