@@ -1,0 +1,101 @@
+"""``hypar pipeline``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hypar.cli.base import (
+    as_json,
+    complete_model,
+    hardware_options,
+    named_machine,
+    needed_machine,
+    plot_option,
+    writable,
+)
+from hypar.files import write_text
+from hypar.listings.pipelines import (
+    pipeline_data,
+    pipeline_head,
+    pipeline_notes,
+    pipeline_table,
+    stages_timeline,
+)
+from hypar.pipelining import pipeline_model
+from hypar.plots import draw_timeline
+from hypar.terminal import note, show, write_json
+
+if TYPE_CHECKING:
+    from hypar.hardware import Machine
+    from hypar.pipelines import Pipeline
+
+
+@click.command("pipeline")
+@click.argument("model", shell_complete=complete_model)
+@click.option("--stages", type=int, metavar="N", help="Stages, one device each.  [default: 4]")
+@click.option(
+    "--starts",
+    metavar="LAYERS",
+    help="First layers of the stages instead of the best partition, as conv1,conv3,fc1.",
+)
+@click.option(
+    "--balance",
+    metavar="NAME",
+    help="What the costliest stage has least of: time, memory, traffic or macs.  [default: time, without --hardware macs]",
+)
+@click.option(
+    "--schedule", default="layer-block", metavar="NAME", show_default=True, help="layer-block, gpipe or 1f1b."
+)
+@click.option("--microbatches", type=int, metavar="N",
+              help="Of each mini-batch, for gpipe and 1f1b.  [default: as many as stages, or the next fewer that divide it]")  # fmt: skip
+@click.option("--batch", type=int, metavar="N", help="Samples in a mini-batch.  [default: the model's]")
+@hardware_options
+@plot_option
+@click.option(
+    "--trace",
+    type=click.Path(dir_okay=False),
+    callback=writable,
+    metavar="FILE",
+    help="Write a Chrome trace for Perfetto.",
+)
+@as_json
+def command(
+    model: str,
+    hardware: str | None,
+    changes: dict[str, Any],
+    plot: str | None,
+    trace: str | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Divide MODEL into the stages of a pipeline, and show what each holds, sends and waits for."""
+    if trace is not None and trace == plot:
+        raise click.UsageError("--plot and --trace name one file")
+    machine = _machine(hardware, changes, needed=bool(plot or trace))
+    found = pipeline_model(model, hardware=machine, **asked)
+    _write_files(found, plot, trace)
+    if as_json:
+        write_json(pipeline_data(found))
+    else:
+        show(pipeline_table(found), above=pipeline_head(found), below=pipeline_notes(found))
+
+
+def _machine(hardware: str | None, changes: dict[str, Any], *, needed: bool) -> Machine | None:
+    """The machine of like devices asked for; None where there is none and none is needed."""
+    if hardware is not None or needed:
+        return needed_machine(hardware, changes)
+    named_machine(None, changes)
+    return None
+
+
+def _write_files(found: Pipeline, plot: str | None, trace: str | None) -> None:
+    """The files that are asked for."""
+    if trace is not None:
+        write_text(Path(trace), found.timeline.to_chrome_trace())
+    if plot is not None:
+        draw_timeline(stages_timeline(found.timeline), pipeline_head(found), plot)
+    for file in filter(None, (trace, plot)):
+        note(f"wrote {file}")
