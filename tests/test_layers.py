@@ -13,32 +13,24 @@ SOURCE = Path(hypar.__file__).parent
 FLOORS = {
     **dict.fromkeys(["balance", "edge", "errors", "quoting"], 0),
     **dict.fromkeys(
-        ["chunks", "files", "problem", "registry", "timeline", "units", "validation", "words"], 1
+        ["chunks", "files", "partition", "problem", "registry", "timeline", "units", "validation", "words"], 1
     ),
     **dict.fromkeys(["csv_files", "documents", "json_files", "quantities", "reduction"], 2),
     **dict.fromkeys(["ops", "overlap_table", "plots", "profiles", "solvers", "terminal", "topologies"], 3),
-        ["files", "partition", "problem", "registry", "timeline", "units", "validation", "words"], 1
-    ),
-    **dict.fromkeys(["documents", "json_files", "quantities", "reduction"], 2),
-    **dict.fromkeys(["ops", "plots", "profiles", "solvers", "terminal", "topologies"], 3),
     **dict.fromkeys(["compute_models", "spec"], 4),
     **dict.fromkeys(["graph", "hardware"], 5),
-    **dict.fromkeys(["gradients", "placement"], 6),
-    **dict.fromkeys(["placement", "routes"], 6),
-    **dict.fromkeys(["pipelines", "placement", "routes", "starts"], 6),
+    **dict.fromkeys(["gradients", "pipelines", "placement", "routes", "starts"], 6),
     **dict.fromkeys(["pieces", "pins", "space", "tiles", "traffic"], 7),
     **dict.fromkeys(["bench", "levels", "regrids", "strategies", "transfers"], 8),
     "forks": 9,
     **dict.fromkeys(["exchange", "schedule"], 10),
-    **dict.fromkeys(["durations", "step_times", "tally"], 11),
-    **dict.fromkeys(["durations", "stages", "tally"], 11),
+    **dict.fromkeys(["durations", "stages", "step_times", "tally"], 11),
     **dict.fromkeys(["costs", "refinement", "score", "stage_costs"], 12),
     **dict.fromkeys(["forking", "pipeline_runs", "searches", "splits"], 13),
     "plan": 14,
     **dict.fromkeys(["diff", "origin", "recipe", "reports"], 15),
     "branches": 16,
-    **dict.fromkeys(["overlaps", "planner", "profiling"], 17),
-    **dict.fromkeys(["pipelining", "planner", "profiling"], 17),
+    **dict.fromkeys(["overlaps", "pipelining", "planner", "profiling"], 17),
     **dict.fromkeys(
         ["check", "comparison", "evaluation", "explanations", "exploration", "remarks", "scoring", "sweeps"],
         18,

@@ -177,6 +177,17 @@ def needed_machine(hardware: str | None, changes: dict[str, Any]) -> Machine:
     return load_machine(hardware, changes)
 
 
+def like_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | None:
+    """The machine of like devices asked for; None where there is none.
+
+    Raises:
+        OptionError: something is to be changed of none.
+    """
+    if hardware is None and changes:
+        raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
+    return None if hardware is None else needed_machine(hardware, changes)
+
+
 def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | MixedMachine | None:
     """The machine asked for, of like devices or mixed; None where there is none.
 

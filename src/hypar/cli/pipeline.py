@@ -11,7 +11,7 @@ from hypar.cli.base import (
     as_json,
     complete_model,
     hardware_options,
-    named_machine,
+    like_machine,
     needed_machine,
     plot_option,
     writable,
@@ -29,7 +29,6 @@ from hypar.plots import draw_timeline
 from hypar.terminal import note, show, write_json
 
 if TYPE_CHECKING:
-    from hypar.hardware import Machine
     from hypar.pipelines import Pipeline
 
 
@@ -74,21 +73,13 @@ def command(
     """Divide MODEL into the stages of a pipeline, and show what each holds, sends and waits for."""
     if trace is not None and trace == plot:
         raise click.UsageError("--plot and --trace name one file")
-    machine = _machine(hardware, changes, needed=bool(plot or trace))
+    machine = (needed_machine if plot or trace else like_machine)(hardware, changes)
     found = pipeline_model(model, hardware=machine, **asked)
     _write_files(found, plot, trace)
     if as_json:
         write_json(pipeline_data(found))
     else:
         show(pipeline_table(found), above=pipeline_head(found), below=pipeline_notes(found))
-
-
-def _machine(hardware: str | None, changes: dict[str, Any], *, needed: bool) -> Machine | None:
-    """The machine of like devices asked for; None where there is none and none is needed."""
-    if hardware is not None or needed:
-        return needed_machine(hardware, changes)
-    named_machine(None, changes)
-    return None
 
 
 def _write_files(found: Pipeline, plot: str | None, trace: str | None) -> None:

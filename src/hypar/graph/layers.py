@@ -49,6 +49,8 @@ class Layer:
         """Elements of each trained tensor, under frameworks' name for it, as ``conv1.weight``."""
         held = self.op.parameters(self.input_shapes)
         return {f"{self.name}.{tensor}": count for tensor, count in held.items()}
+
+    @property
     def num_statistics(self) -> int:
         """Numbers kept beside the trained ones that no gradient changes."""
         return self.op.num_statistics(self.input_shapes)

@@ -215,6 +215,7 @@ class Op(BaseModel):
         """Elements of each trained tensor, under frameworks' name for it; all are one unless an op says otherwise."""
         count = self.num_parameters(inputs)
         return {"weight": count} if count else {}
+
     def num_statistics(self, inputs: tuple[Shape, ...]) -> int:  # noqa: ARG002
         """Numbers kept beside the trained ones that no gradient changes."""
         return 0
