@@ -20,7 +20,7 @@ from hypar.quoting import Where, field_name, shown
 from hypar.registry import load_plugin
 from hypar.score import Amount, Score
 from hypar.space import parse_space
-from hypar.splits import Group, Record, Split, groups_of
+from hypar.splits import Group, Record, Split, StagesRecord, groups_of
 from hypar.validation import validated
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ class Plan(Record):
             states none.
         cost: what was minimised.
         claim: what the plan is optimal over.
+        stages: the stages of a pipeline, each cut over devices of its own; None where there are none.
         splits: one for each level, outermost first; of a mixed machine those of a group before those of its sides.
         refined: what refinement against the engine changed; None where none was asked for.
         score: what a machine makes of it; None where none was named.
@@ -119,7 +120,8 @@ class Plan(Record):
     bounds: list[Amount] | None = None
     cost: CostRecord
     claim: str
-    splits: Annotated[list[Split], Field(min_length=1)]
+    stages: StagesRecord | None = None
+    splits: list[Split]
     refined: RefinementRecord | None = None
     score: Score | None = None
 
@@ -135,20 +137,38 @@ class Plan(Record):
             raise ValueError(
                 f"splits do not match the array {self.array}; allowed: one a level, outermost first"
             )
+        if not self.splits and self.stages is None:
+            raise ValueError("splits: found none; allowed: one a level")
+        if self.stages is not None:
+            self._require_stages(self.stages)
         for split in self.splits:
-            split.require_whole(self.splits[0].choices)
+            split.require_whole(self.layers)
         if self.mixed:
             self._require_groups()
         elif (
             self.arrays is not None
             or self.path is not None
-            or {split.group for split in self.splits} != {"all"}
+            or {split.group for split in self.splits} - {"all"}
         ):
             raise ValueError(
                 "splits: found groups without a fork; allowed: group 'all', no arrays and no path"
             )
         parse_space(self.space)
         return self
+
+    def _require_stages(self, stages: StagesRecord) -> None:
+        """Refuse stages that do not have every layer once, in order.
+
+        Raises:
+            ValueError: they do not.
+        """
+        if self.splits and stages.layers != tuple(self.splits[0].choices):
+            raise ValueError("stages: found other layers than those of level 0; allowed: each once, in order")
+        if len({*stages.layers}) < len(stages.layers):
+            raise ValueError("stages: found a layer twice; allowed: each once")
+        if len(stages.stages) * math.prod(self.array) > MOST_DEVICES or self.mixed or self.score is None:
+            allowed = f"at most {MOST_DEVICES:,} devices, all alike, and a score"
+            raise ValueError(f"stages: found {len(stages.stages)}; allowed: {allowed}")
 
     def _require_groups(self) -> None:
         """Refuse groups that do not hang together.
@@ -190,12 +210,13 @@ class Plan(Record):
     @property
     def layers(self) -> tuple[str, ...]:
         """Names of the layers that are cut, in topological order."""
-        return tuple(self.splits[0].choices)
+        return tuple(self.splits[0].choices) if self.splits or self.stages is None else self.stages.layers
 
     @property
     def num_devices(self) -> int:
-        """Devices of the array; of a mixed machine those that work."""
-        return sum(math.prod(group.array) for group in self.groups if not group.idle)
+        """Devices of the array, in all stages; of a mixed machine those that work."""
+        stages = 1 if self.stages is None else len(self.stages.stages)
+        return stages * sum(math.prod(group.array) for group in self.groups if not group.idle)
 
     def dims(self, layer: str, group: str | None = None) -> tuple[str | None, ...]:
         """The dim in which a layer is cut at each level, several joined by ``*``; None where none is.
@@ -237,6 +258,7 @@ class Plan(Record):
         """Whether a level may divide several dims at once, or leave devices idle."""
         return (
             not self.mixed
+            and self.stages is None
             and parse_space(self.space).grids
             and (max(self.array) > 2 or any(self.devices(layer) < self.num_devices for layer in self.layers))
         )
@@ -256,7 +278,7 @@ class Plan(Record):
 
     def _require(self, layer: str) -> None:
         """Refuse a layer that there is none of."""
-        if layer not in self.splits[0].choices:
+        if layer not in self.layers:
             raise UnknownNameError("layer", layer, self.layers)
 
     def to_data(self) -> dict[str, Any]:

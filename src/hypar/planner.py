@@ -25,6 +25,7 @@ from hypar.recipe import (
     checked_graph,
     checked_optimizer,
     checked_shares,
+    checked_stages,
     claim_of,
     setting_of,
     space_text,
@@ -34,6 +35,8 @@ from hypar.schedule.step import lower_lanes
 from hypar.score import Score, score_step, summarise
 from hypar.searches.base import Answer, Question, costs_by_level, load_search
 from hypar.splits import WHOLE_ARRAY
+from hypar.staging import BEST, plan_stages, score_of, staged_claim, stages_of
+from hypar.staging import splits_of as splits_of_stages
 from hypar.strategies.base import load_strategy
 from hypar.timeline import run
 from hypar.units import exact_number
@@ -63,6 +66,9 @@ def plan_model(
     hardware: Machine | MixedMachine | str | Path | None = None,
     shares: str | None = None,
     integral: bool = False,
+    stages: int | str | None = None,
+    schedule: str | None = None,
+    microbatches: int | None = None,
     optimizer: str = "sgd",
     refine: bool = False,
     progress: Callable[[int, int], None] = lambda *_: None,
@@ -91,6 +97,10 @@ def plan_model(
         shares: of the forks of a mixed machine: ``equal``, ``linear`` for AccPar's rule, ``exact``, or ``layers`` for shares
             of each layer; the strategy's own if not given.
         integral: whether these shares are of whole elements.
+        stages: how many stages of consecutive layers, each cut over the levels by itself, as a split outside them; or
+            ``best``: as many over the outermost levels as are fastest. Needs ``hardware``.
+        schedule: of stages: ``1f1b`` if not given, ``gpipe`` or ``layer-block``.
+        microbatches: of a mini-batch that goes through stages; as many as stages, or the next fewer that divide it.
         optimizer: ``sgd``, ``momentum`` or ``adam``, for updates and memory.
         refine: whether to exchange choices against the engine's time after the search.
         progress: told how many of how many layers of a round of refinement are done.
@@ -117,6 +127,7 @@ def plan_model(
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
     own = named.fork_cost if mixed and named.fork_cost else named.cost
     asked = own if cost is None else cost
+    pipeline = checked_stages(stages, schedule, microbatches)
     recipe = Recipe(
         strategy=strategy,
         space=named.space if space is None else space_text(space),
@@ -125,13 +136,16 @@ def plan_model(
         search=named.search if search is None else search,
         graph=checked_graph(named.graph if graph is None else graph),
         solver=solver,
-        array=() if mixed else checked_array(levels, array),
+        array=() if mixed else checked_array(levels, array, stages=pipeline[0] not in {None, "best"}),
         pins=(pins,) if isinstance(pins, str) else tuple(pins),
         machine=None if isinstance(machine, MixedMachine) else machine,
         mixed=mixed,
         arrays=checked_arrays(mixed, levels, array) if mixed else {},
         shares=checked_shares(shares, named.shares, asked, mixed, integral=integral),
         integral=integral,
+        stages=pipeline[0],
+        schedule=pipeline[1],
+        microbatches=pipeline[2],
         optimizer=optimizer,
         profile=read_profile(profile) if isinstance(profile, str | Path) else profile,
         refine=refine,
@@ -148,6 +162,8 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
     """
     if recipe.mixed is not None:
         return _follow_mixed(recipe, recipe.mixed, graph)
+    if recipe.stages is not None:
+        return _follow_staged(recipe, graph, progress)
     question, pins = ask(recipe, graph)
     search = load_search(recipe.search)
     answer = search.run(question)
@@ -185,7 +201,12 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
 
 def _follow_mixed(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Plan:
     """As ``follow``, for a mixed machine."""
-    for what, asked in (("refine", recipe.refine), ("profile", recipe.profile is not None)):
+    refused = {
+        "refine": recipe.refine,
+        "profile": recipe.profile is not None,
+        "stages": recipe.stages is not None,
+    }
+    for what, asked in refused.items():
         if asked:
             raise OptionError(
                 what, f"the devices of hardware {mixed.name!r} are unlike", "a machine of like devices"
@@ -217,6 +238,43 @@ def _follow_mixed(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Pla
         claim=branch_claim(recipe, found),
         splits=list(splits_of(found)),
         score=summarise(lanes, step, run(step.tasks), mixed),
+    )
+
+
+def _follow_staged(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], None]) -> Plan:
+    """As ``follow``, in stages; without them where none are fastest."""
+    for what, asked in (("refine", recipe.refine), ("profile", recipe.profile is not None)):
+        if asked:
+            raise OptionError(what, "given together with stages", "one of the two")
+    found = plan_stages(recipe, graph, progress)
+    if recipe.stages == BEST:
+        whole = follow(replace(recipe, stages=None), graph)
+        if found is None or (whole.score is not None and whole.score.time_s <= found.step.seconds):
+            return whole
+    assert found is not None  # noqa: S101 (of a number of stages there is an answer)
+    splits = list(splits_of_stages(found))
+    cost = load_cost(
+        recipe.cost, recipe.parameters, {"machine": recipe.machine, "optimizer": recipe.optimizer}
+    )
+    return Plan(
+        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
+        graph=recipe.graph,
+        strategy=recipe.strategy,
+        space=recipe.space,
+        search=recipe.search,
+        solver=", ".join(dict.fromkeys(block.cuts.answer.solver for block in found.blocks if splits)),
+        array=list(found.recipe.array),
+        pins=list(recipe.pins),
+        cost=CostRecord(
+            name=recipe.cost,
+            value=exact_number(math.fsum(split.cost for split in splits)),
+            unit=cost.unit,
+            parameters=parameters_of(cost),
+        ),
+        claim=staged_claim(recipe, found),
+        stages=stages_of(found, recipe),
+        splits=splits,
+        score=score_of(found),
     )
 
 

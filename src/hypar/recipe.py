@@ -15,6 +15,7 @@ from hypar.levels import levels_of
 from hypar.pins import Pin, apply_pins, parse_pin
 from hypar.plan import MOST_DEVICES, Operators, Plan
 from hypar.registry import load_plugin, plugin_names
+from hypar.schedule.orders import SCHEDULES
 from hypar.schedule.setting import OPTIMIZERS, Setting
 from hypar.searches.base import Answer, Question, load_search
 from hypar.space import Space, parse_space
@@ -56,6 +57,9 @@ class Recipe:
         arrays: ways of each level inside each of its groups of like devices.
         shares: how the shares of its forks are found.
         integral: whether these are of whole elements.
+        stages: how many stages are cut each by itself, or ``best``; None for no pipeline.
+        schedule: in what order they work.
+        microbatches: of a mini-batch; None for as many as stages, or the next fewer that divide it.
     """
 
     strategy: str
@@ -75,6 +79,9 @@ class Recipe:
     arrays: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     shares: str = "equal"
     integral: bool = False
+    stages: int | str | None = None
+    schedule: str = "1f1b"
+    microbatches: int | None = None
 
     @classmethod
     def of(
@@ -94,7 +101,7 @@ class Recipe:
             parameters=plan.cost.parameters,
             search=plan.search,
             solver=plan.solver,
-            array=tuple(plan.array),
+            array=tuple(plan.array if plan.stages is None else plan.stages.array or plan.array),
             pins=tuple(plan.pins),
             graph=plan.graph,
             machine=machine if isinstance(machine, Machine) else None,
@@ -102,6 +109,11 @@ class Recipe:
             arrays={name: tuple(array) for name, array in (plan.arrays or {}).items()},
             shares=plan.shares or "equal",
             integral=bool(plan.integral),
+            stages=None if plan.stages is None else plan.stages.asked,
+            schedule="1f1b" if plan.stages is None else plan.stages.schedule,
+            microbatches=None
+            if plan.stages is None or plan.stages.asked == "best"
+            else plan.stages.microbatches,
             profile=profile,
             optimizer="sgd" if plan.score is None else plan.score.optimizer,
             refine=plan.refined is not None,
@@ -261,8 +273,36 @@ def checked_graph(name: str) -> Operators | None:
     return "operators" if name == GRAPHS[1] else None
 
 
-def checked_array(levels: int | None, array: Sequence[int] | None) -> tuple[int, ...]:
-    """The ways of each level."""
+def checked_stages(
+    stages: int | str | None, schedule: str | None, microbatches: int | None
+) -> tuple[int | str | None, str, int | None]:
+    """Stages, their schedule and their microbatches; no stages for one.
+
+    Raises:
+        OptionError: no such number, or something is asked of stages where there are none.
+        UnknownNameError: there is no such schedule.
+    """
+    if schedule is not None and schedule not in SCHEDULES:
+        raise UnknownNameError("schedule", str(schedule), SCHEDULES)
+    for name, number in (("stages", None if stages == "best" else stages), ("microbatches", microbatches)):
+        whole = isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= MOST_DEVICES
+        if number is not None and not whole:
+            allowed = f"a whole number from 1 to {MOST_DEVICES:,}" + (", or best" if name == "stages" else "")
+            raise OptionError(name, f"found {number!r}", allowed)
+    for name, given in (("schedule", schedule), ("microbatches", microbatches)):
+        if given is not None and stages in {None, 1}:
+            raise OptionError(name, "given without stages", "stages, as --stages 4")
+    if microbatches is not None and stages == "best":
+        raise OptionError("microbatches", "given where the best stages are sought", "a number of stages")
+    return (None if stages == 1 else stages), schedule or "1f1b", microbatches
+
+
+def checked_array(
+    levels: int | None, array: Sequence[int] | None, *, stages: bool = False
+) -> tuple[int, ...]:
+    """The ways of each level; with stages there may be none inside."""
+    if stages and array is None and levels == 0:
+        return ()
     most = MOST_DEVICES.bit_length() - 1
     if array is None:
         count = 4 if levels is None else levels

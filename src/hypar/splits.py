@@ -32,6 +32,47 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class StageRecord(Record):
+    """One stage of a pipeline.
+
+    Attributes:
+        layers: its layers that are cut.
+        busy_s: seconds that a mini-batch keeps it busy.
+        in_flight: microbatches whose activations it keeps at most.
+        staleness: by how many mini-batches the weights that a forward reads are behind at most.
+    """
+
+    layers: Annotated[list[str], Field(min_length=1)]
+    busy_s: Amount
+    in_flight: Annotated[int, Field(ge=0)]
+    staleness: Annotated[int, Field(ge=0)]
+
+
+class StagesRecord(Record):
+    """Stages over the split outside all levels.
+
+    Attributes:
+        asked: how many were asked for, or ``best``.
+        array: for ``best``, ways of the levels over which stages and cuts were tried.
+        schedule: in what order they work.
+        microbatches: of a mini-batch.
+        bottleneck_s: seconds that a mini-batch keeps the costliest busy.
+        stages: first to last.
+    """
+
+    asked: Annotated[int, Field(ge=1)] | Literal["best"]
+    array: list[Annotated[int, Field(ge=2)]] | None = None
+    schedule: str
+    microbatches: Annotated[int, Field(ge=1)]
+    bottleneck_s: Amount
+    stages: Annotated[list[StageRecord], Field(min_length=1)]
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The layers of all stages."""
+        return tuple(layer for stage in self.stages for layer in stage.layers)
+
+
 class SideRecord(Record):
     """What a fork is to one of its sides, in the cost's unit.
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hypar.ops.base import Einsum
     from hypar.placement import Options
     from hypar.schedule.lanes import Lane
+    from hypar.schedule.moves import Move
     from hypar.schedule.step import Step
 
 
@@ -30,19 +31,33 @@ def received_at(step: Step, levels: int) -> dict[str, float]:
     return {level: math.fsum(amounts) for level, amounts in found.items()}
 
 
-def received_by(lane: Lane, step: Step, number: int) -> float:
+def repeated(move: Move, microbatches: int) -> int:
+    """How often a transfer comes in a mini-batch: gradients are added up once."""
+    return 1 if move.phase == "gradient" else microbatches
+
+
+def received_by(lane: Lane, step: Step, number: int, microbatches: int = 1) -> float:
     """Bytes that the devices of a lane receive; of what crosses to several lanes its part."""
     devices = math.prod(lane.setting.array)
     moved = zip(step.moves, step.lanes, strict=True)
     return math.fsum(
-        move.total_bytes * (devices / move.part_devices if len(lanes) > 1 else 1)
+        repeated(move, microbatches)
+        * move.total_bytes
+        * (devices / move.part_devices if len(lanes) > 1 else 1)
         for move, lanes in moved
         if move is not None and number in lanes
     )
 
 
-def energy_of(lane: Lane, step: Step, number: int) -> dict[str, float] | None:
-    """Joules of all devices of a lane: operations and accesses times what one takes."""
+def energy_of(lane: Lane, step: Step, number: int, microbatches: int = 1) -> dict[str, float] | None:
+    """Joules of all devices of a lane: operations and accesses times what one takes.
+
+    Args:
+        lane: the devices, and what they do for a microbatch.
+        step: its tasks.
+        number: which of its lanes.
+        microbatches: how many there are; updates, and adding up gradients, come once.
+    """
     setting, work = lane.setting, step.work[number]
     costs = setting.machine.content.device.energy
     if costs is None:
@@ -59,12 +74,12 @@ def energy_of(lane: Lane, step: Step, number: int) -> dict[str, float] | None:
     for time, devices in zip(work.times, work.working, strict=True):
         if time is not None:
             macs, accesses = _counted(time)
-            found["arithmetic"] += devices * (macs + time.words["weight"]) * operation
+            found["arithmetic"] += devices * (microbatches * macs + time.words["weight"]) * operation
             for place, joules in each.items():
-                found[place] += devices * words * accesses[place] * joules
+                found[place] += devices * words * microbatches * accesses[place] * joules
             updated = setting.update_accesses * time.words["weight"]
             found["memory"] += devices * words * updated * costs.memory.value
-    moved = received_by(lane, step, number) / setting.machine.content.device.word.value
+    moved = received_by(lane, step, number, microbatches) / setting.machine.content.device.word.value
     per_word = setting.machine.content.assumptions.accesses_per_word_moved.value
     found["communication"] = moved * per_word * costs.memory.value
     return found

@@ -22,6 +22,7 @@ from hypar.graph import load_model
 from hypar.hardware import MixedMachine
 from hypar.planner import plan_model
 from hypar.profiles import read_profile
+from hypar.quoting import shown
 from hypar.remarks import remarks
 from hypar.reports.base import headline, summary
 from hypar.reports.table import PlanTable
@@ -49,6 +50,16 @@ def explain(plan: Plan, network: LayerGraph, *, as_json: bool, **named: Any) -> 
             above=one.layer,
             below=listing.explanation_notes(found, one),
         )
+
+
+def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
+    """A number, or ``best``."""
+    if value is None or value == "best":
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        raise OptionError("stages", f"found {shown(value)}", "a whole number, or best") from None
 
 
 @click.command("plan")
@@ -84,6 +95,11 @@ def explain(plan: Plan, network: LayerGraph, *, as_json: bool, **named: Any) -> 
 @hardware_options
 @click.option("--shares", metavar="NAME",
               help="Of unlike groups: equal, linear, exact, or layers for shares of each layer.  [default: the strategy's]")  # fmt: skip
+@click.option("--stages", callback=_read_stages, metavar="N|best",
+              help="Stages of consecutive layers outside all levels, each cut by itself; best: over the outermost levels, as many as are fastest.")  # fmt: skip
+@click.option("--schedule", metavar="NAME", help="Of stages: 1f1b, gpipe or layer-block.  [default: 1f1b]")
+@click.option("--microbatches", type=int, metavar="N",
+              help="Of a mini-batch through stages.  [default: as many as stages, or the next fewer that divide it]")  # fmt: skip
 @click.option("--integral", is_flag=True, help="Shares of unlike groups are of whole elements.")
 @click.option(
     "--refine", is_flag=True, help="Then exchange choices one by one by the engine's time; needs --hardware."

@@ -1,0 +1,8 @@
+"""Stages over the outermost split, and cuts inside each: the boundaries and the cuts found together."""
+
+from __future__ import annotations
+
+from hypar.staging.records import score_of, splits_of, staged_claim, stages_of
+from hypar.staging.search import BEST, Staging, plan_stages
+
+__all__ = ["BEST", "Staging", "plan_stages", "score_of", "splits_of", "staged_claim", "stages_of"]

@@ -1,0 +1,197 @@
+"""What any block of a network's layers costs as a stage: its best cuts, and the time and memory that they take.
+
+Cuts are planned for the whole mini-batch, whose gradients are added up once; time is that of a microbatch, and of what
+comes once a mini-batch, the exchange of gradients and the update. A stage waits for what it receives: F as its layers
+need it, from the stage before, and E as its outputs are held, from the stage behind. A block that has the layers of
+another, with the same tensors between them, is planned once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.graph import ContractedGraph
+from hypar.placement import divisor
+from hypar.recipe import question_of
+from hypar.schedule.lanes import Lane
+from hypar.schedule.step import lower_lanes
+from hypar.searches.base import Answer, load_search
+from hypar.tally import memory_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.hardware import LevelLink
+    from hypar.pins import Pin
+    from hypar.placement import Options
+    from hypar.recipe import Recipe
+    from hypar.schedule.setting import Setting
+    from hypar.schedule.step import Step
+
+
+class Cuts(NamedTuple):
+    """A block with its best cuts.
+
+    Attributes:
+        answer: what the search found.
+        lane: its layers for a microbatch, their choices, and what they run on.
+        step: the tasks of a microbatch.
+        memory: bytes on each device, those of one microbatch's activations among them.
+    """
+
+    answer: Answer
+    lane: Lane
+    step: Step
+    memory: dict[str, float]
+
+
+class Block(NamedTuple):
+    """A block as a stage.
+
+    Attributes:
+        cuts: its cuts.
+        forward_s: seconds of a microbatch forward.
+        backward_s: seconds of one backward, with its gradients.
+        update_s: seconds of adding up gradients and updating, once a mini-batch.
+        received_s: seconds to receive a microbatch's F.
+        returned_s: seconds to receive its E.
+        received_bytes: bytes that all its devices receive of F.
+        returned_bytes: bytes that they receive of E.
+    """
+
+    cuts: Cuts
+    forward_s: float
+    backward_s: float
+    update_s: float
+    received_s: float
+    returned_s: float
+    received_bytes: float
+    returned_bytes: float
+
+    def seconds(self, microbatches: int) -> float:
+        """What a mini-batch keeps it busy, were it never to wait for another stage."""
+        each = self.forward_s + self.backward_s + self.received_s + self.returned_s
+        return microbatches * each + self.update_s
+
+    def held(self, in_flight: int) -> dict[str, float]:
+        """Bytes on each device with so many microbatches in flight."""
+        memory = self.cuts.memory
+        return {**memory, "activations": in_flight * memory["activations"]}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Blocks:
+    """All blocks of a network on so many devices each.
+
+    Attributes:
+        recipe: how a block is cut; its array is that inside a stage, and may be empty.
+        whole: the layers for a mini-batch.
+        part: the same for a microbatch.
+        pins: choices to hold.
+        setting: what a stage runs on.
+        link: what comes from other stages comes over it; None for one stage.
+        answers: the best cuts of blocks, which do not depend on microbatches or the number of stages.
+    """
+
+    recipe: Recipe
+    whole: ContractedGraph
+    part: ContractedGraph
+    pins: tuple[Pin, ...]
+    setting: Setting
+    link: LevelLink | None
+    answers: dict[object, Answer] = field(default_factory=dict)
+    _cuts: dict[object, Cuts] = field(default_factory=dict)
+    _found: dict[tuple[int, int], Block] = field(default_factory=dict)
+
+    def block(self, start: int, end: int) -> Block:
+        """The layers from one up to another."""
+        if (start, end) not in self._found:
+            self._found[start, end] = self._made(start, end)
+        return self._found[start, end]
+
+    def _made(self, start: int, end: int) -> Block:
+        """A block, planned or as one that is equal."""
+        inside = block_of(self.whole, start, end)
+        names = [layer.name for layer in inside.layers] if self.pins else []
+        key = (
+            tuple((layer.einsum, layer.output_elements) for layer in inside.layers),
+            tuple((tensor.producer, tensor.consumer, tensor.content) for tensor in inside.tensors),
+            tuple(names),
+        )
+        if key not in self._cuts:
+            if key not in self.answers:
+                self.answers[key] = self._answer(inside)
+            lane = Lane(block_of(self.part, start, end), self.answers[key].choices, self.setting)
+            step = lower_lanes([lane])
+            self._cuts[key] = Cuts(self.answers[key], lane, step, memory_of(lane, step, 0))
+        cuts = self._cuts[key]
+        cuts = cuts._replace(lane=cuts.lane._replace(graph=block_of(self.part, start, end)))
+        received, returned = self._received(start, end, cuts.lane.choices)
+        return Block(
+            cuts,
+            *_phases(cuts.step),
+            self._seconds(received),
+            self._seconds(returned),
+            received,
+            returned,
+        )
+
+    def _answer(self, inside: ContractedGraph) -> Answer:
+        """The best cuts of a block."""
+        if not self.recipe.array:
+            return Answer(choices=((),) * len(inside.layers), costs=(), solver="", exact=True)
+        question = question_of(self.recipe, inside, self.pins, self.setting.element_bytes)
+        return load_search(self.recipe.search).run(question)
+
+    def _received(self, start: int, end: int, choices: Sequence[Options]) -> tuple[float, float]:
+        """Bytes of F that all devices of a stage receive, and of E; what only goes through arrives once."""
+        forward: dict[int, float] = {}
+        backward: dict[int, float] = {}
+        for tensor in self.part.tensors:
+            ends = (tensor.producer, tensor.consumer)
+            if ends[0] < start <= ends[1]:
+                inside = ends[1] < end
+                copies = self._copies(ends[1], choices[ends[1] - start], "input") if inside else 1.0
+                forward[ends[0]] = max(forward.get(ends[0], 0.0), tensor.elements * copies)
+            if ends[0] < end <= ends[1]:
+                inside = ends[0] >= start
+                copies = self._copies(ends[0], choices[ends[0] - start], "output") if inside else 1.0
+                backward[ends[0]] = max(backward.get(ends[0], 0.0), tensor.elements * copies)
+        size = self.setting.element_bytes
+        return size * math.fsum(forward.values()), size * math.fsum(backward.values())
+
+    def _copies(self, layer: int, chosen: Options, tensor: str) -> float:
+        """How many devices need each element of what a layer reads, or gives."""
+        einsum = self.part.layers[layer].einsum
+        pairs = zip(chosen, self.setting.array, strict=True)
+        return math.prod(choice.devices(ways) / divisor(einsum, choice, tensor) for choice, ways in pairs)
+
+    def _seconds(self, num_bytes: float) -> float:
+        """Seconds until a stage has received so many bytes."""
+        return self.link.seconds("neighbours", num_bytes) if self.link is not None and num_bytes else 0.0
+
+
+def block_of(graph: ContractedGraph, start: int, end: int) -> ContractedGraph:
+    """The layers from one up to another, with the tensors between them."""
+    tensors = (
+        replace(tensor, producer=tensor.producer - start, consumer=tensor.consumer - start)
+        for tensor in graph.tensors
+        if start <= tensor.producer and tensor.consumer < end
+    )
+    return ContractedGraph(layers=graph.layers[start:end], tensors=tuple(tensors))
+
+
+def _phases(step: Step) -> tuple[float, float, float]:
+    """Seconds of a microbatch forward, of one backward, and of what comes once a mini-batch."""
+    forward: list[float] = []
+    backward: list[float] = []
+    once: list[float] = []
+    for task, move in zip(step.tasks, step.moves, strict=True):
+        phase = task.kind if move is None else move.phase
+        if task.kind == "update" or (move is not None and phase == "gradient"):
+            once.append(task.seconds)
+        else:
+            (forward if phase == "forward" else backward).append(task.seconds)
+    return math.fsum(forward), math.fsum(backward), math.fsum(once)

@@ -1,0 +1,259 @@
+"""The boundaries of stages, found together with the cuts inside them.
+
+Every block of consecutive layers gets its best cuts, by the search that the recipe names, and what it then costs as a
+stage: the partition whose costliest stage is cheapest is exact over these. With ``best`` in place of a number, every
+number of stages and of levels inside them that the array's devices allow is tried, and the engine decides.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.errors import HardwareError, OptionError, TableLimitError
+from hypar.partition import partition
+from hypar.pins import parse_pin
+from hypar.recipe import setting_for
+from hypar.schedule.measures import FullStep, full_step, ran
+from hypar.schedule.orders import SCHEDULES, in_flight
+from hypar.schedule.pipeline import Pace, Send, lower, stage_name
+from hypar.staging.blocks import Block, Blocks
+from hypar.timeline import run
+from hypar.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hypar.edge import Costs
+    from hypar.graph import LayerGraph
+    from hypar.hardware import Machine
+    from hypar.recipe import Recipe
+    from hypar.schedule.orders import Work
+    from hypar.searches.base import Answer
+    from hypar.timeline import Timeline
+
+BEST = "best"
+"""In place of a number of stages: as many as are fastest."""
+
+MICROBATCHES = (1, 2, 4, 8)
+"""Microbatches a stage that are tried for ``best``."""
+
+MOST_BLOCKS = 2**15
+"""Blocks of one network that are planned: some minutes."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Staging:
+    """A network in stages, each cut over its own devices.
+
+    Attributes:
+        recipe: how stages are cut; its array is that inside a stage.
+        microbatches: of a mini-batch.
+        bounds: indices of the stages' first layers, and the number of layers.
+        blocks: the stages.
+        in_flight: for each stage, microbatches whose activations it keeps at most.
+        bottleneck_s: seconds that a mini-batch keeps the costliest stage busy.
+        works: for each stage its work, as it was done.
+        step: one step of the pipeline.
+        timeline: some steps.
+    """
+
+    recipe: Recipe
+    microbatches: int
+    bounds: tuple[int, ...]
+    blocks: tuple[Block, ...]
+    in_flight: tuple[int, ...]
+    bottleneck_s: float
+    works: tuple[tuple[Work, ...], ...]
+    step: FullStep
+    timeline: Timeline
+
+
+def plan_stages(
+    recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None
+) -> Staging | None:
+    """Divide a network into the stages that a recipe asks for, and cut each.
+
+    Args:
+        recipe: what is asked for.
+        graph: the network.
+        progress: told how many of how many tries are done.
+
+    Returns:
+        None where no stages are best.
+
+    Raises:
+        InputError: the network, the batch or the machine does not have so many.
+        TableLimitError: there would be too many blocks.
+    """
+    machine = recipe.machine
+    if machine is None:
+        raise OptionError("stages", "no machine is named", "one, as --hardware hmc")
+    if recipe.stages != BEST:
+        assert isinstance(recipe.stages, int)  # noqa: S101 (checked when it was asked for)
+        return staged(recipe, graph, recipe.stages)
+    tries = list(_tries(recipe, graph, machine))
+    answers: dict[tuple[int, ...], dict[object, Answer]] = {}
+    found: list[Staging] = []
+    for number, (stages, own) in enumerate(tries):
+        try:
+            found.append(staged(own, graph, stages, answers.setdefault(own.array, {})))
+        except HardwareError:
+            continue  # what does not fit is not offered
+        finally:
+            progress(number + 1, len(tries))
+    return min(found, key=lambda one: one.step.seconds, default=None)
+
+
+def _tries(recipe: Recipe, graph: LayerGraph, machine: Machine) -> Iterator[tuple[int, Recipe]]:
+    """Stages over the outermost levels, the levels that are left, all or the innermost, and microbatches."""
+    layers = len(graph.nodes(recipe.graph).layers)
+    flushes = SCHEDULES[recipe.schedule].flushes
+    for outer in range(1, len(recipe.array) + 1):
+        stages = math.prod(recipe.array[:outer])
+        for inner in range(outer, len(recipe.array) + 1):
+            array = (stages, *recipe.array[inner:])
+            if stages > layers or machine.num_devices % math.prod(array):
+                continue
+            for each in MICROBATCHES if flushes else (None,):
+                parts = None if each is None else each * stages
+                if parts is None or graph.batch % parts == 0:
+                    yield stages, replace(recipe, array=recipe.array[inner:], microbatches=parts)
+
+
+def staged(
+    recipe: Recipe, graph: LayerGraph, stages: int, answers: dict[object, Answer] | None = None
+) -> Staging:
+    """The best boundaries and cuts of some stages.
+
+    Args:
+        recipe: how a stage is cut; its array is that inside a stage.
+        graph: the network.
+        stages: how many.
+        answers: the best cuts of blocks that are known by the same recipe; others are added.
+
+    Raises:
+        InputError: there cannot be so many, or no partition fits the memory.
+        TableLimitError: there would be too many blocks.
+    """
+    parts = _microbatches(recipe, graph.batch, stages)
+    blocks = _blocks(recipe, graph, stages, parts, {} if answers is None else answers)
+    layers = len(blocks.whole.layers)
+    if not 1 <= stages <= layers:
+        raise OptionError("stages", f"found {stages}", f"1 to {layers}, one for each layer that is cut")
+    count = layers * (layers + 1) // 2
+    if count > MOST_BLOCKS:
+        message = f"stages: {layers} layers have {count:,} blocks; allowed: {MOST_BLOCKS:,}"
+        raise TableLimitError(message, count, MOST_BLOCKS)
+    order = SCHEDULES[recipe.schedule]
+    steps = (order.steps(stage, stages, parts, order.minibatches(stages)) for stage in range(stages))
+    kept = tuple(in_flight(work for step in own for work in step) for own in steps)
+    costs = partial(_costs, blocks, parts, kept, stages)
+    found = partition(costs, stages, _seams(blocks))
+    if found is None:
+        capacity = recipe.machine.memory_bytes if recipe.machine else None
+        held = f"no {stages} stages fit {format_bytes(capacity or 0.0)}, the memory of a device"
+        name = recipe.machine.name if recipe.machine else ""
+        raise HardwareError(f"hardware {name!r}", held, hint="try more stages, or a smaller batch")
+    own = tuple(blocks.block(start, end) for start, end in zip(found.bounds, found.bounds[1:], strict=False))
+    return _run(recipe, parts, found.bounds, own, kept, found.bottleneck)
+
+
+def _blocks(
+    recipe: Recipe, graph: LayerGraph, stages: int, microbatches: int, answers: dict[object, Answer]
+) -> Blocks:
+    """The blocks of a network."""
+    machine = recipe.machine
+    assert machine is not None  # noqa: S101 (stages have a machine)
+    whole = graph.nodes(recipe.graph)
+    link = machine.links((stages, *recipe.array))[0] if stages > 1 else None
+    return Blocks(
+        recipe=recipe,
+        whole=whole,
+        part=graph.with_batch(graph.batch // microbatches).nodes(recipe.graph),
+        pins=tuple(parse_pin(text, whole, max(1, len(recipe.array))) for text in recipe.pins),
+        setting=setting_for(recipe, graph.element_bytes),
+        link=link,
+        answers=answers,
+    )
+
+
+def _microbatches(recipe: Recipe, batch: int, stages: int) -> int:
+    """Into how many microbatches a mini-batch is divided."""
+    if not SCHEDULES[recipe.schedule].flushes:
+        if recipe.microbatches not in {None, 1}:
+            allowed = f"1, as {recipe.schedule!r} takes whole mini-batches"
+            raise OptionError("microbatches", f"found {recipe.microbatches}", allowed)
+        return 1
+    if recipe.microbatches is None:
+        return max(count for count in range(1, stages + 1) if batch % count == 0)
+    if recipe.microbatches < 1 or batch % recipe.microbatches:
+        raise OptionError("microbatches", f"found {recipe.microbatches}", f"a divisor of the batch {batch:,}")
+    return recipe.microbatches
+
+
+def _costs(blocks: Blocks, microbatches: int, kept: tuple[int, ...], stages: int, stage: int) -> Costs:
+    """What every block costs as a stage, infinite where it does not fit: ``[starts, ends]``."""
+    layers = len(blocks.whole.layers)
+    found = np.full((layers, layers + 1), np.inf)
+    for start in range(stage, layers - stages + stage + 1):
+        last = layers if stage == stages - 1 else layers - (stages - stage - 1)
+        ends = [layers] if stage == stages - 1 else range(start + 1, last + 1)
+        for end in ends if stage or not start else ():
+            block = blocks.block(start, end)
+            if blocks.setting.machine.fits(math.fsum(block.held(kept[stage]).values())):
+                found[start, end] = block.seconds(microbatches)
+    return found
+
+
+def _seams(blocks: Blocks) -> Costs:
+    """Elements that cross each place between layers, for ties."""
+    layers = len(blocks.whole.layers)
+    found = np.zeros(layers + 1)
+    for tensor in blocks.whole.tensors:
+        found[tensor.producer + 1 : tensor.consumer + 1] += tensor.elements
+    return found
+
+
+def _run(
+    recipe: Recipe,
+    microbatches: int,
+    bounds: tuple[int, ...],
+    blocks: tuple[Block, ...],
+    kept: tuple[int, ...],
+    bottleneck: float,
+) -> Staging:
+    """The stages run as a pipeline."""
+    order = SCHEDULES[recipe.schedule]
+    overlap = recipe.machine is not None and recipe.machine.overlap
+    paces = [_pace(blocks, stage, overlap=overlap) for stage in range(len(blocks))]
+    lowered = lower(order, paces, microbatches, order.minibatches(len(blocks)))
+    timeline = run(lowered.tasks)
+    return Staging(
+        recipe=recipe,
+        microbatches=microbatches,
+        bounds=bounds,
+        blocks=blocks,
+        in_flight=kept,
+        bottleneck_s=bottleneck,
+        works=tuple(map(tuple, ran(lowered, timeline))),
+        step=full_step(lowered, timeline),
+        timeline=timeline,
+    )
+
+
+def _pace(blocks: tuple[Block, ...], stage: int, *, overlap: bool) -> Pace:
+    """How long a stage takes for a microbatch; what it sends keeps the receiver busy, or with overlap a link."""
+
+    def send(other: int, seconds: float) -> Send | None:
+        resource = f"link {stage + 1}-{other + 1}" if overlap else stage_name(other)
+        return Send(seconds, resource) if seconds else None
+
+    own = blocks[stage]
+    ahead = send(stage + 1, blocks[stage + 1].received_s) if stage + 1 < len(blocks) else None
+    back = send(stage - 1, blocks[stage - 1].returned_s) if stage else None
+    return Pace(own.forward_s, own.backward_s, own.update_s, ahead, back)
