@@ -81,21 +81,39 @@ class Lowering:
             self._add(self._own[lane], layer, name, (self._resources[lane][-1], seconds, after, what), None),
         )
 
-    def send(self, lane: int, layer: int, moves: Sequence[Move], phase: str, after: After) -> After:
-        """The transfers of a phase inside a lane, one behind the other; returns what to wait for then."""
+    def send(
+        self, lane: int, layer: int, moves: Sequence[Move], phase: str, after: After, first: int | None = None
+    ) -> After:
+        """The transfers of a phase inside a lane, one behind the other; returns what to wait for then.
+
+        Args:
+            lane: its number.
+            layer: whose they are; of several layers, the last.
+            moves: those of the phase among them are sent.
+            phase: which one.
+            after: what to wait for.
+            first: the first of several layers.
+        """
         for move in moves:
             if move.phase == phase:
                 resource, depth = self._resources[lane][move.level], self._depths[lane]
                 seen = move._replace(level=move.level + depth) if depth else move
-                name = f"{self._names[lane][layer]}{phase} {move.collective} H{seen.level + 1}"
+                of = self._names[lane][layer] if first is None else self._span(lane, first, layer)
+                name = f"{of}{phase} {move.collective} H{seen.level + 1}"
                 task = (resource, move.seconds, after, "communication")
                 after = (self._add(self._own[lane], layer, name, task, seen),)
         return after
 
     def cross(
-        self, crossing: Crossing, layer: int, amounts: Sequence[Amount], phase: str, after: list[After]
+        self,
+        crossing: Crossing,
+        layer: int,
+        amounts: Sequence[Amount],
+        phase: str,
+        after: list[After],
+        first: int | None = None,
     ) -> list[After]:
-        """The transfers of a phase at a fork: each side waits for all that hold something of it."""
+        """The transfers of a phase at a fork: each side waits for all that hold something of it; ``first`` as above."""
         for amount in amounts:
             if amount.phase == phase:
                 holders = (lane for side in crossing.receivers for lane in side.lanes)
@@ -104,12 +122,17 @@ class Lowering:
                 for side, receiver in enumerate(crossing.receivers):
                     move = crossing.move(amount, side)
                     if move is not None:
-                        name = f"{receiver.name}: {self._names[-1][layer]}{phase} {move.collective} H{move.level + 1}"
+                        of = self._names[-1][layer] if first is None else self._span(-1, first, layer)
+                        name = f"{receiver.name}: {of}{phase} {move.collective} H{move.level + 1}"
                         task = (f"{receiver.name} outward links", move.seconds, data, "communication")
                         done = (self._add(receiver.lanes, layer, name, task, move),)
                         for lane in receiver.lanes:
                             after[lane] = done
         return after
+
+    def _span(self, lane: int, first: int, last: int) -> str:
+        """What several layers are called together."""
+        return self._names[lane][first] + (f"to {self._names[-1][last]}" if first != last else "")
 
 
 def _resources(lane: Lane) -> tuple[str, ...]:

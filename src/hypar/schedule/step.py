@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hypar.schedule.chunked import ChunkedGradients
 from hypar.schedule.lanes import Lane
 from hypar.schedule.lowering import Lowering
 from hypar.schedule.moves import Move, moves_between, moves_inside
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from hypar.graph import ContractedGraph
     from hypar.hardware import LayerTime
     from hypar.placement import Options
+    from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing
     from hypar.schedule.lowering import After
     from hypar.timeline import Task
@@ -74,17 +76,20 @@ def lower(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) 
     return lower_lanes([Lane(graph, choices, setting)])
 
 
-def lower_lanes(lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> Step:
+def lower_lanes(
+    lanes: Sequence[Lane], crossings: Sequence[Crossing] = (), chunks: Chunks | None = None
+) -> Step:
     """The tasks of one training step on several groups of like devices.
 
     Args:
         lanes: the groups, whose layers are parts of the same ones.
         crossings: the forks between them, outer ones first.
+        chunks: the layers that exchange their gradients together; every layer by itself where there are none.
 
     Raises:
         HardwareError: an array does not fit its machine.
     """
-    flow = _Flow(lanes, crossings)
+    flow = _Flow(lanes, crossings, chunks)
     flow.forward()
     flow.backward()
     return Step(
@@ -99,7 +104,7 @@ def lower_lanes(lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> St
 class _Flow:
     """How a step goes from layer to layer, on all lanes; what to wait for is kept for each of them."""
 
-    def __init__(self, lanes: Sequence[Lane], crossings: Sequence[Crossing]) -> None:
+    def __init__(self, lanes: Sequence[Lane], crossings: Sequence[Crossing], chunks: Chunks | None) -> None:
         self.lanes, self.crossings = lanes, crossings
         self.lowering = Lowering(lanes)
         self.work = tuple(_work(lane) for lane in lanes)
@@ -112,6 +117,7 @@ class _Flow:
             self.made_by[tensor.consumer].append((index, tensor.producer))
             self.read_by[tensor.producer].append((index, tensor.consumer))
         self.ready: list[list[After]] = []
+        self.chunked = None if chunks is None else ChunkedGradients(lanes, crossings, self.inner, chunks)
 
     def forward(self) -> None:
         """From the first layer to the last."""
@@ -126,12 +132,20 @@ class _Flow:
             arrived = self._arrived(layer, self.read_by[layer], "backward", errors)
             after = [own or made for own, made in zip(arrived, self.ready[layer], strict=True)]
             errors[layer] = self._inside(layer, "backward", self._computed(layer, "backward", after))
-            summed = self._inside(layer, "gradient", self._computed(layer, "gradient", after))
-            for lane, work in enumerate(self.work):
-                time = work.times[layer]
-                if time is not None:
-                    seconds = self.lanes[lane].setting.update_seconds(time)
-                    self.lowering.compute(lane, layer, "update", seconds, summed[lane])
+            gradient = self._computed(layer, "gradient", after)
+            if self.chunked is None:
+                self._update(layer, self._inside(layer, "gradient", gradient))
+            else:
+                for done, summed in self.chunked.passed(self.lowering, layer, gradient):
+                    self._update(done, summed)
+
+    def _update(self, layer: int, summed: list[After]) -> None:
+        """The update of a weight, on the lanes that have something of it."""
+        for lane, work in enumerate(self.work):
+            time = work.times[layer]
+            if time is not None:
+                seconds = self.lanes[lane].setting.update_seconds(time)
+                self.lowering.compute(lane, layer, "update", seconds, summed[lane])
 
     def _computed(self, layer: int, phase: str, after: list[After]) -> list[After]:
         """A phase of a layer, on the lanes that have something of it."""
