@@ -111,6 +111,12 @@ def memory_of(lane: Lane, step: Step, number: int) -> dict[str, float]:
     }
 
 
+def holds(lanes: Sequence[Lane], step: Step) -> bool:
+    """Whether the devices of every lane hold what they must."""
+    held = (math.fsum(memory_of(lane, step, number).values()) for number, lane in enumerate(lanes))
+    return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))
+
+
 def _kept(graph: ContractedGraph, choices: Sequence[Options]) -> float:
     """Elements kept on the fullest device for the backward phase.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from hypar.branches.tree import lanes_of
 from hypar.forks.parts import part_of
 from hypar.schedule.step import lower_lanes
-from hypar.tally import memory_of
+from hypar.tally import holds
 
 if TYPE_CHECKING:
     from hypar.branches.tree import Branch, Branching
@@ -20,11 +19,7 @@ HALVINGS = 16
 def fits(branch: Branch) -> bool:
     """Whether every device below holds its part."""
     lanes, crossings = lanes_of(branch)
-    step = lower_lanes(lanes, crossings)
-    return all(
-        lane.setting.machine.fits(math.fsum(memory_of(lane, step, number).values()))
-        for number, lane in enumerate(lanes)
-    )
+    return holds(lanes, lower_lanes(lanes, crossings))
 
 
 def limits(branching: Branching) -> tuple[float, ...]:

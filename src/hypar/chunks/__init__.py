@@ -6,7 +6,7 @@ Imai and Kawachiya, Involving CPUs into Multi-GPU Deep Learning (ICPE 2018), whi
 
 from hypar.chunks.best import best_sizes
 from hypar.chunks.exchanges import EXCHANGES, Exchange, Sizes, exchange_named, typical
-from hypar.chunks.sizes import SizeSearch, Trial, groupings, rule_sizes, search_size
+from hypar.chunks.sizes import SizeSearch, Trial, checked_size, groupings, rule_sizes, search_size
 from hypar.chunks.times import LayerTimes, StepTimes
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "StepTimes",
     "Trial",
     "best_sizes",
+    "checked_size",
     "exchange_named",
     "groupings",
     "rule_sizes",

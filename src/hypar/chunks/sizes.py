@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
+from hypar.errors import OptionError
+from hypar.quoting import shown
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.chunks.exchanges import Sizes
 
@@ -32,6 +35,24 @@ def rule_sizes(layers: int, size: int) -> Sizes:
     """
     whole = layers // size - (layers % size == 0)
     return (size,) * whole + (1,) * (layers - whole * size)
+
+
+def checked_size(chunks: str | int, most: int, names: Sequence[str]) -> int:
+    """A size that was asked for, from the command line too.
+
+    Args:
+        chunks: what was asked for.
+        most: the largest size.
+        names: what else could have been asked for.
+
+    Raises:
+        OptionError: it is none.
+    """
+    digits = isinstance(chunks, str) and chunks.isdecimal() and len(chunks) < 9
+    size = int(chunks) if digits or type(chunks) is int else 0
+    if not 1 <= size <= most:
+        raise OptionError("chunks", f"found {shown(chunks)}", f"{', '.join(names)}, or 1 to {most}")
+    return size
 
 
 def groupings(layers: int) -> Iterator[Sizes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.chunks import SizeSearch, best_sizes, rule_sizes, search_size
+from hypar.chunks import SizeSearch, best_sizes, checked_size, rule_sizes, search_size
 from hypar.errors import OptionError
 from hypar.quoting import shown
 from hypar.schedule.overlap import lower_chunks
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 10**6
 """Iterations, and sizes, of which the search for a size may be told."""
+
+MANNERS = ("best", "layers", "none", "search")
+"""Chunks by name; else by size."""
 
 
 def search_settings(chunks: str | int, asked: Mapping[str, int | None]) -> dict[str, int]:
@@ -47,20 +50,7 @@ def chosen_sizes(
     if chunks == "search":
         search = search_size(lambda size: step_s(times, rule_sizes(count, size), exchange), count, **settings)
         return rule_sizes(count, search.size), search
-    return rule_sizes(count, 1 if chunks == "layers" else _size(chunks, count)), None
-
-
-def _size(chunks: str | int, count: int) -> int:
-    """A size, from the command line too.
-
-    Raises:
-        OptionError: it is none.
-    """
-    digits = isinstance(chunks, str) and chunks.isdecimal() and len(chunks) < 9
-    size = int(chunks) if digits or type(chunks) is int else 0
-    if not 1 <= size <= count:
-        raise OptionError("chunks", f"found {shown(chunks)}", f"best, layers, none, search, or 1 to {count}")
-    return size
+    return rule_sizes(count, 1 if chunks == "layers" else checked_size(chunks, count, MANNERS)), None
 
 
 def step_s(times: StepTimes, sizes: Sizes, exchange: Exchange) -> float:
