@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import hypar
-from hypar import errors, overlap_table, plan, profiles, score, splits
+from hypar import chunking, errors, overlap_table, plan, profiles, score, splits
 from hypar.cli import main
 from hypar.documents import MOST_NODES
 from hypar.hardware.schema import (
@@ -104,7 +104,7 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
         *(("models.md", part) for part in (schema.LayerHead, schema.SameAs)),
         *(("plans.md", part) for part in (plan.Plan, plan.ModelRecord, plan.CostRecord)),
         *(("plans.md", part) for part in (splits.Split, splits.SideRecord, score.GroupScore)),
-        *(("plans.md", part) for part in (plan.RefinementRecord, score.Score)),
+        *(("plans.md", part) for part in (plan.RefinementRecord, chunking.ChunksRecord, score.Score)),
         *(("profiles.md", part) for part in (profiles.Profile, profiles.ProfiledModel)),
         *(("overlap.md", part) for part in (overlap_table.OverlapTable, overlap_table.MeasuredLayer)),
         *(

@@ -53,7 +53,7 @@ MODEL: dict[str, Any] = {
     ],
 }
 PLAN: dict[str, Any] = json.loads(
-    plan_model("lenet-c", levels=2, pins=["fc1=mp"], hardware="hmc", refine=True).to_json()
+    plan_model("lenet-c", levels=2, pins=["fc1=mp"], hardware="hmc", refine=True, chunks="best").to_json()
 )
 GRIDS: dict[str, Any] = json.loads(
     plan_model(

@@ -26,7 +26,7 @@ FLOORS = {
     **dict.fromkeys(["exchange", "schedule"], 10),
     **dict.fromkeys(["durations", "stages", "step_times", "tally"], 11),
     **dict.fromkeys(["costs", "refinement", "score", "stage_costs"], 12),
-    **dict.fromkeys(["forking", "pipeline_runs", "searches", "splits"], 13),
+    **dict.fromkeys(["chunking", "forking", "pipeline_runs", "searches", "splits"], 13),
     "plan": 14,
     **dict.fromkeys(["diff", "origin", "recipe", "reports"], 15),
     **dict.fromkeys(["branches", "staging"], 16),

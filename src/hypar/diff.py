@@ -78,11 +78,22 @@ def _record_changes(before: Plan, after: Plan) -> Iterator[Change]:
     for old, new in zip(_record(before), _record(after), strict=True):
         if old != new:
             yield Change(layer="", level=None, before=old[1], after=new[1], what=old[0])
+    yield from _chunk_changes(before, after)
     for split, fresh in _pairs(before, after):
         texts = [_shares(one) for one in (split, fresh)]
         if texts[0] != texts[1]:
             place = {"level": split.level, "group": split.group}
             yield Change(layer="", before=texts[0], after=texts[1], what="shares", **place)  # type: ignore[arg-type]
+
+
+def _chunk_changes(before: Plan, after: Plan) -> Iterator[Change]:
+    """The first chunk that differs, where a few words name the chunks of both alike."""
+    if before.chunks and after.chunks and before.chunks.words == after.chunks.words:
+        for number, pair in enumerate(zip(before.chunks.layers, after.chunks.layers, strict=False), 1):
+            if pair[0] != pair[1]:
+                old, new = (", ".join(chunk) for chunk in pair)
+                yield Change(layer="", level=None, before=old, after=new, what=f"chunk {number}")
+                return
 
 
 def _pairs(before: Plan, after: Plan) -> Iterator[tuple[Split, Split]]:
@@ -124,6 +135,7 @@ def _record(plan: Plan) -> list[tuple[str, str]]:
         "pins": ", ".join(plan.pins) or "none",
         "profile": "none" if plan.profile is None else plan.profile.digest[:19],
         "refined": "no" if plan.refined is None else "yes",
+        "chunks": "none" if plan.chunks is None else plan.chunks.words,
         "shares": plan.shares or "equal",
         "integral": "yes" if plan.integral else "no",
         "path": ", ".join(plan.path or ()) or "none",
@@ -184,6 +196,8 @@ def _cost_changes(before: Plan, after: Plan) -> Iterator[Change]:
 
 def _score_numbers(before: Plan, after: Plan) -> Iterator[tuple[str, float | str, float | str]]:
     """What two scores and refinements say, by name: totals, then items."""
+    if before.chunks and after.chunks:
+        yield "alone_s", before.chunks.alone_s, after.chunks.alone_s
     pairs = ((before.score, after.score), (before.refined, after.refined))
     for old, new in pairs:
         if old is not None and new is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
+from hypar.chunking import ChunksRecord
 from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.files import write_text
 from hypar.json_files import format_json, read_json
@@ -98,6 +99,7 @@ class Plan(Record):
         stages: the stages of a pipeline, each cut over devices of its own; None where there are none.
         splits: one for each level, outermost first; of a mixed machine those of a group before those of its sides.
         refined: what refinement against the engine changed; None where none was asked for.
+        chunks: the layers that exchange their gradients together; None where none were asked for.
         score: what a machine makes of it; None where none was named.
     """
 
@@ -123,6 +125,7 @@ class Plan(Record):
     stages: StagesRecord | None = None
     splits: list[Split]
     refined: RefinementRecord | None = None
+    chunks: ChunksRecord | None = None
     score: Score | None = None
 
     @model_validator(mode="after")
@@ -153,6 +156,8 @@ class Plan(Record):
             raise ValueError(
                 "splits: found groups without a fork; allowed: group 'all', no arrays and no path"
             )
+        if self.chunks is not None:
+            self.chunks.require_of(self.layers, scored=self.score is not None)
         parse_space(self.space)
         return self
 

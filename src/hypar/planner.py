@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import hypar.hardware
 from hypar.branches import claim_of as branch_claim
 from hypar.branches import lanes_of, like_split, plan_branches, solver_for, splits_of
+from hypar.chunking import checked_chunks, run_chunked
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.graph import LayerGraph, load_model
@@ -31,19 +32,19 @@ from hypar.recipe import (
     space_text,
 )
 from hypar.refinement import refine as refine_choices
-from hypar.schedule.step import lower_lanes
-from hypar.score import Score, score_step, summarise
+from hypar.schedule.lanes import Lane
+from hypar.score import Score, summarise
 from hypar.searches.base import Answer, Question, costs_by_level, load_search
 from hypar.splits import WHOLE_ARRAY
 from hypar.staging import BEST, plan_stages, score_of, staged_claim, stages_of
 from hypar.staging import splits_of as splits_of_stages
 from hypar.strategies.base import load_strategy
-from hypar.timeline import run
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from hypar.chunking import ChunksRecord
     from hypar.hardware import Machine
 
 
@@ -71,6 +72,7 @@ def plan_model(
     microbatches: int | None = None,
     optimizer: str = "sgd",
     refine: bool = False,
+    chunks: str | int | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Plan:
     """Choose how every layer is cut at every level.
@@ -103,6 +105,8 @@ def plan_model(
         microbatches: of a mini-batch that goes through stages; as many as stages, or the next fewer that divide it.
         optimizer: ``sgd``, ``momentum`` or ``adam``, for updates and memory.
         refine: whether to exchange choices against the engine's time after the search.
+        chunks: how gradients are exchanged: ``layers`` for every layer by itself, as without, ``one`` for all together, a
+            size for chunks of so many layers by CGDP's rule, or ``best`` for what the engine finds fastest of several.
         progress: told how many of how many layers of a round of refinement are done.
 
     Returns:
@@ -149,6 +153,7 @@ def plan_model(
         optimizer=optimizer,
         profile=read_profile(profile) if isinstance(profile, str | Path) else profile,
         refine=refine,
+        chunks=checked_chunks(chunks, network, machine=machine is not None),
     )
     return follow(recipe, network if batch is None else network.with_batch(batch), progress)
 
@@ -168,6 +173,7 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
     search = load_search(recipe.search)
     answer = search.run(question)
     answer, refined = _refined(recipe, question, answer, progress)
+    chunks, score = _scored(recipe, question, answer)
     names = [layer.name for layer in question.graph.layers]
     splits = [
         like_split(
@@ -195,7 +201,8 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
         claim=claim_of(recipe, question, answer, search.claim) + (", then refined" if refined else ""),
         splits=splits,
         refined=refined,
-        score=_scored(recipe, question, answer),
+        chunks=chunks,
+        score=score,
     )
 
 
@@ -218,7 +225,7 @@ def _follow_mixed(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Pla
     found = plan_branches(recipe, contracted, pins, graph.element_bytes)
     cost = load_cost(recipe.cost, recipe.parameters)
     lanes, crossings = lanes_of(found)
-    step = lower_lanes(lanes, crossings)
+    ran = run_chunked(lanes, crossings, recipe.chunks)
     return Plan(
         model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
         graph=recipe.graph,
@@ -237,7 +244,8 @@ def _follow_mixed(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Pla
         ),
         claim=branch_claim(recipe, found),
         splits=list(splits_of(found)),
-        score=summarise(lanes, step, run(step.tasks), mixed),
+        chunks=ran.chunks,
+        score=summarise(lanes, ran.step, ran.timeline, mixed),
     )
 
 
@@ -303,8 +311,10 @@ def _record_of(profile: Profile | None) -> ProfileRecord | None:
     return None if profile is None else ProfileRecord(name=profile.name, digest=profile.digest)
 
 
-def _scored(recipe: Recipe, question: Question, answer: Answer) -> Score | None:
-    """What the machine makes of the answer, where one is named."""
+def _scored(recipe: Recipe, question: Question, answer: Answer) -> tuple[ChunksRecord | None, Score | None]:
+    """What the machine makes of the answer, and in which chunks, where one is named."""
     if recipe.machine is None:
-        return None
-    return score_step(question.graph, answer.choices, setting_of(recipe, question))
+        return None, None
+    lanes = [Lane(question.graph, answer.choices, setting_of(recipe, question))]
+    ran = run_chunked(lanes, asked=recipe.chunks)
+    return ran.chunks, summarise(lanes, ran.step, ran.timeline, recipe.machine)

@@ -24,6 +24,7 @@ from hypar.strategies.base import load_strategy
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.chunking import Asked
     from hypar.graph import ContractedGraph, LayerGraph
     from hypar.profiles import Profile
 
@@ -60,6 +61,7 @@ class Recipe:
         stages: how many stages are cut each by itself, or ``best``; None for no pipeline.
         schedule: in what order they work.
         microbatches: of a mini-batch; None for as many as stages, or the next fewer that divide it.
+        chunks: the chunks that gradients are exchanged in; None for every layer by itself.
     """
 
     strategy: str
@@ -82,6 +84,7 @@ class Recipe:
     stages: int | str | None = None
     schedule: str = "1f1b"
     microbatches: int | None = None
+    chunks: Asked | None = None
 
     @classmethod
     def of(
@@ -117,6 +120,7 @@ class Recipe:
             profile=profile,
             optimizer="sgd" if plan.score is None else plan.score.optimizer,
             refine=plan.refined is not None,
+            chunks=None if plan.chunks is None else plan.chunks.asked,
         )
 
 

@@ -42,7 +42,7 @@ def remarks(
         layers cut finer than they have elements.
     """
     graph = graph.with_batch(plan.model.batch)
-    recipe = replace(Recipe.of(plan, machine, profile), refine=False)
+    recipe = replace(Recipe.of(plan, machine, profile), refine=False, chunks=None)
     if (
         not plan.mixed
         and plan.search == "greedy"

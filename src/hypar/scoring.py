@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.branches import branch_of, lanes_of
+from hypar.chunking import chunks_of
 from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, PlanError
 from hypar.graph import LayerGraph
@@ -102,7 +103,8 @@ def run_plan(
     )
     choices = choices_of(plan, graph, file)
     lanes, crossings = _lanes(plan, graph, choices, machine, own, direct=_sends_directly(plan, file))
-    step = lower_lanes(lanes, crossings)
+    chunks = chunks_of(plan.chunks, lanes, crossings, f"{file}: chunks.layers")
+    step = lower_lanes(lanes, crossings, chunks)
     timeline = run(step.tasks)
     score = summarise(lanes, step, timeline, machine)
     return ScoredStep(plan=plan, graph=graph, step=step, score=score, timeline=timeline)

@@ -105,6 +105,11 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
     "--refine", is_flag=True, help="Then exchange choices one by one by the engine's time; needs --hardware."
 )
 @click.option(
+    "--chunks",
+    metavar="CHUNKS",
+    help="Exchange gradients in chunks: best, layers for each by itself, one, or a number of layers; needs --hardware.",
+)
+@click.option(
     "-o", "--output", type=click.Path(dir_okay=False), callback=writable, help="Write the plan to a file."
 )
 @click.option("--explain", "explained", is_flag=False, flag_value="", metavar="[LAYER]",

@@ -12,7 +12,7 @@ from hypar.files import require_writable, write_text
 from hypar.listings.machines import layer_times_data, layer_times_table
 from hypar.listings.scores import score_data, timeline_csv
 from hypar.plots import draw_timeline, require_plot
-from hypar.reports.base import headline, score_lines
+from hypar.reports.base import chunk_lines, headline, score_lines
 from hypar.scoring import run_plan
 from hypar.terminal import note, show, write, write_json
 
@@ -73,7 +73,7 @@ def command(
     elif layers:
         show(layer_times_table(ran), above=title)
     else:
-        write("\n".join([title, *score_lines(ran.score)]))
+        write("\n".join([title, *chunk_lines(ran.plan.chunks), *score_lines(ran.score)]))
 
 
 def _write_files(ran: Timeline, title: str, timeline: str | None, trace: str | None) -> None:

@@ -13,6 +13,7 @@ from hypar.words import choice_word, vocabulary
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from hypar.chunking import ChunksRecord
     from hypar.plan import Plan, RefinementRecord
     from hypar.score import GroupScore, Score
 
@@ -159,6 +160,7 @@ def summary(plan: Plan) -> list[str]:
         lines.append(f"pinned: {', '.join(plan.pins)}")
     if plan.refined is not None:
         lines.append(refinement_line(plan.refined))
+    lines += chunk_lines(plan.chunks, plan.score)
     return lines if plan.score is None else [*lines, *score_lines(plan.score)]
 
 
@@ -168,6 +170,18 @@ def refinement_line(refined: RefinementRecord) -> str:
     times = f"{format_seconds(refined.before_s)} to {format_seconds(refined.after_s)}"
     choices = f"{refined.changed} choice{'s' * (refined.changed != 1)}"
     return f"refined {choices} by the engine's time: {times}, {gain:.2%} less"
+
+
+def chunk_lines(chunks: ChunksRecord | None, score: Score | None = None) -> list[str]:
+    """In which chunks gradients are exchanged, and with the plan's own score what that gains."""
+    if chunks is None:
+        return []
+    gained = ""
+    if score is not None and 0 < chunks.alone_s != score.time_s:
+        gain = 1 - score.time_s / chunks.alone_s
+        against = f"{format_seconds(score.time_s)} against {format_seconds(chunks.alone_s)}"
+        gained = f"; {against} with each layer by itself, {abs(gain):.2%} {'less' if gain > 0 else 'more'}"
+    return [f"gradients in {chunks.words}{gained}"]
 
 
 def score_lines(score: Score) -> list[str]:

@@ -1,0 +1,75 @@
+"""Sizes of chunks that are worth a try."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hypar.chunks import LayerTimes, StepTimes, best_sizes, exchange_named, rule_sizes
+from hypar.schedule.chunked import PHASE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hypar.chunks import Sizes
+    from hypar.schedule.lanes import Lane
+    from hypar.schedule.step import Step
+
+
+def candidates(lanes: Sequence[Lane], step: Step, layers: tuple[int, ...]) -> Iterator[Sizes]:
+    """Every layer by itself, all together, what a closed form says, and CGDP's rule for 2, 4, 8 and so on.
+
+    Args:
+        lanes: the groups of like devices; of several the closed form says nothing.
+        step: with every layer by itself.
+        layers: those that exchange gradients, in the order of the backward phase, one at least.
+    """
+    count = len(layers)
+    yield (1,) * count
+    yield (count,)
+    if len(lanes) == 1:
+        yield best_sizes(_times(lanes[0], step, layers), exchange_named("serial"))
+    for power in range(1, (count - 1).bit_length()):
+        yield rule_sizes(count, 2**power)
+
+
+def neighbours(sizes: Sizes) -> Iterator[Sizes]:
+    """Two chunks joined, a layer moved from one to the next or back, a chunk halved, or its first or last layer alone.
+
+    Example:
+        >>> list(neighbours((2, 1)))
+        [(3,), (1, 2), (1, 1, 1)]
+    """
+    for at, (own, following) in enumerate(pairwise(sizes)):
+        before, behind = sizes[:at], sizes[at + 2 :]
+        yield (*before, own + following, *behind)
+        if own > 1:
+            yield (*before, own - 1, following + 1, *behind)
+        if following > 1:
+            yield (*before, own + 1, following - 1, *behind)
+    for at, size in enumerate(sizes):
+        for ahead in dict.fromkeys((size - size // 2, 1, size - 1)) if size > 1 else ():
+            yield (*sizes[:at], ahead, size - ahead, *sizes[at + 1 :])
+
+
+def _times(lane: Lane, step: Step, layers: tuple[int, ...]) -> StepTimes:
+    """Seconds of the layers that exchange gradients; what others compute backward is the next one's."""
+    links = lane.setting.machine.links(lane.setting.array)
+    computed, sent, late = ([0.0] * len(lane.graph.layers) for _ in range(3))
+    for task, layer, move in zip(step.tasks, step.layers, step.moves, strict=True):
+        if move is None:
+            computed[layer] += task.seconds if task.kind in {"backward", PHASE} else 0.0
+        elif move.phase == PHASE:
+            latency_s = links[move.level].latency_s[move.collective]
+            late[layer] += latency_s
+            sent[layer] += max(0.0, task.seconds - latency_s)
+    found = [
+        LayerTimes(
+            name=lane.graph.layers[layer].name,
+            forward_s=0.0,
+            backward_s=sum(computed[layer:behind]),
+            exchange_s={"exchange": sent[layer]},
+        )
+        for behind, layer in pairwise((len(computed), *layers))
+    ]
+    return StepTimes(layers=tuple(reversed(found)), sync_s=max(late[layer] for layer in layers))

@@ -1,0 +1,81 @@
+"""The chunks of a plan as its file has them."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hypar.chunking.asked import CHUNKS, Manner
+from hypar.quoting import shown
+from hypar.score import Amount
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_NAMED = 6
+"""Chunks that are named one by one."""
+
+
+class ChunksRecord(BaseModel):
+    """Layers that exchange their gradients together.
+
+    Attributes:
+        asked: how they were asked for: a name, or the size of CGDP's rule.
+        layers: the names of each chunk's layers, in the order of the backward phase.
+        alone_s: the engine's time with every layer by itself.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    asked: Manner | Annotated[int, Field(ge=1)]
+    layers: list[Annotated[list[str], Field(min_length=1)]]
+    alone_s: Amount
+
+    def require_of(self, layers: Sequence[str], *, scored: bool) -> None:
+        """Refuse what are no chunks of a plan.
+
+        Args:
+            layers: those that are cut, in topological order.
+            scored: whether it has a score.
+
+        Raises:
+            ValueError: there is no machine, an unknown layer, one that stands twice, or another order than that of the
+                backward phase.
+        """
+        if not scored:
+            raise ValueError("score: found none; allowed: one, as gradients are exchanged in chunks")
+        if not isinstance(self.asked, str) and self.asked > len(layers):
+            allowed = f"{', '.join(CHUNKS)}, or 1 to {len(layers)}"
+            raise ValueError(f"chunks.asked: found {shown(self.asked)}; allowed: {allowed}")
+        places = {name: place for place, name in enumerate(reversed(layers))}
+        last, seen = -1, set()
+        for number, chunk in enumerate(self.layers):
+            for index, name in enumerate(chunk):
+                here = f"chunks.layers[{number}][{index}]: found {shown(name)}"
+                if name not in places:
+                    raise ValueError(f"{here}; allowed: a layer that is cut")
+                if name in seen:
+                    raise ValueError(f"{here} again; allowed: each layer once")
+                if places[name] < last:
+                    before = shown(layers[-1 - last])
+                    raise ValueError(f"{here} after {before}; allowed: the order of the backward phase")
+                last = places[name]
+                seen.add(name)
+
+    @property
+    def words(self) -> str:
+        """Which chunks there are, in a few words."""
+        if not self.layers:
+            return f"no chunks ({self.asked}), as no layer exchanges gradients"
+        head = f"{len(self.layers)} chunk{'s' * (len(self.layers) > 1)} ({self.asked})"
+        if len(self.layers) <= MOST_NAMED:
+            spans = (chunk[0] + (f" to {chunk[-1]}" if len(chunk) > 1 else "") for chunk in self.layers)
+            return f"{head}: {', '.join(spans)}"
+        sizes = [(size, len([*same])) for size, same in groupby(map(len, self.layers))]
+        return (
+            f"{head}: "
+            + ", ".join(f"{count} of {size} layer{'s' * (size > 1)}" for size, count in sizes[:MOST_NAMED])
+            + (", ..." if len(sizes) > MOST_NAMED else "")
+        )

@@ -1,0 +1,46 @@
+"""The chunks of a stored plan, to be run again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypar.errors import PlanError
+from hypar.quoting import shown
+from hypar.schedule.chunked import exchanging
+from hypar.schedule.step import lower_lanes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.chunking.record import ChunksRecord
+    from hypar.schedule.chunked import Chunks
+    from hypar.schedule.lanes import Crossing, Lane
+
+
+def chunks_of(
+    record: ChunksRecord | None, lanes: Sequence[Lane], crossings: Sequence[Crossing], place: str
+) -> Chunks | None:
+    """The chunks that a plan records, by the numbers of their layers; None where it records none.
+
+    Args:
+        record: of layers that the plan has, in the order of the backward phase.
+        lanes: the groups of like devices that run it.
+        crossings: the forks between them, outer ones first.
+        place: of the record, for an error.
+
+    Raises:
+        PlanError: a layer exchanges gradients and is in no chunk, or is in one and exchanges none.
+    """
+    if record is None:
+        return None
+    layers = {layer.name: number for number, layer in enumerate(lanes[0].graph.layers)}
+    found = tuple(tuple(layers[name] for name in chunk) for chunk in record.layers)
+    planned = {number for chunk in found for number in chunk}
+    needed = {*exchanging(lower_lanes(lanes, crossings))}
+    for name, number in layers.items():
+        if (number in planned) != (number in needed):
+            words = ("exchanges no gradients", "exchanges gradients and is in no chunk")[number in needed]
+            raise PlanError(
+                place, f"{shown(name)} {words}", "every layer that does, in one chunk, and no other"
+            )
+    return found
