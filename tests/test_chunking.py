@@ -390,6 +390,15 @@ def test_chunks_that_are_no_mapping_are_refused(stored: Plan, value: Any) -> Non
         read_plan("plan.json")
 
 
+def test_chunks_and_stages_in_one_file_are_refused(stored: Plan) -> None:
+    staged = plan_model("lenet-c", levels=1, stages=2, hardware="hmc").to_data()
+    Path("plan.json").write_text(
+        json.dumps({**staged, "chunks": stored.to_data()["chunks"]}), encoding="utf-8"
+    )
+    with pytest.raises(PlanError, match=r"chunks: found together with stages; allowed: one of the two$"):
+        read_plan("plan.json")
+
+
 def test_chunks_without_a_machine_are_refused(stored: Plan) -> None:
     data = stored.to_data()
     del data["score"]
@@ -456,6 +465,8 @@ def test_the_command_plans_shows_scores_and_checks() -> None:
         (["--hardware", "hmc", "--chunks", "9" * 5000], "chunks: found '999999999999999999999999999...9999999999999999999999999999'; allowed: best, layers, one, or 1 to 4"),
         (["--chunks", "best"], "chunks: no machine is named; allowed: one, as --hardware hmc"),
         (["--chunks", "nonsense"], "chunks: no machine is named; allowed: one, as --hardware hmc"),
+        (["--hardware", "hmc", "--levels", "2", "--stages", "2", "--chunks", "best"], "chunks: given together with stages; allowed: one of the two"),
+        (["--hardware", "hmc", "--levels", "2", "--stages", "best", "--chunks", "2"], "chunks: given together with stages; allowed: one of the two"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )  # fmt: skip

@@ -157,6 +157,8 @@ class Plan(Record):
                 "splits: found groups without a fork; allowed: group 'all', no arrays and no path"
             )
         if self.chunks is not None:
+            if self.stages is not None:
+                raise ValueError("chunks: found together with stages; allowed: one of the two")
             self.chunks.require_of(self.layers, scored=self.score is not None)
         parse_space(self.space)
         return self

@@ -251,7 +251,12 @@ def _follow_mixed(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Pla
 
 def _follow_staged(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], None]) -> Plan:
     """As ``follow``, in stages; without them where none are fastest."""
-    for what, asked in (("refine", recipe.refine), ("profile", recipe.profile is not None)):
+    refused = {
+        "refine": recipe.refine,
+        "profile": recipe.profile is not None,
+        "chunks": recipe.chunks is not None,
+    }
+    for what, asked in refused.items():
         if asked:
             raise OptionError(what, "given together with stages", "one of the two")
     found = plan_stages(recipe, graph, progress)
