@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hypar.errors import HardwareError, OptionError, TableLimitError, UnknownNameError
+from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.graph import LayerGraph, load_model
 from hypar.hardware import Machine, as_machine
 from hypar.partition import Partition, partition, require_entries
@@ -13,6 +13,7 @@ from hypar.pipeline_runs import Job, run_job
 from hypar.quoting import shown
 from hypar.recipe import checked_optimizer
 from hypar.schedule.orders import SCHEDULES, in_flight
+from hypar.schedule.parts import checked_microbatches, checked_schedule
 from hypar.schedule.setting import Setting
 from hypar.stage_costs import StageCosts, checked_balance
 from hypar.stages import Spans, layer_sums
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.pipelines import Pipeline
-
-MOST_TASKS = 2**20
-"""Tasks of one timeline: some ten seconds."""
-
-TASKS = 5
-"""Tasks of a stage for a microbatch at most: forward, backward, sending of both, update."""
 
 
 def pipeline_model(
@@ -73,7 +68,7 @@ def pipeline_model(
     if bounds is not None and balance is not None:
         raise OptionError("balance", "given together with starts", "one of the two")
     count = _count(stages, bounds, network, machine)
-    parts = _microbatches(microbatches, checked_schedule(schedule), network.batch, count)
+    parts = checked_microbatches(microbatches, checked_schedule(schedule), network.batch, count)
     job = _job(network, schedule, (count, parts), machine, checked_optimizer(optimizer))
     if bounds is not None:
         _require_fits(job, bounds)
@@ -81,17 +76,6 @@ def pipeline_model(
     by = checked_balance(balance, machine)
     best = _balanced(job, by)
     return run_job(job, best.bounds, by, best.bottleneck)
-
-
-def checked_schedule(name: str) -> str:
-    """A schedule that there is.
-
-    Raises:
-        UnknownNameError: there is none of that name.
-    """
-    if not isinstance(name, str) or name not in SCHEDULES:
-        raise UnknownNameError("schedule", str(name), SCHEDULES)
-    return name
 
 
 def _count(
@@ -105,25 +89,6 @@ def _count(
         allowed = f"at most {machine.num_devices}, one a device"
         raise HardwareError(f"hardware {machine.name!r}", f"found {count} stages", allowed)
     return count
-
-
-def _microbatches(asked: int | None, schedule: str, batch: int, stages: int) -> int:
-    """Into how many microbatches a mini-batch is divided."""
-    order = SCHEDULES[schedule]
-    if not order.flushes:
-        if asked not in {None, 1}:
-            allowed = f"1, as {schedule!r} takes whole mini-batches"
-            raise OptionError("microbatches", f"found {shown(asked)}", allowed)
-        return 1
-    if asked is None:
-        return max(count for count in range(1, stages + 1) if batch % count == 0)
-    whole = isinstance(asked, int) and not isinstance(asked, bool)
-    if not whole or asked < 1 or batch % asked:
-        raise OptionError("microbatches", f"found {shown(asked)}", f"a divisor of the batch {batch:,}")
-    most = MOST_TASKS // (TASKS * stages * order.minibatches(stages))
-    if asked > most:
-        raise OptionError("microbatches", f"found {asked:,}", f"at most {most:,} in {stages} stages")
-    return asked
 
 
 def _job(

@@ -15,7 +15,7 @@ from hypar.levels import levels_of
 from hypar.pins import Pin, apply_pins, parse_pin
 from hypar.plan import MOST_DEVICES, Operators, Plan
 from hypar.registry import load_plugin, plugin_names
-from hypar.schedule.orders import SCHEDULES
+from hypar.schedule.parts import checked_schedule
 from hypar.schedule.setting import OPTIMIZERS, Setting
 from hypar.searches.base import Answer, Question, load_search
 from hypar.space import Space, parse_space
@@ -286,8 +286,6 @@ def checked_stages(
         OptionError: no such number, or something is asked of stages where there are none.
         UnknownNameError: there is no such schedule.
     """
-    if schedule is not None and schedule not in SCHEDULES:
-        raise UnknownNameError("schedule", str(schedule), SCHEDULES)
     for name, number in (("stages", None if stages == "best" else stages), ("microbatches", microbatches)):
         whole = isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= MOST_DEVICES
         if number is not None and not whole:
@@ -298,7 +296,8 @@ def checked_stages(
             raise OptionError(name, "given without stages", "stages, as --stages 4")
     if microbatches is not None and stages == "best":
         raise OptionError("microbatches", "given where the best stages are sought", "a number of stages")
-    return (None if stages == 1 else stages), schedule or "1f1b", microbatches
+    order = checked_schedule("1f1b" if schedule is None else schedule)
+    return (None if stages == 1 else stages), order, microbatches
 
 
 def checked_array(

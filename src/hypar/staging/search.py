@@ -20,6 +20,7 @@ from hypar.pins import parse_pin
 from hypar.recipe import setting_for
 from hypar.schedule.measures import FullStep, full_step, ran
 from hypar.schedule.orders import SCHEDULES, in_flight
+from hypar.schedule.parts import checked_microbatches
 from hypar.schedule.pipeline import Pace, Send, lower, stage_name
 from hypar.staging.blocks import Block, Blocks
 from hypar.timeline import run
@@ -140,7 +141,7 @@ def staged(
         InputError: there cannot be so many, or no partition fits the memory.
         TableLimitError: there would be too many blocks.
     """
-    parts = _microbatches(recipe, graph.batch, stages)
+    parts = checked_microbatches(recipe.microbatches, recipe.schedule, graph.batch, stages)
     blocks = _blocks(recipe, graph, stages, parts, {} if answers is None else answers)
     layers = len(blocks.whole.layers)
     if not 1 <= stages <= layers:
@@ -180,20 +181,6 @@ def _blocks(
         link=link,
         answers=answers,
     )
-
-
-def _microbatches(recipe: Recipe, batch: int, stages: int) -> int:
-    """Into how many microbatches a mini-batch is divided."""
-    if not SCHEDULES[recipe.schedule].flushes:
-        if recipe.microbatches not in {None, 1}:
-            allowed = f"1, as {recipe.schedule!r} takes whole mini-batches"
-            raise OptionError("microbatches", f"found {recipe.microbatches}", allowed)
-        return 1
-    if recipe.microbatches is None:
-        return max(count for count in range(1, stages + 1) if batch % count == 0)
-    if recipe.microbatches < 1 or batch % recipe.microbatches:
-        raise OptionError("microbatches", f"found {recipe.microbatches}", f"a divisor of the batch {batch:,}")
-    return recipe.microbatches
 
 
 def _costs(blocks: Blocks, microbatches: int, kept: tuple[int, ...], stages: int, stage: int) -> Costs:
