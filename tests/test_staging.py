@@ -2,13 +2,58 @@
 
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from hypar import load_machine, load_model, plan_model
 from hypar.errors import OptionError
+from hypar.recipe import Recipe
+from hypar.staging.blocks import Blocks
+
+if TYPE_CHECKING:
+    from hypar import LayerGraph, Machine, Plan
 
 HMC = load_machine("hmc")
 LENET = load_model("lenet-c")
+
+
+def blocks_of(
+    plan: Plan, graph: LayerGraph, machine: Machine, stages: int = 1, microbatches: int = 1
+) -> Blocks:
+    """All blocks of a network, cut as a plan without stages is."""
+    return Blocks.of(Recipe.of(plan, machine), graph, (stages, microbatches))
+
+
+# Blocks
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"strategy": "hypar", "levels": 3},
+        {"strategy": "accpar", "levels": 2, "cost": "time", "search": "joint"},
+        {"strategy": "deepa", "array": [8]},
+        {"strategy": "deepa", "array": [8], "mode": "paper"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("model", ["lenet-c", "resnet18"])
+def test_a_block_of_all_layers_is_a_plan_without_stages(model: str, asked: dict[str, Any]) -> None:
+    graph = load_model(model).with_batch(32)
+    plan = plan_model(graph, hardware=HMC, optimizer="adam", **asked)
+    assert plan.score is not None
+    whole = blocks_of(plan, graph, HMC).block(0, len(plan.layers))
+    assert [tuple(chosen) for chosen in whole.cuts.lane.choices] == [*map(plan.choices, plan.layers)]
+    assert whole.seconds(1) == pytest.approx(plan.score.time_s, rel=1e-12)
+    assert whole.held(1) == plan.score.memory
+    assert math.fsum(move.total_bytes for move in whole.cuts.step.moves if move) == pytest.approx(
+        plan.score.communication_bytes, rel=1e-12
+    )
+
+
+# Microbatches
 
 
 def test_a_timeline_has_only_so_many_tasks() -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
+from hypar.costs.base import load_cost
 from hypar.graph import ContractedGraph
+from hypar.pins import parse_pin
 from hypar.placement import divisor
-from hypar.recipe import question_of
+from hypar.recipe import question_of, setting_for
 from hypar.schedule.lanes import Lane
 from hypar.schedule.step import lower_lanes
 from hypar.searches.base import Answer, load_search
@@ -23,6 +25,7 @@ from hypar.tally import memory_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.graph import LayerGraph
     from hypar.hardware import LevelLink
     from hypar.pins import Pin
     from hypar.placement import Options
@@ -101,9 +104,42 @@ class Blocks:
     pins: tuple[Pin, ...]
     setting: Setting
     link: LevelLink | None
-    answers: dict[object, Answer] = field(default_factory=dict)
+    answers: dict[object, Answer]
     _cuts: dict[object, Cuts] = field(default_factory=dict)
     _found: dict[tuple[int, int], Block] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        recipe: Recipe,
+        graph: LayerGraph,
+        counts: tuple[int, int],
+        answers: dict[object, Answer] | None = None,
+    ) -> Self:
+        """The blocks of a network.
+
+        Args:
+            recipe: how a block is cut.
+            graph: the network.
+            counts: stages, and microbatches of a mini-batch.
+            answers: the best cuts of blocks that are known by the same recipe; others are added.
+
+        Raises:
+            InputError: the recipe does not suit the network, or the array the machine.
+        """
+        stages, microbatches = counts
+        whole = graph.nodes(recipe.graph)
+        direct = load_cost(recipe.cost, recipe.parameters).direct
+        setting = setting_for(recipe, graph.element_bytes, direct=direct)
+        return cls(
+            recipe=recipe,
+            whole=whole,
+            part=graph.with_batch(graph.batch // microbatches).nodes(recipe.graph),
+            pins=tuple(parse_pin(text, whole, max(1, len(recipe.array))) for text in recipe.pins),
+            setting=setting,
+            link=setting.machine.links((stages, *recipe.array))[0] if stages > 1 else None,
+            answers={} if answers is None else answers,
+        )
 
     def block(self, start: int, end: int) -> Block:
         """The layers from one up to another."""

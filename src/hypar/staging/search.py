@@ -16,8 +16,6 @@ import numpy as np
 
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.partition import partition
-from hypar.pins import parse_pin
-from hypar.recipe import setting_for
 from hypar.schedule.measures import FullStep, full_step, ran
 from hypar.schedule.orders import SCHEDULES, in_flight
 from hypar.schedule.parts import checked_microbatches
@@ -142,7 +140,7 @@ def staged(
         TableLimitError: there would be too many blocks.
     """
     parts = checked_microbatches(recipe.microbatches, recipe.schedule, graph.batch, stages)
-    blocks = _blocks(recipe, graph, stages, parts, {} if answers is None else answers)
+    blocks = Blocks.of(recipe, graph, (stages, parts), answers)
     layers = len(blocks.whole.layers)
     if not 1 <= stages <= layers:
         raise OptionError("stages", f"found {stages}", f"1 to {layers}, one for each layer that is cut")
@@ -162,25 +160,6 @@ def staged(
         raise HardwareError(f"hardware {name!r}", held, hint="try more stages, or a smaller batch")
     own = tuple(blocks.block(start, end) for start, end in zip(found.bounds, found.bounds[1:], strict=False))
     return _run(recipe, parts, found.bounds, own, kept, found.bottleneck)
-
-
-def _blocks(
-    recipe: Recipe, graph: LayerGraph, stages: int, microbatches: int, answers: dict[object, Answer]
-) -> Blocks:
-    """The blocks of a network."""
-    machine = recipe.machine
-    assert machine is not None  # noqa: S101 (stages have a machine)
-    whole = graph.nodes(recipe.graph)
-    link = machine.links((stages, *recipe.array))[0] if stages > 1 else None
-    return Blocks(
-        recipe=recipe,
-        whole=whole,
-        part=graph.with_batch(graph.batch // microbatches).nodes(recipe.graph),
-        pins=tuple(parse_pin(text, whole, max(1, len(recipe.array))) for text in recipe.pins),
-        setting=setting_for(recipe, graph.element_bytes),
-        link=link,
-        answers=answers,
-    )
 
 
 def _costs(blocks: Blocks, microbatches: int, kept: tuple[int, ...], stages: int, stage: int) -> Costs:
