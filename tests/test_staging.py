@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hypar import LayerGraph, Machine, Plan
 
 HMC = load_machine("hmc")
+OVERLAPPING = load_machine("hmc", {"overlap": "full"})
 LENET = load_model("lenet-c")
 
 
@@ -40,11 +41,14 @@ def blocks_of(
     ids=str,
 )
 @pytest.mark.parametrize("model", ["lenet-c", "resnet18"])
-def test_a_block_of_all_layers_is_a_plan_without_stages(model: str, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize("machine", [HMC, OVERLAPPING], ids=["one after another", "overlapping"])
+def test_a_block_of_all_layers_is_a_plan_without_stages(
+    machine: Machine, model: str, asked: dict[str, Any]
+) -> None:
     graph = load_model(model).with_batch(32)
-    plan = plan_model(graph, hardware=HMC, optimizer="adam", **asked)
+    plan = plan_model(graph, hardware=machine, optimizer="adam", **asked)
     assert plan.score is not None
-    whole = blocks_of(plan, graph, HMC).block(0, len(plan.layers))
+    whole = blocks_of(plan, graph, machine).block(0, len(plan.layers))
     assert [tuple(chosen) for chosen in whole.cuts.lane.choices] == [*map(plan.choices, plan.layers)]
     assert whole.seconds(1) == pytest.approx(plan.score.time_s, rel=1e-12)
     assert whole.held(1) == plan.score.memory

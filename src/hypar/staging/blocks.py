@@ -20,6 +20,7 @@ from hypar.recipe import question_of, setting_for
 from hypar.schedule.lanes import Lane
 from hypar.schedule.step import lower_lanes
 from hypar.searches.base import Answer, load_search
+from hypar.staging.phases import phases_of
 from hypar.tally import memory_of
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from hypar.recipe import Recipe
     from hypar.schedule.setting import Setting
     from hypar.schedule.step import Step
+    from hypar.staging.phases import Phases
 
 
 class Cuts(NamedTuple):
@@ -41,12 +43,14 @@ class Cuts(NamedTuple):
         answer: what the search found.
         lane: its layers for a microbatch, their choices, and what they run on.
         step: the tasks of a microbatch.
+        phases: how long these take.
         memory: bytes on each device, those of one microbatch's activations among them.
     """
 
     answer: Answer
     lane: Lane
     step: Step
+    phases: Phases
     memory: dict[str, float]
 
 
@@ -55,9 +59,6 @@ class Block(NamedTuple):
 
     Attributes:
         cuts: its cuts.
-        forward_s: seconds of a microbatch forward.
-        backward_s: seconds of one backward, with its gradients.
-        update_s: seconds of adding up gradients and updating, once a mini-batch.
         received_s: seconds to receive a microbatch's F.
         returned_s: seconds to receive its E.
         received_bytes: bytes that all its devices receive of F.
@@ -65,18 +66,18 @@ class Block(NamedTuple):
     """
 
     cuts: Cuts
-    forward_s: float
-    backward_s: float
-    update_s: float
     received_s: float
     returned_s: float
     received_bytes: float
     returned_bytes: float
 
     def seconds(self, microbatches: int) -> float:
-        """What a mini-batch keeps it busy, were it never to wait for another stage."""
-        each = self.forward_s + self.backward_s + self.received_s + self.returned_s
-        return microbatches * each + self.update_s
+        """What a mini-batch keeps it busy, were it never to wait for another stage; with overlap it or its links."""
+        phases = self.cuts.phases
+        computing = microbatches * (phases.forward + phases.backward) + phases.once
+        if self.cuts.lane.setting.machine.overlap:
+            return max(computing, microbatches * max(self.received_s, self.returned_s))
+        return computing + microbatches * (self.received_s + self.returned_s)
 
     def held(self, in_flight: int) -> dict[str, float]:
         """Bytes on each device with so many microbatches in flight."""
@@ -161,13 +162,13 @@ class Blocks:
                 self.answers[key] = self._answer(inside)
             lane = Lane(block_of(self.part, start, end), self.answers[key].choices, self.setting)
             step = lower_lanes([lane])
-            self._cuts[key] = Cuts(self.answers[key], lane, step, memory_of(lane, step, 0))
+            phases = phases_of(step, overlap=self.setting.machine.overlap)
+            self._cuts[key] = Cuts(self.answers[key], lane, step, phases, memory_of(lane, step, 0))
         cuts = self._cuts[key]
         cuts = cuts._replace(lane=cuts.lane._replace(graph=block_of(self.part, start, end)))
         received, returned = self._received(start, end, cuts.lane.choices)
         return Block(
             cuts,
-            *_phases(cuts.step),
             self._seconds(received),
             self._seconds(returned),
             received,
@@ -217,17 +218,3 @@ def block_of(graph: ContractedGraph, start: int, end: int) -> ContractedGraph:
         if start <= tensor.producer and tensor.consumer < end
     )
     return ContractedGraph(layers=graph.layers[start:end], tensors=tuple(tensors))
-
-
-def _phases(step: Step) -> tuple[float, float, float]:
-    """Seconds of a microbatch forward, of one backward, and of what comes once a mini-batch."""
-    forward: list[float] = []
-    backward: list[float] = []
-    once: list[float] = []
-    for task, move in zip(step.tasks, step.moves, strict=True):
-        phase = task.kind if move is None else move.phase
-        if task.kind == "update" or (move is not None and phase == "gradient"):
-            once.append(task.seconds)
-        else:
-            (forward if phase == "forward" else backward).append(task.seconds)
-    return math.fsum(forward), math.fsum(backward), math.fsum(once)

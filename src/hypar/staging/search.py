@@ -222,4 +222,4 @@ def _pace(blocks: tuple[Block, ...], stage: int, *, overlap: bool) -> Pace:
     own = blocks[stage]
     ahead = send(stage + 1, blocks[stage + 1].received_s) if stage + 1 < len(blocks) else None
     back = send(stage - 1, blocks[stage - 1].returned_s) if stage else None
-    return Pace(own.forward_s, own.backward_s, own.update_s, ahead, back)
+    return Pace(*own.cuts.phases, ahead, back)

@@ -1,0 +1,59 @@
+"""How long the phases of a stage take: what a microbatch takes, and what comes once a mini-batch."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.timeline import run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.schedule.moves import Move
+    from hypar.schedule.step import Step
+    from hypar.timeline import Task
+
+
+class Phases(NamedTuple):
+    """Seconds of a stage, what it gets from other stages aside.
+
+    Attributes:
+        forward: of a microbatch.
+        backward: of one, with its gradients.
+        once: of adding up gradients and updating, behind the last microbatch of a mini-batch.
+    """
+
+    forward: float
+    backward: float
+    once: float
+
+
+def phases_of(step: Step, *, overlap: bool) -> Phases:
+    """The phases of a microbatch's step.
+
+    With overlap they are as long as the engine has them: gradients are added up beside the last backward phase.
+    """
+    kinds = [_phase(task, move) for task, move in zip(step.tasks, step.moves, strict=True)]
+    if not overlap:
+        spent: dict[str, list[float]] = {phase: [] for phase in Phases._fields}
+        for phase, task in zip(kinds, step.tasks, strict=True):
+            spent[phase].append(task.seconds)
+        return Phases(*(math.fsum(seconds) for seconds in spent.values()))
+    forward = _makespan(step.tasks, [phase == "forward" for phase in kinds])
+    both = max(forward, _makespan(step.tasks, [phase != "once" for phase in kinds]))
+    return Phases(forward, both - forward, max(0.0, run(step.tasks).makespan - both))
+
+
+def _phase(task: Task, move: Move | None) -> str:
+    """The phase that a task is of."""
+    if task.kind == "update" or (move is not None and move.phase == "gradient"):
+        return "once"
+    return "forward" if (task.kind if move is None else move.phase) == "forward" else "backward"
+
+
+def _makespan(tasks: Sequence[Task], kept: Sequence[bool]) -> float:
+    """How long some of the tasks take, which wait for none of the others."""
+    index = {old: new for new, old in enumerate(old for old, keep in enumerate(kept) if keep)}
+    moved = (tasks[old]._replace(after=tuple(index[before] for before in tasks[old].after)) for old in index)
+    return run([*moved]).makespan
