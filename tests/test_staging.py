@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -55,6 +56,21 @@ def test_a_block_of_all_layers_is_a_plan_without_stages(
     assert math.fsum(move.total_bytes for move in whole.cuts.step.moves if move) == pytest.approx(
         plan.score.communication_bytes, rel=1e-12
     )
+
+
+def test_what_comes_from_another_stage_is_kept_once_by_layers_and_not_by_joins() -> None:
+    """A shortcut's convolution reads what the block's first one does; an addition keeps nothing."""
+    graph = load_model("resnet18").with_batch(8)
+    names = [layer.name for layer in graph.contracted.layers]
+    blocks = Blocks.of(replace(Recipe.of(plan_model(graph), HMC), array=()), graph, (2, 4))
+    samples, size = 2, 4
+    forked = blocks.block(names.index("layer2.0.conv1"), names.index("layer2.0.add"))
+    read, halved = 64 * 56 * 56, 128 * 28 * 28
+    # Read twice, between the two convolutions, and the two outputs that are sent.
+    assert forked.held(1)["activations"] == samples * size * (read + 3 * halved)
+    assert forked.held(3)["activations"] == 3 * forked.held(1)["activations"]
+    joined = blocks.block(names.index("layer2.0.add"), names.index("layer2.1.conv2"))
+    assert joined.held(1)["activations"] == samples * size * 2 * halved
 
 
 # Microbatches

@@ -13,7 +13,7 @@ from hypar.words import CUTTABLE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph import ContractedGraph
+    from hypar.graph import ContractedGraph, Tensor
     from hypar.hardware import LayerTime
     from hypar.ops.base import Einsum
     from hypar.placement import Options
@@ -92,8 +92,15 @@ def _counted(time: LayerTime) -> tuple[float, dict[str, float]]:
     return 3 * time.macs, {place: math.fsum(done.accesses[place] for done in work) for place in places}
 
 
-def memory_of(lane: Lane, step: Step, number: int) -> dict[str, float]:
-    """Bytes on each device of a lane when the forward phase ends, and the largest transfer."""
+def memory_of(lane: Lane, step: Step, number: int, outside: Sequence[Tensor] = ()) -> dict[str, float]:
+    """Bytes on each device of a lane when the forward phase ends, and the largest transfer.
+
+    Args:
+        lane: the devices, and what they do for a microbatch.
+        step: its tasks.
+        number: which of its lanes.
+        outside: tensors that the lane's layers read of layers of other stages, whose indices are none of the lane's.
+    """
     setting, size = lane.setting, lane.setting.element_bytes
     times = step.work[number].times
     weights = size * math.fsum(time.fullest["weight"] for time in times if time is not None)
@@ -106,7 +113,7 @@ def memory_of(lane: Lane, step: Step, number: int) -> dict[str, float]:
         "weights": weights,
         "gradients": weights,
         "optimizer": weights * OPTIMIZERS[setting.optimizer],
-        "activations": size * _kept(lane.graph, lane.choices),
+        "activations": size * _kept(lane.graph, lane.choices, outside),
         "buffers": max(buffers, default=0.0),
     }
 
@@ -117,21 +124,20 @@ def holds(lanes: Sequence[Lane], step: Step) -> bool:
     return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))
 
 
-def _kept(graph: ContractedGraph, choices: Sequence[Options]) -> float:
+def _kept(graph: ContractedGraph, choices: Sequence[Options], outside: Sequence[Tensor]) -> float:
     """Elements kept on the fullest device for the backward phase.
 
     What weighted layers read, and outputs that a pool reduces. A tensor that several layers read in the same
     shards is kept once.
     """
     kept: dict[object, float] = {}
-    read = set()
-    for tensor in graph.tensors:
-        read.add(tensor.producer)
+    tensors = (*graph.tensors, *outside)
+    read, fed = {tensor.producer for tensor in tensors}, {tensor.consumer for tensor in tensors}
+    for tensor in tensors:
         layer, pieces = graph.layers[tensor.consumer], degrees(choices[tensor.consumer])
         if not (layer.join or layer.empty):
             key = (tensor.producer, tensor.elements, _shards(layer.einsum, pieces))
             kept[key] = tensor.elements * fullest_share(layer.einsum, pieces, "input")
-    fed = {tensor.consumer for tensor in graph.tensors}
     for index, layer in enumerate(graph.layers):
         pieces, made = degrees(choices[index]), layer.einsum.elements("output")
         if layer.empty:

@@ -26,7 +26,7 @@ from hypar.tally import memory_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph import LayerGraph
+    from hypar.graph import LayerGraph, Tensor
     from hypar.hardware import LevelLink
     from hypar.pins import Pin
     from hypar.placement import Options
@@ -150,30 +150,28 @@ class Blocks:
 
     def _made(self, start: int, end: int) -> Block:
         """A block, planned or as one that is equal."""
-        inside = block_of(self.whole, start, end)
-        names = [layer.name for layer in inside.layers] if self.pins else []
+        cuts = self._cut(start, end)
+        received, returned = self._received(start, end, cuts.lane.choices)
+        return Block(cuts, self._seconds(received), self._seconds(returned), received, returned)
+
+    def _cut(self, start: int, end: int) -> Cuts:
+        """Its cuts, and what they cost."""
+        inside, outside = block_of(self.whole, start, end), read_of_others(self.part, start, end)
         key = (
-            tuple((layer.einsum, layer.output_elements) for layer in inside.layers),
-            tuple((tensor.producer, tensor.consumer, tensor.content) for tensor in inside.tensors),
-            tuple(names),
+            *((layer.op_name, layer.einsum, layer.output_elements) for layer in inside.layers),
+            *inside.tensors,
+            *((layer.name for layer in inside.layers) if self.pins else ()),
         )
-        if key not in self._cuts:
-            if key not in self.answers:
-                self.answers[key] = self._answer(inside)
+        if key not in self.answers:
+            self.answers[key] = self._answer(inside)
+        if (key, outside) not in self._cuts:
             lane = Lane(block_of(self.part, start, end), self.answers[key].choices, self.setting)
             step = lower_lanes([lane])
             phases = phases_of(step, overlap=self.setting.machine.overlap)
-            self._cuts[key] = Cuts(self.answers[key], lane, step, phases, memory_of(lane, step, 0))
-        cuts = self._cuts[key]
-        cuts = cuts._replace(lane=cuts.lane._replace(graph=block_of(self.part, start, end)))
-        received, returned = self._received(start, end, cuts.lane.choices)
-        return Block(
-            cuts,
-            self._seconds(received),
-            self._seconds(returned),
-            received,
-            returned,
-        )
+            memory = memory_of(lane, step, 0, outside)
+            self._cuts[key, outside] = Cuts(self.answers[key], lane, step, phases, memory)
+        cuts = self._cuts[key, outside]
+        return cuts._replace(lane=cuts.lane._replace(graph=block_of(self.part, start, end)))
 
     def _answer(self, inside: ContractedGraph) -> Answer:
         """The best cuts of a block."""
@@ -212,9 +210,17 @@ class Blocks:
 
 def block_of(graph: ContractedGraph, start: int, end: int) -> ContractedGraph:
     """The layers from one up to another, with the tensors between them."""
-    tensors = (
-        replace(tensor, producer=tensor.producer - start, consumer=tensor.consumer - start)
-        for tensor in graph.tensors
-        if start <= tensor.producer and tensor.consumer < end
-    )
-    return ContractedGraph(layers=graph.layers[start:end], tensors=tuple(tensors))
+    inside = (tensor for tensor in graph.tensors if start <= tensor.producer and tensor.consumer < end)
+    tensors = tuple(_counted_from(start, tensor) for tensor in inside)
+    return ContractedGraph(layers=graph.layers[start:end], tensors=tensors)
+
+
+def read_of_others(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:
+    """The tensors that these layers read of layers before them, whose indices are negative."""
+    outside = (tensor for tensor in graph.tensors if tensor.producer < start <= tensor.consumer < end)
+    return tuple(_counted_from(start, tensor) for tensor in outside)
+
+
+def _counted_from(start: int, tensor: Tensor) -> Tensor:
+    """A tensor between layers that are counted from another one on."""
+    return replace(tensor, producer=tensor.producer - start, consumer=tensor.consumer - start)
