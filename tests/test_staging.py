@@ -73,6 +73,16 @@ def test_what_comes_from_another_stage_is_kept_once_by_layers_and_not_by_joins()
     assert joined.held(1)["activations"] == samples * size * 2 * halved
 
 
+def test_a_stage_has_a_buffer_for_what_it_receives() -> None:
+    """Lenet-c: 12 x 12 x 20 to the second convolution, 4 x 4 x 50 to the first linear layer, 500 to the second."""
+    graph = LENET.with_batch(64)
+    blocks = Blocks.of(replace(Recipe.of(plan_model(graph), HMC), array=()), graph, (4, 4))
+    sent = [16 * 4 * elements for elements in (12 * 12 * 20, 4 * 4 * 50, 500)]
+    assert [blocks.block(*ends).held(1)["buffers"] for ends in ((0, 1), (1, 2), (2, 4), (3, 4))] == [
+        sent[0], sent[0], sent[1], sent[2],
+    ]  # fmt: skip
+
+
 # Microbatches
 
 

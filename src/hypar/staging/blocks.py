@@ -80,9 +80,10 @@ class Block(NamedTuple):
         return computing + microbatches * (self.received_s + self.returned_s)
 
     def held(self, in_flight: int) -> dict[str, float]:
-        """Bytes on each device with so many microbatches in flight."""
-        memory = self.cuts.memory
-        return {**memory, "activations": in_flight * memory["activations"]}
+        """Bytes on each device with so many microbatches in flight, and a buffer for the largest transfer."""
+        memory, devices = self.cuts.memory, math.prod(self.cuts.lane.setting.array)
+        buffer = max(memory["buffers"], self.received_bytes / devices, self.returned_bytes / devices)
+        return {**memory, "activations": in_flight * memory["activations"], "buffers": buffer}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
