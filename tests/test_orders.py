@@ -70,23 +70,26 @@ def test_schedules_that_flush(name: str, stages: int, microbatches: int) -> None
     lowered, timeline = simulated(name, stages, microbatches, 3)
     done = ran(lowered, timeline)
     assert timeline.makespan == 3 * 2 * (microbatches + stages - 1)
-    assert full_step(lowered, timeline).seconds == 2 * (microbatches + stages - 1)
+    assert full_step(lowered, timeline).makespan == 2 * (microbatches + stages - 1)
     assert {staleness(works, microbatches) for works in done} == {0}
     kept = [microbatches if name == "gpipe" else min(microbatches, stages - s) for s in range(stages)]
     assert [in_flight(works) for works in done] == kept
 
 
+def busy_with(kept: str, stage: int, other: int) -> str:
+    """What a transfer from one stage to another keeps busy."""
+    return f"link {stage}-{other}" if kept == "link" else stage_name(stage if kept == "sender" else other)
+
+
 @st.composite
 def pipelines(draw: st.DrawFn) -> tuple[str, list[Pace], int, int]:
-    """A schedule with stages of any speed, which send over links or themselves."""
+    """A schedule with stages of any speed, which send themselves, over links, or keep those busy that receive."""
     name = draw(st.sampled_from(sorted(SCHEDULES)))
-    stages, own = draw(st.integers(1, 5)), draw(st.booleans())
+    stages, kept = draw(st.integers(1, 5)), draw(st.sampled_from(["sender", "link", "receiver"]))
     paces = []
     for stage in range(stages):
         sends = [
-            Send(draw(SECONDS), stage_name(stage) if own else f"link {stage}-{other}")
-            if 0 <= other < stages
-            else None
+            Send(draw(SECONDS), busy_with(kept, stage, other)) if 0 <= other < stages else None
             for other in (stage + 1, stage - 1)
         ]
         paces.append(Pace(draw(SECONDS), draw(SECONDS), draw(SECONDS), *sends))
@@ -131,6 +134,22 @@ def test_what_is_in_flight_and_stale_does_not_hang_on_times(asked: tuple[str, li
         )
 
 
+@given(asked=pipelines())
+def test_a_full_step_is_its_critical_path(asked: tuple[str, list[Pace], int, int]) -> None:
+    name, paces, microbatches, _ = asked
+    order = SCHEDULES[name]
+    lowered = lower(order, paces, microbatches, order.minibatches(len(paces)))
+    timeline = run(lowered.tasks)
+    step = full_step(lowered, timeline)
+    path = step.critical_path
+    assert sum(step.tasks[index].seconds for index in path) == step.makespan
+    assert all(step.starts[index] == step.ends[before] for before, index in pairwise(path))
+    ends = [0.0, *step_ends(timeline)]
+    assert step.makespan in {after - before for before, after in pairwise(ends)}
+    worked = sum(task.kind != "communication" for task in step.tasks)
+    assert worked == len(paces) * (2 * microbatches + 1)
+
+
 def test_a_full_step_is_as_long_as_its_slowest_stage() -> None:
     """Stage 2 sends its errors itself; stage 1 sends over a link beside its backward."""
     paces = [
@@ -141,5 +160,5 @@ def test_a_full_step_is_as_long_as_its_slowest_stage() -> None:
     lowered = lower(schedule, paces, 1, schedule.minibatches(2))
     step = full_step(lowered, run(lowered.tasks))
     # Stage 1: 2 + max(5, 4 + 1); stage 2: 1 + 3 + 6 + 1.
-    assert step.seconds == 11
-    assert step.busy == {"stage 1": 7, "stage 2": 11, "link 1-2": 5, STEPS: 0}
+    assert step.makespan == 11
+    assert step.busy == {"stage 1": 7, "stage 2": 11, "link 1-2": 5}

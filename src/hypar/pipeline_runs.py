@@ -16,13 +16,12 @@ from hypar.schedule.pipeline import lower, stage_name
 from hypar.schedule.setting import Setting
 from hypar.score import totals
 from hypar.stages import held
-from hypar.timeline import run
+from hypar.timeline import Timeline, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.graph import LayerGraph
-    from hypar.schedule.measures import FullStep
     from hypar.schedule.orders import Work
     from hypar.stage_costs import StageCosts
     from hypar.stages import LayerSums, Span
@@ -87,14 +86,14 @@ def run_job(
         optimizer=job.costs.optimizer,
         machine=machine,
         stages=tuple(found),
-        time_s=step and step.seconds,
+        time_s=None if step is None else step.makespan,
         data_parallel=data_parallel(job),
         timeline=timeline,
     )
 
 
 def _stage(
-    job: Job, stage: int, layers: tuple[str, ...], done: tuple[Span, Sequence[Work], FullStep | None]
+    job: Job, stage: int, layers: tuple[str, ...], done: tuple[Span, Sequence[Work], Timeline | None]
 ) -> Stage:
     """What one stage is, and was seen to do."""
     amounts, works, step = done
@@ -113,11 +112,11 @@ def _stage(
     )
 
 
-def _busy_and_idle(step: FullStep, name: str) -> tuple[float, float]:
+def _busy_and_idle(step: Timeline, name: str) -> tuple[float, float]:
     """Seconds that a stage worked in a step, and waited; what is left of rounding is no waiting."""
     busy = step.busy.get(name, 0.0)
-    idle = step.seconds - busy
-    return busy, idle if idle > ROUNDING * step.seconds else 0.0
+    idle = step.makespan - busy
+    return busy, idle if idle > ROUNDING * step.makespan else 0.0
 
 
 def data_parallel(job: Job) -> DataParallel:

@@ -262,7 +262,7 @@ def _follow_staged(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, i
     found = plan_stages(recipe, graph, progress)
     if recipe.stages == BEST:
         whole = follow(replace(recipe, stages=None), graph)
-        if found is None or (whole.score is not None and whole.score.time_s <= found.step.seconds):
+        if found is None or (whole.score is not None and whole.score.time_s <= found.step.makespan):
             return whole
     assert found is not None  # noqa: S101 (of a number of stages there is an answer)
     splits = list(splits_of_stages(found))

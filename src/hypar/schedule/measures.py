@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hypar.schedule.pipeline import STEPS
+from hypar.timeline import Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hypar.schedule.orders import Work
     from hypar.schedule.pipeline import Lowered
-    from hypar.timeline import Timeline
 
 
 def ran(lowered: Lowered, timeline: Timeline) -> list[list[Work]]:
@@ -30,27 +27,18 @@ def step_ends(timeline: Timeline) -> list[float]:
     return [end for end, task in zip(timeline.ends, timeline.tasks, strict=True) if task.resource == STEPS]
 
 
-class FullStep(NamedTuple):
-    """A step in which every stage has its full work: one mini-batch is through.
-
-    Attributes:
-        seconds: how long it took.
-        busy: seconds that each resource worked in it.
-    """
-
-    seconds: float
-    busy: Mapping[str, float]
-
-
-def full_step(lowered: Lowered, timeline: Timeline) -> FullStep:
-    """The first step in which most is done."""
+def full_step(lowered: Lowered, timeline: Timeline) -> Timeline:
+    """The first step in which every stage has its full work, from 0: one mini-batch is through."""
     counts: dict[int, int] = {}
     for step, _, work in lowered.origins:
         counts[step] = counts.get(step, 0) + (work is not None)
     most = max(counts, key=counts.__getitem__)
-    seconds = [after - before for before, after in pairwise([0.0, *step_ends(timeline)])]
-    busy: dict[str, float] = {}
-    for task, origin in zip(lowered.tasks, lowered.origins, strict=True):
-        if origin.step == most:
-            busy[task.resource] = busy.get(task.resource, 0.0) + task.seconds
-    return FullStep(seconds[most], busy)
+    began = [0.0, *step_ends(timeline)][most]
+    kept = [index for index, (step, stage, _) in enumerate(lowered.origins) if step == most and stage >= 0]
+    place: dict[int | None, int] = {index: new for new, index in enumerate(kept)}
+    return Timeline(
+        tasks=tuple(timeline.tasks[index] for index in kept),
+        starts=tuple(timeline.starts[index] - began for index in kept),
+        ends=tuple(timeline.ends[index] - began for index in kept),
+        held_by=tuple(place.get(timeline.held_by[index]) for index in kept),
+    )

@@ -114,7 +114,7 @@ def score_of(staging: Staging) -> Score:
         optimizer=setting.optimizer,
         element_bytes=size,
         word_bytes=exact_number(machine.content.device.word.value),
-        time_s=staging.step.seconds,
+        time_s=staging.step.makespan,
         energy_j=None if energy is None else math.fsum(energy.values()),
         communication_bytes=exact_number(math.fsum(communication.values())),
         memory_bytes=groups[fullest].memory_bytes,
@@ -143,14 +143,14 @@ def _group(staging: Staging, stage: int) -> GroupScore:
     held = math.fsum(block.held(staging.in_flight[stage]).values())
     computing = math.fsum(times.values())
     busy = staging.step.busy.get(stage_name(stage), 0.0)
-    idle = staging.step.seconds - busy
+    idle = staging.step.makespan - busy
     capacity = setting.machine.memory_bytes
     return GroupScore(
         group=stage_name(stage),
         devices=math.prod(setting.array),
         computing_s=computing,
         communicating_s=received,
-        idle_s=idle if idle > ROUNDING * staging.step.seconds else 0.0,
+        idle_s=idle if idle > ROUNDING * staging.step.makespan else 0.0,
         memory_bytes=exact_number(held),
         capacity_bytes=None if capacity is None else exact_number(capacity),
         fits=setting.machine.fits(held),

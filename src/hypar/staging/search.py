@@ -16,7 +16,7 @@ import numpy as np
 
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.partition import partition
-from hypar.schedule.measures import FullStep, full_step, ran
+from hypar.schedule.measures import full_step, ran
 from hypar.schedule.orders import SCHEDULES, in_flight
 from hypar.schedule.parts import checked_microbatches
 from hypar.schedule.pipeline import Pace, Send, lower, stage_name
@@ -68,7 +68,7 @@ class Staging:
     in_flight: tuple[int, ...]
     bottleneck_s: float
     works: tuple[tuple[Work, ...], ...]
-    step: FullStep
+    step: Timeline
     timeline: Timeline
 
 
@@ -105,7 +105,7 @@ def plan_stages(
             continue  # what does not fit is not offered
         finally:
             progress(number + 1, len(tries))
-    return min(found, key=lambda one: one.step.seconds, default=None)
+    return min(found, key=lambda one: one.step.makespan, default=None)
 
 
 def _tries(recipe: Recipe, graph: LayerGraph, machine: Machine) -> Iterator[tuple[int, Recipe]]:
