@@ -91,3 +91,30 @@ def test_a_timeline_has_only_so_many_tasks() -> None:
         OptionError, match=r"microbatches: found 1,048,576; allowed: at most 52,428 in 2 stages$"
     ):
         plan_model(LENET, batch=2**20, stages=2, levels=1, microbatches=2**20, hardware=HMC)
+
+
+# Score
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe", "layer-block"])
+@pytest.mark.parametrize("machine", [HMC, OVERLAPPING], ids=["one after another", "overlapping"])
+@pytest.mark.parametrize(("model", "levels"), [("lenet-c", 0), ("lenet-c", 1), ("resnet18", 2)])
+def test_items_of_a_score_sum_to_its_totals(model: str, levels: int, machine: Machine, schedule: str) -> None:
+    plan = plan_model(model, batch=64, stages=4, levels=levels, hardware=machine, schedule=schedule)
+    score = plan.score
+    assert score is not None
+    assert score.groups is not None
+    assert math.fsum(score.critical.values()) == pytest.approx(score.time_s, rel=1e-12)
+    assert (score.time, score.overlapped_s) == (score.critical, 0)
+    assert math.fsum((score.energy or {}).values()) == score.energy_j
+    assert math.fsum(score.memory.values()) == pytest.approx(score.memory_bytes, rel=1e-12)
+    assert score.memory_bytes == max(group.memory_bytes for group in score.groups)
+    assert math.fsum(score.communication.values()) == score.communication_bytes
+    assert [*score.communication] == ["stages", *(f"H{level + 1}" for level in range(levels))]
+    names = [f"stage {stage}" for stage in range(1, 5)]
+    assert [group.group for group in score.groups] == [*score.busy][:4] == names
+    for group in score.groups:
+        assert score.busy[group.group] + group.idle_s == pytest.approx(score.time_s, rel=1e-9)
+        if machine is HMC:
+            worked = group.computing_s + group.communicating_s
+            assert worked == pytest.approx(score.busy[group.group], rel=1e-9)

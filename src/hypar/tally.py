@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.graph import ContractedGraph, Tensor
-    from hypar.hardware import LayerTime
+    from hypar.hardware import LayerTime, Machine
     from hypar.ops.base import Einsum
     from hypar.placement import Options
     from hypar.schedule.lanes import Lane
@@ -79,10 +79,16 @@ def energy_of(lane: Lane, step: Step, number: int, microbatches: int = 1) -> dic
                 found[place] += devices * words * microbatches * accesses[place] * joules
             updated = setting.update_accesses * time.words["weight"]
             found["memory"] += devices * words * updated * costs.memory.value
-    moved = received_by(lane, step, number, microbatches) / setting.machine.content.device.word.value
-    per_word = setting.machine.content.assumptions.accesses_per_word_moved.value
-    found["communication"] = moved * per_word * costs.memory.value
+    found["communication"] = moving_energy(setting.machine, received_by(lane, step, number, microbatches))
     return found
+
+
+def moving_energy(machine: Machine, num_bytes: float) -> float:
+    """Joules of so many bytes that devices receive; none where the machine's file gives no energies."""
+    content = machine.content
+    words = num_bytes / content.device.word.value
+    access = content.device.energy.memory.value if content.device.energy else 0.0
+    return words * content.assumptions.accesses_per_word_moved.value * access
 
 
 def _counted(time: LayerTime) -> tuple[float, dict[str, float]]:

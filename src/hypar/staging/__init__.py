@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hypar.staging.records import score_of, splits_of, staged_claim, stages_of
-from hypar.staging.search import BEST, Staging, plan_stages
+from hypar.staging.records import splits_of, staged_claim, stages_of
+from hypar.staging.running import Staging
+from hypar.staging.scores import score_of
+from hypar.staging.search import BEST, plan_stages
 
 __all__ = ["BEST", "Staging", "plan_stages", "score_of", "splits_of", "staged_claim", "stages_of"]

@@ -45,6 +45,15 @@ def phases_of(step: Step, *, overlap: bool) -> Phases:
     return Phases(forward, both - forward, max(0.0, run(step.tasks).makespan - both))
 
 
+def items_of(step: Step) -> dict[str, dict[str, float]]:
+    """For each phase the seconds of each kind of task in a microbatch's step, as if one after another."""
+    found: dict[str, dict[str, float]] = {phase: {} for phase in Phases._fields}
+    for task, move in zip(step.tasks, step.moves, strict=True):
+        items = found[_phase(task, move)]
+        items[task.kind] = items.get(task.kind, 0.0) + task.seconds
+    return found
+
+
 def _phase(task: Task, move: Move | None) -> str:
     """The phase that a task is of."""
     if task.kind == "update" or (move is not None and move.phase == "gradient"):

@@ -8,20 +8,19 @@ number of stages and of levels inside them that the array's devices allow is tri
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.partition import partition
-from hypar.schedule.measures import full_step, ran
-from hypar.schedule.orders import SCHEDULES, in_flight
+from hypar.schedule.orders import SCHEDULES
 from hypar.schedule.parts import checked_microbatches
-from hypar.schedule.pipeline import Pace, Send, lower, stage_name
-from hypar.staging.blocks import Block, Blocks
-from hypar.timeline import run
+from hypar.staging.blocks import Blocks
+from hypar.staging.running import Staging, kept_in_flight, run_stages
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
@@ -31,9 +30,7 @@ if TYPE_CHECKING:
     from hypar.graph import LayerGraph
     from hypar.hardware import Machine
     from hypar.recipe import Recipe
-    from hypar.schedule.orders import Work
     from hypar.searches.base import Answer
-    from hypar.timeline import Timeline
 
 BEST = "best"
 """In place of a number of stages: as many as are fastest."""
@@ -43,33 +40,6 @@ MICROBATCHES = (1, 2, 4, 8)
 
 MOST_BLOCKS = 2**15
 """Blocks of one network that are planned: some minutes."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Staging:
-    """A network in stages, each cut over its own devices.
-
-    Attributes:
-        recipe: how stages are cut; its array is that inside a stage.
-        microbatches: of a mini-batch.
-        bounds: indices of the stages' first layers, and the number of layers.
-        blocks: the stages.
-        in_flight: for each stage, microbatches whose activations it keeps at most.
-        bottleneck_s: seconds that a mini-batch keeps the costliest stage busy.
-        works: for each stage its work, as it was done.
-        step: one step of the pipeline.
-        timeline: some steps.
-    """
-
-    recipe: Recipe
-    microbatches: int
-    bounds: tuple[int, ...]
-    blocks: tuple[Block, ...]
-    in_flight: tuple[int, ...]
-    bottleneck_s: float
-    works: tuple[tuple[Work, ...], ...]
-    step: Timeline
-    timeline: Timeline
 
 
 def plan_stages(
@@ -148,9 +118,7 @@ def staged(
     if count > MOST_BLOCKS:
         message = f"stages: {layers} layers have {count:,} blocks; allowed: {MOST_BLOCKS:,}"
         raise TableLimitError(message, count, MOST_BLOCKS)
-    order = SCHEDULES[recipe.schedule]
-    steps = (order.steps(stage, stages, parts, order.minibatches(stages)) for stage in range(stages))
-    kept = tuple(in_flight(work for step in own for work in step) for own in steps)
+    kept = kept_in_flight(recipe.schedule, stages, parts)
     costs = partial(_costs, blocks, parts, kept, stages)
     found = partition(costs, stages, _seams(blocks))
     if found is None:
@@ -158,8 +126,7 @@ def staged(
         held = f"no {stages} stages fit {format_bytes(capacity or 0.0)}, the memory of a device"
         name = recipe.machine.name if recipe.machine else ""
         raise HardwareError(f"hardware {name!r}", held, hint="try more stages, or a smaller batch")
-    own = tuple(blocks.block(start, end) for start, end in zip(found.bounds, found.bounds[1:], strict=False))
-    return _run(recipe, parts, found.bounds, own, kept, found.bottleneck)
+    return run_stages(recipe, parts, [blocks.block(*ends) for ends in pairwise(found.bounds)])
 
 
 def _costs(blocks: Blocks, microbatches: int, kept: tuple[int, ...], stages: int, stage: int) -> Costs:
@@ -183,43 +150,3 @@ def _seams(blocks: Blocks) -> Costs:
     for tensor in blocks.whole.tensors:
         found[tensor.producer + 1 : tensor.consumer + 1] += tensor.elements
     return found
-
-
-def _run(
-    recipe: Recipe,
-    microbatches: int,
-    bounds: tuple[int, ...],
-    blocks: tuple[Block, ...],
-    kept: tuple[int, ...],
-    bottleneck: float,
-) -> Staging:
-    """The stages run as a pipeline."""
-    order = SCHEDULES[recipe.schedule]
-    overlap = recipe.machine is not None and recipe.machine.overlap
-    paces = [_pace(blocks, stage, overlap=overlap) for stage in range(len(blocks))]
-    lowered = lower(order, paces, microbatches, order.minibatches(len(blocks)))
-    timeline = run(lowered.tasks)
-    return Staging(
-        recipe=recipe,
-        microbatches=microbatches,
-        bounds=bounds,
-        blocks=blocks,
-        in_flight=kept,
-        bottleneck_s=bottleneck,
-        works=tuple(map(tuple, ran(lowered, timeline))),
-        step=full_step(lowered, timeline),
-        timeline=timeline,
-    )
-
-
-def _pace(blocks: tuple[Block, ...], stage: int, *, overlap: bool) -> Pace:
-    """How long a stage takes for a microbatch; what it sends keeps the receiver busy, or with overlap a link."""
-
-    def send(other: int, seconds: float) -> Send | None:
-        resource = f"link {stage + 1}-{other + 1}" if overlap else stage_name(other)
-        return Send(seconds, resource) if seconds else None
-
-    own = blocks[stage]
-    ahead = send(stage + 1, blocks[stage + 1].received_s) if stage + 1 < len(blocks) else None
-    back = send(stage - 1, blocks[stage - 1].returned_s) if stage else None
-    return Pace(*own.cuts.phases, ahead, back)
