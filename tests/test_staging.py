@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar import load_machine, load_model, plan_model
+from hypar import check_plan, load_machine, load_model, plan_model, read_plan
 from hypar.errors import OptionError
 from hypar.recipe import Recipe
 from hypar.staging.blocks import Blocks
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hypar import LayerGraph, Machine, Plan
 
 HMC = load_machine("hmc")
@@ -118,3 +121,44 @@ def test_items_of_a_score_sum_to_its_totals(model: str, levels: int, machine: Ma
         if machine is HMC:
             worked = group.computing_s + group.communicating_s
             assert worked == pytest.approx(score.busy[group.group], rel=1e-9)
+
+
+# Plan files
+
+
+@pytest.mark.parametrize("solver", [None, "elimination"])
+def test_a_plan_of_stages_is_read_and_planned_again(tmp_path: Path, solver: str | None) -> None:
+    """Stages without branches are solved by another solver than those with them."""
+    asked: dict[str, Any] = {"stages": 4, "levels": 1, "hardware": HMC, "pins": "fc=mp", "solver": solver}
+    plan = plan_model("resnet18", batch=16, **asked)
+    assert plan.solver == ("elimination, chain" if solver is None else solver)
+    file = tmp_path / "plan.json"
+    plan.write(file)
+    assert read_plan(file) == plan
+    assert read_plan(file).to_json() == plan.to_json() == file.read_text()
+    assert "null" not in plan.to_json()
+    assert plan.pins == ["fc=in_channels"]
+    verdict = check_plan(file)
+    assert verdict.changes == ()
+    assert verdict.fresh.to_json() == plan.to_json()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"stages": 2, "levels": 0, "pins": "fc1=mp"}, "pins: given where no layer is cut; allowed: levels inside"),
+        ({"stages": 2, "levels": 1, "pins": "fc1@H2=mp"}, "pin 'fc1@H2=mp': found level 'H2'; allowed: H1 to H1"),
+        ({"stages": "best", "pins": "fc1@H2=mp"},
+         "pin 'fc1@H2=mp': a level where the best stages are sought; allowed: one for all levels, as fc1=in_channels"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_pins_that_cannot_hold_are_refused(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
+        plan_model(LENET, hardware=HMC, **asked)
+
+
+def test_pins_hold_inside_every_stage() -> None:
+    plan = plan_model(LENET, hardware=HMC, stages=2, levels=2, pins=["conv*@H2=mp", "fc2=dp"])
+    assert [plan.dims(layer)[1] for layer in ("conv1", "conv2")] == ["in_channels"] * 2
+    assert plan.dims("fc2") == ("batch", "batch")

@@ -292,6 +292,8 @@ class Plan(Record):
         """The plan as plain data, without what it does not have."""
         data = self.model_dump(mode="json", by_alias=True)
         data["splits"] = [_given(split) for split in data["splits"]]
+        if self.stages is not None:
+            data["stages"] = _given(data["stages"])
         if self.score is not None:
             data["score"] = self.score.to_data()
         return _given(data)

@@ -36,7 +36,7 @@ from hypar.schedule.lanes import Lane
 from hypar.score import Score, summarise
 from hypar.searches.base import Answer, Question, costs_by_level, load_search
 from hypar.splits import WHOLE_ARRAY
-from hypar.staging import BEST, plan_stages, score_of, staged_claim, stages_of
+from hypar.staging import BEST, pins_of, plan_stages, score_of, staged_claim, stages_of
 from hypar.staging import splits_of as splits_of_stages
 from hypar.strategies.base import load_strategy
 from hypar.units import exact_number
@@ -259,6 +259,7 @@ def _follow_staged(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, i
     for what, asked in refused.items():
         if asked:
             raise OptionError(what, "given together with stages", "one of the two")
+    pins = pins_of(recipe, graph)
     found = plan_stages(recipe, graph, progress)
     if recipe.stages == BEST:
         whole = follow(replace(recipe, stages=None), graph)
@@ -277,7 +278,7 @@ def _follow_staged(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, i
         search=recipe.search,
         solver=", ".join(dict.fromkeys(block.cuts.answer.solver for block in found.blocks if splits)),
         array=list(found.recipe.array),
-        pins=list(recipe.pins),
+        pins=[str(pin) for pin in pins],
         cost=CostRecord(
             name=recipe.cost,
             value=exact_number(math.fsum(split.cost for split in splits)),

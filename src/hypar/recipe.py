@@ -103,7 +103,7 @@ class Recipe:
             cost=plan.cost.name,
             parameters=plan.cost.parameters,
             search=plan.search,
-            solver=plan.solver,
+            solver=plan.solver if plan.stages is None else plan.stages.solver,
             array=tuple(plan.array if plan.stages is None else plan.stages.array or plan.array),
             pins=tuple(plan.pins),
             graph=plan.graph,

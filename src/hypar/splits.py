@@ -54,6 +54,7 @@ class StagesRecord(Record):
     Attributes:
         asked: how many were asked for, or ``best``.
         array: for ``best``, ways of the levels over which stages and cuts were tried.
+        solver: the solver that was asked for; None for the cheapest exact one of each stage.
         schedule: in what order they work.
         microbatches: of a mini-batch.
         bottleneck_s: seconds that a mini-batch keeps the costliest busy.
@@ -62,6 +63,7 @@ class StagesRecord(Record):
 
     asked: Annotated[int, Field(ge=1)] | Literal["best"]
     array: list[Annotated[int, Field(ge=2)]] | None = None
+    solver: str | None = None
     schedule: str
     microbatches: Annotated[int, Field(ge=1)]
     bottleneck_s: Amount

@@ -26,6 +26,7 @@ def stages_of(staging: Staging, recipe: Recipe) -> StagesRecord:
     return StagesRecord(
         asked=recipe.stages,  # type: ignore[arg-type]
         array=list(recipe.array) if recipe.stages == "best" else None,
+        solver=recipe.solver,
         schedule=recipe.schedule,
         microbatches=staging.microbatches,
         bottleneck_s=staging.bottleneck_s,

@@ -17,6 +17,7 @@ import numpy as np
 
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.partition import partition
+from hypar.pins import parse_pin
 from hypar.schedule.orders import SCHEDULES
 from hypar.schedule.parts import checked_microbatches
 from hypar.staging.blocks import Blocks
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from hypar.edge import Costs
     from hypar.graph import LayerGraph
     from hypar.hardware import Machine
+    from hypar.pins import Pin
     from hypar.recipe import Recipe
     from hypar.searches.base import Answer
 
@@ -40,6 +42,23 @@ MICROBATCHES = (1, 2, 4, 8)
 
 MOST_BLOCKS = 2**15
 """Blocks of one network that are planned: some minutes."""
+
+
+def pins_of(recipe: Recipe, graph: LayerGraph) -> tuple[Pin, ...]:
+    """The pins of a recipe, which hold at the levels inside every stage.
+
+    Raises:
+        OptionError: there is no such layer, level or choice, or the levels are not known.
+    """
+    if recipe.pins and not recipe.array:
+        raise OptionError("pins", "given where no layer is cut", "levels inside the stages")
+    nodes = graph.nodes(recipe.graph)
+    pins = tuple(parse_pin(text, nodes, len(recipe.array)) for text in recipe.pins)
+    for pin in pins if recipe.stages == BEST else ():
+        if pin.level is not None:
+            allowed = f"one for all levels, as {pin.layer}={pin.choice}"
+            raise OptionError(f"pin {pin.text!r:.200}", "a level where the best stages are sought", allowed)
+    return pins
 
 
 def plan_stages(
