@@ -200,6 +200,11 @@ class Plan(Record):
                 raise ValueError(f"path: found {shown(name)}; allowed: {', '.join(sorted(known))}")
 
     @property
+    def staged(self) -> bool:
+        """Whether it has stages, and not all layers in one."""
+        return self.stages is not None and len(self.stages.stages) > 1
+
+    @property
     def mixed(self) -> bool:
         """Whether it is for a mixed machine."""
         return any(split.sides is not None for split in self.splits)
@@ -265,9 +270,11 @@ class Plan(Record):
         """Whether a level may divide several dims at once, or leave devices idle."""
         return (
             not self.mixed
-            and self.stages is None
             and parse_space(self.space).grids
-            and (max(self.array) > 2 or any(self.devices(layer) < self.num_devices for layer in self.layers))
+            and (
+                max(self.array, default=1) > 2
+                or any(self.devices(layer) < math.prod(self.array) for layer in self.layers)
+            )
         )
 
     def devices(self, layer: str) -> int:

@@ -36,8 +36,7 @@ from hypar.schedule.lanes import Lane
 from hypar.score import Score, summarise
 from hypar.searches.base import Answer, Question, costs_by_level, load_search
 from hypar.splits import WHOLE_ARRAY
-from hypar.staging import BEST, pins_of, plan_stages, score_of, staged_claim, stages_of
-from hypar.staging import splits_of as splits_of_stages
+from hypar.staging import BEST, staged_plan
 from hypar.strategies.base import load_strategy
 from hypar.units import exact_number
 
@@ -168,7 +167,8 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
     if recipe.mixed is not None:
         return _follow_mixed(recipe, recipe.mixed, graph)
     if recipe.stages is not None:
-        return _follow_staged(recipe, graph, progress)
+        whole = follow(replace(recipe, stages=None), graph) if recipe.stages == BEST else None
+        return staged_plan(recipe, graph, whole, progress)
     question, pins = ask(recipe, graph)
     search = load_search(recipe.search)
     answer = search.run(question)
@@ -246,49 +246,6 @@ def _follow_mixed(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Pla
         splits=list(splits_of(found)),
         chunks=ran.chunks,
         score=summarise(lanes, ran.step, ran.timeline, mixed),
-    )
-
-
-def _follow_staged(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], None]) -> Plan:
-    """As ``follow``, in stages; without them where none are fastest."""
-    refused = {
-        "refine": recipe.refine,
-        "profile": recipe.profile is not None,
-        "chunks": recipe.chunks is not None,
-    }
-    for what, asked in refused.items():
-        if asked:
-            raise OptionError(what, "given together with stages", "one of the two")
-    pins = pins_of(recipe, graph)
-    found = plan_stages(recipe, graph, progress)
-    if recipe.stages == BEST:
-        whole = follow(replace(recipe, stages=None), graph)
-        if found is None or (whole.score is not None and whole.score.time_s <= found.step.makespan):
-            return whole
-    assert found is not None  # noqa: S101 (of a number of stages there is an answer)
-    splits = list(splits_of_stages(found))
-    cost = load_cost(
-        recipe.cost, recipe.parameters, {"machine": recipe.machine, "optimizer": recipe.optimizer}
-    )
-    return Plan(
-        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
-        graph=recipe.graph,
-        strategy=recipe.strategy,
-        space=recipe.space,
-        search=recipe.search,
-        solver=", ".join(dict.fromkeys(block.cuts.answer.solver for block in found.blocks if splits)),
-        array=list(found.recipe.array),
-        pins=[str(pin) for pin in pins],
-        cost=CostRecord(
-            name=recipe.cost,
-            value=exact_number(math.fsum(split.cost for split in splits)),
-            unit=cost.unit,
-            parameters=parameters_of(cost),
-        ),
-        claim=staged_claim(recipe, found),
-        stages=stages_of(found, recipe),
-        splits=splits,
-        score=score_of(found),
     )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from hypar.staging.records import splits_of, staged_claim, stages_of
-from hypar.staging.running import Staging
-from hypar.staging.scores import score_of
-from hypar.staging.search import BEST, pins_of, plan_stages
+from hypar.staging.plans import staged_plan
+from hypar.staging.search import BEST
 
-__all__ = ["BEST", "Staging", "pins_of", "plan_stages", "score_of", "splits_of", "staged_claim", "stages_of"]
+__all__ = ["BEST", "staged_plan"]

@@ -153,7 +153,7 @@ class Blocks:
         """A block, planned or as one that is equal."""
         cuts = self._cut(start, end)
         received, returned = self._received(start, end, cuts.lane.choices)
-        return Block(cuts, self._seconds(received), self._seconds(returned), received, returned)
+        return Block(cuts, self.seconds_of(received), self.seconds_of(returned), received, returned)
 
     def _cut(self, start: int, end: int) -> Cuts:
         """Its cuts, and what they cost."""
@@ -204,7 +204,7 @@ class Blocks:
         pairs = zip(chosen, self.setting.array, strict=True)
         return math.prod(choice.devices(ways) / divisor(einsum, choice, tensor) for choice, ways in pairs)
 
-    def _seconds(self, num_bytes: float) -> float:
+    def seconds_of(self, num_bytes: float) -> float:
         """Seconds until a stage has received so many bytes."""
         return self.link.seconds("neighbours", num_bytes) if self.link is not None and num_bytes else 0.0
 

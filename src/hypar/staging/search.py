@@ -8,40 +8,36 @@ number of stages and of levels inside them that the array's devices allow is tri
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from hypar.errors import HardwareError, OptionError, TableLimitError
-from hypar.partition import partition
+from hypar.errors import HardwareError, OptionError
+from hypar.partition import require_entries
 from hypar.pins import parse_pin
 from hypar.schedule.orders import SCHEDULES
 from hypar.schedule.parts import checked_microbatches
 from hypar.staging.blocks import Blocks
-from hypar.staging.running import Staging, kept_in_flight, run_stages
+from hypar.staging.boundaries import best_boundaries
+from hypar.staging.running import kept_in_flight, run_stages
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from hypar.edge import Costs
     from hypar.graph import LayerGraph
     from hypar.hardware import Machine
     from hypar.pins import Pin
     from hypar.recipe import Recipe
     from hypar.searches.base import Answer
+    from hypar.staging.running import Staging
 
 BEST = "best"
 """In place of a number of stages: as many as are fastest."""
 
-MICROBATCHES = (1, 2, 4, 8)
+MULTIPLES = (1, 2, 4, 8)
 """Microbatches a stage that are tried for ``best``."""
-
-MOST_BLOCKS = 2**15
-"""Blocks of one network that are planned: some minutes."""
 
 
 def pins_of(recipe: Recipe, graph: LayerGraph) -> tuple[Pin, ...]:
@@ -62,7 +58,10 @@ def pins_of(recipe: Recipe, graph: LayerGraph) -> tuple[Pin, ...]:
 
 
 def plan_stages(
-    recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None
+    recipe: Recipe,
+    graph: LayerGraph,
+    progress: Callable[[int, int], None] = lambda *_: None,
+    limit: float = math.inf,
 ) -> Staging | None:
     """Divide a network into the stages that a recipe asks for, and cut each.
 
@@ -70,52 +69,59 @@ def plan_stages(
         recipe: what is asked for.
         graph: the network.
         progress: told how many of how many tries are done.
+        limit: seconds that a step of the best stages must be below.
 
     Returns:
-        None where no stages are best.
+        None where the best stages are not.
 
     Raises:
         InputError: the network, the batch or the machine does not have so many.
-        TableLimitError: there would be too many blocks.
+        TableLimitError: the network has too many layers, or a search would not fit.
     """
-    machine = recipe.machine
-    if machine is None:
+    if recipe.machine is None:
         raise OptionError("stages", "no machine is named", "one, as --hardware hmc")
     if recipe.stages != BEST:
         assert isinstance(recipe.stages, int)  # noqa: S101 (checked when it was asked for)
         return staged(recipe, graph, recipe.stages)
-    tries = list(_tries(recipe, graph, machine))
+    tries = list(_tries(recipe, graph, recipe.machine))
     answers: dict[tuple[int, ...], dict[object, Answer]] = {}
-    found: list[Staging] = []
+    best = None
     for number, (stages, own) in enumerate(tries):
-        try:
-            found.append(staged(own, graph, stages, answers.setdefault(own.array, {})))
-        except HardwareError:
-            continue  # what does not fit is not offered
-        finally:
-            progress(number + 1, len(tries))
-    return min(found, key=lambda one: one.step.makespan, default=None)
+        with suppress(HardwareError):  # what does not fit is not offered
+            found = staged(own, graph, stages, answers.setdefault(own.array, {}), limit)
+            if found is not None and found.step.makespan < limit:
+                best, limit = found, found.step.makespan
+        progress(number + 1, len(tries))
+    return best
 
 
 def _tries(recipe: Recipe, graph: LayerGraph, machine: Machine) -> Iterator[tuple[int, Recipe]]:
     """Stages over the outermost levels, the levels that are left, all or the innermost, and microbatches."""
     layers = len(graph.nodes(recipe.graph).layers)
-    flushes = SCHEDULES[recipe.schedule].flushes
     for outer in range(1, len(recipe.array) + 1):
         stages = math.prod(recipe.array[:outer])
         for inner in range(outer, len(recipe.array) + 1):
-            array = (stages, *recipe.array[inner:])
-            if stages > layers or machine.num_devices % math.prod(array):
-                continue
-            for each in MICROBATCHES if flushes else (None,):
-                parts = None if each is None else each * stages
-                if parts is None or graph.batch % parts == 0:
-                    yield stages, replace(recipe, array=recipe.array[inner:], microbatches=parts)
+            array = recipe.array[inner:]
+            if stages <= layers and machine.num_devices % math.prod((stages, *array)) == 0:
+                for parts in _microbatches(recipe.schedule, graph.batch, stages):
+                    yield stages, replace(recipe, array=array, microbatches=parts)
+
+
+def _microbatches(schedule: str, batch: int, stages: int) -> list[int]:
+    """Microbatches that are tried: as many as if none were asked for, and multiples of the stages."""
+    own = checked_microbatches(None, schedule, batch, stages)
+    flushes = SCHEDULES[schedule].flushes
+    more = (each * stages for each in MULTIPLES if flushes and batch % (each * stages) == 0)
+    return sorted({own, *more})
 
 
 def staged(
-    recipe: Recipe, graph: LayerGraph, stages: int, answers: dict[object, Answer] | None = None
-) -> Staging:
+    recipe: Recipe,
+    graph: LayerGraph,
+    stages: int,
+    answers: dict[object, Answer] | None = None,
+    limit: float = math.inf,
+) -> Staging | None:
     """The best boundaries and cuts of some stages.
 
     Args:
@@ -123,49 +129,26 @@ def staged(
         graph: the network.
         stages: how many.
         answers: the best cuts of blocks that are known by the same recipe; others are added.
+        limit: seconds that a step may take.
+
+    Returns:
+        None where the costliest stage alone takes longer than that.
 
     Raises:
         InputError: there cannot be so many, or no partition fits the memory.
-        TableLimitError: there would be too many blocks.
+        TableLimitError: the network has too many layers, or a search would not fit.
     """
-    parts = checked_microbatches(recipe.microbatches, recipe.schedule, graph.batch, stages)
-    blocks = Blocks.of(recipe, graph, (stages, parts), answers)
-    layers = len(blocks.whole.layers)
+    layers = len(graph.nodes(recipe.graph).layers)
     if not 1 <= stages <= layers:
         raise OptionError("stages", f"found {stages}", f"1 to {layers}, one for each layer that is cut")
-    count = layers * (layers + 1) // 2
-    if count > MOST_BLOCKS:
-        message = f"stages: {layers} layers have {count:,} blocks; allowed: {MOST_BLOCKS:,}"
-        raise TableLimitError(message, count, MOST_BLOCKS)
-    kept = kept_in_flight(recipe.schedule, stages, parts)
-    costs = partial(_costs, blocks, parts, kept, stages)
-    found = partition(costs, stages, _seams(blocks))
-    if found is None:
-        capacity = recipe.machine.memory_bytes if recipe.machine else None
-        held = f"no {stages} stages fit {format_bytes(capacity or 0.0)}, the memory of a device"
-        name = recipe.machine.name if recipe.machine else ""
-        raise HardwareError(f"hardware {name!r}", held, hint="try more stages, or a smaller batch")
-    return run_stages(recipe, parts, [blocks.block(*ends) for ends in pairwise(found.bounds)])
-
-
-def _costs(blocks: Blocks, microbatches: int, kept: tuple[int, ...], stages: int, stage: int) -> Costs:
-    """What every block costs as a stage, infinite where it does not fit: ``[starts, ends]``."""
-    layers = len(blocks.whole.layers)
-    found = np.full((layers, layers + 1), np.inf)
-    for start in range(stage, layers - stages + stage + 1):
-        last = layers if stage == stages - 1 else layers - (stages - stage - 1)
-        ends = [layers] if stage == stages - 1 else range(start + 1, last + 1)
-        for end in ends if stage or not start else ():
-            block = blocks.block(start, end)
-            if blocks.setting.machine.fits(math.fsum(block.held(kept[stage]).values())):
-                found[start, end] = block.seconds(microbatches)
-    return found
-
-
-def _seams(blocks: Blocks) -> Costs:
-    """Elements that cross each place between layers, for ties."""
-    layers = len(blocks.whole.layers)
-    found = np.zeros(layers + 1)
-    for tensor in blocks.whole.tensors:
-        found[tensor.producer + 1 : tensor.consumer + 1] += tensor.elements
-    return found
+    require_entries(layers, stages)
+    parts = checked_microbatches(recipe.microbatches, recipe.schedule, graph.batch, stages)
+    blocks = Blocks.of(recipe, graph, (stages, parts), answers)
+    found = best_boundaries(blocks, parts, kept_in_flight(recipe.schedule, stages, parts), limit)
+    if found is not None:
+        return run_stages(recipe, parts, [blocks.block(*ends) for ends in pairwise(found.bounds)])
+    if limit < math.inf:
+        return None
+    machine = blocks.setting.machine
+    held = f"no {stages} stages fit {format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
+    raise HardwareError(f"hardware {machine.name!r}", held, hint="try more stages, or a smaller batch")

@@ -1,0 +1,61 @@
+"""The boundaries of stages whose costliest is cheapest, over blocks of which as few as can be are planned.
+
+Idea: the best partition by what blocks cost at least; its blocks are planned, their costs put in place of that, and so
+on until a best partition has only blocks that are planned.
+Guarantee: as exact as if all were planned, ties included: any other partition costs at least what was compared with.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.partition import Partition, partition
+from hypar.staging.floors import ROUNDING, crossing_bytes, floors
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from hypar.edge import Costs
+    from hypar.staging.blocks import Block, Blocks
+
+
+def best_boundaries(
+    blocks: Blocks, microbatches: int, kept: Sequence[int], limit: float = math.inf
+) -> Partition | None:
+    """The best partition into stages; None where none that fits the memory is as cheap as a limit.
+
+    Args:
+        blocks: the blocks.
+        microbatches: of a mini-batch.
+        kept: for each stage, microbatches whose activations it keeps at most.
+        limit: seconds that the costliest stage may take.
+    """
+    costs, seams = floors(blocks, microbatches), np.array(crossing_bytes(blocks))
+    # Microbatches that a block has memory for, as far as it is known.
+    room = np.full(costs.shape, np.inf)
+    planned = np.zeros(costs.shape, dtype=bool)
+
+    def fitting(stage: int) -> Costs:
+        return np.where(room >= kept[stage], costs, np.inf)
+
+    while True:
+        found = partition(fitting, len(kept), seams)
+        if found is None or found.bottleneck > limit * (1 + ROUNDING):
+            return None
+        ahead = [ends for ends in pairwise(found.bounds) if not planned[ends]]
+        if not ahead:
+            return found
+        for ends in ahead:
+            block = blocks.block(*ends)
+            planned[ends], costs[ends] = True, block.seconds(microbatches)
+            room[ends] = _room(block, {*kept})
+
+
+def _room(block: Block, kept: Collection[int]) -> int:
+    """The most of some numbers of microbatches in flight that it has memory for."""
+    machine = block.cuts.lane.setting.machine
+    return max((count for count in kept if machine.fits(math.fsum(block.held(count).values()))), default=0)

@@ -1,0 +1,161 @@
+"""A plan in stages, and what it records of them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hypar.costs.base import load_cost, parameters_of
+from hypar.errors import OptionError
+from hypar.plan import CostRecord, ModelRecord, Plan
+from hypar.splits import Split, StageRecord, StagesRecord
+from hypar.staging.scores import score_of
+from hypar.staging.search import pins_of, plan_stages
+from hypar.traffic import equal_shares
+from hypar.units import exact_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hypar.graph import LayerGraph
+    from hypar.recipe import Recipe
+    from hypar.staging.running import Staging
+
+
+def staged_plan(
+    recipe: Recipe,
+    graph: LayerGraph,
+    whole: Plan | None = None,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> Plan:
+    """Plan a network in the stages that a recipe asks for.
+
+    Args:
+        recipe: what is asked for.
+        graph: the network.
+        whole: where the best stages are sought, the plan without stages, which is the answer where none are faster.
+        progress: told how many of how many tries are done.
+
+    Raises:
+        InputError: the recipe does not suit the network, or no stages fit the memory.
+        TableLimitError: the network has too many layers, or a search would not fit.
+    """
+    refused = {"refine": recipe.refine, "profile": recipe.profile is not None, "chunks": recipe.chunks is not None}
+    for what, asked in refused.items():
+        if asked:
+            raise OptionError(what, "given together with stages", "one of the two")
+    pins = pins_of(recipe, graph)
+    fitting = whole.score if whole is not None and whole.score is not None and whole.score.fits else None
+    found = plan_stages(recipe, graph, progress, math.inf if fitting is None else fitting.time_s)
+    if found is None:
+        assert whole is not None  # noqa: S101 (of a number of stages there is an answer)
+        claim = f"{whole.claim}; no stages that were tried are faster"
+        return whole.model_copy(update={"stages": _no_stages(recipe, whole), "claim": claim})
+    splits = list(_splits_of(found))
+    context = {"machine": recipe.machine, "optimizer": recipe.optimizer}
+    cost = load_cost(recipe.cost, recipe.parameters, context)
+    return Plan(
+        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
+        graph=recipe.graph,
+        strategy=recipe.strategy,
+        space=recipe.space,
+        search=recipe.search,
+        solver=", ".join(dict.fromkeys(block.cuts.answer.solver for block in found.blocks if splits)),
+        array=list(found.recipe.array),
+        pins=[str(pin) for pin in pins],
+        cost=CostRecord(
+            name=recipe.cost,
+            value=exact_number(math.fsum(split.cost for split in splits)),
+            unit=cost.unit,
+            parameters=parameters_of(cost),
+        ),
+        claim=_claim(recipe, found),
+        stages=stages_of(found, recipe),
+        splits=splits,
+        score=score_of(found),
+    )
+
+
+def stages_of(staging: Staging, recipe: Recipe) -> StagesRecord:
+    """The stages as a plan has them.
+
+    Args:
+        staging: what was found.
+        recipe: what was asked for.
+    """
+    return StagesRecord(
+        asked=recipe.stages,  # type: ignore[arg-type]
+        array=list(recipe.array) if recipe.stages == "best" else None,
+        solver=recipe.solver,
+        schedule=recipe.schedule,
+        microbatches=staging.microbatches,
+        bottleneck_s=staging.bottleneck_s,
+        stages=[
+            StageRecord(
+                layers=[layer.name for layer in block.cuts.lane.graph.layers],
+                busy_s=block.seconds(staging.microbatches),
+                in_flight=in_flight,
+                staleness=stale,
+            )
+            for block, in_flight, stale in zip(
+                staging.blocks, staging.in_flight, staging.staleness, strict=True
+            )
+        ],
+    )
+
+
+def _no_stages(recipe: Recipe, whole: Plan) -> StagesRecord:
+    """The record of a plan without stages, which is the best: all layers are one stage.
+
+    Args:
+        recipe: what was asked for.
+        whole: the plan.
+    """
+    time_s = 0.0 if whole.score is None else whole.score.time_s
+    return StagesRecord(
+        asked=recipe.stages,  # type: ignore[arg-type]
+        array=list(recipe.array),
+        solver=recipe.solver,
+        schedule=recipe.schedule,
+        microbatches=1,
+        bottleneck_s=time_s,
+        stages=[StageRecord(layers=list(whole.layers), busy_s=time_s, in_flight=1, staleness=0)],
+    )
+
+
+def _claim(recipe: Recipe, staging: Staging) -> str:
+    """What a plan in stages is optimal over."""
+    tried = "of all numbers of stages tried the fastest: " if recipe.stages == "best" else ""
+    fitting = " that fit" if recipe.machine is not None and recipe.machine.memory_bytes is not None else ""
+    bounds = f"{tried}stages of the least bottleneck of all boundaries{fitting}"
+    if not staging.recipe.array:
+        return f"{bounds}, not cut"
+    pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
+    exact = all(block.cuts.answer.exact for block in staging.blocks)
+    solver = "" if exact else f" and solver {recipe.solver!r}, not exact,"
+    return f"{bounds}, each cut by {recipe.search} search{solver} over ({recipe.space}){pins} for least {recipe.cost}"
+
+
+def _splits_of(staging: Staging) -> Iterator[Split]:
+    """One split a level inside the stages, for the layers of all of them."""
+    for level, ways in enumerate(staging.recipe.array):
+        choices, costs = {}, {}
+        for block in staging.blocks:
+            rows = zip(
+                block.cuts.lane.graph.layers,
+                block.cuts.lane.choices,
+                block.cuts.answer.costs[level],
+                strict=True,
+            )
+            for layer, chosen, cost in rows:
+                choices[layer.name] = chosen[level].as_degrees()
+                costs[layer.name] = exact_number(cost)
+        yield Split(
+            level=level,
+            group="all",
+            ways=ways,
+            shares=list(equal_shares(ways)),
+            choices=choices,
+            costs=costs,
+            cost=exact_number(math.fsum(costs.values())),
+        )
