@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.partition import Partition, partition
-from hypar.staging.floors import ROUNDING, crossing_bytes, floors
+from hypar.staging.floors import ROUNDING, crossing_bytes, floors_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -34,9 +34,7 @@ def best_boundaries(
         kept: for each stage, microbatches whose activations it keeps at most.
         limit: seconds that the costliest stage may take.
     """
-    costs, seams = floors(blocks, microbatches), np.array(crossing_bytes(blocks))
-    # Microbatches that a block has memory for, as far as it is known.
-    room = np.full(costs.shape, np.inf)
+    (costs, room), seams = floors_of(blocks, microbatches), np.array(crossing_bytes(blocks))
     planned = np.zeros(costs.shape, dtype=bool)
 
     def fitting(stage: int) -> Costs:

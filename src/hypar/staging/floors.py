@@ -2,49 +2,79 @@
 
 Each layer of a block takes what it takes under its fastest choice, with what is then added up inside it, and a block
 receives every tensor that crosses its ends at least once. What its layers receive of each other is left out; where
-transfers run beside computation, so is what is added up.
+transfers run beside computation, so is what is added up. Of memory, weights and what layers keep are counted.
 """
 
 from __future__ import annotations
 
 import math
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.hardware import fullest_share
 from hypar.recipe import question_of
 from hypar.schedule.moves import moves_inside
-from hypar.schedule.setting import degrees
+from hypar.schedule.setting import OPTIMIZERS, degrees
 from hypar.tally import repeated
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hypar.edge import Costs
-    from hypar.graph import CutLayer
+    from hypar.graph import ContractedGraph, CutLayer
     from hypar.placement import Options
     from hypar.schedule.setting import Setting
     from hypar.staging.blocks import Blocks
 
 MOST_COMBINATIONS = 4096
-"""Choices at all levels together that are timed of a layer; of one with more nothing is said."""
+"""Choices at all levels together that are tried of a layer; of one with more nothing is said."""
 
 ROUNDING = 1e-9
 """By what part a sum may be less than the same one in another order."""
 
 
-def floors(blocks: Blocks, microbatches: int) -> Costs:
-    """Seconds that a mini-batch keeps each block busy at least: ``[starts, ends]``, infinite where there is none."""
-    before = np.concatenate([[0.0], np.cumsum(_layer_floors(blocks, microbatches))])
-    layers = len(before) - 1
-    computing = before[None, :] - before[:-1, None] - 1e-15 * layers * before[-1]
+class Floors(NamedTuple):
+    """What each block costs at least: ``[starts, ends]``.
+
+    Attributes:
+        seconds: that a mini-batch keeps it busy; infinite where there is no block.
+        room: for how many microbatches in flight it has memory at most.
+    """
+
+    seconds: Costs
+    room: Costs
+
+
+class _LayerFloor(NamedTuple):
+    """What a layer costs at least.
+
+    Attributes:
+        seconds: of a mini-batch.
+        weights: elements of its weight on the fullest device.
+        input: the share of its input on the fullest device.
+        output: the share of its output there.
+    """
+
+    seconds: float = 0.0
+    weights: float = 0.0
+    input: float = 0.0
+    output: float = 0.0
+
+
+def floors_of(blocks: Blocks, microbatches: int) -> Floors:
+    """The floors of all blocks, for so many microbatches of a mini-batch."""
+    layers = _layer_floors(blocks, microbatches)
+    computing = _sums([layer.seconds for layer in layers])
     crossing = np.array([blocks.seconds_of(num_bytes) for num_bytes in crossing_bytes(blocks)])
     received, returned = microbatches * crossing[:-1, None], microbatches * crossing[None, :]
-    if blocks.setting.machine.overlap:
-        found = np.maximum(computing, np.maximum(received, returned))
-    else:
-        found = computing + received + returned
-    spans = np.arange(layers + 1) > np.arange(layers)[:, None]
-    return np.where(spans, np.maximum(0.0, found) * (1 - ROUNDING), np.inf)
+    overlap = blocks.setting.machine.overlap
+    found = (
+        np.maximum(computing, np.maximum(received, returned)) if overlap else computing + received + returned
+    )
+    spans = np.arange(len(layers) + 1) > np.arange(len(layers))[:, None]
+    return Floors(np.where(spans, found * (1 - ROUNDING), np.inf), _room(blocks, layers))
 
 
 def crossing_bytes(blocks: Blocks) -> list[float]:
@@ -56,26 +86,70 @@ def crossing_bytes(blocks: Blocks) -> list[float]:
     return [blocks.setting.element_bytes * math.fsum(at.values()) for at in found]
 
 
-def _layer_floors(blocks: Blocks, microbatches: int) -> list[float]:
-    """Seconds of each layer for a mini-batch under its fastest choice."""
+def _sums(amounts: Sequence[float]) -> Costs:
+    """What every span of some amounts sums to at least: ``[starts, ends]``; nothing where it is empty."""
+    before = np.concatenate([[0.0], np.cumsum(amounts)])
+    lost = 1e-15 * len(amounts) * before[-1]
+    found: Costs = np.maximum(0.0, (before[None, :] - before[:-1, None]) * (1 - ROUNDING) - lost)
+    return found
+
+
+def _room(blocks: Blocks, layers: Sequence[_LayerFloor]) -> Costs:
+    """For how many microbatches in flight each block has memory at most."""
+    setting, capacity = blocks.setting, blocks.setting.machine.memory_bytes
+    words = 2 + OPTIMIZERS[setting.optimizer]
+    weights = _sums([words * setting.element_bytes * layer.weights for layer in layers])
+    kept = _sums([setting.element_bytes * elements for elements in _kept(blocks.part, layers)])
+    if capacity is None:
+        return np.full(weights.shape, np.inf)
+    with np.errstate(divide="ignore"):
+        return np.where(weights > capacity, 0.0, np.floor(np.divide(capacity - weights, kept)))
+
+
+def _kept(graph: ContractedGraph, layers: Sequence[_LayerFloor]) -> list[float]:
+    """Elements of a microbatch that each weighted layer keeps at least; of a tensor's readers the first keeps it."""
+    read: dict[int, int] = {}
+    fed, known = {tensor.consumer for tensor in graph.tensors}, set()
+    for tensor in sorted(graph.tensors, key=lambda tensor: tensor.consumer):
+        if graph.layers[tensor.consumer].weighted and tensor.producer not in known:
+            known.add(tensor.producer)
+            read[tensor.consumer] = tensor.elements
+    found = []
+    for index, (layer, least) in enumerate(zip(graph.layers, layers, strict=True)):
+        elements = layer.einsum.input_elements if index not in fed else read.get(index, 0)
+        made = layer.einsum.elements("output")
+        reduced = 0 if math.isclose(made, layer.output_elements) else made
+        found.append(elements * least.input + reduced * least.output)
+    return found
+
+
+def _layer_floors(blocks: Blocks, microbatches: int) -> list[_LayerFloor]:
+    """What each layer costs at least, whatever its choices."""
     question = question_of(blocks.recipe, blocks.whole, blocks.pins, blocks.setting.element_bytes)
-    known: dict[object, float] = {}
+    known: dict[object, _LayerFloor] = {}
     found = []
     for layer, options in zip(blocks.part.layers, question.options, strict=True):
         key = (layer.einsum, layer.output_elements, options)
         if key not in known:
-            few = layer.weighted and math.prod(map(len, options)) <= MOST_COMBINATIONS
-            times = (_seconds(layer, chosen, blocks.setting, microbatches) for chosen in product(*options))
-            known[key] = min(times) if few else 0.0
+            known[key] = _LayerFloor()
+            if layer.weighted and math.prod(map(len, options)) <= MOST_COMBINATIONS:
+                each = [_under(layer, chosen, blocks.setting, microbatches) for chosen in product(*options)]
+                known[key] = _LayerFloor(*map(min, zip(*each, strict=True)))
         found.append(known[key])
     return found
 
 
-def _seconds(layer: CutLayer, chosen: Options, setting: Setting, microbatches: int) -> float:
-    """Seconds of a layer for a mini-batch under a choice at each level."""
-    time = setting.machine.layer_time(layer.einsum, degrees(chosen), setting.element_bytes)
-    found = [microbatches * seconds for seconds in time.seconds.values()]
+def _under(layer: CutLayer, chosen: Options, setting: Setting, microbatches: int) -> _LayerFloor:
+    """What a layer costs under a choice at each level."""
+    pieces = degrees(chosen)
+    time = setting.machine.layer_time(layer.einsum, pieces, setting.element_bytes)
+    spent = [microbatches * seconds for seconds in time.seconds.values()]
     if not setting.machine.overlap:
         moves = moves_inside(setting, layer.einsum, layer.output_elements, chosen)
-        found += [repeated(move, microbatches) * move.seconds for move in moves]
-    return math.fsum(found) + setting.update_seconds(time)
+        spent += [repeated(move, microbatches) * move.seconds for move in moves]
+    return _LayerFloor(
+        seconds=math.fsum(spent) + setting.update_seconds(time),
+        weights=time.fullest["weight"],
+        input=fullest_share(layer.einsum, pieces, "input"),
+        output=fullest_share(layer.einsum, pieces, "output"),
+    )
