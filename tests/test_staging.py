@@ -5,17 +5,28 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from itertools import accumulate, combinations, pairwise, takewhile
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from hypar import check_plan, load_machine, load_model, plan_model, read_plan
-from hypar.errors import OptionError
+from hypar.errors import OptionError, TableLimitError
+from hypar.partition import partition
 from hypar.recipe import Recipe
+from hypar.registry import data_file
 from hypar.staging.blocks import Blocks
+from hypar.staging.boundaries import best_boundaries
+from hypar.staging.floors import crossing_bytes, floors_of
+from hypar.staging.running import kept_in_flight
+from tests.staged import BruteForce
+from tests.test_pipelining import chain
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from hypar import LayerGraph, Machine, Plan
 
@@ -84,6 +95,135 @@ def test_a_stage_has_a_buffer_for_what_it_receives() -> None:
     assert [blocks.block(*ends).held(1)["buffers"] for ends in ((0, 1), (1, 2), (2, 4), (3, 4))] == [
         sent[0], sent[0], sent[1], sent[2],
     ]  # fmt: skip
+
+
+# Boundaries
+
+
+def bounds_of(plan: Plan) -> tuple[int, ...]:
+    """Where stages start, and the number of layers."""
+    assert plan.stages is not None
+    return tuple(accumulate((len(stage.layers) for stage in plan.stages.stages), initial=0))
+
+
+@pytest.mark.parametrize("levels", [0, 1, 2])
+@pytest.mark.parametrize(
+    "asked", [{}, {"strategy": "accpar", "cost": "time", "search": "joint"}], ids=["volume", "time"]
+)
+@pytest.mark.parametrize("model", ["sfc", "sconv", "lenet-c", "cifar-c", "alexnet"])
+def test_no_boundaries_are_better(model: str, asked: dict[str, Any], levels: int) -> None:
+    graph = load_model(model).with_batch(64)
+    for stages, microbatches in ((2, 4), (4, 1)):
+        every = BruteForce(graph, HMC, (stages, microbatches, levels), **asked)
+        plan = plan_model(
+            graph, stages=stages, microbatches=microbatches, levels=levels, hardware=HMC, **asked
+        )
+        assert plan.stages is not None
+        assert plan.stages.bottleneck_s == pytest.approx(every.best, rel=1e-9)
+        own = [every.alone(*ends) for ends in pairwise(bounds_of(plan))]
+        choices = tuple(choice for stage in own for choice in stage.choices)
+        assert [stage.busy_s for stage in plan.stages.stages] == pytest.approx(
+            [stage.seconds for stage in own], rel=1e-9
+        )
+        assert plan.score is not None
+        assert plan.score.communication["stages"] == pytest.approx(
+            microbatches * sum(sum(stage.received) for stage in own), rel=1e-12
+        )
+        if levels:
+            assert tuple(plan.choices(layer) for layer in plan.layers) == choices
+
+
+FORKED = """
+source: made up
+batch: 32
+layers:
+  - {op: input, channels: 8, height: 8, width: 8}
+  - {name: stem, op: conv, out_channels: 16, kernel: 3, padding: 1}
+  - {op: relu}
+  - {op: pool, name: pool, mode: max, kernel: 2}
+  - {name: a1, op: conv, out_channels: 16, kernel: 3, padding: 1}
+  - {name: a2, op: conv, out_channels: 16, kernel: 3, padding: 1}
+  - {name: a, op: add, inputs: [a2, pool]}
+  - {name: b1, op: conv, out_channels: 32, kernel: 3, stride: 2, padding: 1}
+  - {name: b2, op: conv, out_channels: 32, kernel: 1}
+  - {name: side, op: conv, out_channels: 32, kernel: 1, stride: 2, inputs: a}
+  - {name: b, op: add, inputs: [b2, side]}
+  - {op: pool, name: ends, mode: average, window: global}
+  - {op: flatten}
+  - {name: fc1, op: linear, out_features: 64}
+  - {name: fc2, op: linear, out_features: 10}
+"""
+
+
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> LayerGraph:
+    """Two shortcuts, one with a convolution of its own."""
+    file = tmp_path_factory.mktemp("model") / "forked.yaml"
+    file.write_text(FORKED)
+    return load_model(file)
+
+
+def of_memory(tmp_path: Path, capacity: str, overlap: str = "none") -> Machine:
+    """HyPar's machine with other memories."""
+    file = tmp_path / "small.yaml"
+    file.write_text(data_file("hardware", "hmc").read_text().replace("capacity: {value: 8 GB", f"capacity: {{value: {capacity}"))  # fmt: skip
+    return load_machine(file, {"overlap": overlap})
+
+
+def all_costs(blocks: Blocks, microbatches: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Seconds of all blocks, and for how many microbatches in flight they have memory."""
+    layers = len(blocks.part.layers)
+    seconds, room = np.full((layers, layers + 1), np.inf), np.zeros((layers, layers + 1))
+    for start, end in combinations(range(layers + 1), 2):
+        block = blocks.block(start, end)
+        seconds[start, end] = block.seconds(microbatches)
+        fits = (blocks.setting.machine.fits(math.fsum(block.held(count).values())) for count in range(1, 9))
+        room[start, end] = sum(takewhile(bool, fits))
+    return seconds, room
+
+
+@pytest.mark.parametrize("capacity", ["8 GB", "150 kB", "90 kB"])
+@pytest.mark.parametrize("overlap", ["none", "full"])
+@pytest.mark.parametrize(
+    ("asked", "array"),
+    [
+        ({"strategy": "hypar"}, ()),
+        ({"strategy": "hypar"}, (2, 2)),
+        ({"strategy": "accpar", "cost": "time", "search": "joint"}, (2,)),
+        ({"strategy": "deepa"}, (4,)),
+    ],
+)
+def test_blocks_that_are_not_planned_are_in_no_better_partition(
+    forked: LayerGraph,
+    asked: dict[str, Any],
+    array: tuple[int, ...],
+    overlap: str,
+    capacity: str,
+    tmp_path: Path,
+) -> None:
+    machine = of_memory(tmp_path, capacity, overlap)
+    recipe = replace(Recipe.of(plan_model(forked, hardware=machine, **asked), machine), array=array)
+    for schedule, stages, microbatches in (("1f1b", 2, 4), ("gpipe", 4, 8), ("layer-block", 4, 1)):
+        every, few = (Blocks.of(recipe, forked, (stages, microbatches)) for _ in range(2))
+        seconds, room = all_costs(every, microbatches)
+        least = floors_of(every, microbatches)
+        assert (least.seconds <= seconds).all()
+        assert (least.room >= np.where(seconds < np.inf, room, 0)).all()
+        kept = kept_in_flight(schedule, stages, microbatches)
+        expected = partition(
+            lambda stage: np.where(room >= kept[stage], seconds, np.inf),  # noqa: B023
+            stages,
+            np.array(crossing_bytes(every)),
+        )
+        assert best_boundaries(few, microbatches, kept) == expected
+        if expected is not None:
+            assert best_boundaries(few, microbatches, kept, expected.bottleneck) == expected
+            assert best_boundaries(few, microbatches, kept, expected.bottleneck * 0.999) is None
+
+
+def test_a_network_of_very_many_layers_is_refused() -> None:
+    with pytest.raises(TableLimitError, match=r"stages: found 513 layers that are cut; allowed: 512$"):
+        plan_model(chain(513), stages=2, levels=1, hardware=HMC)
 
 
 # Microbatches

@@ -13,8 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hypar.errors import HardwareError, OptionError
-from hypar.partition import require_entries
+from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.pins import parse_pin
 from hypar.schedule.orders import SCHEDULES
 from hypar.schedule.parts import checked_microbatches
@@ -35,6 +34,9 @@ if TYPE_CHECKING:
 
 BEST = "best"
 """In place of a number of stages: as many as are fastest."""
+
+MOST_LAYERS = 512
+"""Layers that are cut: some minutes where no two are alike."""
 
 MULTIPLES = (1, 2, 4, 8)
 """Microbatches a stage that are tried for ``best``."""
@@ -141,7 +143,9 @@ def staged(
     layers = len(graph.nodes(recipe.graph).layers)
     if not 1 <= stages <= layers:
         raise OptionError("stages", f"found {stages}", f"1 to {layers}, one for each layer that is cut")
-    require_entries(layers, stages)
+    if layers > MOST_LAYERS:
+        message = f"stages: found {layers:,} layers that are cut; allowed: {MOST_LAYERS:,}"
+        raise TableLimitError(message, layers, MOST_LAYERS)
     parts = checked_microbatches(recipe.microbatches, recipe.schedule, graph.batch, stages)
     blocks = Blocks.of(recipe, graph, (stages, parts), answers)
     found = best_boundaries(blocks, parts, kept_in_flight(recipe.schedule, stages, parts), limit)

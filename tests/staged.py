@@ -1,0 +1,122 @@
+"""Stages by brute force: every block planned as a network by itself, every partition tried."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cached_property
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hypar import LayerGraph, Machine, plan_model
+from hypar.schedule.setting import Setting
+from hypar.schedule.step import lower
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hypar.placement import Options
+
+COPIES = {
+    "input": {"batch": 1, "in_channels": 1, "out_channels": 2},
+    "output": {"batch": 1, "in_channels": 2, "out_channels": 1},
+}
+"""How many of two devices need each element that a layer reads, and of each error of what it gives: DESIGN's table."""
+
+
+class Alone(NamedTuple):
+    """A block planned by itself.
+
+    Attributes:
+        choices: for each layer a choice at each level.
+        seconds: that a mini-batch keeps it busy.
+        received: bytes of F and of E that it receives of other stages for a microbatch.
+    """
+
+    choices: tuple[Options, ...]
+    seconds: float
+    received: tuple[float, float]
+
+
+class BruteForce:
+    """A chain of layers on a machine without overlap, whose stages are cut by two-way levels of one dim each."""
+
+    def __init__(
+        self, graph: LayerGraph, machine: Machine, counts: tuple[int, int, int], **asked: Any
+    ) -> None:
+        self.graph, self.machine, self.asked = graph, machine, asked
+        self.stages, self.microbatches, self.levels = counts
+        self.known: dict[tuple[int, int], Alone] = {}
+
+    @cached_property
+    def names(self) -> list[str]:
+        return [layer.name for layer in self.graph.contracted.layers]
+
+    def network(self, start: int, end: int, batch: int) -> LayerGraph:
+        """Some layers as a network, whose input is what they read."""
+        layers = self.graph.layers
+        places = {layer.name: place for place, layer in enumerate(layers)}
+        first = places[self.names[start]] if start else 1
+        last = places[self.names[end]] if end < len(self.names) else len(layers)
+        (shape,) = layers[first].input_shapes
+        head = replace(layers[first], inputs=(layers[0].name,))
+        return replace(
+            self.graph,
+            layers=(replace(layers[0], shape=shape), head, *layers[first + 1 : last]),
+            batch=batch,
+        )
+
+    def alone(self, start: int, end: int) -> Alone:
+        if (start, end) not in self.known:
+            self.known[start, end] = self.planned(start, end)
+        return self.known[start, end]
+
+    def planned(self, start: int, end: int) -> Alone:
+        whole = self.network(start, end, self.graph.batch)
+        choices: tuple[Options, ...] = ((),) * (end - start)
+        if self.levels:
+            plan = plan_model(whole, levels=self.levels, hardware=self.machine, **self.asked)
+            choices = tuple(plan.choices(layer) for layer in plan.layers)
+        array = (2,) * self.levels
+        setting = Setting(machine=self.machine, array=array, element_bytes=self.graph.element_bytes)
+        part = whole.with_batch(self.graph.batch // self.microbatches).contracted
+        step = lower(part, choices, setting)
+        seconds = math.fsum(
+            task.seconds
+            if task.kind == "update" or (move is not None and move.phase == "gradient")
+            else self.microbatches * task.seconds
+            for task, move in zip(step.tasks, step.moves, strict=True)
+        )
+        link = self.machine.links((self.stages, *array))[0] if self.stages > 1 else None
+        received = (
+            self.crossing(start) * copies(choices[0], "input"),
+            self.crossing(end) * copies(choices[-1], "output"),
+        )
+        for num_bytes in filter(None, received):
+            assert link is not None
+            seconds += self.microbatches * link.seconds("neighbours", num_bytes)
+        return Alone(choices, seconds, received)
+
+    def crossing(self, place: int) -> int:
+        """Bytes of a microbatch between two layers."""
+        if place in {0, len(self.names)}:
+            return 0
+        shape = self.network(place, len(self.names), 1).layers[0].shape
+        return self.graph.element_bytes * self.graph.batch // self.microbatches * math.prod(shape.values())
+
+    def partitions(self) -> Iterator[tuple[int, ...]]:
+        """The bounds of every partition."""
+        for inner in combinations(range(1, len(self.names)), self.stages - 1):
+            yield (0, *inner, len(self.names))
+
+    def bottleneck(self, bounds: tuple[int, ...]) -> float:
+        return max(self.alone(*ends).seconds for ends in pairwise(bounds))
+
+    @property
+    def best(self) -> float:
+        return min(map(self.bottleneck, self.partitions()))
+
+
+def copies(chosen: Options, tensor: str) -> int:
+    """How many devices need each element that a layer reads, or gives."""
+    return math.prod(COPIES[tensor][dim] for choice in chosen for dim in choice.divided)
