@@ -11,11 +11,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from hypar import check_plan, load_machine, load_model, plan_model, read_plan
-from hypar.errors import OptionError, TableLimitError
+from hypar import (
+    Plan,
+    check_plan,
+    diff_plans,
+    explain_plan,
+    load_machine,
+    load_model,
+    plan_model,
+    read_plan,
+)
+from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
+from hypar.listings.machines import layer_times_data
 from hypar.partition import partition
 from hypar.recipe import Recipe
-from hypar.registry import data_file
+from hypar.registry import data_file, plugin_names
+from hypar.remarks import finer_than_whole, remarks
+from hypar.scoring import run_plan
 from hypar.staging.blocks import Blocks
 from hypar.staging.boundaries import best_boundaries
 from hypar.staging.floors import crossing_bytes, floors_of
@@ -28,7 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar import LayerGraph, Machine, Plan
+    from hypar import LayerGraph, Machine
 
 HMC = load_machine("hmc")
 OVERLAPPING = load_machine("hmc", {"overlap": "full"})
@@ -302,3 +314,157 @@ def test_pins_hold_inside_every_stage() -> None:
     plan = plan_model(LENET, hardware=HMC, stages=2, levels=2, pins=["conv*@H2=mp", "fc2=dp"])
     assert [plan.dims(layer)[1] for layer in ("conv1", "conv2")] == ["in_channels"] * 2
     assert plan.dims("fc2") == ("batch", "batch")
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    """ResNet-18 in four stages of two devices."""
+    return plan_model("resnet18", batch=32, stages=4, levels=1, hardware=HMC)
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe", "layer-block"])
+@pytest.mark.parametrize("machine", [HMC, OVERLAPPING], ids=["one after another", "overlapping"])
+@pytest.mark.parametrize(("model", "asked"), [
+    ("lenet-c", {"levels": 0}),
+    ("resnet18", {"levels": 2, "batch": 32, "optimizer": "adam"}),
+    ("resnet18", {"array": [2], "batch": 32, "strategy": "deepa"}),
+])  # fmt: skip
+def test_a_stored_plan_runs_as_it_was_planned(
+    model: str, asked: dict[str, Any], machine: Machine, schedule: str
+) -> None:
+    plan = plan_model(model, stages=4, hardware=machine, schedule=schedule, **asked)
+    ran = run_plan(plan, hardware=machine)
+    assert (ran.score, ran.stages) == (plan.score, plan.stages)
+    assert ran.timeline.makespan == ran.score.time_s
+    names = {group.group for group in ran.score.groups or ()}
+    assert {task.resource for task in ran.timeline.tasks if task.kind != "communication"} == names
+    rows = layer_times_data(ran)
+    assert plan.stages is not None
+    weighted = [layer.name for layer in ran.graph.contracted.layers if layer.weighted]
+    assert [(row["group"], row["layer"]) for row in rows] == [
+        (f"stage {number}", layer)
+        for number, stage in enumerate(plan.stages.stages, 1)
+        for layer in stage.layers
+        if layer in weighted
+        for _ in range(3)
+    ]
+
+
+def test_a_stored_plan_keeps_its_boundaries_on_another_machine(plan: Plan) -> None:
+    ran = run_plan(plan, hardware="p100-4x4", optimizer="momentum", changes={"latency": "1 us"})
+    planned = plan_model("resnet18", batch=32, stages=4, levels=1, hardware="p100-4x4")
+    assert plan.stages is not None
+    assert ran.stages is not None
+    assert bounds_of(planned) != bounds_of(plan)
+    assert [stage.layers for stage in ran.stages.stages] == [stage.layers for stage in plan.stages.stages]
+    assert (ran.score.hardware, ran.score.optimizer) == ("p100-4x4", "momentum")
+    assert ran.score.communication == (plan.score and plan.score.communication)
+    with pytest.raises(HardwareError, match=r"hardware 'eyeriss': found an array of 8 devices \(4x2\)"):
+        run_plan(plan, hardware="eyeriss")
+    with pytest.raises(PlanError, match="a plan for like devices"):
+        run_plan(plan, hardware="tpu-v2-v3")
+
+
+def test_boundaries_and_cuts_moved_by_hand_count(plan: Plan) -> None:
+    data = plan.to_data()
+    first, second = (data["stages"]["stages"][number]["layers"] for number in (0, 1))
+    second.insert(0, first.pop())
+    moved = Plan.model_validate(data)
+    before, after = run_plan(plan, hardware=HMC), run_plan(moved, hardware=HMC)
+    assert after.stages is not None
+    assert [len(stage.layers) for stage in after.stages.stages[:2]] == [len(first), len(second)]
+    assert after.score.time_s != before.score.time_s
+    assert [str(change) for change in diff_plans(plan, moved)] == [f"{second[0]} stage: 1 -> 2"]
+    data["splits"][0]["choices"]["conv1"] = {"in_channels": 2}
+    assert run_plan(Plan.model_validate(data), hardware=HMC).score.time_s > after.score.time_s
+
+
+@pytest.mark.parametrize("report", plugin_names("reports"))
+def test_reports_show_which_stage_a_layer_is_in(plan: Plan, report: str) -> None:
+    text = plan.render(report)
+    assert "resnet18, batch 32, 8 devices (4 stages of 2), strategy hypar" in text
+    assert "volume" in text
+    assert "4 stages by 1f1b, 4 microbatches a mini-batch; bottleneck: the costliest is busy" in text
+    for number, kept in ((1, 4), (2, 3), (3, 2), (4, 1)):
+        assert re.search(rf"stage {number}, \S+( to \S+)?: 2 devices, busy .*, {kept} in flight, staleness 0, .* held", text)  # fmt: skip
+    row = {"table": r"│ {} +│ +{} │", "markdown": r"\| {} \| {} \|", "html": r">{}</th><td>{}</td>"}[report]
+    assert plan.stages is not None
+    for number, stage in enumerate(plan.stages.stages, 1):
+        for layer in stage.layers:
+            assert re.search(row.format(re.escape(layer), number), text), (layer, number)
+
+
+def test_a_table_has_a_rule_between_stages() -> None:
+    lines = plan_model("lenet-c", stages=4, levels=0, hardware=HMC).render().splitlines()
+    assert [line[0] for line in lines[1:14]] == list("┏┃┡│├│├│├│├│└")
+
+
+def test_where_no_stages_are_faster_the_plan_says_so(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"hardware": HMC, "levels": 1}
+    best, whole = plan_model("sconv", stages="best", **asked), plan_model("sconv", **asked)
+    assert not best.staged
+    assert best.splits == whole.splits
+    assert best.score == whole.score
+    assert best.claim == f"{whole.claim}; no stages that were tried are faster"
+    assert best.stages is not None
+    assert (best.stages.asked, best.stages.array, len(best.stages.stages)) == ("best", [2], 1)
+    best.write(tmp_path / "plan.json")
+    assert read_plan(tmp_path / "plan.json") == best
+    assert check_plan(tmp_path / "plan.json").ok
+    ran = run_plan(tmp_path / "plan.json")
+    assert (ran.score, ran.stages) == (whole.score, None)
+    assert "stage" not in best.render().split("volume")[0]
+
+
+def test_check_seeks_the_best_stages_again(tmp_path: Path) -> None:
+    """A faster machine of the same name is better used otherwise."""
+    hardware, file = tmp_path / "small.yaml", tmp_path / "plan.json"
+    of_memory(tmp_path, "8 GB")
+    best = plan_model("lenet-c", stages="best", hardware=hardware)
+    assert best.staged
+    best.write(file)
+    assert check_plan(file).ok
+    hardware.write_text(
+        hardware.read_text().replace("1600 Mb/s", "16000 Gb/s").replace("25.6 Gb/s", "256000 Gb/s")
+    )
+    verdict = check_plan(file)
+    assert not verdict.fresh.staged
+    changes = [str(change) for change in verdict.changes]
+    assert any(change.startswith("plan stages: ") for change in changes)
+    assert "plan stage array: 2x2x2 -> 2x2x2x2" in changes
+    assert not verdict.ok
+
+
+def test_a_difference_of_stages_is_said_layer_by_layer() -> None:
+    two, four = (plan_model("lenet-c", stages=stages, levels=0, hardware=HMC) for stages in (2, 4))
+    changes = [str(change) for change in diff_plans(two, four)]
+    assert "plan stages: 2 -> 4" in changes
+    assert "plan microbatches: 2 -> 4" in changes
+    assert "fc2 stage: 2 -> 4" in changes
+    assert "plan stage 4 in_flight: none -> 1" in changes
+    assert any(change.startswith("plan bottleneck_s: ") for change in changes)
+
+
+@pytest.mark.parametrize("stages", [2, "best"])
+def test_remarks_do_not_take_stages_for_a_plan_without_them(stages: int | str) -> None:
+    graph = load_model("cifar-c").with_batch(8)
+    plan = plan_model(graph, stages=stages, levels=2, pins="fc1=dp", hardware=HMC)
+    said = [*remarks(plan, graph, HMC)]
+    free = plan_model(graph, stages=stages, levels=2, hardware=HMC)
+    assert plan.score is not None
+    assert free.score is not None
+    assert any(line.startswith("the pins cost ") for line in said)
+    assert not [line for line in said if "joint optimum" in line] or not plan.staged
+
+
+def test_pieces_are_counted_of_a_microbatch() -> None:
+    graph = load_model("sconv").with_batch(16)
+    plan = plan_model(graph, stages=2, levels=2, microbatches=8, strategy="dp", hardware=HMC)
+    assert finer_than_whole(plan, graph) == tuple(f"{layer} batch" for layer in plan.layers)
+    plan = plan_model(graph, stages=2, levels=2, microbatches=4, strategy="dp", hardware=HMC)
+    assert finer_than_whole(plan, graph) == ()
+
+
+def test_an_explanation_of_stages_is_refused(plan: Plan) -> None:
+    with pytest.raises(OptionError, match="explain: the plan is in stages; allowed: a plan without them"):
+        explain_plan(plan, load_model("resnet18"), machine=HMC)

@@ -57,8 +57,10 @@ def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
     Raises:
         PlanError: the plans are of different arrays or different costs.
     """
+    sought = [None if plan.stages is None else plan.stages.array for plan in (before, after)]
+    alike = sought[0] is not None and sought[0] == sought[1]
     for name, a, b in (
-        ("array", before.array, after.array),
+        *(() if alike else [("array", before.array, after.array)]),
         ("arrays", before.arrays, after.arrays),
         ("cost", _cost_name(before), _cost_name(after)),
     ):
@@ -67,6 +69,7 @@ def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
     return (
         *_record_changes(before, after),
         *_layer_changes(before, after),
+        *_stage_changes(before, after),
         *_split_changes(before, after),
         *_choice_changes(before, after),
         *_cost_changes(before, after),
@@ -139,6 +142,7 @@ def _record(plan: Plan) -> list[tuple[str, str]]:
         "shares": plan.shares or "equal",
         "integral": "yes" if plan.integral else "no",
         "path": ", ".join(plan.path or ()) or "none",
+        **_stages(plan),
         **_machine(plan),
         **{name: str(value) for name, value in sorted(plan.cost.parameters.items())},
         "claim": plan.claim,
@@ -152,6 +156,33 @@ def _machine(plan: Plan) -> dict[str, str]:
         return {"hardware": "none", "optimizer": "none"}
     named = f"{plan.score.hardware} {plan.score.hardware_digest[:19]}"
     return {"hardware": named, "optimizer": plan.score.optimizer}
+
+
+def _stages(plan: Plan) -> dict[str, str]:
+    """In how many stages, over how many levels, and how they work; nothing of a network that is not divided."""
+    own = plan.stages
+    if own is None:
+        return {"stages": "none", "stage array": "none", "schedule": "none", "microbatches": "none"}
+    best = f", asked for {own.asked}" if own.asked == "best" else ""
+    return {
+        "stages": f"{len(own.stages)}{best}",
+        "stage array": "x".join(map(str, plan.array)) or "none",
+        "schedule": own.schedule,
+        "microbatches": str(own.microbatches),
+    }
+
+
+def _stage_changes(before: Plan, after: Plan) -> Iterator[Change]:
+    """Layers that are in other stages, and what is recorded of the stages that both have."""
+    if before.stages is None or after.stages is None:
+        return
+    old, new = (
+        {layer: number for number, stage in enumerate(record.stages, 1) for layer in stage.layers}
+        for record in (before.stages, after.stages)
+    )
+    for layer, number in old.items():
+        if layer in new and number != new[layer]:
+            yield Change(layer=layer, level=None, before=number, after=new[layer], what="stage")
 
 
 def _layer_changes(before: Plan, after: Plan) -> Iterator[Change]:
@@ -198,12 +229,27 @@ def _score_numbers(before: Plan, after: Plan) -> Iterator[tuple[str, float | str
     """What two scores and refinements say, by name: totals, then items."""
     if before.chunks and after.chunks:
         yield "alone_s", before.chunks.alone_s, after.chunks.alone_s
-    pairs = ((before.score, after.score), (before.refined, after.refined))
-    for old, new in pairs:
+    scores, refinements = (
+        [part and part.model_dump() for part in parts]
+        for parts in ((before.score, after.score), (before.refined, after.refined))
+    )
+    stages = [_times_of_stages(plan) for plan in (before, after)]
+    for old, new in (scores, refinements, stages):
         if old is not None and new is not None:
-            stands, fresh = (dict(_numbers(part.model_dump(), "")) for part in (old, new))
+            stands, fresh = (dict(_numbers(part, "")) for part in (old, new))
             for name in dict.fromkeys((*stands, *fresh)):
                 yield name, stands.get(name, "none"), fresh.get(name, "none")
+
+
+def _times_of_stages(plan: Plan) -> dict[str, Any] | None:
+    """The numbers of a plan's stages, each under the stage's name."""
+    if plan.stages is None:
+        return None
+    each = {
+        f"stage {number}": stage.model_dump(exclude={"layers"})
+        for number, stage in enumerate(plan.stages.stages, 1)
+    }
+    return {"bottleneck_s": plan.stages.bottleneck_s, **each}
 
 
 def _numbers(data: Any, where: str) -> Iterator[tuple[str, float | str]]:

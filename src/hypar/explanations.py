@@ -115,8 +115,10 @@ def explain_plan(
         profile: the measured times that its cost counted.
 
     Raises:
-        OptionError: there is no such layer.
+        OptionError: there is no such layer, or the plan is in stages.
     """
+    if plan.staged:
+        raise OptionError("explain", "the plan is in stages", "a plan without them")
     graph = model.with_batch(plan.model.batch)
     recipe = replace(Recipe.of(plan, machine, profile), pins=(), refine=False)
     question = _with_choices(ask(recipe, graph)[0], plan)

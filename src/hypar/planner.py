@@ -106,7 +106,7 @@ def plan_model(
         refine: whether to exchange choices against the engine's time after the search.
         chunks: how gradients are exchanged: ``layers`` for every layer by itself, as without, ``one`` for all together, a
             size for chunks of so many layers by CGDP's rule, or ``best`` for what the engine finds fastest of several.
-        progress: told how many of how many layers of a round of refinement are done.
+        progress: told how many of how many layers of a round of refinement, or tries of the best stages, are done.
 
     Returns:
         The plan; ``claim`` says what it is optimal over.

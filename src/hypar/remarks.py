@@ -45,12 +45,13 @@ def remarks(
     recipe = replace(Recipe.of(plan, machine, profile), refine=False, chunks=None)
     if (
         not plan.mixed
+        and not plan.staged
         and plan.search == "greedy"
         and len(plan.array) > 1
         and not plan.refined
         and not ask(recipe, graph)[0].leaves_no_choice
     ):
-        best = joint_optimum(recipe, graph)
+        best = joint_optimum(replace(recipe, stages=None), graph)
         if best is None:
             yield "the joint optimum is not cheap to know; --search joint finds it where its tables fit"
         elif best.cost.value < plan.cost.value:
@@ -67,15 +68,20 @@ def remarks(
 
 
 def _pins_cost(plan: Plan, recipe: Recipe, graph: LayerGraph) -> str:
-    """By how much the same without pins is cheaper, by the recorded solver where that is not exact."""
-    solver = None if load_solver(plan.solver).exact else plan.solver
+    """By how much the same without pins is cheaper, by the recorded solver where that is not exact; in stages faster."""
+    if plan.stages is not None:
+        solver = plan.stages.solver
+    else:
+        solver = None if load_solver(plan.solver).exact else plan.solver
     try:
         free = follow(replace(recipe, pins=(), solver=solver), graph)
     except TableLimitError:
         return "what the pins cost is not known: without them the search would not fit"
-    extra = plan.cost.value - free.cost.value
-    share = f" ({extra / free.cost.value:+.2%})" if free.cost.value else ""
-    return f"the pins cost {amount(extra, plan.cost.unit)}{share}"
+    now, then, unit = plan.cost.value, free.cost.value, plan.cost.unit
+    if plan.stages is not None and plan.score is not None and free.score is not None:
+        now, then, unit = plan.score.time_s, free.score.time_s, "seconds"
+    share = f" ({(now - then) / then:+.2%})" if then else ""
+    return f"the pins cost {amount(now - then, unit)}{share}"
 
 
 def joint_optimum(recipe: Recipe, graph: LayerGraph) -> Plan | None:
@@ -90,7 +96,8 @@ def joint_optimum(recipe: Recipe, graph: LayerGraph) -> Plan | None:
 def finer_than_whole(plan: Plan, graph: LayerGraph) -> tuple[str, ...]:
     """Layers that are cut into more pieces along a dim than it has elements, as ``conv1 in_channels``."""
     found = []
-    for layer in graph.nodes(plan.graph).layers:
+    microbatches = 1 if plan.stages is None else plan.stages.microbatches
+    for layer in graph.with_batch(graph.batch // microbatches).nodes(plan.graph).layers:
         pieces: dict[str, int] = {}
         for dim, degree in (pair for choice in plan.choices(layer.name) for pair in choice.degrees):
             pieces[dim] = pieces.get(dim, 1) * degree

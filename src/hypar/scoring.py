@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,12 @@ from hypar.graph import LayerGraph
 from hypar.hardware import Machine, MixedMachine, as_hardware
 from hypar.origin import machine_of, model_of, require_groups
 from hypar.plan import Plan, read_plan
-from hypar.recipe import checked_optimizer
+from hypar.recipe import Recipe, checked_optimizer
 from hypar.schedule.lanes import Lane
 from hypar.schedule.setting import Setting
 from hypar.schedule.step import Step, lower_lanes
 from hypar.score import Score, summarise
+from hypar.staging import microbatch_step, score_of, stages_of, stored_stages
 from hypar.timeline import Timeline, run
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from hypar.placement import Options
     from hypar.schedule.lanes import Crossing
+    from hypar.splits import StagesRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +37,10 @@ class ScoredStep:
     Attributes:
         plan: whose choices it follows.
         graph: the network.
-        step: its tasks.
+        step: its tasks; in stages those of a microbatch in each of them.
         score: what they sum to.
-        timeline: when each ran.
+        timeline: when each ran; in stages the work of a mini-batch, as the score's step has it.
+        stages: the plan's stages, as they are on the machine.
     """
 
     plan: Plan
@@ -45,6 +48,7 @@ class ScoredStep:
     step: Step
     score: Score
     timeline: Timeline
+    stages: StagesRecord | None = None
 
 
 def score_plan(
@@ -101,8 +105,19 @@ def run_plan(
     own = checked_optimizer(
         ("sgd" if plan.score is None else plan.score.optimizer) if optimizer is None else optimizer
     )
-    choices = choices_of(plan, graph, file)
-    lanes, crossings = _lanes(plan, graph, choices, machine, own, direct=_sends_directly(plan, file))
+    choices, direct = choices_of(plan, graph, file), _sends_directly(plan, file)
+    if plan.stages is not None and plan.staged and isinstance(machine, Machine):
+        recipe = replace(Recipe.of(plan, machine), optimizer=own)
+        staging = stored_stages(plan, plan.stages, graph, choices, recipe)
+        return ScoredStep(
+            plan=plan,
+            graph=graph,
+            step=microbatch_step(staging),
+            score=score_of(staging),
+            timeline=staging.step,
+            stages=stages_of(staging, recipe),
+        )
+    lanes, crossings = _lanes(plan, graph, choices, machine, own, direct=direct)
     chunks = chunks_of(plan.chunks, lanes, crossings, f"{file}: chunks.layers")
     step = lower_lanes(lanes, crossings, chunks)
     timeline = run(step.tasks)

@@ -125,13 +125,17 @@ def command(
     **asked: Any,
 ) -> None:
     """Choose how each layer of MODEL is cut at each level of the array."""
+    if explained is not None and asked["stages"] not in {None, 1}:
+        raise OptionError("explain", "given together with stages", "one of the two")
     network, machine = load_model(model), named_machine(hardware, changes)
     if explained is not None and isinstance(machine, MixedMachine):
         found = f"the devices of hardware {machine.name!r} are unlike"
         raise OptionError("explain", found, "a machine of like devices")
     if asked["profile"] is not None:
         asked["profile"] = read_profile(asked["profile"])
-    with progress_bar("refining") if asked["refine"] else nullcontext(lambda *_: None) as progress:
+    long = {"refining": asked["refine"], "trying stages": asked["stages"] == "best"}
+    what = next((name for name, holds in long.items() if holds), None)
+    with progress_bar(what) if what else nullcontext(lambda *_: None) as progress:
         plan = plan_model(network, hardware=machine, progress=progress, **asked)
     if output is not None:
         plan.write(output)

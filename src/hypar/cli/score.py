@@ -73,7 +73,7 @@ def command(
     elif layers:
         show(layer_times_table(ran), above=title)
     else:
-        write("\n".join([title, *chunk_lines(ran.plan.chunks), *score_lines(ran.score)]))
+        write("\n".join([title, *chunk_lines(ran.plan.chunks), *score_lines(ran.score, ran.stages)]))
 
 
 def _write_files(ran: Timeline, title: str, timeline: str | None, trace: str | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from hypar.schedule.orders import SCHEDULES
 from hypar.space import parse_space
 from hypar.splits import WHOLE_ARRAY, Split
 from hypar.units import format_bytes, format_count, format_joules, format_seconds
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from hypar.chunking import ChunksRecord
     from hypar.plan import Plan, RefinementRecord
     from hypar.score import GroupScore, Score
+    from hypar.splits import StageRecord, StagesRecord
 
 
 COLOURS = {
@@ -100,6 +102,13 @@ def grid(plan: Plan) -> list[tuple[str, list[str], list[str | None], float]]:
     return rows
 
 
+def stage_numbers(plan: Plan) -> dict[str, int]:
+    """For each layer the number of its stage, from 1; none where there are no stages."""
+    if plan.stages is None or not plan.staged:
+        return {}
+    return {layer: number for number, stage in enumerate(plan.stages.stages, 1) for layer in stage.layers}
+
+
 def question(plan: Plan) -> str:
     """Which network and array."""
     if plan.mixed:
@@ -108,6 +117,8 @@ def question(plan: Plan) -> str:
         devices = sum(math.prod(ways) for ways in arrays.values())
     else:
         array, devices = "x".join(str(ways) for ways in plan.array), plan.num_devices
+        if plan.stages is not None and plan.staged:
+            array = f"{len(plan.stages.stages)} stages" + (f" of {array}" if array else "")
     return f"{plan.model.name}, batch {plan.model.batch}, {devices} devices ({array})"
 
 
@@ -143,11 +154,9 @@ def headline(plan: Plan) -> str:
 
 def summary(plan: Plan) -> list[str]:
     """The lines below a plan's grid: what it costs and what is claimed of it."""
-    alone = (
-        ", one thing after another"
-        if plan.score and plan.score.overlapped_s and plan.cost.name == "time"
-        else ""
-    )
+    alone = ", in all stages together" if plan.staged else ""
+    if plan.score and plan.score.overlapped_s and plan.cost.name == "time":
+        alone = ", one thing after another"
     lines = [
         *share_lines(plan),
         f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step{alone}",
@@ -161,7 +170,7 @@ def summary(plan: Plan) -> list[str]:
     if plan.refined is not None:
         lines.append(refinement_line(plan.refined))
     lines += chunk_lines(plan.chunks, plan.score)
-    return lines if plan.score is None else [*lines, *score_lines(plan.score)]
+    return lines if plan.score is None else [*lines, *score_lines(plan.score, plan.stages)]
 
 
 def refinement_line(refined: RefinementRecord) -> str:
@@ -184,8 +193,8 @@ def chunk_lines(chunks: ChunksRecord | None, score: Score | None = None) -> list
     return [f"gradients in {chunks.words}{gained}"]
 
 
-def score_lines(score: Score) -> list[str]:
-    """A score in a few lines: the totals, and the items that they sum."""
+def score_lines(score: Score, stages: StagesRecord | None = None) -> list[str]:
+    """A score in a few lines: the totals, the items that they sum, and what the step is to each group or stage."""
     energy = "" if score.energy_j is None else f", {format_joules(score.energy_j)}"
     moved = f"{format_bytes(score.communication_bytes)} received"
     lines = [
@@ -197,7 +206,10 @@ def score_lines(score: Score) -> list[str]:
     if score.energy is not None:
         lines.append(f"energy: {_items(score.energy, format_joules)}")
     lines.append(f"memory: {_items(score.memory, format_bytes)} ({score.optimizer})")
-    lines += [_group_line(group) for group in score.groups or ()]
+    if stages is not None and len(stages.stages) > 1:
+        lines += [_schedule_line(stages), *map(_stage_line, score.groups or (), stages.stages)]
+    else:
+        lines += [_group_line(group) for group in score.groups or ()]
     if score.element_bytes != score.word_bytes:
         sizes = f"elements are {score.element_bytes} B, words of {score.hardware} {score.word_bytes} B"
         lines.append(f"{sizes}: its arithmetic is for its words")
@@ -209,6 +221,30 @@ def _group_line(group: GroupScore) -> str:
     spent = {"computes": group.computing_s, "receives": group.communicating_s, "idle": group.idle_s}
     times = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in spent.items())
     return f"{group.group}: {group.devices} devices, {times}, {memory_line(group)}"
+
+
+def _schedule_line(stages: StagesRecord) -> str:
+    """In what order stages work, and what the costliest costs."""
+    each = f"{len(stages.stages)} stages by {stages.schedule}, mini-batches whole"
+    if SCHEDULES[stages.schedule].flushes:
+        several = f"{stages.microbatches} microbatch{'es' * (stages.microbatches > 1)}"
+        each = f"{len(stages.stages)} stages by {stages.schedule}, {several} a mini-batch"
+    return f"{each}; bottleneck: the costliest is busy {format_seconds(stages.bottleneck_s)} a step"
+
+
+def _stage_line(group: GroupScore, stage: StageRecord) -> str:
+    """What a step is to one stage."""
+    ends = " to ".join(dict.fromkeys((stage.layers[0], stage.layers[-1])))
+    spent = {
+        "busy": stage.busy_s,
+        "computes": group.computing_s,
+        "receives": group.communicating_s,
+        "idle": group.idle_s,
+    }
+    times = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in spent.items())
+    devices = f"{group.devices} device{'s' * (group.devices > 1)}"
+    kept = f"{stage.in_flight} in flight, staleness {stage.staleness}"
+    return f"{group.group}, {ends}: {devices}, {times}, {kept}, {memory_line(group)}"
 
 
 def memory_line(score: Score | GroupScore) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from hypar.reports.base import COLOURS, Report, amount, grid, headline, level_names, summary
+from hypar.reports.base import COLOURS, Report, amount, grid, headline, level_names, stage_numbers, summary
 
 if TYPE_CHECKING:
     from hypar.plan import Plan
@@ -17,7 +17,9 @@ class Html:
     def render(self, plan: Plan) -> str:
         """One table, styled in itself."""
         devices = ["devices"] if plan.in_grids else []
-        names = ["layer", *level_names(plan), plan.cost.name, *devices]
+        stages = stage_numbers(plan)
+        stage = ["stage"] * bool(stages)
+        names = ["layer", *stage, *level_names(plan), plan.cost.name, *devices]
         heads = "".join(f"<th>{escape(name)}</th>" for name in names)
         rows = []
         for layer, words, dims, cost in grid(plan):
@@ -27,7 +29,8 @@ class Html:
                 for word, dim in zip(words, dims, strict=True)
             )
             rows.append(
-                f'<tr><th style="text-align:left">{escape(layer)}</th>{cells}'
+                f'<tr><th style="text-align:left">{escape(layer)}</th>'
+                f"{''.join(f'<td>{stages[layer]}</td>' for _ in stage)}{cells}"
                 f"<td>{escape(amount(cost, plan.cost.unit))}</td>"
                 f"{''.join(f'<td>{plan.devices(layer)}</td>' for _ in devices)}</tr>"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.reports.base import Report, amount, grid, headline, level_names, summary
+from hypar.reports.base import Report, amount, grid, headline, level_names, stage_numbers, summary
 
 if TYPE_CHECKING:
     from hypar.plan import Plan
@@ -16,15 +16,18 @@ class Markdown:
     def render(self, plan: Plan) -> str:
         """Title, grid, summary."""
         names, devices = level_names(plan), ["devices"] if plan.in_grids else []
+        stages = stage_numbers(plan)
+        stage = ["stage"] * bool(stages)
         lines = [
             f"**{headline(plan)}**",
             "",
-            f"| {' | '.join(['layer', *names, plan.cost.name, *devices])} |",
-            f"|---|{':-:|' * len(names)}--:|{'--:|' * len(devices)}",
+            f"| {' | '.join(['layer', *stage, *names, plan.cost.name, *devices])} |",
+            f"|---|{'--:|' * len(stage)}{':-:|' * len(names)}--:|{'--:|' * len(devices)}",
         ]
         for layer, words, _, cost in grid(plan):
             used = [str(plan.devices(layer)) for _ in devices]
-            lines.append(f"| {' | '.join([layer, *words, amount(cost, plan.cost.unit), *used])} |")
+            number = [str(stages[layer]) for _ in stage]
+            lines.append(f"| {' | '.join([layer, *number, *words, amount(cost, plan.cost.unit), *used])} |")
         return "\n".join([*lines, "", *(f"- {line}" for line in summary(plan))]) + "\n"
 
 

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from hypar.reports.base import COLOURS, Report, amount, columns, grid, headline, level_names, summary
+from hypar.reports.base import (
+    COLOURS,
+    Report,
+    amount,
+    columns,
+    grid,
+    headline,
+    level_names,
+    stage_numbers,
+    summary,
+)
 from hypar.terminal import as_text
 
 if TYPE_CHECKING:
@@ -24,8 +34,10 @@ class PlanTable:
     @staticmethod
     def table(plan: Plan) -> Table:
         """The grid with its costs."""
-        table = Table()
+        table, stages = Table(), stage_numbers(plan)
         table.add_column("layer", no_wrap=True)
+        for name in ["stage"] * bool(stages):
+            table.add_column(name, justify="right", no_wrap=True)
         for name in level_names(plan):
             table.add_column(name, justify="center", no_wrap=True)
         table.add_column(plan.cost.name, justify="right", no_wrap=True)
@@ -37,10 +49,12 @@ class PlanTable:
                 Text(word, style=COLOURS.get(dim or "", "dim")) for word, dim in zip(words, dims, strict=True)
             ]
             used = [str(plan.devices(layer))] if devices else []
-            table.add_row(layer, *cells, amount(cost, plan.cost.unit), *used)
+            stage = [str(stages[layer])] if stages else []
+            last = plan.stages is not None and layer in {own.layers[-1] for own in plan.stages.stages}
+            table.add_row(layer, *stage, *cells, amount(cost, plan.cost.unit), *used, end_section=last)
         table.add_section()
         costs = [amount(column.cost, plan.cost.unit) for column in columns(plan)]
-        table.add_row("all layers", *costs, amount(plan.cost.value, plan.cost.unit))
+        table.add_row("all layers", *[""] * bool(stages), *costs, amount(plan.cost.value, plan.cost.unit))
         return table
 
 

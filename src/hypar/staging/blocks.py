@@ -146,14 +146,25 @@ class Blocks:
     def block(self, start: int, end: int) -> Block:
         """The layers from one up to another."""
         if (start, end) not in self._found:
-            self._found[start, end] = self._made(start, end)
+            self._found[start, end] = self._as_stage(start, end, self._cut(start, end))
         return self._found[start, end]
 
-    def _made(self, start: int, end: int) -> Block:
-        """A block, planned or as one that is equal."""
-        cuts = self._cut(start, end)
+    def given(self, start: int, end: int, choices: tuple[Options, ...]) -> Block:
+        """The layers from one up to another with given cuts."""
+        lane = Lane(block_of(self.part, start, end), choices, self.setting)
+        answer = Answer(choices=choices, costs=(), solver="", exact=False)
+        return self._as_stage(start, end, self._lowered(lane, answer, read_of_others(self.part, start, end)))
+
+    def _as_stage(self, start: int, end: int, cuts: Cuts) -> Block:
+        """A block of some cuts, with what it receives of others."""
         received, returned = self._received(start, end, cuts.lane.choices)
         return Block(cuts, self.seconds_of(received), self.seconds_of(returned), received, returned)
+
+    def _lowered(self, lane: Lane, answer: Answer, outside: tuple[Tensor, ...]) -> Cuts:
+        """Some layers' cuts with what they cost."""
+        step = lower_lanes([lane])
+        phases = phases_of(step, overlap=self.setting.machine.overlap)
+        return Cuts(answer, lane, step, phases, memory_of(lane, step, 0, outside))
 
     def _cut(self, start: int, end: int) -> Cuts:
         """Its cuts, and what they cost."""
@@ -167,10 +178,7 @@ class Blocks:
             self.answers[key] = self._answer(inside)
         if (key, outside) not in self._cuts:
             lane = Lane(block_of(self.part, start, end), self.answers[key].choices, self.setting)
-            step = lower_lanes([lane])
-            phases = phases_of(step, overlap=self.setting.machine.overlap)
-            memory = memory_of(lane, step, 0, outside)
-            self._cuts[key, outside] = Cuts(self.answers[key], lane, step, phases, memory)
+            self._cuts[key, outside] = self._lowered(lane, self.answers[key], outside)
         cuts = self._cuts[key, outside]
         return cuts._replace(lane=cuts.lane._replace(graph=block_of(self.part, start, end)))
 
