@@ -131,6 +131,8 @@ class Plan(Record):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         """Every level once, every split with the same layers, every choice and share as the level has ways."""
+        if not self.splits and (self.stages is None or self.array):
+            raise ValueError("splits: found []; allowed: at least 1")
         if math.prod(self.array) > MOST_DEVICES:
             ways = "x".join(str(ways) for ways in self.array)
             raise ValueError(f"array: found {ways:.60}; allowed: at most {MOST_DEVICES:,} devices")
@@ -140,8 +142,6 @@ class Plan(Record):
             raise ValueError(
                 f"splits do not match the array {self.array}; allowed: one a level, outermost first"
             )
-        if not self.splits and self.stages is None:
-            raise ValueError("splits: found none; allowed: one a level")
         if self.stages is not None:
             self._require_stages(self.stages)
         for split in self.splits:

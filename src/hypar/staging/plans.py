@@ -40,7 +40,11 @@ def staged_plan(
         InputError: the recipe does not suit the network, or no stages fit the memory.
         TableLimitError: the network has too many layers, or a search would not fit.
     """
-    refused = {"refine": recipe.refine, "profile": recipe.profile is not None, "chunks": recipe.chunks is not None}
+    refused = {
+        "refine": recipe.refine,
+        "profile": recipe.profile is not None,
+        "chunks": recipe.chunks is not None,
+    }
     for what, asked in refused.items():
         if asked:
             raise OptionError(what, "given together with stages", "one of the two")
