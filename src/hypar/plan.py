@@ -19,6 +19,7 @@ from hypar.files import write_text
 from hypar.json_files import format_json, read_json
 from hypar.quoting import Where, field_name, shown
 from hypar.registry import load_plugin
+from hypar.schedule.pipeline import stage_name
 from hypar.score import Amount, Score
 from hypar.space import parse_space
 from hypar.splits import Group, Record, Split, StagesRecord, groups_of
@@ -131,8 +132,8 @@ class Plan(Record):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         """Every level once, every split with the same layers, every choice and share as the level has ways."""
-        if not self.splits and (self.stages is None or self.array):
-            raise ValueError("splits: found []; allowed: at least 1")
+        if not self.splits and self.stages is None:
+            raise ValueError("splits: found []; allowed: at least 1 where there are no stages")
         if math.prod(self.array) > MOST_DEVICES:
             ways = "x".join(str(ways) for ways in self.array)
             raise ValueError(f"array: found {ways:.60}; allowed: at most {MOST_DEVICES:,} devices")
@@ -169,13 +170,25 @@ class Plan(Record):
         Raises:
             ValueError: they do not.
         """
+        stages.require_as_asked()
+        count = len(stages.stages)
         if self.splits and stages.layers != tuple(self.splits[0].choices):
             raise ValueError("stages: found other layers than those of level 0; allowed: each once, in order")
-        if len({*stages.layers}) < len(stages.layers):
-            raise ValueError("stages: found a layer twice; allowed: each once")
-        if len(stages.stages) * math.prod(self.array) > MOST_DEVICES or self.mixed or self.score is None:
+        if self.model.batch % stages.microbatches:
+            found, allowed = f"{stages.microbatches:,}", f"a divisor of the batch {self.model.batch:,}"
+            raise ValueError(f"stages.microbatches: found {found}; allowed: {allowed}")
+        devices = max(count * math.prod(self.array), math.prod(stages.array or ()))
+        if devices > MOST_DEVICES or self.mixed or self.score is None:
             allowed = f"at most {MOST_DEVICES:,} devices, all alike, and a score"
-            raise ValueError(f"stages: found {len(stages.stages)}; allowed: {allowed}")
+            raise ValueError(f"stages: found {count}; allowed: {allowed}")
+        if count > 1 and [group.group for group in self.score.groups or ()] != [
+            *map(stage_name, range(count))
+        ]:
+            raise ValueError(
+                f"score.groups: found others than the stages; allowed: {count}, one a stage, in order"
+            )
+        if count == 1 and (self.array != stages.array or self.score.groups is not None):
+            raise ValueError(f"stages: found 1 over {self.array}; allowed: {stages.array}, and no groups")
 
     def _require_groups(self) -> None:
         """Refuse groups that do not hang together.

@@ -310,7 +310,9 @@ def checked_array(
     if array is None:
         count = 4 if levels is None else levels
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
-            raise OptionError("levels", f"found {count!r}", f"a whole number from 1 to {most}")
+            raise OptionError(
+                "levels", f"found {count!r}", f"a whole number from {int(not stages)} to {most}"
+            )
         return (2,) * count
     if levels is not None:
         raise OptionError("levels", "given together with an array", "one of the two")

@@ -168,9 +168,8 @@ def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> list[Options]:
     """
     layers = graph.nodes(plan.graph).layers
     if [layer.name for layer in layers] != list(plan.layers):
-        raise PlanError(
-            f"{file}: splits", f"the layers are not those of {graph.name!r}", "a plan of this model"
-        )
+        place = f"{file}: {'splits' if plan.splits else 'stages'}"
+        raise PlanError(place, f"the layers are not those of {graph.name!r}", "a plan of this model")
     found = []
     for layer in layers:
         choices = tuple(split.choice(layer.name) for split in plan.splits)

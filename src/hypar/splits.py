@@ -6,10 +6,11 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from hypar.placement import ALONE, WHOLE, Choice, grid
 from hypar.quoting import field_name, shown
+from hypar.schedule.orders import SCHEDULES
 from hypar.score import Amount
 from hypar.words import CUTTABLE
 
@@ -30,6 +31,13 @@ class Record(BaseModel):
     """A part of a plan file: unknown keys are refused, and a text is not a number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def _known_schedule(name: str) -> str:
+    """A schedule that there is."""
+    if name not in SCHEDULES:
+        raise ValueError(", ".join(SCHEDULES))
+    return name
 
 
 class StageRecord(Record):
@@ -61,13 +69,31 @@ class StagesRecord(Record):
         stages: first to last.
     """
 
-    asked: Annotated[int, Field(ge=1)] | Literal["best"]
+    asked: Annotated[int, Field(ge=2)] | Literal["best"]
     array: list[Annotated[int, Field(ge=2)]] | None = None
     solver: str | None = None
-    schedule: str
+    schedule: Annotated[str, AfterValidator(_known_schedule)]
     microbatches: Annotated[int, Field(ge=1)]
     bottleneck_s: Amount
     stages: Annotated[list[StageRecord], Field(min_length=1)]
+
+    def require_as_asked(self) -> None:
+        """Refuse what does not go together.
+
+        Raises:
+            ValueError: it does not.
+        """
+        best, count = self.asked == "best", len(self.stages)
+        if not best and self.asked != count:
+            raise ValueError(f"stages.asked: found {self.asked}; allowed: {count}, as there are, or best")
+        if best is (self.array is None):
+            allowed = "one where the best were asked for, and nowhere else"
+            raise ValueError(f"stages.array: found {shown(self.array)}; allowed: {allowed}")
+        if not SCHEDULES[self.schedule].flushes and self.microbatches > 1:
+            allowed = f"1, as {self.schedule!r} takes whole mini-batches"
+            raise ValueError(f"stages.microbatches: found {self.microbatches}; allowed: {allowed}")
+        if len({*self.layers}) < len(self.layers):
+            raise ValueError("stages: found a layer twice; allowed: each once")
 
     @property
     def layers(self) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.plan import CostRecord, ModelRecord, Plan
+from hypar.searches.base import load_search
+from hypar.solvers.base import load_solver
 from hypar.splits import Split, StageRecord, StagesRecord
 from hypar.staging.scores import score_of
 from hypar.staging.search import pins_of, plan_stages
@@ -48,6 +50,10 @@ def staged_plan(
     for what, asked in refused.items():
         if asked:
             raise OptionError(what, "given together with stages", "one of the two")
+    # Where no layer is cut neither is used.
+    load_search(recipe.search)
+    if recipe.solver is not None:
+        load_solver(recipe.solver)
     pins = pins_of(recipe, graph)
     fitting = whole.score if whole is not None and whole.score is not None and whole.score.fits else None
     found = plan_stages(recipe, graph, progress, math.inf if fitting is None else fitting.time_s)
