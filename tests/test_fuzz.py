@@ -65,7 +65,11 @@ GRIDS: dict[str, Any] = json.loads(
         pins=["fc1@H1=n2 c2", "fc2=c1", "pool2@H2=rep", "conv1=n2 h2"],
     ).to_json()
 )
+STAGED: dict[str, Any] = json.loads(
+    plan_model("lenet-c", stages=2, levels=1, hardware="hmc", pins=["fc1=mp"]).to_json()
+)
 LENET = load_model("lenet-c")
+HMC = load_machine("hmc")
 P100 = load_machine("p100-4x4")
 MACHINE = (data_folder("hardware") / "h100-8x.yaml").read_text(encoding="utf-8")
 GRAPH = load_model("resnet18").contracted
@@ -270,6 +274,16 @@ def test_a_mutated_plan_of_grids(data: Any, file: Path) -> None:
     read_and_write_plan(file)
 
 
+@fuzz
+@given(data=mutations(STAGED))
+def test_a_mutated_plan_of_stages(data: Any, file: Path) -> None:
+    """What is a plan of the network after all has a score."""
+    file.write_text(json.dumps(data))
+    read_and_write_plan(file)
+    with suppress(HyparError):
+        assert score_plan(read_plan(file), hardware=HMC, model=LENET).time_s > 0
+
+
 degrees = st.dictionaries(st.sampled_from(CUTTABLE), st.sampled_from([1, 2, 4, 8, 3]), max_size=3)
 grids_of_convs = st.sampled_from(
     [choice.as_degrees() for choice in parse_space("all").choices(LENET.contracted.layers[1], 4, idle=True)]
@@ -309,6 +323,7 @@ def test_any_degrees_in_a_plan(
     text=st.one_of(
         edits(json.dumps(PLAN, indent=1)),
         edits(json.dumps(GRIDS, indent=1)),
+        edits(json.dumps(STAGED, indent=1)),
         st.text(alphabet=st.characters(codec="utf-8")),
     )
 )
