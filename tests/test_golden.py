@@ -37,6 +37,10 @@ ASKED: dict[str, dict[str, Any]] = {
         "model": "resnet18", "array": [4, 4], "strategy": "deepa", "hardware": "p100-4x4", "search": "joint",
         "pins": ["fc=c1", "layer4.1.conv2@H2=n2 h2"],
     },
+    "resnet18-stages": {
+        "model": "resnet18", "stages": 4, "levels": 2, "strategy": "accpar", "cost": "time", "hardware": "hmc", "pins": "fc=mp",
+    },
+    "lenet-c-best-stages": {"model": "lenet-c", "stages": "best", "levels": 4, "cost": "time", "hardware": "hmc"},
     "alexnet-grids": {"model": "alexnet", "array": [4, 16], "space": "all"},
 }  # fmt: skip
 

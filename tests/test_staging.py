@@ -27,6 +27,9 @@ from hypar.partition import partition
 from hypar.recipe import Recipe
 from hypar.registry import data_file, plugin_names
 from hypar.remarks import finer_than_whole, remarks
+from hypar.reproductions.hypar import NETWORKS
+from hypar.schedule.setting import Setting, degrees
+from hypar.score import score_step
 from hypar.scoring import run_plan
 from hypar.staging.blocks import Blocks
 from hypar.staging.boundaries import best_boundaries
@@ -107,6 +110,46 @@ def test_a_stage_has_a_buffer_for_what_it_receives() -> None:
     assert [blocks.block(*ends).held(1)["buffers"] for ends in ((0, 1), (1, 2), (2, 4), (3, 4))] == [
         sent[0], sent[0], sent[1], sent[2],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("microbatches", [1, 2, 8])
+def test_microbatches_move_what_a_mini_batch_does_and_gradients_once(microbatches: int) -> None:
+    graph = load_model("resnet18").with_batch(32)
+    plan = plan_model(graph, levels=2, pins="layer1*=mp", hardware=HMC)
+    assert plan.score is not None
+    whole = blocks_of(plan, graph, HMC, microbatches=microbatches).block(0, len(plan.layers))
+    moves = [move for move in whole.cuts.step.moves if move]
+    once, each = (
+        math.fsum(move.total_bytes for move in moves if (move.phase == "gradient") is gradients)
+        for gradients in (True, False)
+    )
+    assert min(once, each) > 0
+    assert once + microbatches * each == pytest.approx(plan.score.communication_bytes, rel=1e-12)
+    assert whole.received_bytes == whole.returned_bytes == 0
+
+
+def test_a_shortcut_crosses_a_boundary_once_each_way() -> None:
+    """Elements of ResNet-18: 64 x 56 x 56 in the first blocks, 128 x 28 x 28 in the next ones."""
+    graph = load_model("resnet18").with_batch(8)
+    names = [layer.name for layer in graph.contracted.layers]
+    blocks = Blocks.of(replace(Recipe.of(plan_model(graph), HMC), array=()), graph, (2, 4))
+    wide, deep = (2 * 4 * size for size in (64 * 56 * 56, 128 * 28 * 28))
+    for first, crossing in {
+        "layer1.0.conv1": wide,  # read there, and added behind
+        "layer1.0.conv2": 2 * wide,  # the first convolution's, and the shortcut
+        "layer1.0.add": 2 * wide,
+        "layer2.0.conv1": wide,  # read by two convolutions
+        "layer2.0.conv2": deep + wide,
+        "layer2.0.downsample.0": deep + wide,
+        "layer2.0.add": 2 * deep,
+        "layer2.1.conv1": deep,
+    }.items():
+        place = names.index(first)
+        assert blocks.block(place, len(names)).received_bytes == crossing
+        assert blocks.block(0, place).returned_bytes == crossing
+    # The shortcut only goes through the stage of one convolution.
+    alone = blocks.block(names.index("layer1.0.conv2"), names.index("layer1.0.add"))
+    assert (alone.received_bytes, alone.returned_bytes) == (2 * wide, 2 * wide)
 
 
 # Boundaries
@@ -238,6 +281,71 @@ def test_a_network_of_very_many_layers_is_refused() -> None:
         plan_model(chain(513), stages=2, levels=1, hardware=HMC)
 
 
+def test_stages_fit_the_memory_where_others_are_cheaper(tmp_path: Path) -> None:
+    graph = load_model("cifar-c").with_batch(64)
+    asked: dict[str, Any] = {"stages": 2, "levels": 1, "hardware": of_memory(tmp_path, "8 GB")}
+    free = plan_model(graph, **asked)
+    assert free.score is not None
+    least = f"{int(free.score.memory_bytes) - 1} B"
+    held = plan_model(graph, **asked | {"hardware": of_memory(tmp_path, least)})
+    assert bounds_of(held) != bounds_of(free)
+    assert held.score is not None
+    assert held.score.fits
+    assert held.score.memory_bytes < free.score.memory_bytes
+    assert free.stages is not None
+    assert held.stages is not None
+    assert held.stages.bottleneck_s > free.stages.bottleneck_s
+    with pytest.raises(
+        HardwareError, match=r"hardware 'small': no 2 stages fit 10.0 kB, the memory of a device"
+    ):
+        plan_model(graph, **asked | {"hardware": of_memory(tmp_path, "10 kB")})
+
+
+def test_what_fits_is_better_than_a_plan_without_stages_that_does_not(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"batch": 256, "levels": 2}
+    machine = of_memory(tmp_path, "8 GB")
+    whole = plan_model("sconv", hardware=machine, **asked)
+    assert whole.score is not None
+    assert not plan_model("sconv", stages="best", hardware=machine, **asked).staged
+    small = of_memory(tmp_path, f"{int(whole.score.memory_bytes) - 1} B")
+    best = plan_model("sconv", stages="best", hardware=small, **asked)
+    assert best.staged
+    assert best.score is not None
+    assert best.score.fits
+    assert best.score.time_s > whole.score.time_s
+
+
+@pytest.mark.parametrize("model", NETWORKS)
+def test_one_stage_is_the_plan_without_stages(model: str) -> None:
+    one, whole = (plan_model(model, stages=stages, levels=2, hardware=HMC) for stages in (1, None))
+    assert one.to_json() == whole.to_json()
+
+
+@pytest.mark.parametrize("model", NETWORKS)
+def test_the_best_stages_are_as_fast_as_cuts_alone_and_as_stages_alone(model: str) -> None:
+    graph = load_model(model).with_batch(256)
+    best = plan_model(graph, stages="best", levels=4, hardware=HMC)
+    counts = [stages for stages in (2, 4, 8, 16) if stages <= len(best.layers)]
+    others = [plan_model(graph, levels=4, hardware=HMC)]
+    others += [plan_model(graph, stages=stages, levels=0, hardware=HMC) for stages in counts]
+    assert best.score is not None
+    assert best.score.time_s <= min(other.score.time_s for other in others if other.score)
+    assert best.num_devices <= 16
+
+
+def test_the_best_stages_have_any_mini_batch() -> None:
+    """No multiple of the stages divides 50: then as many microbatches are tried as are taken by themselves."""
+    best = plan_model("sfc", batch=50, stages="best", hardware=HMC)
+    assert best.stages is not None
+    assert best.staged
+    assert best.stages.microbatches in {1, 2}
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    one, other = (plan_model("resnet18", batch=64, stages="best", levels=3, hardware=HMC) for _ in range(2))
+    assert one.to_json() == other.to_json()
+
+
 # Microbatches
 
 
@@ -273,6 +381,70 @@ def test_items_of_a_score_sum_to_its_totals(model: str, levels: int, machine: Ma
         if machine is HMC:
             worked = group.computing_s + group.communicating_s
             assert worked == pytest.approx(score.busy[group.group], rel=1e-9)
+
+
+def test_every_second_of_two_stages_and_two_microbatches() -> None:
+    """1F1B where sending takes longest, so that a stage has received both before it computes.
+
+    Stage 1: F F _ _ _ _ _ _ e e B B U; stage 2: _ f r r F B F B U.
+    """
+    graph = LENET.with_batch(256)
+    plan = plan_model(graph, stages=2, levels=0, microbatches=2, hardware=HMC)
+    score = plan.score
+    assert plan.stages is not None
+    assert score is not None
+    assert score.groups is not None
+    half = graph.with_batch(128)
+    setting = Setting(machine=HMC, array=(), element_bytes=4)
+    forward, backward, update = [], [], []
+    layers = {layer.name: layer.einsum for layer in half.contracted.layers}
+    for stage in plan.stages.stages:
+        times = [HMC.layer_time(layers[name], degrees(()), 4) for name in stage.layers]
+        forward.append(sum(time.seconds["forward"] for time in times))
+        backward.append(sum(time.seconds["backward"] + time.seconds["gradient"] for time in times))
+        update.append(sum(setting.update_seconds(time) for time in times))
+    sent = 128 * 4 * {1: 12 * 12 * 20, 2: 4 * 4 * 50, 3: 500}[len(plan.stages.stages[0].layers)]
+    (link,) = HMC.links((2,))
+    receive = link.seconds("neighbours", sent)
+    assert forward[0] < receive > forward[1] + backward[1]
+    step = forward[0] + 2 * receive + forward[1] + backward[1] + 2 * receive + 2 * backward[0] + update[0]
+    assert score.time_s == pytest.approx(step, rel=1e-12)
+    busy = [2 * (forward[stage] + backward[stage] + receive) + update[stage] for stage in (0, 1)]
+    assert [stage.busy_s for stage in plan.stages.stages] == pytest.approx(busy, rel=1e-12)
+    assert [group.idle_s for group in score.groups] == pytest.approx([step - own for own in busy], rel=1e-12)
+    assert score.critical == pytest.approx(
+        {
+            "forward": forward[0] + forward[1],
+            "backward": backward[0] + backward[1] / 2,
+            "gradient": backward[0] + backward[1] / 2,
+            "update": update[0],
+            "communication": 4 * receive,
+        },
+        rel=1e-12,
+    )
+    assert score.communication == {"stages": 2 * 2 * sent}
+    assert [stage.in_flight for stage in plan.stages.stages] == [2, 1]
+
+
+def test_stages_without_cuts_take_the_energy_of_one_device_and_of_sending() -> None:
+    graph = load_model("cifar-c").with_batch(64)
+    nodes = graph.contracted
+    setting = Setting(machine=HMC, array=(), element_bytes=4)
+    alone = score_step(nodes, [()] * len(nodes.layers), setting)
+    whole, parts = (
+        plan_model(graph, stages=4, levels=0, microbatches=count, hardware=HMC).score for count in (1, 4)
+    )
+    assert whole is not None
+    assert parts is not None
+    assert alone.energy is not None
+    assert whole.energy is not None
+    assert parts.energy is not None
+    # A word that is received is read and written in memory, 640 pJ each.
+    sending = whole.communication["stages"] / 4 * 2 * 640e-12
+    assert whole.energy == pytest.approx(alone.energy | {"communication": sending}, rel=1e-12)
+    # Weights are read for every microbatch.
+    assert parts.energy["arithmetic"] == pytest.approx(alone.energy["arithmetic"], rel=1e-12)
+    assert parts.energy["memory"] > alone.energy["memory"]
 
 
 # Plan files
