@@ -1,4 +1,4 @@
-"""Stages by brute force: every block planned as a network by itself, every partition tried."""
+"""Stages by brute force: every span planned as a network by itself, every partition tried."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COPIES = {
 
 
 class Alone(NamedTuple):
-    """A block planned by itself.
+    """A span planned by itself.
 
     Attributes:
         choices: for each layer a choice at each level.

@@ -31,10 +31,10 @@ from hypar.reproductions.hypar import NETWORKS
 from hypar.schedule.setting import Setting, degrees
 from hypar.score import score_step
 from hypar.scoring import run_plan
-from hypar.staging.blocks import Blocks
 from hypar.staging.boundaries import best_boundaries
 from hypar.staging.floors import crossing_bytes, floors_of
 from hypar.staging.running import kept_in_flight
+from hypar.staging.spans import CutSpans
 from tests.staged import BruteForce
 from tests.test_pipelining import chain
 
@@ -50,14 +50,14 @@ OVERLAPPING = load_machine("hmc", {"overlap": "full"})
 LENET = load_model("lenet-c")
 
 
-def blocks_of(
+def spans_of(
     plan: Plan, graph: LayerGraph, machine: Machine, stages: int = 1, microbatches: int = 1
-) -> Blocks:
-    """All blocks of a network, cut as a plan without stages is."""
-    return Blocks.of(Recipe.of(plan, machine), graph, (stages, microbatches))
+) -> CutSpans:
+    """All spans of a network, cut as a plan without stages is."""
+    return CutSpans.of(Recipe.of(plan, machine), graph, (stages, microbatches))
 
 
-# Blocks
+# Spans
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_block_of_all_layers_is_a_plan_without_stages(
     graph = load_model(model).with_batch(32)
     plan = plan_model(graph, hardware=machine, optimizer="adam", **asked)
     assert plan.score is not None
-    whole = blocks_of(plan, graph, machine).block(0, len(plan.layers))
+    whole = spans_of(plan, graph, machine).span(0, len(plan.layers))
     assert [tuple(chosen) for chosen in whole.cuts.lane.choices] == [*map(plan.choices, plan.layers)]
     assert whole.seconds(1) == pytest.approx(plan.score.time_s, rel=1e-12)
     assert whole.held(1) == plan.score.memory
@@ -88,26 +88,26 @@ def test_a_block_of_all_layers_is_a_plan_without_stages(
 
 
 def test_what_comes_from_another_stage_is_kept_once_by_layers_and_not_by_joins() -> None:
-    """A shortcut's convolution reads what the block's first one does; an addition keeps nothing."""
+    """A shortcut's convolution reads what the first one beside it does; an addition keeps nothing."""
     graph = load_model("resnet18").with_batch(8)
     names = [layer.name for layer in graph.contracted.layers]
-    blocks = Blocks.of(replace(Recipe.of(plan_model(graph), HMC), array=()), graph, (2, 4))
+    spans = CutSpans.of(replace(Recipe.of(plan_model(graph), HMC), array=()), graph, (2, 4))
     samples, size = 2, 4
-    forked = blocks.block(names.index("layer2.0.conv1"), names.index("layer2.0.add"))
+    forked = spans.span(names.index("layer2.0.conv1"), names.index("layer2.0.add"))
     read, halved = 64 * 56 * 56, 128 * 28 * 28
     # Read twice, between the two convolutions, and the two outputs that are sent.
     assert forked.held(1)["activations"] == samples * size * (read + 3 * halved)
     assert forked.held(3)["activations"] == 3 * forked.held(1)["activations"]
-    joined = blocks.block(names.index("layer2.0.add"), names.index("layer2.1.conv2"))
+    joined = spans.span(names.index("layer2.0.add"), names.index("layer2.1.conv2"))
     assert joined.held(1)["activations"] == samples * size * 2 * halved
 
 
 def test_a_stage_has_a_buffer_for_what_it_receives() -> None:
     """Lenet-c: 12 x 12 x 20 to the second convolution, 4 x 4 x 50 to the first linear layer, 500 to the second."""
     graph = LENET.with_batch(64)
-    blocks = Blocks.of(replace(Recipe.of(plan_model(graph), HMC), array=()), graph, (4, 4))
+    spans = CutSpans.of(replace(Recipe.of(plan_model(graph), HMC), array=()), graph, (4, 4))
     sent = [16 * 4 * elements for elements in (12 * 12 * 20, 4 * 4 * 50, 500)]
-    assert [blocks.block(*ends).held(1)["buffers"] for ends in ((0, 1), (1, 2), (2, 4), (3, 4))] == [
+    assert [spans.span(*ends).held(1)["buffers"] for ends in ((0, 1), (1, 2), (2, 4), (3, 4))] == [
         sent[0], sent[0], sent[1], sent[2],
     ]  # fmt: skip
 
@@ -117,7 +117,7 @@ def test_microbatches_move_what_a_mini_batch_does_and_gradients_once(microbatche
     graph = load_model("resnet18").with_batch(32)
     plan = plan_model(graph, levels=2, pins="layer1*=mp", hardware=HMC)
     assert plan.score is not None
-    whole = blocks_of(plan, graph, HMC, microbatches=microbatches).block(0, len(plan.layers))
+    whole = spans_of(plan, graph, HMC, microbatches=microbatches).span(0, len(plan.layers))
     moves = [move for move in whole.cuts.step.moves if move]
     once, each = (
         math.fsum(move.total_bytes for move in moves if (move.phase == "gradient") is gradients)
@@ -129,10 +129,10 @@ def test_microbatches_move_what_a_mini_batch_does_and_gradients_once(microbatche
 
 
 def test_a_shortcut_crosses_a_boundary_once_each_way() -> None:
-    """Elements of ResNet-18: 64 x 56 x 56 in the first blocks, 128 x 28 x 28 in the next ones."""
+    """Elements of ResNet-18: 64 x 56 x 56 at first, 128 x 28 x 28 then."""
     graph = load_model("resnet18").with_batch(8)
     names = [layer.name for layer in graph.contracted.layers]
-    blocks = Blocks.of(replace(Recipe.of(plan_model(graph), HMC), array=()), graph, (2, 4))
+    spans = CutSpans.of(replace(Recipe.of(plan_model(graph), HMC), array=()), graph, (2, 4))
     wide, deep = (2 * 4 * size for size in (64 * 56 * 56, 128 * 28 * 28))
     for first, crossing in {
         "layer1.0.conv1": wide,  # read there, and added behind
@@ -145,10 +145,10 @@ def test_a_shortcut_crosses_a_boundary_once_each_way() -> None:
         "layer2.1.conv1": deep,
     }.items():
         place = names.index(first)
-        assert blocks.block(place, len(names)).received_bytes == crossing
-        assert blocks.block(0, place).returned_bytes == crossing
+        assert spans.span(place, len(names)).received_bytes == crossing
+        assert spans.span(0, place).returned_bytes == crossing
     # The shortcut only goes through the stage of one convolution.
-    alone = blocks.block(names.index("layer1.0.conv2"), names.index("layer1.0.add"))
+    alone = spans.span(names.index("layer1.0.conv2"), names.index("layer1.0.add"))
     assert (alone.received_bytes, alone.returned_bytes) == (2 * wide, 2 * wide)
 
 
@@ -225,14 +225,14 @@ def of_memory(tmp_path: Path, capacity: str, overlap: str = "none") -> Machine:
     return load_machine(file, {"overlap": overlap})
 
 
-def all_costs(blocks: Blocks, microbatches: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Seconds of all blocks, and for how many microbatches in flight they have memory."""
-    layers = len(blocks.part.layers)
+def all_costs(spans: CutSpans, microbatches: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Seconds of all spans, and for how many microbatches in flight they have memory."""
+    layers = len(spans.part.layers)
     seconds, room = np.full((layers, layers + 1), np.inf), np.zeros((layers, layers + 1))
     for start, end in combinations(range(layers + 1), 2):
-        block = blocks.block(start, end)
-        seconds[start, end] = block.seconds(microbatches)
-        fits = (blocks.setting.machine.fits(math.fsum(block.held(count).values())) for count in range(1, 9))
+        span = spans.span(start, end)
+        seconds[start, end] = span.seconds(microbatches)
+        fits = (spans.setting.machine.fits(math.fsum(span.held(count).values())) for count in range(1, 9))
         room[start, end] = sum(takewhile(bool, fits))
     return seconds, room
 
@@ -259,7 +259,7 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
     machine = of_memory(tmp_path, capacity, overlap)
     recipe = replace(Recipe.of(plan_model(forked, hardware=machine, **asked), machine), array=array)
     for schedule, stages, microbatches in (("1f1b", 2, 4), ("gpipe", 4, 8), ("layer-block", 4, 1)):
-        every, few = (Blocks.of(recipe, forked, (stages, microbatches)) for _ in range(2))
+        every, few = (CutSpans.of(recipe, forked, (stages, microbatches)) for _ in range(2))
         seconds, room = all_costs(every, microbatches)
         least = floors_of(every, microbatches)
         assert (least.seconds <= seconds).all()

@@ -1,7 +1,7 @@
-"""The boundaries of stages whose costliest is cheapest, over blocks of which as few as can be are planned.
+"""The boundaries of stages whose costliest is cheapest, over spans of which as few as can be are planned.
 
-Idea: the best partition by what blocks cost at least; its blocks are planned, their costs put in place of that, and so
-on until a best partition has only blocks that are planned.
+Idea: the best partition by what spans cost at least; its spans are planned, their costs put in place of that, and so
+on until a best partition has only spans that are planned.
 Guarantee: as exact as if all were planned, ties included: any other partition costs at least what was compared with.
 """
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from hypar.edge import Costs
-    from hypar.staging.blocks import Block, Blocks
+    from hypar.staging.spans import CutSpan, CutSpans
 
 
 def best_boundaries(
-    blocks: Blocks, microbatches: int, kept: Sequence[int], limit: float = math.inf
+    spans: CutSpans, microbatches: int, kept: Sequence[int], limit: float = math.inf
 ) -> Partition | None:
     """The best partition into stages; None where none that fits the memory is as cheap as a limit.
 
     Args:
-        blocks: the blocks.
+        spans: the spans.
         microbatches: of a mini-batch.
         kept: for each stage, microbatches whose activations it keeps at most.
         limit: seconds that the costliest stage may take.
     """
-    (costs, room), seams = floors_of(blocks, microbatches), np.array(crossing_bytes(blocks))
+    (costs, room), seams = floors_of(spans, microbatches), np.array(crossing_bytes(spans))
     planned = np.zeros(costs.shape, dtype=bool)
 
     def fitting(stage: int) -> Costs:
@@ -48,12 +48,12 @@ def best_boundaries(
         if not ahead:
             return found
         for ends in ahead:
-            block = blocks.block(*ends)
-            planned[ends], costs[ends] = True, block.seconds(microbatches)
-            room[ends] = _room(block, {*kept})
+            span = spans.span(*ends)
+            planned[ends], costs[ends] = True, span.seconds(microbatches)
+            room[ends] = _room(span, {*kept})
 
 
-def _room(block: Block, kept: Collection[int]) -> int:
+def _room(span: CutSpan, kept: Collection[int]) -> int:
     """The most of some numbers of microbatches in flight that it has memory for."""
-    machine = block.cuts.lane.setting.machine
-    return max((count for count in kept if machine.fits(math.fsum(block.held(count).values()))), default=0)
+    machine = span.cuts.lane.setting.machine
+    return max((count for count in kept if machine.fits(math.fsum(span.held(count).values()))), default=0)

@@ -1,6 +1,6 @@
-"""What blocks cost as stages at least, whatever their cuts: known of all blocks before any of them is planned.
+"""What spans cost as stages at least, whatever their cuts: known of all spans before any of them is planned.
 
-Each layer of a block takes what it takes under its fastest choice, with what is then added up inside it, and a block
+Each layer of a span takes what it takes under its fastest choice, with what is then added up inside it, and a span
 receives every tensor that crosses its ends at least once. What its layers receive of each other is left out; where
 transfers run beside computation, so is what is added up. Of memory, weights and what layers keep are counted.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hypar.graph import ContractedGraph, CutLayer
     from hypar.placement import Options
     from hypar.schedule.setting import Setting
-    from hypar.staging.blocks import Blocks
+    from hypar.staging.spans import CutSpans
 
 MOST_COMBINATIONS = 4096
 """Choices at all levels together that are tried of a layer; of one with more nothing is said."""
@@ -36,10 +36,10 @@ ROUNDING = 1e-9
 
 
 class Floors(NamedTuple):
-    """What each block costs at least: ``[starts, ends]``.
+    """What each span costs at least: ``[starts, ends]``.
 
     Attributes:
-        seconds: that a mini-batch keeps it busy; infinite where there is no block.
+        seconds: that a mini-batch keeps it busy; infinite where there is no span.
         room: for how many microbatches in flight it has memory at most.
     """
 
@@ -63,27 +63,27 @@ class _LayerFloor(NamedTuple):
     output: float = 0.0
 
 
-def floors_of(blocks: Blocks, microbatches: int) -> Floors:
-    """The floors of all blocks, for so many microbatches of a mini-batch."""
-    layers = _layer_floors(blocks, microbatches)
+def floors_of(spans: CutSpans, microbatches: int) -> Floors:
+    """The floors of all spans, for so many microbatches of a mini-batch."""
+    layers = _layer_floors(spans, microbatches)
     computing = _sums([layer.seconds for layer in layers])
-    crossing = np.array([blocks.seconds_of(num_bytes) for num_bytes in crossing_bytes(blocks)])
+    crossing = np.array([spans.seconds_of(num_bytes) for num_bytes in crossing_bytes(spans)])
     received, returned = microbatches * crossing[:-1, None], microbatches * crossing[None, :]
-    overlap = blocks.setting.machine.overlap
+    overlap = spans.setting.machine.overlap
     found = (
         np.maximum(computing, np.maximum(received, returned)) if overlap else computing + received + returned
     )
-    spans = np.arange(len(layers) + 1) > np.arange(len(layers))[:, None]
-    return Floors(np.where(spans, found * (1 - ROUNDING), np.inf), _room(blocks, layers))
+    some = np.arange(len(layers) + 1) > np.arange(len(layers))[:, None]
+    return Floors(np.where(some, found * (1 - ROUNDING), np.inf), _room(spans, layers))
 
 
-def crossing_bytes(blocks: Blocks) -> list[float]:
+def crossing_bytes(spans: CutSpans) -> list[float]:
     """Bytes of a microbatch's F that cross each place between layers, once each, ``[layers + 1]``; E has as many."""
-    found: list[dict[int, int]] = [{} for _ in range(len(blocks.part.layers) + 1)]
-    for tensor in blocks.part.tensors:
+    found: list[dict[int, int]] = [{} for _ in range(len(spans.part.layers) + 1)]
+    for tensor in spans.part.tensors:
         for place in range(tensor.producer + 1, tensor.consumer + 1):
             found[place][tensor.producer] = max(found[place].get(tensor.producer, 0), tensor.elements)
-    return [blocks.setting.element_bytes * math.fsum(at.values()) for at in found]
+    return [spans.setting.element_bytes * math.fsum(at.values()) for at in found]
 
 
 def _sums(amounts: Sequence[float]) -> Costs:
@@ -94,12 +94,12 @@ def _sums(amounts: Sequence[float]) -> Costs:
     return found
 
 
-def _room(blocks: Blocks, layers: Sequence[_LayerFloor]) -> Costs:
-    """For how many microbatches in flight each block has memory at most."""
-    setting, capacity = blocks.setting, blocks.setting.machine.memory_bytes
+def _room(spans: CutSpans, layers: Sequence[_LayerFloor]) -> Costs:
+    """For how many microbatches in flight each span has memory at most."""
+    setting, capacity = spans.setting, spans.setting.machine.memory_bytes
     words = 2 + OPTIMIZERS[setting.optimizer]
     weights = _sums([words * setting.element_bytes * layer.weights for layer in layers])
-    kept = _sums([setting.element_bytes * elements for elements in _kept(blocks.part, layers)])
+    kept = _sums([setting.element_bytes * elements for elements in _kept(spans.part, layers)])
     if capacity is None:
         return np.full(weights.shape, np.inf)
     with np.errstate(divide="ignore"):
@@ -123,17 +123,17 @@ def _kept(graph: ContractedGraph, layers: Sequence[_LayerFloor]) -> list[float]:
     return found
 
 
-def _layer_floors(blocks: Blocks, microbatches: int) -> list[_LayerFloor]:
+def _layer_floors(spans: CutSpans, microbatches: int) -> list[_LayerFloor]:
     """What each layer costs at least, whatever its choices."""
-    question = question_of(blocks.recipe, blocks.whole, blocks.pins, blocks.setting.element_bytes)
+    question = question_of(spans.recipe, spans.whole, spans.pins, spans.setting.element_bytes)
     known: dict[object, _LayerFloor] = {}
     found = []
-    for layer, options in zip(blocks.part.layers, question.options, strict=True):
+    for layer, options in zip(spans.part.layers, question.options, strict=True):
         key = (layer.einsum, layer.output_elements, options)
         if key not in known:
             known[key] = _LayerFloor()
             if layer.weighted and math.prod(map(len, options)) <= MOST_COMBINATIONS:
-                each = [_under(layer, chosen, blocks.setting, microbatches) for chosen in product(*options)]
+                each = [_under(layer, chosen, spans.setting, microbatches) for chosen in product(*options)]
                 known[key] = _LayerFloor(*map(min, zip(*each, strict=True)))
         found.append(known[key])
     return found

@@ -70,7 +70,7 @@ def staged_plan(
         strategy=recipe.strategy,
         space=recipe.space,
         search=recipe.search,
-        solver=", ".join(dict.fromkeys(block.cuts.answer.solver for block in found.blocks if splits)),
+        solver=", ".join(dict.fromkeys(span.cuts.answer.solver for span in found.stages if splits)),
         array=list(found.recipe.array),
         pins=[str(pin) for pin in pins],
         cost=CostRecord(
@@ -102,13 +102,13 @@ def stages_of(staging: Staging, recipe: Recipe) -> StagesRecord:
         bottleneck_s=staging.bottleneck_s,
         stages=[
             StageRecord(
-                layers=[layer.name for layer in block.cuts.lane.graph.layers],
-                busy_s=block.seconds(staging.microbatches),
+                layers=[layer.name for layer in span.cuts.lane.graph.layers],
+                busy_s=span.seconds(staging.microbatches),
                 in_flight=in_flight,
                 staleness=stale,
             )
-            for block, in_flight, stale in zip(
-                staging.blocks, staging.in_flight, staging.staleness, strict=True
+            for span, in_flight, stale in zip(
+                staging.stages, staging.in_flight, staging.staleness, strict=True
             )
         ],
     )
@@ -141,7 +141,7 @@ def _claim(recipe: Recipe, staging: Staging) -> str:
     if not staging.recipe.array:
         return f"{bounds}, not cut"
     pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
-    exact = all(block.cuts.answer.exact for block in staging.blocks)
+    exact = all(span.cuts.answer.exact for span in staging.stages)
     solver = "" if exact else f" and solver {recipe.solver!r}, not exact,"
     return f"{bounds}, each cut by {recipe.search} search{solver} over ({recipe.space}){pins} for least {recipe.cost}"
 
@@ -150,11 +150,11 @@ def _splits_of(staging: Staging) -> Iterator[Split]:
     """One split a level inside the stages, for the layers of all of them."""
     for level, ways in enumerate(staging.recipe.array):
         choices, costs = {}, {}
-        for block in staging.blocks:
+        for span in staging.stages:
             rows = zip(
-                block.cuts.lane.graph.layers,
-                block.cuts.lane.choices,
-                block.cuts.answer.costs[level],
+                span.cuts.lane.graph.layers,
+                span.cuts.lane.choices,
+                span.cuts.answer.costs[level],
                 strict=True,
             )
             for layer, chosen, cost in rows:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.recipe import Recipe
-    from hypar.staging.blocks import Block
+    from hypar.staging.spans import CutSpan
     from hypar.timeline import Timeline
 
 
@@ -25,7 +25,7 @@ class Staging:
     Attributes:
         recipe: how stages are cut; its array is that inside a stage.
         microbatches: of a mini-batch.
-        blocks: the stages.
+        stages: first to last.
         in_flight: for each stage, microbatches whose activations it keeps at most.
         staleness: for each stage, by how many mini-batches the weights that a forward reads are behind at most.
         step: one step of the pipeline, a mini-batch.
@@ -33,7 +33,7 @@ class Staging:
 
     recipe: Recipe
     microbatches: int
-    blocks: tuple[Block, ...]
+    stages: tuple[CutSpan, ...]
     in_flight: tuple[int, ...]
     staleness: tuple[int, ...]
     step: Timeline
@@ -41,7 +41,7 @@ class Staging:
     @property
     def bottleneck_s(self) -> float:
         """Seconds that a mini-batch keeps the costliest stage busy."""
-        return max(block.seconds(self.microbatches) for block in self.blocks)
+        return max(span.seconds(self.microbatches) for span in self.stages)
 
 
 def kept_in_flight(schedule: str, stages: int, microbatches: int) -> tuple[int, ...]:
@@ -53,23 +53,23 @@ def kept_in_flight(schedule: str, stages: int, microbatches: int) -> tuple[int, 
     return tuple(in_flight(work for step in own for work in step) for own in steps)
 
 
-def run_stages(recipe: Recipe, microbatches: int, blocks: Sequence[Block]) -> Staging:
+def run_stages(recipe: Recipe, microbatches: int, stages: Sequence[CutSpan]) -> Staging:
     """The stages run as a pipeline.
 
     Args:
         recipe: how they are cut, and in what order they work.
         microbatches: of a mini-batch.
-        blocks: the stages, first to last.
+        stages: first to last.
     """
-    paces = [_pace(blocks, stage) for stage in range(len(blocks))]
+    paces = [_pace(stages, stage) for stage in range(len(stages))]
     order = SCHEDULES[recipe.schedule]
-    lowered = lower(order, paces, microbatches, _minibatches(recipe.schedule, len(blocks)))
+    lowered = lower(order, paces, microbatches, _minibatches(recipe.schedule, len(stages)))
     timeline = run(lowered.tasks)
     return Staging(
         recipe=recipe,
         microbatches=microbatches,
-        blocks=tuple(blocks),
-        in_flight=kept_in_flight(recipe.schedule, len(blocks), microbatches),
+        stages=tuple(stages),
+        in_flight=kept_in_flight(recipe.schedule, len(stages), microbatches),
         staleness=tuple(staleness(works, microbatches) for works in ran(lowered, timeline)),
         step=full_step(lowered, timeline),
     )
@@ -81,15 +81,15 @@ def _minibatches(schedule: str, stages: int) -> int:
     return 1 if order.flushes else order.minibatches(stages)
 
 
-def _pace(blocks: Sequence[Block], stage: int) -> Pace:
+def _pace(stages: Sequence[CutSpan], stage: int) -> Pace:
     """How long a stage takes for a microbatch; what it sends keeps the receiver busy, or with overlap a link."""
-    cuts = blocks[stage].cuts
+    cuts = stages[stage].cuts
     overlap = cuts.lane.setting.machine.overlap
 
     def send(other: int, seconds: float) -> Send | None:
         resource = f"link {stage + 1}-{other + 1}" if overlap else stage_name(other)
         return Send(seconds, resource) if seconds else None
 
-    ahead = send(stage + 1, blocks[stage + 1].received_s) if stage + 1 < len(blocks) else None
-    back = send(stage - 1, blocks[stage - 1].returned_s) if stage else None
+    ahead = send(stage + 1, stages[stage + 1].received_s) if stage + 1 < len(stages) else None
+    back = send(stage - 1, stages[stage - 1].returned_s) if stage else None
     return Pace(*cuts.phases, ahead, back)

@@ -12,8 +12,8 @@ from hypar.tally import energy_of, moving_energy, repeated
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from hypar.staging.blocks import Block
     from hypar.staging.running import Staging
+    from hypar.staging.spans import CutSpan
 
 ROUNDING = 1e-9
 """Of a step: less than this is no waiting."""
@@ -24,11 +24,11 @@ BETWEEN = "stages"
 
 def score_of(staging: Staging) -> Score:
     """What a machine makes of the stages: one step, a mini-batch."""
-    setting = staging.blocks[0].cuts.lane.setting
+    setting = staging.stages[0].cuts.lane.setting
     machine = setting.machine
-    groups = [_group(staging, stage) for stage in range(len(staging.blocks))]
+    groups = [_group(staging, stage) for stage in range(len(staging.stages))]
     fullest = max(range(len(groups)), key=lambda stage: groups[stage].memory_bytes)
-    held = staging.blocks[fullest].held(staging.in_flight[fullest])
+    held = staging.stages[fullest].held(staging.in_flight[fullest])
     communication, energy, critical = _communication(staging), _energy(staging), _critical(staging)
     return Score(
         hardware=machine.name,
@@ -56,10 +56,10 @@ def score_of(staging: Staging) -> Score:
 
 def _group(staging: Staging, stage: int) -> GroupScore:
     """What a step is to one stage."""
-    block, name = staging.blocks[stage], stage_name(stage)
-    setting, times = block.cuts.lane.setting, _times(block, staging.microbatches)
+    span, name = staging.stages[stage], stage_name(stage)
+    setting, times = span.cuts.lane.setting, _times(span, staging.microbatches)
     received = times.pop("communication")
-    held = math.fsum(block.held(staging.in_flight[stage]).values())
+    held = math.fsum(span.held(staging.in_flight[stage]).values())
     idle = staging.step.makespan - staging.step.busy.get(name, 0.0)
     capacity = setting.machine.memory_bytes
     return GroupScore(
@@ -74,13 +74,13 @@ def _group(staging: Staging, stage: int) -> GroupScore:
     )
 
 
-def _times(block: Block, microbatches: int) -> dict[str, float]:
+def _times(span: CutSpan, microbatches: int) -> dict[str, float]:
     """Seconds of each kind of work of a stage for a mini-batch; what it receives of others is communication."""
     found = dict.fromkeys(KINDS, 0.0)
-    for phase, items in items_of(block.cuts.step).items():
+    for phase, items in items_of(span.cuts.step).items():
         for kind, seconds in items.items():
             found[kind] += (1 if phase == "once" else microbatches) * seconds
-    found["communication"] += microbatches * (block.received_s + block.returned_s)
+    found["communication"] += microbatches * (span.received_s + span.returned_s)
     return found
 
 
@@ -94,7 +94,7 @@ def _critical(staging: Staging) -> dict[str, float]:
         task = staging.step.tasks[index]
         place = (task.resource, "once" if task.kind == "update" else task.kind)
         on_path[place] = on_path.get(place, 0.0) + task.seconds
-    stages = {stage_name(stage): items_of(block.cuts.step) for stage, block in enumerate(staging.blocks)}
+    stages = {stage_name(stage): items_of(span.cuts.step) for stage, span in enumerate(staging.stages)}
     found = dict.fromkeys(KINDS, 0.0)
     for (resource, phase), seconds in on_path.items():
         items = {phase: 1.0} if phase == "communication" else stages[resource][phase]
@@ -106,13 +106,13 @@ def _critical(staging: Staging) -> dict[str, float]:
 
 def _communication(staging: Staging) -> dict[str, float]:
     """Bytes that all devices receive: from stage to stage, and at each level inside the stages."""
-    sent = (block.received_bytes + block.returned_bytes for block in staging.blocks)
+    sent = (span.received_bytes + span.returned_bytes for span in staging.stages)
     found = {BETWEEN: staging.microbatches * math.fsum(sent)}
     for level in range(len(staging.recipe.array)):
         found[f"H{level + 1}"] = math.fsum(
             repeated(move, staging.microbatches) * move.total_bytes
-            for block in staging.blocks
-            for move in block.cuts.step.moves
+            for span in staging.stages
+            for move in span.cuts.step.moves
             if move is not None and move.level == level
         )
     return found
@@ -120,10 +120,10 @@ def _communication(staging: Staging) -> dict[str, float]:
 
 def _energy(staging: Staging) -> dict[str, float] | None:
     """Joules of all stages, and of what goes between them."""
-    lane = staging.blocks[0].cuts.lane
+    lane = staging.stages[0].cuts.lane
     found: dict[str, float] = {}
-    for block in staging.blocks:
-        own = energy_of(block.cuts.lane, block.cuts.step, 0, staging.microbatches)
+    for span in staging.stages:
+        own = energy_of(span.cuts.lane, span.cuts.step, 0, staging.microbatches)
         if own is None:
             return None
         for place, joules in own.items():

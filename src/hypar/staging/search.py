@@ -1,6 +1,6 @@
 """The boundaries of stages, found together with the cuts inside them.
 
-Every block of consecutive layers gets its best cuts, by the search that the recipe names, and what it then costs as a
+Every span of consecutive layers gets its best cuts, by the search that the recipe names, and what it then costs as a
 stage: the partition whose costliest stage is cheapest is exact over these. With ``best`` in place of a number, every
 number of stages and of levels inside them that the array's devices allow is tried, and the engine decides.
 """
@@ -17,9 +17,9 @@ from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.pins import parse_pin
 from hypar.schedule.orders import SCHEDULES
 from hypar.schedule.parts import checked_microbatches
-from hypar.staging.blocks import Blocks
 from hypar.staging.boundaries import best_boundaries
 from hypar.staging.running import kept_in_flight, run_stages
+from hypar.staging.spans import CutSpans
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def staged(
         recipe: how a stage is cut; its array is that inside a stage.
         graph: the network.
         stages: how many.
-        answers: the best cuts of blocks that are known by the same recipe; others are added.
+        answers: the best cuts of spans that are known by the same recipe; others are added.
         limit: seconds that a step may take.
 
     Returns:
@@ -147,12 +147,12 @@ def staged(
         message = f"stages: found {layers:,} layers that are cut; allowed: {MOST_LAYERS:,}"
         raise TableLimitError(message, layers, MOST_LAYERS)
     parts = checked_microbatches(recipe.microbatches, recipe.schedule, graph.batch, stages)
-    blocks = Blocks.of(recipe, graph, (stages, parts), answers)
-    found = best_boundaries(blocks, parts, kept_in_flight(recipe.schedule, stages, parts), limit)
+    spans = CutSpans.of(recipe, graph, (stages, parts), answers)
+    found = best_boundaries(spans, parts, kept_in_flight(recipe.schedule, stages, parts), limit)
     if found is not None:
-        return run_stages(recipe, parts, [blocks.block(*ends) for ends in pairwise(found.bounds)])
+        return run_stages(recipe, parts, [spans.span(*ends) for ends in pairwise(found.bounds)])
     if limit < math.inf:
         return None
-    machine = blocks.setting.machine
+    machine = spans.setting.machine
     held = f"no {stages} stages fit {format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
     raise HardwareError(f"hardware {machine.name!r}", held, hint="try more stages, or a smaller batch")

@@ -7,8 +7,8 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from hypar.schedule.step import LaneWork, Step
-from hypar.staging.blocks import Blocks
 from hypar.staging.running import run_stages
+from hypar.staging.spans import CutSpans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,15 +38,15 @@ def stored_stages(
         HardwareError: the array does not fit the machine.
     """
     own = replace(recipe, array=tuple(plan.array), pins=(), schedule=stages.schedule)
-    blocks = Blocks.of(own, graph, (len(stages.stages), stages.microbatches))
+    spans = CutSpans.of(own, graph, (len(stages.stages), stages.microbatches))
     bounds = accumulate((len(stage.layers) for stage in stages.stages), initial=0)
-    found = [blocks.given(start, end, tuple(choices[start:end])) for start, end in pairwise(bounds)]
+    found = [spans.given(start, end, tuple(choices[start:end])) for start, end in pairwise(bounds)]
     return run_stages(own, stages.microbatches, found)
 
 
 def microbatch_step(staging: Staging) -> Step:
     """The tasks of a microbatch in every stage, each of which is a lane; none of what goes between stages."""
-    steps = [block.cuts.step for block in staging.blocks]
+    steps = [span.cuts.step for span in staging.stages]
     layers = [len(step.work[0].times) for step in steps]
     firsts = [*accumulate(layers, initial=0)]
     before = accumulate((len(step.tasks) for step in steps), initial=0)

@@ -1,8 +1,8 @@
-"""What any block of a network's layers costs as a stage: its best cuts, and the time and memory that they take.
+"""What any span of a network's layers costs as a stage: its best cuts, and the time and memory that they take.
 
 Cuts are planned for the whole mini-batch, whose gradients are added up once; time is that of a microbatch, and of what
 comes once a mini-batch, the exchange of gradients and the update. A stage waits for what it receives: F as its layers
-need it, from the stage before, and E as its outputs are held, from the stage behind. A block that has the layers of
+need it, from the stage before, and E as its outputs are held, from the stage behind. A span that has the layers of
 another, with the same tensors between them, is planned once.
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Cuts(NamedTuple):
-    """A block with its best cuts.
+    """A span with its best cuts.
 
     Attributes:
         answer: what the search found.
@@ -54,8 +54,8 @@ class Cuts(NamedTuple):
     memory: dict[str, float]
 
 
-class Block(NamedTuple):
-    """A block as a stage.
+class CutSpan(NamedTuple):
+    """A span as a stage.
 
     Attributes:
         cuts: its cuts.
@@ -87,17 +87,17 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Blocks:
-    """All blocks of a network on so many devices each.
+class CutSpans:
+    """All spans of a network on so many devices each.
 
     Attributes:
-        recipe: how a block is cut; its array is that inside a stage, and may be empty.
+        recipe: how a span is cut; its array is that inside a stage, and may be empty.
         whole: the layers for a mini-batch.
         part: the same for a microbatch.
         pins: choices to hold.
         setting: what a stage runs on.
         link: what comes from other stages comes over it; None for one stage.
-        answers: the best cuts of blocks, which do not depend on microbatches or the number of stages.
+        answers: the best cuts of spans, which do not depend on microbatches or the number of stages.
     """
 
     recipe: Recipe
@@ -108,7 +108,7 @@ class Blocks:
     link: LevelLink | None
     answers: dict[object, Answer]
     _cuts: dict[object, Cuts] = field(default_factory=dict)
-    _found: dict[tuple[int, int], Block] = field(default_factory=dict)
+    _found: dict[tuple[int, int], CutSpan] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -118,13 +118,13 @@ class Blocks:
         counts: tuple[int, int],
         answers: dict[object, Answer] | None = None,
     ) -> Self:
-        """The blocks of a network.
+        """The spans of a network.
 
         Args:
-            recipe: how a block is cut.
+            recipe: how a span is cut.
             graph: the network.
             counts: stages, and microbatches of a mini-batch.
-            answers: the best cuts of blocks that are known by the same recipe; others are added.
+            answers: the best cuts of spans that are known by the same recipe; others are added.
 
         Raises:
             InputError: the recipe does not suit the network, or the array the machine.
@@ -143,22 +143,22 @@ class Blocks:
             answers={} if answers is None else answers,
         )
 
-    def block(self, start: int, end: int) -> Block:
+    def span(self, start: int, end: int) -> CutSpan:
         """The layers from one up to another."""
         if (start, end) not in self._found:
             self._found[start, end] = self._as_stage(start, end, self._cut(start, end))
         return self._found[start, end]
 
-    def given(self, start: int, end: int, choices: tuple[Options, ...]) -> Block:
+    def given(self, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
         """The layers from one up to another with given cuts."""
-        lane = Lane(block_of(self.part, start, end), choices, self.setting)
+        lane = Lane(span_of(self.part, start, end), choices, self.setting)
         answer = Answer(choices=choices, costs=(), solver="", exact=False)
         return self._as_stage(start, end, self._lowered(lane, answer, read_of_others(self.part, start, end)))
 
-    def _as_stage(self, start: int, end: int, cuts: Cuts) -> Block:
-        """A block of some cuts, with what it receives of others."""
+    def _as_stage(self, start: int, end: int, cuts: Cuts) -> CutSpan:
+        """A span of some cuts, with what it receives of others."""
         received, returned = self._received(start, end, cuts.lane.choices)
-        return Block(cuts, self.seconds_of(received), self.seconds_of(returned), received, returned)
+        return CutSpan(cuts, self.seconds_of(received), self.seconds_of(returned), received, returned)
 
     def _lowered(self, lane: Lane, answer: Answer, outside: tuple[Tensor, ...]) -> Cuts:
         """Some layers' cuts with what they cost."""
@@ -168,7 +168,7 @@ class Blocks:
 
     def _cut(self, start: int, end: int) -> Cuts:
         """Its cuts, and what they cost."""
-        inside, outside = block_of(self.whole, start, end), read_of_others(self.part, start, end)
+        inside, outside = span_of(self.whole, start, end), read_of_others(self.part, start, end)
         key = (
             *((layer.op_name, layer.einsum, layer.output_elements) for layer in inside.layers),
             *inside.tensors,
@@ -177,13 +177,13 @@ class Blocks:
         if key not in self.answers:
             self.answers[key] = self._answer(inside)
         if (key, outside) not in self._cuts:
-            lane = Lane(block_of(self.part, start, end), self.answers[key].choices, self.setting)
+            lane = Lane(span_of(self.part, start, end), self.answers[key].choices, self.setting)
             self._cuts[key, outside] = self._lowered(lane, self.answers[key], outside)
         cuts = self._cuts[key, outside]
-        return cuts._replace(lane=cuts.lane._replace(graph=block_of(self.part, start, end)))
+        return cuts._replace(lane=cuts.lane._replace(graph=span_of(self.part, start, end)))
 
     def _answer(self, inside: ContractedGraph) -> Answer:
-        """The best cuts of a block."""
+        """The best cuts of a span."""
         if not self.recipe.array:
             return Answer(choices=((),) * len(inside.layers), costs=(), solver="", exact=True)
         question = question_of(self.recipe, inside, self.pins, self.setting.element_bytes)
@@ -217,7 +217,7 @@ class Blocks:
         return self.link.seconds("neighbours", num_bytes) if self.link is not None and num_bytes else 0.0
 
 
-def block_of(graph: ContractedGraph, start: int, end: int) -> ContractedGraph:
+def span_of(graph: ContractedGraph, start: int, end: int) -> ContractedGraph:
     """The layers from one up to another, with the tensors between them."""
     inside = (tensor for tensor in graph.tensors if start <= tensor.producer and tensor.consumer < end)
     tensors = tuple(_counted_from(start, tensor) for tensor in inside)
