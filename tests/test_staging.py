@@ -31,8 +31,8 @@ from hypar.reproductions.hypar import NETWORKS
 from hypar.schedule.setting import Setting, degrees
 from hypar.score import score_step
 from hypar.scoring import run_plan
-from hypar.staging.boundaries import best_boundaries
 from hypar.staging.floors import crossing_bytes, floors_of
+from hypar.staging.partitions import best_partition
 from hypar.staging.running import kept_in_flight
 from hypar.staging.spans import CutSpans
 from tests.staged import BruteForce
@@ -128,7 +128,7 @@ def test_microbatches_move_what_a_mini_batch_does_and_gradients_once(microbatche
     assert whole.received_bytes == whole.returned_bytes == 0
 
 
-def test_a_shortcut_crosses_a_boundary_once_each_way() -> None:
+def test_a_shortcut_crosses_a_seam_once_each_way() -> None:
     """Elements of ResNet-18: 64 x 56 x 56 at first, 128 x 28 x 28 then."""
     graph = load_model("resnet18").with_batch(8)
     names = [layer.name for layer in graph.contracted.layers]
@@ -152,7 +152,7 @@ def test_a_shortcut_crosses_a_boundary_once_each_way() -> None:
     assert (alone.received_bytes, alone.returned_bytes) == (2 * wide, 2 * wide)
 
 
-# Boundaries
+# Partitions
 
 
 def bounds_of(plan: Plan) -> tuple[int, ...]:
@@ -166,7 +166,7 @@ def bounds_of(plan: Plan) -> tuple[int, ...]:
     "asked", [{}, {"strategy": "accpar", "cost": "time", "search": "joint"}], ids=["volume", "time"]
 )
 @pytest.mark.parametrize("model", ["sfc", "sconv", "lenet-c", "cifar-c", "alexnet"])
-def test_no_boundaries_are_better(model: str, asked: dict[str, Any], levels: int) -> None:
+def test_no_partition_is_better(model: str, asked: dict[str, Any], levels: int) -> None:
     graph = load_model(model).with_batch(64)
     for stages, microbatches in ((2, 4), (4, 1)):
         every = BruteForce(graph, HMC, (stages, microbatches, levels), **asked)
@@ -270,10 +270,10 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
             stages,
             np.array(crossing_bytes(every)),
         )
-        assert best_boundaries(few, microbatches, kept) == expected
+        assert best_partition(few, microbatches, kept) == expected
         if expected is not None:
-            assert best_boundaries(few, microbatches, kept, expected.bottleneck) == expected
-            assert best_boundaries(few, microbatches, kept, expected.bottleneck * 0.999) is None
+            assert best_partition(few, microbatches, kept, expected.bottleneck) == expected
+            assert best_partition(few, microbatches, kept, expected.bottleneck * 0.999) is None
 
 
 def test_a_network_of_very_many_layers_is_refused() -> None:
@@ -522,7 +522,7 @@ def test_a_stored_plan_runs_as_it_was_planned(
     ]
 
 
-def test_a_stored_plan_keeps_its_boundaries_on_another_machine(plan: Plan) -> None:
+def test_a_stored_plan_keeps_its_partition_on_another_machine(plan: Plan) -> None:
     ran = run_plan(plan, hardware="p100-4x4", optimizer="momentum", changes={"latency": "1 us"})
     planned = plan_model("resnet18", batch=32, stages=4, levels=1, hardware="p100-4x4")
     assert plan.stages is not None
@@ -537,7 +537,7 @@ def test_a_stored_plan_keeps_its_boundaries_on_another_machine(plan: Plan) -> No
         run_plan(plan, hardware="tpu-v2-v3")
 
 
-def test_boundaries_and_cuts_moved_by_hand_count(plan: Plan) -> None:
+def test_layers_and_cuts_moved_by_hand_count(plan: Plan) -> None:
     data = plan.to_data()
     first, second = (data["stages"]["stages"][number]["layers"] for number in (0, 1))
     second.insert(0, first.pop())

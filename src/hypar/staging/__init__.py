@@ -1,4 +1,4 @@
-"""Stages over the outermost split, and cuts inside each: the boundaries and the cuts found together."""
+"""Stages outside all levels, and cuts inside each: found together, run, and stored."""
 
 from __future__ import annotations
 

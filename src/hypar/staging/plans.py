@@ -137,7 +137,7 @@ def _claim(recipe: Recipe, staging: Staging) -> str:
     """What a plan in stages is optimal over."""
     tried = "of all numbers of stages tried the fastest: " if recipe.stages == "best" else ""
     fitting = " that fit" if recipe.machine is not None and recipe.machine.memory_bytes is not None else ""
-    bounds = f"{tried}stages of the least bottleneck of all boundaries{fitting}"
+    bounds = f"{tried}stages of the least bottleneck of all partitions{fitting}"
     if not staging.recipe.array:
         return f"{bounds}, not cut"
     pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""

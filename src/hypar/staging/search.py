@@ -1,4 +1,4 @@
-"""The boundaries of stages, found together with the cuts inside them.
+"""The partition of a network into stages, found together with the cuts inside them.
 
 Every span of consecutive layers gets its best cuts, by the search that the recipe names, and what it then costs as a
 stage: the partition whose costliest stage is cheapest is exact over these. With ``best`` in place of a number, every
@@ -17,7 +17,7 @@ from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.pins import parse_pin
 from hypar.schedule.orders import SCHEDULES
 from hypar.schedule.parts import checked_microbatches
-from hypar.staging.boundaries import best_boundaries
+from hypar.staging.partitions import best_partition
 from hypar.staging.running import kept_in_flight, run_stages
 from hypar.staging.spans import CutSpans
 from hypar.units import format_bytes
@@ -124,7 +124,7 @@ def staged(
     answers: dict[object, Answer] | None = None,
     limit: float = math.inf,
 ) -> Staging | None:
-    """The best boundaries and cuts of some stages.
+    """The best partition into some stages, and their cuts.
 
     Args:
         recipe: how a stage is cut; its array is that inside a stage.
@@ -148,7 +148,7 @@ def staged(
         raise TableLimitError(message, layers, MOST_LAYERS)
     parts = checked_microbatches(recipe.microbatches, recipe.schedule, graph.batch, stages)
     spans = CutSpans.of(recipe, graph, (stages, parts), answers)
-    found = best_boundaries(spans, parts, kept_in_flight(recipe.schedule, stages, parts), limit)
+    found = best_partition(spans, parts, kept_in_flight(recipe.schedule, stages, parts), limit)
     if found is not None:
         return run_stages(recipe, parts, [spans.span(*ends) for ends in pairwise(found.bounds)])
     if limit < math.inf:

@@ -1,4 +1,4 @@
-"""The stages of a stored plan, with its boundaries and its cuts, on whatever machine."""
+"""The stages of a stored plan, with its partition and its cuts, on whatever machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The boundaries of stages whose costliest is cheapest, over spans of which as few as can be are planned.
+"""The partition into stages whose costliest is cheapest, over spans of which as few as can be are planned.
 
 Idea: the best partition by what spans cost at least; its spans are planned, their costs put in place of that, and so
 on until a best partition has only spans that are planned.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hypar.staging.spans import CutSpan, CutSpans
 
 
-def best_boundaries(
+def best_partition(
     spans: CutSpans, microbatches: int, kept: Sequence[int], limit: float = math.inf
 ) -> Partition | None:
     """The best partition into stages; None where none that fits the memory is as cheap as a limit.
