@@ -105,6 +105,7 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
         *(("plans.md", part) for part in (plan.Plan, plan.ModelRecord, plan.CostRecord)),
         *(("plans.md", part) for part in (splits.Split, splits.SideRecord, score.GroupScore)),
         *(("plans.md", part) for part in (plan.RefinementRecord, chunking.ChunksRecord, score.Score)),
+        *(("plans.md", part) for part in (splits.StagesRecord, splits.StageRecord)),
         *(("profiles.md", part) for part in (profiles.Profile, profiles.ProfiledModel)),
         *(("overlap.md", part) for part in (overlap_table.OverlapTable, overlap_table.MeasuredLayer)),
         *(

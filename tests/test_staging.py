@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import math
 import re
 from dataclasses import replace
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from hypar import (
     Plan,
@@ -21,6 +24,7 @@ from hypar import (
     plan_model,
     read_plan,
 )
+from hypar.cli import main
 from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
 from hypar.listings.machines import layer_times_data
 from hypar.partition import partition
@@ -37,6 +41,7 @@ from hypar.staging.running import kept_in_flight
 from hypar.staging.spans import CutSpans
 from tests.staged import BruteForce
 from tests.test_pipelining import chain
+from tests.test_timeline import check_trace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -640,3 +645,32 @@ def test_pieces_are_counted_of_a_microbatch() -> None:
 def test_an_explanation_of_stages_is_refused(plan: Plan) -> None:
     with pytest.raises(OptionError, match="explain: the plan is in stages; allowed: a plan without them"):
         explain_plan(plan, load_model("resnet18"), machine=HMC)
+
+
+def test_a_timeline_and_a_trace_of_stages_are_of_one_step(plan: Plan, tmp_path: Path) -> None:
+    file, table, trace = (tmp_path / name for name in ("plan.json", "step.csv", "step.json"))
+    plan.write(file)
+    asked = ["score", str(file), "--timeline", str(table), "--trace", str(trace), "--json"]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == plan.to_data()["score"]
+    rows = [*csv.DictReader(table.read_text().splitlines())]
+    assert {row["resource"] for row in rows} == {f"stage {stage}" for stage in range(1, 5)}
+    assert plan.score is not None
+    assert max(float(row["end_s"]) for row in rows) == plan.score.time_s
+    # Forwards, backwards and an update of each stage; what is sent over three seams, both ways.
+    assert len(rows) == 4 * (2 * 4 + 1) + 3 * 2 * 4
+    check_trace(trace.read_text(), run_plan(plan, hardware=HMC).timeline)
+
+
+def test_a_score_of_stages_is_shown_with_a_line_a_stage(plan: Plan, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    plan.write(file)
+    text = CliRunner().invoke(main, ["score", str(file)]).stdout
+    assert text.startswith("resnet18, batch 32, 8 devices (4 stages of 2), strategy hypar\n")
+    assert text.count("\nstage ") == 4
+    assert plan.stages is not None
+    table = CliRunner().invoke(main, ["score", str(file), "--layers"]).stdout
+    weighted = {layer.name for layer in load_model("resnet18").contracted.layers if layer.weighted}
+    for number, stage in enumerate(plan.stages.stages, 1):
+        assert table.count(f"│ stage {number} │") == 3 * len(weighted.intersection(stage.layers))

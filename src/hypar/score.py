@@ -41,7 +41,7 @@ KINDS = (*PHASES, "update", "communication")
 
 
 class GroupScore(BaseModel):
-    """One training step on one group of like devices of a mixed machine.
+    """One training step on one group of like devices of a mixed machine, or on one stage.
 
     Attributes:
         group: its name.
@@ -87,10 +87,10 @@ class Score(BaseModel):
         critical: seconds of each on the critical path; they sum to ``time_s``.
         busy: seconds that each resource works.
         energy: joules of arithmetic, of accesses to registers, array, buffer and memory, and of words moved.
-        communication: bytes at each level.
+        communication: bytes at each level, and under ``stages`` those from stage to stage.
         memory: bytes of weights, gradients, optimizer state, activations kept, and transfer buffers.
-        groups: of a mixed machine, what the step is to each group; memory above is that of the fullest of them, and
-            ``time`` what is on the critical path. None where all devices are alike.
+        groups: of a mixed machine, what the step is to each group, of stages, to each stage; memory above is that of the
+            fullest of them, and ``time`` what is on the critical path. None for like devices without stages.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

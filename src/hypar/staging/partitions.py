@@ -2,6 +2,8 @@
 
 Idea: the best partition by what spans cost at least; its spans are planned, their costs put in place of that, and so
 on until a best partition has only spans that are planned.
+Cost: a partition by dynamic programming each round; few rounds where spans cost little more than they do at least, and
+at worst every span planned.
 Guarantee: as exact as if all were planned, ties included: any other partition costs at least what was compared with.
 """
 
