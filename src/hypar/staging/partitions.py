@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from hypar.edge import Costs
-    from hypar.staging.spans import CutSpan, CutSpans
+    from hypar.staging.cut_span import CutSpan
+    from hypar.staging.spans import CutSpans
 
 
 def best_partition(

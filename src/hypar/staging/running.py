@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.recipe import Recipe
-    from hypar.staging.spans import CutSpan
+    from hypar.staging.cut_span import CutSpan
     from hypar.timeline import Timeline
 
 

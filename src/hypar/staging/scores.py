@@ -12,8 +12,8 @@ from hypar.tally import energy_of, moving_energy, repeated
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
+    from hypar.staging.cut_span import CutSpan
     from hypar.staging.running import Staging
-    from hypar.staging.spans import CutSpan
 
 ROUNDING = 1e-9
 """Of a step: less than this is no waiting."""

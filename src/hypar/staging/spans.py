@@ -9,81 +9,30 @@ another, with the same tensors between them, is planned once.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
 
 from hypar.costs.base import load_cost
-from hypar.graph import ContractedGraph
 from hypar.pins import parse_pin
 from hypar.placement import divisor
 from hypar.recipe import question_of, setting_for
 from hypar.schedule.lanes import Lane
 from hypar.schedule.step import lower_lanes
 from hypar.searches.base import Answer, load_search
+from hypar.staging.cut_span import Cuts, CutSpan
 from hypar.staging.phases import phases_of
+from hypar.staging.slices import read_of_others, span_of
 from hypar.tally import memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph import LayerGraph, Tensor
+    from hypar.graph import ContractedGraph, LayerGraph, Tensor
     from hypar.hardware import LevelLink
     from hypar.pins import Pin
     from hypar.placement import Options
     from hypar.recipe import Recipe
     from hypar.schedule.setting import Setting
-    from hypar.schedule.step import Step
-    from hypar.staging.phases import Phases
-
-
-class Cuts(NamedTuple):
-    """A span with its best cuts.
-
-    Attributes:
-        answer: what the search found.
-        lane: its layers for a microbatch, their choices, and what they run on.
-        step: the tasks of a microbatch.
-        phases: how long these take.
-        memory: bytes on each device, those of one microbatch's activations among them.
-    """
-
-    answer: Answer
-    lane: Lane
-    step: Step
-    phases: Phases
-    memory: dict[str, float]
-
-
-class CutSpan(NamedTuple):
-    """A span as a stage.
-
-    Attributes:
-        cuts: its cuts.
-        received_s: seconds to receive a microbatch's F.
-        returned_s: seconds to receive its E.
-        received_bytes: bytes that all its devices receive of F.
-        returned_bytes: bytes that they receive of E.
-    """
-
-    cuts: Cuts
-    received_s: float
-    returned_s: float
-    received_bytes: float
-    returned_bytes: float
-
-    def seconds(self, microbatches: int) -> float:
-        """What a mini-batch keeps it busy, were it never to wait for another stage; with overlap it or its links."""
-        phases = self.cuts.phases
-        computing = microbatches * (phases.forward + phases.backward) + phases.once
-        if self.cuts.lane.setting.machine.overlap:
-            return max(computing, microbatches * max(self.received_s, self.returned_s))
-        return computing + microbatches * (self.received_s + self.returned_s)
-
-    def held(self, in_flight: int) -> dict[str, float]:
-        """Bytes on each device with so many microbatches in flight, and a buffer for the largest transfer."""
-        memory, devices = self.cuts.memory, math.prod(self.cuts.lane.setting.array)
-        buffer = max(memory["buffers"], self.received_bytes / devices, self.returned_bytes / devices)
-        return {**memory, "activations": in_flight * memory["activations"], "buffers": buffer}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -215,21 +164,3 @@ class CutSpans:
     def seconds_of(self, num_bytes: float) -> float:
         """Seconds until a stage has received so many bytes."""
         return self.link.seconds("neighbours", num_bytes) if self.link is not None and num_bytes else 0.0
-
-
-def span_of(graph: ContractedGraph, start: int, end: int) -> ContractedGraph:
-    """The layers from one up to another, with the tensors between them."""
-    inside = (tensor for tensor in graph.tensors if start <= tensor.producer and tensor.consumer < end)
-    tensors = tuple(_counted_from(start, tensor) for tensor in inside)
-    return ContractedGraph(layers=graph.layers[start:end], tensors=tensors)
-
-
-def read_of_others(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:
-    """The tensors that these layers read of layers before them, whose indices are negative."""
-    outside = (tensor for tensor in graph.tensors if tensor.producer < start <= tensor.consumer < end)
-    return tuple(_counted_from(start, tensor) for tensor in outside)
-
-
-def _counted_from(start: int, tensor: Tensor) -> Tensor:
-    """A tensor between layers that are counted from another one on."""
-    return replace(tensor, producer=tensor.producer - start, consumer=tensor.consumer - start)
