@@ -634,6 +634,17 @@ def test_remarks_do_not_take_stages_for_a_plan_without_them(stages: int | str) -
     assert not [line for line in said if "joint optimum" in line] or not plan.staged
 
 
+def test_pins_may_save_time_or_be_what_lets_stages_fit(tmp_path: Path) -> None:
+    graph = load_model("sfc").with_batch(16)
+    asked: dict[str, Any] = {"stages": 2, "levels": 2, "strategy": "dp", "pins": "fc*=mp"}
+    plan = plan_model(graph, hardware=HMC, **asked)
+    assert any(re.match(r"the pins save .* \(-", line) for line in remarks(plan, graph, HMC))
+    assert plan.score is not None
+    small = of_memory(tmp_path, f"{int(plan.score.memory_bytes)} B")
+    said = [*remarks(plan_model(graph, hardware=small, **asked), graph, small)]
+    assert "what the pins cost is not known: without them no stages fit" in said
+
+
 def test_pieces_are_counted_of_a_microbatch() -> None:
     graph = load_model("sconv").with_batch(16)
     plan = plan_model(graph, stages=2, levels=2, microbatches=8, strategy="dp", hardware=HMC)

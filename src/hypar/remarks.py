@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.errors import TableLimitError
+from hypar.errors import HardwareError, TableLimitError
 from hypar.planner import follow
 from hypar.recipe import Recipe, ask
 from hypar.reports.base import amount
@@ -77,11 +77,14 @@ def _pins_cost(plan: Plan, recipe: Recipe, graph: LayerGraph) -> str:
         free = follow(replace(recipe, pins=(), solver=solver), graph)
     except TableLimitError:
         return "what the pins cost is not known: without them the search would not fit"
+    except HardwareError:
+        return "what the pins cost is not known: without them no stages fit"
     now, then, unit = plan.cost.value, free.cost.value, plan.cost.unit
     if plan.stages is not None and plan.score is not None and free.score is not None:
         now, then, unit = plan.score.time_s, free.score.time_s, "seconds"
     share = f" ({(now - then) / then:+.2%})" if then else ""
-    return f"the pins cost {amount(now - then, unit)}{share}"
+    word = "save" if now < then else "cost"
+    return f"the pins {word} {amount(abs(now - then), unit)}{share}"
 
 
 def joint_optimum(recipe: Recipe, graph: LayerGraph) -> Plan | None:
