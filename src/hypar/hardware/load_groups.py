@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.documents import Document, read_yaml
-from hypar.errors import HardwareError, InputError, OptionError
+from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError
 from hypar.hardware.load import has_groups, load_machine, machine_in
 from hypar.hardware.mixed import MixedMachine, Side
-from hypar.hardware.schema import MOST_GROUPS, MOST_HELD, GroupEntry, MixedFile
+from hypar.hardware.schema import MOST_GROUPS, MOST_HELD, GroupEntry, MixedFile, group_name
 from hypar.quoting import Where, shown
 from hypar.registry import data_file
 from hypar.validation import validated
@@ -95,13 +95,13 @@ class _Reader:
     def side(self, entry: GroupEntry, source: str, where: Where) -> Side:
         """One group."""
         if (entry.hardware is None) == (entry.groups is None):
-            found = "both 'hardware' and 'groups'" if entry.groups else "neither 'hardware' nor 'groups'"
+            found = "both 'hardware' and 'groups'" if entry.hardware else "neither 'hardware' nor 'groups'"
             raise HardwareError(self.place(where), f"found {found}", "one of them")
         if entry.groups is not None and (entry.changes or entry.name is None):
             found = "changes of groups" if entry.changes else "groups without a name"
             allowed = "changes where 'hardware' is named" if entry.changes else "a name"
             raise HardwareError(self.place(where), f"found {found}", allowed)
-        name = entry.name or Path(str(entry.hardware)).stem
+        name = entry.name or self.named(str(entry.hardware), where)
         if name in self.names:
             allowed = "each group a name of its own" + ("; all is the whole" if name == WHOLE else "")
             raise HardwareError(self.place(where), f"found a second group {shown(name)}", allowed)
@@ -120,12 +120,25 @@ class _Reader:
             latency_s=outward.latency.value,
         )
 
+    def named(self, hardware: str, where: Where) -> str:
+        """The name of a group that is called as its hardware file."""
+        try:
+            return group_name(Path(hardware).stem)
+        except ValueError as error:
+            found = f"found a group named {shown(Path(hardware).stem)} as its hardware file"
+            raise HardwareError(self.place(where), found, f"{error}: give it another") from None
+
     def like(self, entry: GroupEntry, where: Where) -> Machine:
         """Like devices, by the file that they are of."""
         named = str(entry.hardware)
         file = self.file.parent / named if named.endswith((".yaml", ".yml")) else named
         try:
             return replace(load_machine(file, {**entry.changes, **self.changes}), changes=self.changes)
+        except UnknownNameError as error:
+            if error.where or error.name != named:
+                raise
+            where = (*where, "hardware")
+            raise UnknownNameError(error.kind, error.name, error.known, self.place(where)) from None
         except InputError as error:
             own = next((key for key in entry.changes if error.where.startswith(f"change {key}=")), None)
             if own is None or own in self.changes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from hypar.quantities import (
     AsNumber,
@@ -104,6 +105,17 @@ class Outward(Description):
     latency: Sourced[Seconds] = Sourced(value=0.0, source="not given: none is counted")
 
 
+def group_name(name: str) -> str:
+    """A name that a group may have.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", name) is None:
+        raise ValueError("a name of letters, digits, ., _ and -, at most 40 of them")
+    return name
+
+
 class GroupEntry(Description):
     """One group of a mixed machine: like devices by their hardware file, or groups again.
 
@@ -115,7 +127,7 @@ class GroupEntry(Description):
         outward: what links each of its devices to the groups beside it.
     """
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")] | None = None
+    name: Annotated[str, AfterValidator(group_name)] | None = None
     hardware: Text | None = None
     changes: dict[str, Any] = Field(default_factory=dict)
     groups: list[GroupEntry] | None = None
