@@ -170,6 +170,17 @@ DAMAGES: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "a path to nowhere": (("path",), ["all", "tpu-v9"], "path: found 'tpu-v9'"),
     "an unknown key": (("splits", 0, "weight"), 1, "unknown key 'weight'"),
     "a share that is no number": (("splits", 0, "shares"), ["a", "b"], "splits[0].shares[0]: found 'a'"),
+    "splits of an idle group": (
+        ("splits", 0, "shares"),
+        [0.0, 1.0],
+        "splits of 'tpu-v2': found 1 of a group without a share",
+    ),
+    "an array of no group": (("arrays", "tpu-v9"), [2], "arrays: found 'tpu-v9'; allowed: tpu-v2, tpu-v3"),
+    "a fork that one device does": (
+        ("splits", 0, "choices", "fc1"),
+        {"batch": 1},
+        "one dim over all 2 sides of a fork",
+    ),
     "other machines": (("score", "hardware"), "hmc", "a plan for groups of unlike devices"),
 }
 
@@ -185,6 +196,26 @@ def test_a_damaged_plan(planned: dict[str, Any], damage: str) -> None:
     Path("plan.json").write_text(json.dumps(data), encoding="utf-8")
     command = "score" if damage == "other machines" else "show"
     assert_refused([command, "plan.json"], ("plan.json", part))
+
+
+@pytest.mark.parametrize(
+    ("shares", "part"),
+    [("fair", "no shares 'fair'; allowed: equal, linear, exact, layers"), ("", "no shares ''")],
+)
+def test_a_plan_by_no_manner_of_shares_is_not_checked(
+    planned: dict[str, Any], shares: str, part: str
+) -> None:
+    Path("plan.json").write_text(json.dumps(planned | {"shares": shares}), encoding="utf-8")
+    assert_refused(["check", "plan.json", "--update"], (part,))
+
+
+def test_a_plan_of_like_devices_names_no_shares() -> None:
+    data = json.loads(plan_model("lenet-c", levels=1).to_json())
+    Path("plan.json").write_text(json.dumps(data | {"shares": "exact"}), encoding="utf-8")
+    assert_refused(["check", "plan.json"], ("shares: all devices are alike and share equally",))
+    for changed in ({"arrays": {"a": [2]}}, {"path": ["all"]}):
+        Path("plan.json").write_text(json.dumps(data | changed), encoding="utf-8")
+        assert_refused(["show", "plan.json"], ("plan.json: splits: found groups without a fork",))
 
 
 def test_a_plan_without_its_score_is_refused(planned: dict[str, Any]) -> None:

@@ -199,12 +199,20 @@ class Plan(Record):
         if self.array or self.score is None:
             what = f"array: found {self.array}" if self.array else "score: found none"
             raise ValueError(f"{what}; allowed: no array and a score, as the groups are unlike")
-        arrays = self.arrays or {}
-        for group in groups_of(self.splits):
+        arrays, groups = self.arrays or {}, groups_of(self.splits)
+        for group in groups:
             planned = [split.ways for split in group.splits]
+            if group.idle and planned:
+                found = f"found {len(planned)} of a group without a share"
+                raise ValueError(f"splits of {shown(group.name)}: {found}; allowed: none")
             if not group.idle and arrays.get(group.name) != planned:
                 found = shown(arrays.get(group.name))
                 raise ValueError(f"arrays.{group.name}: found {found}; allowed: {planned}, as its splits")
+        # What is below an idle fork has no splits that would name it.
+        names = [group.name for group in groups]
+        others = [name for name in arrays if name not in names]
+        if others and not any(group.idle and group.name not in arrays for group in groups):
+            raise ValueError(f"arrays: found {shown(others[0])}; allowed: {', '.join(names)}")
         if sum(map(math.prod, arrays.values())) > MOST_DEVICES:
             raise ValueError(f"arrays: found too many devices; allowed: at most {MOST_DEVICES:,}")
         known = {split.group for split in self.splits} | {*arrays}

@@ -96,6 +96,9 @@ class Recipe:
             plan: the plan.
             machine: the machine that the plan's score names.
             profile: the measured times that the plan names.
+
+        Raises:
+            InputError: it names no cost, or no manner to find shares in.
         """
         return cls(
             strategy=plan.strategy,
@@ -110,7 +113,13 @@ class Recipe:
             machine=machine if isinstance(machine, Machine) else None,
             mixed=machine if isinstance(machine, MixedMachine) else None,
             arrays={name: tuple(array) for name, array in (plan.arrays or {}).items()},
-            shares=plan.shares or "equal",
+            shares=checked_shares(
+                plan.shares,
+                "equal",
+                plan.cost.name,
+                machine if isinstance(machine, MixedMachine) else None,
+                integral=bool(plan.integral),
+            ),
             integral=bool(plan.integral),
             stages=None if plan.stages is None else plan.stages.asked,
             schedule="1f1b" if plan.stages is None else plan.stages.schedule,

@@ -161,6 +161,10 @@ class Split(Record):
         if (self.sides is None and self.layer_shares) or len(self.sides or self.shares) != self.ways:
             raise ValueError(f"{here}.sides: found {len(self.sides or ())}; allowed: one a part of a fork")
         for layer, degrees in self.choices.items():
+            if self.sides is not None and [*degrees.values()] not in ([], [self.ways]):
+                place = field_name(("splits", self.level, "choices", layer))
+                allowed = f"one dim over all {self.ways} sides of a fork"
+                raise ValueError(f"{place}: found {shown(degrees)}; allowed: {allowed}")
             product = math.prod(degrees.values())
             alone = 1 in degrees.values() and degrees != ALONE.as_degrees()
             if alone or product > self.ways or any(self.ways % degree for degree in degrees.values()):

@@ -229,7 +229,7 @@ class _Planner:
         self, place: _Place, at_work: tuple[int, ...], every: Quadratics, decision: Decision, rule: str
     ) -> Iterator[Branching]:
         """The same with shares of their own for the layers, where that is asked for and memory holds them."""
-        if self.recipe.shares != "layers" or rule != "exact":
+        if self.recipe.shares != "layers" or rule != "exact" or not all(decision.shares):
             return
         offers = by_layer(every, decision, integral=self.recipe.integral)
         # A side without any layer is idle, which is tried by itself.
