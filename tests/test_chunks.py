@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +26,7 @@ from hypar.schedule.overlap import lower_chunks
 from hypar.timeline import run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hypar.chunks import Sizes
 
@@ -208,29 +208,121 @@ def test_nothing_takes_any_time(name: str) -> None:
 # The search for a size
 
 
-def test_the_search_stops_past_its_range_and_before_it_measures() -> None:
+def printed(
+    lapse: Callable[[int], float], step: int, reach: int, interval: int
+) -> tuple[list[int], int, int]:
+    """Algorithm 1 line by line, iteration by iteration: the sizes measured, the best one, and the last iteration."""
+    measured: list[int] = []
+    chunk = best_chunk = 1  # line 2
+    lapse_min = float("inf")
+    for iteration in count(1):  # line 5, of a training long enough
+        if iteration % interval:  # line 7
+            continue
+        if chunk >= best_chunk + step * reach:  # line 8
+            return measured, best_chunk, iteration  # lines 9 and 10
+        measured.append(chunk)
+        if lapse(chunk) < lapse_min:  # lines 13 and 14
+            lapse_min, best_chunk = lapse(chunk), chunk  # lines 15 and 16
+        chunk = chunk + 1 if chunk < step else chunk + step  # lines 18 to 22
+    raise AssertionError
+
+
+def valley(best: int) -> Callable[[int], float]:
+    """Times that fall to a size and rise after it, by one from each size to the next."""
+    return lambda size: abs(size - best)
+
+
+def dip(best: int) -> Callable[[int], float]:
+    """Times that are the same for all sizes but one, which is faster."""
+    return lambda size: float(size != best)
+
+
+ONE_TO_TEN = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+ONE_TO_FIFTEEN = [*ONE_TO_TEN, 11, 12, 13, 14, 15]
+BY_HAND = [
+    # Step 3: 1, 2, 3, 6, 9, .. With range 2 the end is at 3 * 2 = 6 past the best.
+    # Size 2 is best: 9 >= 2 + 6 ends it.
+    (3, 2, valley(2), [1, 2, 3, 6], 2, 9, 50),
+    # Size 7 is never tried. Of 3 and 6, 4 and 1 away, 6 is best, and 9, 2 away, is not; 12 >= 6 + 6 ends it.
+    (3, 2, valley(7), [1, 2, 3, 6, 9], 6, 12, 60),
+    # Size 20 is never tried. Each size up to 18 is nearer than the one before; 21 is 1 away against 2, so the best;
+    # 24 is 4 away and 24 < 21 + 6; 27 >= 21 + 6 ends it.
+    (3, 2, valley(20), [1, 2, 3, 6, 9, 12, 15, 18, 21, 24], 21, 27, 110),
+    # Step 5: 1 to 5, 10, 15, .. With range 5 the end is at 25 past the best.
+    # 25 < 2 + 25 is measured, 30 >= 27 ends it.
+    (5, 5, valley(2), [1, 2, 3, 4, 5, 10, 15, 20, 25], 2, 30, 100),
+    # Size 7 is never tried: 5 is 2 away, 10 is 3 away, so 5 is best. 30 >= 5 + 25 ends it.
+    (5, 5, valley(7), [1, 2, 3, 4, 5, 10, 15, 20, 25], 5, 30, 100),
+    # 45 >= 20 + 25 ends it.
+    (5, 5, valley(20), [1, 2, 3, 4, 5, 10, 15, 20, 25, 30, 35, 40], 20, 45, 130),
+    # Step 10: 1 to 10, 20, 30, .. With range 5 the end is at 50 past the best: 60 >= 52, 60 >= 57, 70 >= 70.
+    (10, 5, valley(2), [*ONE_TO_TEN, 20, 30, 40, 50], 2, 60, 150),
+    (10, 5, valley(7), [*ONE_TO_TEN, 20, 30, 40, 50], 7, 60, 150),
+    (10, 5, valley(20), [*ONE_TO_TEN, 20, 30, 40, 50, 60], 20, 70, 160),
+    # The paper's own case, section 5.3: best at iteration 90, six more, stops at iteration 150. 50 < 59, 60 >= 59.
+    (10, 5, valley(9), [*ONE_TO_TEN, 20, 30, 40, 50], 9, 60, 150),
+    # Step 15: 1 to 15, 30, 45, .. With range 5 the end is at 75 past the best: 75 < 77 and 90 >= 77, 90 >= 82.
+    (15, 5, valley(2), [*ONE_TO_FIFTEEN, 30, 45, 60, 75], 2, 90, 200),
+    (15, 5, valley(7), [*ONE_TO_FIFTEEN, 30, 45, 60, 75], 7, 90, 200),
+    # Size 20 is never tried: 15 is 5 away, 30 is 10 away, so 15 is best. 90 >= 15 + 75 ends it.
+    (15, 5, valley(20), [*ONE_TO_FIFTEEN, 30, 45, 60, 75], 15, 90, 200),
+    # All sizes tried are as fast as the first, which no other replaces: 9 >= 1 + 6, 30 >= 1 + 25.
+    (3, 2, dip(20), [1, 2, 3, 6], 1, 9, 50),
+    (5, 5, dip(7), [1, 2, 3, 4, 5, 10, 15, 20, 25], 1, 30, 100),
+    # One size is faster: 7 with 60 >= 57, 20 with 45 >= 45.
+    (10, 5, dip(7), [*ONE_TO_TEN, 20, 30, 40, 50], 7, 60, 150),
+    (5, 5, dip(20), [1, 2, 3, 4, 5, 10, 15, 20, 25, 30, 35, 40], 20, 45, 130),
+]
+"""Step, range, times; by hand from the algorithm's text: the sizes measured, the best of them, the size that ends the
+search, and the iteration at which it does, ten for each size."""
+
+
+@pytest.mark.parametrize(("step", "reach", "lapse", "sizes", "best", "ends", "iteration"), BY_HAND)
+def test_the_sizes_of_algorithm_1_by_hand(
+    step: int,
+    reach: int,
+    lapse: Callable[[int], float],
+    sizes: list[int],
+    best: int,
+    ends: int,
+    iteration: int,
+) -> None:
     asked: list[int] = []
 
     def measure(size: int) -> float:
         asked.append(size)
-        return abs(size - 9)
+        return lapse(size)
 
-    found = search_size(measure, 1000)
-    assert asked == list(range(1, 15))
-    assert (found.size, found.stopped_at) == (9, 150)
-    assert [trial.iteration for trial in found.trials] == list(range(10, 150, 10))
-    assert [trial.best for trial in found.trials] == [*range(1, 10), 9, 9, 9, 9, 9]
+    found = search_size(measure, step=step, reach=reach)
+    assert asked == sizes == [trial.size for trial in found.trials]
+    assert (found.size, found.unmeasured, found.stopped_at) == (best, ends, iteration)
 
 
-def test_a_size_as_fast_does_not_replace_the_best() -> None:
-    found = search_size(lambda _size: 1.0, 1000, step=3, reach=2)
-    assert (found.size, found.stopped_at, len(found.trials)) == (1, 12, 3)
+@given(
+    seconds=st.lists(st.integers(0, 4), min_size=1, max_size=40),
+    step=st.integers(1, 12),
+    reach=st.integers(1, 6),
+    interval=st.integers(1, 12),
+)
+def test_the_search_is_algorithm_1_line_by_line(
+    seconds: list[int], step: int, reach: int, interval: int
+) -> None:
+    def lapse(size: int) -> float:
+        return seconds[size - 1] if size <= len(seconds) else seconds[0]
+
+    found = search_size(lapse, step=step, reach=reach, interval=interval)
+    measured = [trial.size for trial in found.trials]
+    assert (measured, found.size, found.stopped_at) == printed(lapse, step, reach, interval)
 
 
-def test_the_search_ends_with_the_largest_size() -> None:
-    found = search_size(lambda size: -size, 7, step=2, interval=2)
-    assert [trial.size for trial in found.trials] == [1, 3, 5, 7]
-    assert (found.size, found.stopped_at) == (7, 10)
+def test_the_trials_of_a_search_say_when_and_what_was_best() -> None:
+    found = search_size(valley(4), step=2, reach=2, interval=3)
+    assert found.trials == ((3, 1, 3, 1), (6, 2, 2, 2), (9, 4, 0, 4), (12, 6, 2, 4))
+    assert (found.unmeasured, found.stopped_at) == (8, 15)
+
+
+def test_a_size_beyond_all_layers_leaves_every_layer_single() -> None:
+    assert rule_sizes(4, 4) == rule_sizes(4, 5) == rule_sizes(4, 900) == (1, 1, 1, 1)
 
 
 def test_short_in_a_prompt() -> None:

@@ -16,12 +16,14 @@ from hypar.cli import main
 from hypar.errors import HardwareError, OptionError
 from hypar.hardware import load_hardware
 from hypar.listings.overlaps import overlap_data
+from hypar.overlaps.choice import step_s
 from hypar.scoring import run_plan
 from hypar.step_times import machine_times
 from tests.test_gradients import network
 from tests.test_timeline import check_trace
 
 if TYPE_CHECKING:
+    from hypar.chunks import Exchange, Sizes, StepTimes
     from hypar.graph import LayerGraph
 
 TABLE = """\
@@ -147,12 +149,36 @@ def test_the_step_is_the_closed_form_whatever_the_chunks(exchange: str, chunks: 
 
 def test_a_search_is_told_its_step_range_and_interval() -> None:
     found = overlap_model(
-        "vgg11", hardware="tpu-v2", exchange="independent", chunks="search", search_step=7, search_range=2,
-        search_interval=2,
+        "vgg11", hardware="tpu-v2", exchange="independent", chunks="search", search_step=3, search_range=2,
+        search_interval=7,
     )  # fmt: skip
     assert found.search is not None
-    assert [(trial.iteration, trial.size) for trial in found.search.trials] == [(7, 1), (14, 3)]
-    assert found.search.stopped_at == 21
+    assert [(trial.iteration, trial.size) for trial in found.search.trials] == [
+        (7, 1),
+        (14, 2),
+        (21, 3),
+        (28, 6),
+    ]
+    assert (found.search.size, found.search.unmeasured, found.search.stopped_at) == (2, 9, 35)
+
+
+def test_a_search_goes_on_beyond_all_layers_as_printed_and_times_no_chunks_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Four layers: sizes 4, 10, 20 and so on leave every layer single, as size 1, and are never strictly faster."""
+    timed: list[Sizes] = []
+
+    def counted(times: StepTimes, sizes: Sizes, exchange: Exchange) -> float:
+        timed.append(sizes)
+        return step_s(times, sizes, exchange)
+
+    monkeypatch.setattr("hypar.overlaps.choice.step_s", counted)
+    found = overlap_model("lenet-c", table="times.yaml", exchange="independent", chunks="search")
+    assert found.search is not None
+    assert [trial.size for trial in found.search.trials] == [*range(1, 11), 20, 30, 40, 50]
+    assert (found.search.unmeasured, found.search.stopped_at) == (60, 150)
+    assert {trial.seconds for trial in found.search.trials[3:]} == {found.search.trials[0].seconds}
+    assert timed == [(1, 1, 1, 1), (2, 1, 1), (3, 1)]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +225,7 @@ def test_the_command_prints_chunks_and_what_they_gain() -> None:
 def test_the_command_prints_the_trace_of_a_search() -> None:
     text = output("lenet-c", "--table", "times.yaml", "--chunks", "search", "--search-range", "1")
     assert "\niteration 10: size 1, 21.0 ms; best 1\n" in text
-    assert "\niteration 30: the search stops; chunks of 1 are the fastest that it tried\n" in text
+    assert "\niteration 110: size 20 ends the search; chunks of 1 are the fastest that it measured\n" in text
 
 
 def test_the_command_says_where_no_chunks_gain() -> None:
@@ -225,7 +251,8 @@ def test_json_has_every_parameter_and_the_trace_of_a_search() -> None:
     assert found["search"]["trials"][1] == {
         "iteration": 20, "size": 2, "step_s": found["step_s"], "best": 2,
     }  # fmt: skip
-    assert (found["search"]["size"], found["search"]["stopped_at"]) == (2, 80)
+    assert (found["search"]["size"], found["search"]["stopped_at"]) == (2, 150)
+    assert found["search"]["unmeasured"] == 60
     measured = json.loads(output("lenet-c", "--table", "times.yaml", "--json"))
     assert (measured["hardware"], measured["array"], measured["model"]["batch"]) == (None, [], None)
     assert (measured["table"], measured["search"]) == ("times", None)
@@ -280,7 +307,9 @@ def test_a_timeline_of_very_many_rows_grows_no_higher(monkeypatch: pytest.Monkey
         (["lenet-c", "--hardware", "hmc", "--chunks", "9" * 5000], "chunks: found '999999999999999999999999999...9999999999999999999999999999'; allowed: best, layers, none, search, or 1 to 4"),
         (["lenet-c", "--hardware", "hmc", "--exchange", "parallel"], "no exchange 'parallel'; allowed: independent, serial"),
         (["lenet-c", "--hardware", "hmc", "--search-step", "5"], "search-step: given with chunks 'best'; allowed: with chunks 'search'"),
-        (["lenet-c", "--hardware", "hmc", "--chunks", "search", "--search-range", "0"], "search-range: found 0; allowed: a whole number from 1 to 1,000,000"),
+        (["lenet-c", "--hardware", "hmc", "--chunks", "search", "--search-range", "0"], "search-range: found 0; allowed: a whole number from 1 to 20,000"),
+        (["lenet-c", "--hardware", "hmc", "--chunks", "search", "--search-step", "20001"], "search-step: found 20001; allowed: a whole number from 1 to 20,000"),
+        (["lenet-c", "--hardware", "hmc", "--chunks", "search", "--search-interval", "-1"], "search-interval: found -1; allowed: a whole number from 1 to 20,000"),
         (["lenet-c", "--hardware", "eyeriss"], "hardware 'eyeriss': found one device; allowed: two, to exchange gradients"),
         (["lenet-c", "--hardware", "hmc", "--array", "32"], "hardware 'hmc': found an array of 32 devices (32); allowed: at most 16, all that it has"),
         (["lenet-c", "--hardware", "hmc", "--array", "1"], "array: found 1; allowed: ways of 2 or more"),

@@ -27,7 +27,7 @@ def rule_sizes(layers: int, size: int) -> Sizes:
 
     Args:
         layers: how many there are.
-        size: layers of a chunk, from 1 to all.
+        size: layers of a chunk; as many as there are layers, or more, leave every layer single.
 
     Example:
         >>> rule_sizes(6, 3), rule_sizes(7, 3)
@@ -68,12 +68,12 @@ def groupings(layers: int) -> Iterator[Sizes]:
 
 
 class Trial(NamedTuple):
-    """One size that was tried.
+    """One size that was measured.
 
     Attributes:
-        iteration: of the training, when it was measured.
-        size: layers of a chunk.
-        seconds: of an iteration.
+        iteration: the iteration of the training at whose end it was measured.
+        size: the number of layers of a chunk.
+        seconds: the time of an iteration.
         best: the fastest size so far.
     """
 
@@ -88,47 +88,54 @@ class SizeSearch:
     """How a size was found.
 
     Attributes:
-        trials: the sizes tried, one after another.
+        trials: the sizes measured, one after another.
         stopped_at: the iteration at which the search ended.
+        unmeasured: the size of the last iterations, which ended the search instead of being measured.
     """
 
     trials: tuple[Trial, ...]
     stopped_at: int
+    unmeasured: int
 
     @property
     def size(self) -> int:
-        """The size found."""
+        """Return the size found."""
         return self.trials[-1].best
 
 
 def search_size(
-    measure: Callable[[int], float], most: int, *, step: int = 10, reach: int = 5, interval: int = 1
+    measure: Callable[[int], float], *, step: int = 10, reach: int = 5, interval: int = 10
 ) -> SizeSearch:
-    """Try larger and larger chunks until none of several sizes past the best was faster.
+    """Try larger and larger chunks until several steps past the best size brought nothing faster.
 
-    Every ``step`` iterations the next size is due. First comes the test: the search stops where that size is more than
-    ``reach`` past the best so far, or larger than the network. Else it is measured, and is the best if it is strictly
-    faster.
+    The sizes are 1, 2, .. ``step``, ``2 step``, ``3 step``, ..; the network trains ``interval`` iterations with each.
+    Then comes the test: a size of ``best + step * reach`` or more ends the search, and is not measured. Any other is
+    measured, and becomes the best if it is strictly faster. Source: CGDP, Algorithm 1, lines 7 to 25.
+
+    The training is taken to go on for as long as the search does, which ends unless times fall for ever. As printed,
+    the algorithm does not ask how many layers there are: ``rule_sizes`` says what sizes beyond them mean.
 
     Args:
         measure: seconds of an iteration with chunks of a size.
-        most: the largest size.
-        step: iterations from one size to the next.
-        reach: how far past the best size to look, the algorithm's range.
-        interval: by how much a size is larger than the one before.
+        step: the size up to which every size is tried, and the distance of those beyond it.
+        reach: the number of steps past the best size at which the search ends, the algorithm's range.
+        interval: the number of iterations with each size.
 
     Example:
-        >>> found = search_size(lambda size: abs(size - 9), 100)
-        >>> found.size, found.stopped_at
-        (9, 150)
+        >>> found = search_size(lambda size: abs(size - 9))
+        >>> [trial.size for trial in found.trials]
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 40, 50]
+        >>> found.size, found.unmeasured, found.stopped_at
+        (9, 60, 150)
     """
     trials: list[Trial] = []
     size = best = 1
-    least, iteration = math.inf, step
-    while size <= min(best + reach, most):
+    least, iteration = math.inf, interval
+    while size < best + step * reach:
         seconds = measure(size)
         if seconds < least:
             least, best = seconds, size
         trials.append(Trial(iteration, size, seconds, best))
-        size, iteration = size + interval, iteration + step
-    return SizeSearch(trials=tuple(trials), stopped_at=iteration)
+        size += 1 if size < step else step
+        iteration += interval
+    return SizeSearch(trials=tuple(trials), stopped_at=iteration, unmeasured=size)

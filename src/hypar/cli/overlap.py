@@ -51,11 +51,16 @@ if TYPE_CHECKING:
     help="best, layers for each by itself, none, search for a size, or a number of layers.",
 )
 @click.option(
-    "--search-step", type=int, metavar="N", help="Iterations from one size to the next.  [default: 10]"
+    "--search-step",
+    type=int,
+    metavar="N",
+    help="Try every size up to N, then its multiples.  [default: 10]",
 )
-@click.option("--search-range", type=int, metavar="N", help="Sizes past the best to look at.  [default: 5]")
 @click.option(
-    "--search-interval", type=int, metavar="N", help="By how much the next size is larger.  [default: 1]"
+    "--search-range", type=int, metavar="N", help="Stop the search N steps past the best size.  [default: 5]"
+)
+@click.option(
+    "--search-interval", type=int, metavar="N", help="Train N iterations with each size.  [default: 10]"
 )
 @plot_option
 @click.option(

@@ -56,6 +56,7 @@ def _search_data(found: Overlap) -> dict[str, Any] | None:
     return {
         "size": found.search.size,
         "stopped_at": found.search.stopped_at,
+        "unmeasured": found.search.unmeasured,
         "trials": [
             {"iteration": trial.iteration, "size": trial.size, "step_s": trial.seconds, "best": trial.best}
             for trial in found.search.trials
@@ -113,8 +114,8 @@ def _claim(found: Overlap) -> list[str]:
             f"iteration {trial.iteration}: size {trial.size}, {format_seconds(trial.seconds)}; best {trial.best}"
             for trial in found.search.trials
         ]
-        size, end = found.search.size, found.search.stopped_at
-        return [*trace, f"iteration {end}: the search stops; chunks of {size} are the fastest that it tried"]
+        end = f"iteration {found.search.stopped_at}: size {found.search.unmeasured} ends the search"
+        return [*trace, f"{end}; chunks of {found.search.size} are the fastest that it measured"]
     if found.by != "best":
         return []
     every = f"optimal over every way to cut {len(found.times.layers)} layers into chunks"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from hypar.chunks import SizeSearch, best_sizes, checked_size, rule_sizes, search_size
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
     from hypar.chunks import Exchange, Sizes, StepTimes
 
-MOST_STEPS = 10**6
-"""Iterations, and sizes, of which the search for a size may be told."""
+MOST_ASKED = 20_000
+"""The largest step, range or interval of a search for a size: no network has more layers."""
 
 MANNERS = ("best", "layers", "none", "search")
 """Chunks by name; else by size."""
@@ -29,8 +30,8 @@ def search_settings(chunks: str | int, asked: Mapping[str, int | None]) -> dict[
         option = f"search-{name.replace('reach', 'range')}"
         if chunks != "search":
             raise OptionError(option, f"given with chunks {shown(chunks)}", "with chunks 'search'")
-        if type(value) is not int or not 1 <= value <= MOST_STEPS:
-            raise OptionError(option, f"found {shown(value)}", f"a whole number from 1 to {MOST_STEPS:,}")
+        if type(value) is not int or not 1 <= value <= MOST_ASKED:
+            raise OptionError(option, f"found {shown(value)}", f"a whole number from 1 to {MOST_ASKED:,}")
     return given
 
 
@@ -48,9 +49,20 @@ def chosen_sizes(
     if chunks == "none":
         return (count,), None
     if chunks == "search":
-        search = search_size(lambda size: step_s(times, rule_sizes(count, size), exchange), count, **settings)
-        return rule_sizes(count, search.size), search
+        return _searched(times, exchange, settings)
     return rule_sizes(count, 1 if chunks == "layers" else checked_size(chunks, count, MANNERS)), None
+
+
+def _searched(times: StepTimes, exchange: Exchange, settings: Mapping[str, int]) -> tuple[Sizes, SizeSearch]:
+    """Search for a size; sizes of all layers and more mean the same chunks as size 1, and are timed once."""
+    count = len(times.layers)
+
+    @cache
+    def timed(size: int) -> float:
+        return step_s(times, rule_sizes(count, size), exchange)
+
+    search = search_size(lambda size: timed(size if size < count else 1), **settings)
+    return rule_sizes(count, search.size), search
 
 
 def step_s(times: StepTimes, sizes: Sizes, exchange: Exchange) -> float:

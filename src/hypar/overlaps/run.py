@@ -48,9 +48,9 @@ def overlap_model(
             unless given.
         batch: samples in a mini-batch, if not the model's own number.
         changes: of the machine, where a file or a name is given.
-        search_step: iterations from one size to the next, 10 unless given.
-        search_range: how far past the best size the search looks, 5 unless given.
-        search_interval: by how much the next size is larger, 1 unless given.
+        search_step: the search tries every size up to this one and then its multiples, 10 unless given.
+        search_range: the number of steps past the best size at which the search ends, 5 unless given.
+        search_interval: the number of iterations of the training with each size, 10 unless given.
 
     Raises:
         InputError: a file is wrong, something asked for is not possible, or the array does not fit the machine.
