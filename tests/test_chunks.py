@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -215,16 +215,16 @@ def printed(
     measured: list[int] = []
     chunk = best_chunk = 1  # line 2
     lapse_min = float("inf")
-    for iteration in count(1):  # line 5, of a training long enough
-        if iteration % interval:  # line 7
-            continue
-        if chunk >= best_chunk + step * reach:  # line 8
-            return measured, best_chunk, iteration  # lines 9 and 10
-        measured.append(chunk)
-        if lapse(chunk) < lapse_min:  # lines 13 and 14
-            lapse_min, best_chunk = lapse(chunk), chunk  # lines 15 and 16
-        chunk = chunk + 1 if chunk < step else chunk + step  # lines 18 to 22
-    raise AssertionError
+    iteration = 1
+    while True:  # line 5, of a training long enough
+        if iteration % interval == 0:  # line 7
+            if chunk >= best_chunk + step * reach:  # line 8
+                return measured, best_chunk, iteration  # lines 9 and 10
+            measured.append(chunk)
+            if lapse(chunk) < lapse_min:  # lines 13 and 14
+                lapse_min, best_chunk = lapse(chunk), chunk  # lines 15 and 16
+            chunk = chunk + 1 if chunk < step else chunk + step  # lines 18 to 22
+        iteration += 1  # line 26
 
 
 def valley(best: int) -> Callable[[int], float]:
@@ -317,7 +317,12 @@ def test_the_search_is_algorithm_1_line_by_line(
 
 def test_the_trials_of_a_search_say_when_and_what_was_best() -> None:
     found = search_size(valley(4), step=2, reach=2, interval=3)
-    assert found.trials == ((3, 1, 3, 1), (6, 2, 2, 2), (9, 4, 0, 4), (12, 6, 2, 4))
+    assert [tuple(trial) for trial in found.trials] == [
+        (3, 1, 3, 1),
+        (6, 2, 2, 2),
+        (9, 4, 0, 4),
+        (12, 6, 2, 4),
+    ]
     assert (found.unmeasured, found.stopped_at) == (8, 15)
 
 
