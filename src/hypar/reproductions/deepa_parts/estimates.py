@@ -73,7 +73,7 @@ TABLE_2 = Estimates(
     send=8.4,
     weight=67.2,
     whole=20.4,
-    note="The paper has DeePa reduce the cost 5 times against other approaches, which is that of n1 c16, owt.",
+    note="Published: 5 times less than other approaches, which is the factor over n1 c16, owt.",
     measured={},
     rows={
         grid({"batch": 16}): (0, 1.28, 1075),

@@ -47,7 +47,6 @@ ALONE = Cut(name="one device", pins=("*=batch1",))
 LINEAR_ON_TWO = ("*=n16", "fc*=c2")
 PUBLISHED = {
     ALEXNET: Cut(name="deepa, published", pins=LINEAR_ON_TWO),
-    "alexnet": Cut(name="deepa, published", pins=LINEAR_ON_TWO),
     "vgg16": Cut(name="deepa, published", pins=(*LINEAR_ON_TWO, "conv5_*=n1 h2 w2")),
 }
 """Configurations on 16 devices that sections 7.1.2 and 7.1.3 state in words; Inception-v3's is only drawn."""

@@ -107,7 +107,7 @@ def readings(graphs: Mapping[str, LayerGraph], plans: Plans) -> Section:
             f" 15's bytes. Published: {low} to {high}, then {OWN_FACTOR[0]} to {OWN_FACTOR[1]}, {MOST} at most."
             f" The {high} is AlexNet's: forward only, the model file's gives 7.6 and the paper's AlexNet 8.8; the estimates of the"
             " paper's give 8.5, and with Inception-v3 the published least of both factors, so they come nearest. No"
-            " count gives 2.7 and 23 as well. For VGG-16 the published configuration stands beside ours; for AlexNet both"
+            " one count gives all of the published factors. For VGG-16 the published configuration stands beside ours; for AlexNet both"
             " are one."
         ),
         heads=("network", "deepa", "counted", "image over owt", "owt over deepa", "image over deepa"),
