@@ -156,6 +156,7 @@ def _transfers(options: tuple[Options, Options]) -> Costs:
     )
 
 
+@lru_cache(maxsize=1024)
 def _grid(choice: Choice) -> tuple[int, int, int, int]:
     """The degrees of the channels that an op gives, whatever it calls them, and of the other dims."""
     channels = math.prod(choice.degree(dim) for dim in CHANNELS)
