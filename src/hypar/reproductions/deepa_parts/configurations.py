@@ -30,7 +30,7 @@ FIGURE_9 = (
     " the paper finds other choices, its own search must have charged something there."
 )
 FIGURE_10 = (
-    "Published: linear layers like AlexNet's, and the last three convolutions h2 w2 on four devices. The linear layers"
+    "Published: linear layers like AlexNet's, and the last three convolutions h2 w2 on four devices; pools are taken as n16. The linear layers"
     " come out of `serial`; the four devices come out of no mode for the whole network. Table 3's costs give them,"
     " with a bandwidth that is not this machine's and a measured time of h2 w2 that is shorter than n4's, which no roofline"
     " gives."
