@@ -74,8 +74,8 @@ def test_imports_go_down(file: Path) -> None:
         if target[0] != unit:
             assert FLOORS[target[0]] < FLOORS[unit], f"{unit} imports {'.'.join(target)}"
         elif unit in PLUGIN_FOLDERS and target[1:] != ("base",):
-            parts = f"{file.stem}_parts" if file.parent.name == unit else file.parent.name
-            assert target[1] == parts, f"{file.name} imports its sibling {'.'.join(target)}"
+            own = file.relative_to(SOURCE).parts[1].removesuffix(".py").removesuffix("_parts")
+            assert target[1] == f"{own}_parts", f"{file.name} imports its sibling {'.'.join(target)}"
 
 
 def test_every_unit_has_a_floor() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from hypar import regrids as regrids_module
 from hypar.graph import Content
 from hypar.ops.add import Add
 from hypar.ops.base import ShapeError
@@ -390,3 +391,21 @@ def test_very_many_devices_are_all_counted(ways: int) -> None:
     alike = Side("height", "height", np.ones((ways + 4 + 1, 8 + 2 + 1)))
     counts = overlap(*layouts, [alike])
     assert (counts == np.minimum(layouts[0].working[:, None], layouts[1].working)).all()
+
+
+def test_what_is_remembered_of_gaps_is_bounded_by_the_pairs_of_choices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = regrids_module._Known()
+    monkeypatch.setattr(regrids_module, "_KNOWN", known)
+    monkeypatch.setattr(regrids_module, "MOST_KNOWN", 10)
+    two, three = (tuple(cut("batch", 2**power) for power in range(count)) for count in (2, 3))
+    gaps = [Gap((LINEAR, LINEAR), EIGHT, ways, (1.0, 1.0), direct=False) for ways in (4, 8, 16)]
+    counts = []
+    for gap, options in ((gaps[0], (two, two)), (gaps[1], (two, two)), (gaps[1], (two, three)),
+                         (gaps[1], (two, three)), (gaps[2], (two, two)), (gaps[0], (three, three))):  # fmt: skip
+        found = regrids(gap, options)
+        assert known[gap] == (options, found)
+        assert known.pairs == sum(len(made) * len(read) for (made, read), _ in known.values())
+        counts.append(known.pairs)
+    assert counts == [4, 8, 10, 10, 4, 9]

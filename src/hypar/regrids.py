@@ -136,8 +136,31 @@ class Gap(NamedTuple):
     direct: bool
 
 
-_KNOWN: dict[Gap, tuple[tuple[Options, Options], tuple[Regrid, ...]]] = {}
-"""What was last found of each gap, so that a plan's own choices are looked up in what was searched."""
+class _Known(dict["Gap", tuple[tuple["Options", "Options"], tuple["Regrid", ...]]]):
+    """What was last found of each gap, so that a plan's own choices are looked up in what was searched.
+
+    Attributes:
+        pairs: how many pairs of choices all gaps have.
+    """
+
+    pairs: int = 0
+
+    def keep(self, gap: Gap, options: tuple[Options, Options], found: tuple[Regrid, ...]) -> None:
+        """Remember what was found of a gap, and forget all others where that would be too much."""
+        if gap in self:
+            self.pairs -= _pairs(self.pop(gap)[0])
+        if self.pairs + _pairs(options) > MOST_KNOWN:
+            self.clear()
+        self[gap] = (options, found)
+        self.pairs += _pairs(options)
+
+    def clear(self) -> None:
+        """Forget all gaps."""
+        super().clear()
+        self.pairs = 0
+
+
+_KNOWN = _Known()
 
 MOST_KNOWN = 2**23
 """Pairs of choices that are remembered: 64 MiB of numbers for each phase."""
@@ -146,12 +169,11 @@ MOST_KNOWN = 2**23
 def regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
     """F from producer to consumer and E from consumer to producer, for the choices of both."""
     known = _KNOWN.get(gap)
-    if known is None or known[0] != options:
-        pairs = len(options[0]) * len(options[1])
-        if pairs + sum(len(made) * len(read) for (made, read), _ in _KNOWN.values()) > MOST_KNOWN:
-            _KNOWN.clear()
-        known = _KNOWN[gap] = (options, _regrids(gap, options))
-    return known[1]
+    if known is not None and known[0] == options:
+        return known[1]
+    found = _regrids(gap, options)
+    _KNOWN.keep(gap, options, found)
+    return found
 
 
 def regrid(gap: Gap, made: Choice, read: Choice) -> tuple[Moved, ...]:
@@ -166,6 +188,11 @@ def regrid(gap: Gap, made: Choice, read: Choice) -> tuple[Moved, ...]:
         if min(row, column) >= 0:
             return tuple(_moved(move, row, column) for move in known[1])
     return tuple(_moved(move, 0, 0) for move in _regrids(gap, ((made,), (read,))))
+
+
+def _pairs(options: tuple[Options, Options]) -> int:
+    """Return how many pairs of choices two layers have."""
+    return len(options[0]) * len(options[1])
 
 
 @lru_cache(maxsize=512)

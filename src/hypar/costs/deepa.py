@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -97,8 +98,7 @@ class Deepa:
             costs = between_costs(tensor, ends, options, sizes, level.ways, self._rates(setting, level))
             return self._of_groups(costs, level, sizes)
         whole_s = _element_seconds(setting, level) * tensor.elements * sizes.of("input")
-        times = np.array([[transfer_copies(made, read) for read in options[1]] for made in options[0]])
-        return times[:, None, :] * whole_s[:, None]
+        return _transfers(options)[:, None, :] * whole_s[:, None]
 
     def _rates(self, setting: Setting, level: Level) -> Rates:
         """Seconds of what moves, by all devices at once or by one after another."""
@@ -148,6 +148,15 @@ def transfer_copies(made: Choice, read: Choice) -> int:
     return 0 if _grid(made) == _grid(read) else _grid(read)[0]
 
 
+@lru_cache(maxsize=256)
+def _transfers(options: tuple[Options, Options]) -> Costs:
+    """Return how often a tensor is sent for each pair of choices, ``[made, read]``; many tensors have the same."""
+    return np.array(
+        [[transfer_copies(made, read) for read in options[1]] for made in options[0]], dtype=np.float64
+    )
+
+
+@lru_cache(maxsize=1024)
 def _grid(choice: Choice) -> tuple[int, int, int, int]:
     """The degrees of the channels that an op gives, whatever it calls them, and of the other dims."""
     channels = math.prod(choice.degree(dim) for dim in CHANNELS)

@@ -1,0 +1,1 @@
+"""Parts of the page ``deepa``: its networks, plans and counts, and its sections."""
