@@ -11,7 +11,10 @@ from hypar import explore_model, load_machine, load_model, plan_model, sweep_mod
 from hypar.evaluation import Evaluation, savings, speedups
 from hypar.registry import data_folder, plugin_names
 from hypar.reproductions.base import Page, geometric_mean, load_reproduction
-from hypar.reproductions.hypar import EIGHT, NETWORKS, TORUS, HyPar, alone, differing
+from hypar.reproductions.hypar import HyPar
+from hypar.reproductions.sections.hypar.networks import EIGHT, NETWORKS, TORUS
+from hypar.reproductions.sections.hypar.plans import differing
+from hypar.reproductions.sections.hypar.trick import alone
 
 if TYPE_CHECKING:
     from hypar.exploration import Exploration, Point
