@@ -1,4 +1,4 @@
-"""HyPar (HPCA 2019): Figures 5 to 13, from nothing but the model files and the machine ``hmc``.
+"""HyPar (HPCA 2019): Tables 1 and 2 and Figures 5 to 13, from nothing but the model files and the machine ``hmc``.
 
 Everything relative is against dp on the same machine; means over the ten networks are geometric.
 """
@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 from hypar.evaluation import Evaluation
 from hypar.reproductions.base import Page, Reproduction
-from hypar.reproductions.sections.hypar.arrays import figure_11, figure_12
+from hypar.reproductions.sections.hypar.amounts import amounts, counts, inference
+from hypar.reproductions.sections.hypar.arrays import figure_11, figure_11_right, figure_12
 from hypar.reproductions.sections.hypar.assumptions import assumptions, searched_for_time
 from hypar.reproductions.sections.hypar.communication import figure_8
+from hypar.reproductions.sections.hypar.fused import figure_8_fused
 from hypar.reproductions.sections.hypar.networks import HALF, LEVELS, NETWORKS
 from hypar.reproductions.sections.hypar.plans import figure_5, figure_9, figure_10
 from hypar.reproductions.sections.hypar.results import figure_6, figure_7, summary
-from hypar.reproductions.sections.hypar.trick import figure_13
+from hypar.reproductions.sections.hypar.trick import figure_13, inequality
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HyPar:
-    """The paper's section 6.
+    """The paper's evaluation, and what its sections 1 to 4 count.
 
     Attributes:
         hardware: the machine.
@@ -36,8 +38,8 @@ class HyPar:
         """All figures."""
         ran = Evaluation(networks=NETWORKS, hardware=self.hardware, levels=LEVELS, inter_weight=HALF)
         parts = (
-            figure_5, figure_6, figure_7, figure_8, figure_9, figure_10, figure_11, figure_12, figure_13,
-            assumptions, searched_for_time,
+            counts, amounts, inference, figure_5, figure_6, figure_7, figure_8, figure_8_fused, figure_9, figure_10,
+            figure_11, figure_11_right, figure_12, figure_13, inequality, assumptions, searched_for_time,
         )  # fmt: skip
         sections = []
         for part in parts:

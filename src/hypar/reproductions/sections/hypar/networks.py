@@ -1,6 +1,7 @@
 """The ten networks of HyPar's evaluation, what is published of them, and how tables and figures list them.
 
-Published numbers stand here to be printed beside ours; no computation reads them.
+Published numbers stand here to be printed beside ours; no computation reads them, but to say what the engine would make of
+published bytes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ HALF = 0.5
 
 EIGHT = tuple(name for name in NETWORKS if name not in {"sfc", "sconv"})
 
+LARGE = tuple(name for name in NETWORKS if name.startswith(("alexnet", "vgg")))
 TORUS = {"topology": {"name": "torus", "routing": "balanced"}}
 
 ORDERED = {"topology": {"name": "torus", "routing": "dimension_ordered"}}
@@ -33,12 +35,13 @@ SPEED = {
 
 ENERGY = {"mean": 1.51, "sfc": 10.27, "mp on sfc": 9.96, "sconv": 1.0, "least": 1.03, "most": 1.81}
 
+GIGABYTES = {("sfc", "mp"): 0.723, ("sfc", "hypar"): 0.681, ("mean", "mp"): 8.88, ("mean", "hypar"): 0.318}
 PLANS = {
     "sfc": "1111 1111 0111 1111",
     "sconv": "0000 0000 0000 0000",
     "lenet-c": "0011 ? ? 0011",
 }
-"""Published: Figures 5 to 7, 10 and 12, relative to dp; least and most are of the networks but SFC and SCONV.
+"""Published: Figures 5 to 8, 10 and 12, relative to dp; least and most are of the networks but SFC and SCONV.
 Plans as 0 for dp and 1 for mp, levels outermost first."""
 
 
