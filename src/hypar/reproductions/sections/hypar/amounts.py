@@ -75,7 +75,7 @@ def counts(ran: Evaluation) -> Section:
     """Count what the paper says of its networks, spaces and machine."""
     weighted = {name: graph.num_weighted for name, graph in ran.graphs.items()}
     machine = load_machine(ran.hardware)
-    links = machine.content.interconnect[0]
+    (links,) = load_machine(ran.hardware, {"bandwidth": "link"}).tiers
     ours = (
         ran.graphs["alexnet"].macs() / 1e9,
         min(weighted.values()),
@@ -83,7 +83,7 @@ def counts(ran: Evaluation) -> Section:
         2 ** (LEVELS * weighted["lenet-c"]),
         2 ** (LEVELS * weighted["vgg-a"]) / 1e12,
         machine.compute.flop_per_s(1) / 1e9,
-        8 * links.devices.value * links.link_bandwidth.value / 1e9,
+        8 * links.devices * links.bytes_per_s / 1e9,
     )
     rows = tuple(
         (what, f"{published:,.{digits}f}", f"{own:,.{digits}f}")
