@@ -12,7 +12,7 @@ from hypar.evaluation import Evaluation, speedups
 from hypar.ops.linear import Linear
 from hypar.placement import cut
 from hypar.reproductions.base import Section, geometric_mean
-from hypar.reproductions.sections.hypar import amounts, arrays, fused, networks, trick
+from hypar.reproductions.sections.hypar import amounts, arrays, fused, networks, plans, trick
 from hypar.reproductions.sections.hypar.networks import EIGHT, GIGABYTES, NETWORKS, SPEED
 
 if TYPE_CHECKING:
@@ -87,6 +87,12 @@ def test_figure_8_fused_parts_are_those_counted_element_by_element(
 
 def _choices(words: tuple[str, ...]) -> Options:
     return tuple(cut(word, 2) for word in words)
+
+
+def test_figure_5_convolutions_are_mostly_dp_and_linear_layers_mostly_mp(ran: Evaluation) -> None:
+    assert plans.usual(ran, "conv", "batch") > 0.9
+    assert plans.usual(ran, "linear", "in_channels") > 0.9
+    assert "here 9 of 10 have" in plans.figure_5(ran).text
 
 
 def test_figure_8_fused_gives_hypar_s_bytes_on_sfc(ran: Evaluation) -> None:
