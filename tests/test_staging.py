@@ -31,7 +31,7 @@ from hypar.partition import partition
 from hypar.recipe import Recipe
 from hypar.registry import data_file, plugin_names
 from hypar.remarks import finer_than_whole, remarks
-from hypar.reproductions.hypar import NETWORKS
+from hypar.reproductions.sections.hypar.networks import NETWORKS
 from hypar.schedule.setting import Setting, degrees
 from hypar.score import score_step
 from hypar.scoring import run_plan

@@ -9,6 +9,7 @@ from hypar.graph import LayerGraph, load_model
 from hypar.hardware import Machine, load_machine
 from hypar.planner import plan_model
 from hypar.schedule.setting import Setting
+from hypar.schedule.step import Step, lower
 from hypar.score import Score, Totals, score_step, totals
 
 if TYPE_CHECKING:
@@ -88,7 +89,15 @@ class Evaluation:
 
     def score(self, name: str, strategy: str) -> Score:
         """What the machine makes of one plan, item by item."""
-        return score_step(*_step(self.plans[name, strategy], self.graphs[name], self._machine({})))
+        return score_step(*self.setting(name, strategy))
+
+    def setting(self, name: str, strategy: str) -> tuple[ContractedGraph, list[Options], Setting]:
+        """Return a plan's layers, their choices, and what a step of it runs on: the machine as it is."""
+        return _step(self.plans[name, strategy], self.graphs[name], self._machine({}))
+
+    def step(self, name: str, strategy: str) -> Step:
+        """Lower a plan's step on the machine as it is."""
+        return lower(*self.setting(name, strategy))
 
     @cached_property
     def base(self) -> Scores:

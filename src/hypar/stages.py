@@ -1,6 +1,6 @@
 """What any span of a network's layers holds, computes and sends, as numbers.
 
-Counted as the layer-block-wise pipeline does (Mori et al., MLSP 2017, Table I): a stage holds its weights with the
+Counted as the layer-block-wise pipeline does (Mori et al., MLSP 2017, Table II): a stage holds its weights with the
 statistics of batch normalisations, keeps the output of every layer of its own, but not of one that only changes
 the shape, and besides what it receives; errors take as much as the outputs of one microbatch.
 """

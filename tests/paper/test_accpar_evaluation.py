@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache, partial
 from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING
@@ -10,7 +11,9 @@ import pytest
 
 from hypar import load_model, plan_model
 from hypar.hardware import load_hardware
-from hypar.reproductions.accpar import BATCH, LEVELS, NETWORKS, PUBLISHED
+from hypar.reproductions.sections.accpar.amounts import amounts, inside
+from hypar.reproductions.sections.accpar.averages import averages
+from hypar.reproductions.sections.accpar.runs import BATCH, LEVELS, NETWORKS, PUBLISHED, Runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,3 +141,47 @@ def test_a_small_network_on_two_like_groups_leaves_one_idle(two_like_groups: Pat
     assert sorted(exact.splits[0].shares) == [0, 1]
     assert exact.cost.value < equal.cost.value
     assert scored(exact).time_s < scored(equal).time_s
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    """What the page is computed from, with the plans of this file."""
+    monkeypatch.setattr(Runs, "__init__", lambda self: None)
+    found = Runs()
+    found.graphs = {"alexnet": graph("alexnet")}
+    found.speeds = {
+        own: {
+            name: scored(on_unlike_boards(name, "dp")).time_s / scored(on_unlike_boards(name, own)).time_s
+            for name in NETWORKS
+        }
+        for own in PUBLISHED
+    }
+    return found
+
+
+def test_averages_as_the_summary_words_them_make_hypar_slower_than_owt(runs: Runs) -> None:
+    """2.98, 3.78 and 6.30 over OWT, HyPar and dp; ours has HyPar at least as fast as OWT on every network."""
+    section = averages(runs)
+    found = {row[0]: [float(cell) for cell in row[1:]] for row in section.rows}
+    words = [found[f"accpar over {slow}"][0] for slow in ("owt", "hypar", "dp")]
+    assert words == [2.98, 3.78, 6.30]
+    assert [found[f"{fast} over dp"][1] for fast in ("owt", "hypar", "accpar")] == words
+    literal, taken, *ours = found["hypar over owt"]
+    assert literal == 0.79
+    assert min(taken, *ours) > 1
+    assert all(runs.speeds["hypar"][name] >= runs.speeds["owt"][name] for name in NETWORKS)
+    assert found["owt over dp"][2] == pytest.approx(found["owt over dp"][0], rel=0.05)
+    for name in ("hypar over dp", "accpar over owt", "accpar over hypar"):
+        literal, taken, *ours = found[name]
+        for own in ours:
+            assert abs(math.log(own / taken)) < abs(math.log(own / literal)), name
+    assert "This page deviates" in section.text
+    assert "slower than OWT on 0 of 9 networks" in section.text
+
+
+def test_amounts_are_the_published_ones(runs: Runs) -> None:
+    """All nine cells at a = 0.3, and A(W), A(F_out), A(E_in) of which each side receives the whole."""
+    between = amounts(runs)
+    assert len(between.rows) == 9
+    assert all(row[3:5] == row[5:7] for row in between.rows)
+    assert all(row[1:3] == row[3:5] and row[5:] == ("1", "1") for row in inside(runs).rows)

@@ -1,0 +1,1 @@
+"""AccPar (HPCA 2020): the sections of its page."""

@@ -1,0 +1,1 @@
+"""HyPar (HPCA 2019): the sections of its page."""
