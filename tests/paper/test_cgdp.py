@@ -10,12 +10,12 @@ import pytest
 
 from hypar.chunks import best_sizes, groupings, rule_sizes, search_size, typical
 from hypar.graph import load_model
-from hypar.reproductions.cgdp_parts.deep import figure_2, figure_5, more_sizes, no_chunks, with_best
-from hypar.reproductions.cgdp_parts.iterations import condition, scaling, table_1, table_2, weak_scaling
-from hypar.reproductions.cgdp_parts.long_run import minutes
-from hypar.reproductions.cgdp_parts.memory import auxiliary_parameters, image_mb, saved_mb, table_5
-from hypar.reproductions.cgdp_parts.phases import iteration, table_3, table_4
-from hypar.reproductions.cgdp_parts.published import (
+from hypar.reproductions.sections.cgdp.deep import figure_2, figure_5, more_sizes, no_chunks, with_best
+from hypar.reproductions.sections.cgdp.iterations import condition, scaling, table_1, table_2, weak_scaling
+from hypar.reproductions.sections.cgdp.long_run import minutes
+from hypar.reproductions.sections.cgdp.memory import auxiliary_parameters, image_mb, saved_mb, table_5
+from hypar.reproductions.sections.cgdp.phases import iteration, table_3, table_4
+from hypar.reproductions.sections.cgdp.published import (
     ACCUMULATE,
     ADDED_UP_MS,
     ALEXNET,
@@ -49,8 +49,8 @@ from hypar.reproductions.cgdp_parts.published import (
     VGG_16,
     Network,
 )
-from hypar.reproductions.cgdp_parts.sizes import algorithm_1
-from hypar.reproductions.cgdp_parts.training import (
+from hypar.reproductions.sections.cgdp.sizes import algorithm_1
+from hypar.reproductions.sections.cgdp.training import (
     PAPER,
     alexnet,
     engine_s,

@@ -16,9 +16,9 @@ from hypar.levels import WHOLE_LAYER, levels_of
 from hypar.placement import Choice, cut, grid
 from hypar.profiles import Profile, ProfiledModel
 from hypar.reduction import reduced
-from hypar.reproductions.deepa_parts.configurations import seconds_of, words_of
-from hypar.reproductions.deepa_parts.counting import READINGS, count_bytes
-from hypar.reproductions.deepa_parts.estimates import (
+from hypar.reproductions.sections.deepa.configurations import seconds_of, words_of
+from hypar.reproductions.sections.deepa.counting import READINGS, count_bytes
+from hypar.reproductions.sections.deepa.estimates import (
     K80_PEAK,
     TABLE_2,
     TABLE_3,
@@ -26,7 +26,7 @@ from hypar.reproductions.deepa_parts.estimates import (
     implied,
     options_of,
 )
-from hypar.reproductions.deepa_parts.layers import (
+from hypar.reproductions.sections.deepa.layers import (
     FACTOR,
     FASTEST,
     LAST,
@@ -36,10 +36,10 @@ from hypar.reproductions.deepa_parts.layers import (
     on_devices,
     shape_of,
 )
-from hypar.reproductions.deepa_parts.networks import ALEXNET, CLASSES_22K, networks
-from hypar.reproductions.deepa_parts.plans import EXACT, IMAGE, MACHINE, OWT, PUBLISHED, SERIAL, Cut, Plans
-from hypar.reproductions.deepa_parts.throughput import BATCHES, BY_BATCH, K80_GB, STEP_S
-from hypar.reproductions.deepa_parts.transfers import (
+from hypar.reproductions.sections.deepa.networks import ALEXNET, CLASSES_22K, networks
+from hypar.reproductions.sections.deepa.plans import EXACT, IMAGE, MACHINE, OWT, PUBLISHED, SERIAL, Cut, Plans
+from hypar.reproductions.sections.deepa.throughput import BATCHES, BY_BATCH, K80_GB, STEP_S
+from hypar.reproductions.sections.deepa.transfers import (
     FEWER,
     MODULES,
     MORE_IMAGE,

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.reproductions.base import Page, Reproduction
-from hypar.reproductions.cgdp_parts.deep import figure_2, figure_5, no_chunks
-from hypar.reproductions.cgdp_parts.iterations import condition, table_1, table_2, weak_scaling
-from hypar.reproductions.cgdp_parts.long_run import left_out, long_run
-from hypar.reproductions.cgdp_parts.memory import table_5
-from hypar.reproductions.cgdp_parts.phases import alexnet_chunks, table_3, table_4
-from hypar.reproductions.cgdp_parts.sizes import algorithm, proposition, rule
+from hypar.reproductions.sections.cgdp.deep import figure_2, figure_5, no_chunks
+from hypar.reproductions.sections.cgdp.iterations import condition, table_1, table_2, weak_scaling
+from hypar.reproductions.sections.cgdp.long_run import left_out, long_run
+from hypar.reproductions.sections.cgdp.memory import table_5
+from hypar.reproductions.sections.cgdp.phases import alexnet_chunks, table_3, table_4
+from hypar.reproductions.sections.cgdp.sizes import algorithm, proposition, rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable

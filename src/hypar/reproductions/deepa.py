@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from hypar.hardware import load_machine
 from hypar.reproductions.base import Page, Reproduction, Section
-from hypar.reproductions.deepa_parts import configurations, layers, throughput, transfers
-from hypar.reproductions.deepa_parts.estimates import TABLE_2, TABLE_3, table
-from hypar.reproductions.deepa_parts.networks import ALEXNET, BATCH, networks
-from hypar.reproductions.deepa_parts.plans import MACHINE, WAYS, Plans
-from hypar.reproductions.deepa_parts.searching import eliminations
+from hypar.reproductions.sections.deepa import configurations, layers, throughput, transfers
+from hypar.reproductions.sections.deepa.estimates import TABLE_2, TABLE_3, table
+from hypar.reproductions.sections.deepa.networks import ALEXNET, BATCH, networks
+from hypar.reproductions.sections.deepa.plans import MACHINE, WAYS, Plans
+from hypar.reproductions.sections.deepa.searching import eliminations
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,15 +8,15 @@ from hypar.gradients import gradients_of
 from hypar.graph import load_model
 from hypar.plots import Figure
 from hypar.reproductions.base import Section, beside
-from hypar.reproductions.cgdp_parts.phases import iteration
-from hypar.reproductions.cgdp_parts.published import ALEXNET, GOOGLENET, GPUS, NETWORKS, TIMED, VGG_16
-from hypar.reproductions.cgdp_parts.texts import either, ms, yes
-from hypar.reproductions.cgdp_parts.training import fitted_sync_s, training
+from hypar.reproductions.sections.cgdp.phases import iteration
+from hypar.reproductions.sections.cgdp.published import ALEXNET, GOOGLENET, GPUS, NETWORKS, TIMED, VGG_16
+from hypar.reproductions.sections.cgdp.texts import either, ms, yes
+from hypar.reproductions.sections.cgdp.training import fitted_sync_s, training
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.reproductions.cgdp_parts.published import Network
+    from hypar.reproductions.sections.cgdp.published import Network
 
 MOST = GPUS[-1]
 """The number of GPUs of all other results."""

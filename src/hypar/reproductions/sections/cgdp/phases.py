@@ -9,7 +9,7 @@ from hypar.gradients import gradients_of
 from hypar.graph import load_model
 from hypar.plots import Figure
 from hypar.reproductions.base import Section
-from hypar.reproductions.cgdp_parts.published import (
+from hypar.reproductions.sections.cgdp.published import (
     ACCUMULATE,
     ADDED_UP_MS,
     ALEXNET,
@@ -25,8 +25,8 @@ from hypar.reproductions.cgdp_parts.published import (
     TABLE_4_PARAMETERS,
     UPDATE_MS,
 )
-from hypar.reproductions.cgdp_parts.texts import chunks, ms
-from hypar.reproductions.cgdp_parts.training import (
+from hypar.reproductions.sections.cgdp.texts import chunks, ms
+from hypar.reproductions.sections.cgdp.training import (
     PAPER,
     alexnet,
     engine_s,

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hypar.planner import plan_model
-from hypar.reproductions.deepa_parts.counting import count_bytes
-from hypar.reproductions.deepa_parts.networks import ALEXNET
+from hypar.reproductions.sections.deepa.counting import count_bytes
+from hypar.reproductions.sections.deepa.networks import ALEXNET
 
 if TYPE_CHECKING:
     from hypar.graph import LayerGraph
     from hypar.hardware import Machine
     from hypar.plan import Plan
-    from hypar.reproductions.deepa_parts.counting import Bytes
+    from hypar.reproductions.sections.deepa.counting import Bytes
     from hypar.score import Score
 
 WAYS = 16

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from hypar.graph import load_model
 from hypar.planner import plan_model
 from hypar.reproductions.base import Section, beside
-from hypar.reproductions.cgdp_parts.published import BATCHES_OF_VGG, GOOGLENET, GPUS, TIMED, VGG_16
-from hypar.reproductions.cgdp_parts.training import rounds
+from hypar.reproductions.sections.cgdp.published import BATCHES_OF_VGG, GOOGLENET, GPUS, TIMED, VGG_16
+from hypar.reproductions.sections.cgdp.training import rounds
 
 if TYPE_CHECKING:
     from hypar.graph import LayerGraph
-    from hypar.reproductions.cgdp_parts.published import Network
+    from hypar.reproductions.sections.cgdp.published import Network
 
 MIB = 2**20
 """A MB of Table 5, as drivers of GPUs count."""

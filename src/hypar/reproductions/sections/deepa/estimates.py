@@ -11,8 +11,8 @@ from hypar.costs.deepa import transfer_copies, update_copies
 from hypar.ops.base import PHASES
 from hypar.placement import Choice, grid
 from hypar.reproductions.base import Section
-from hypar.reproductions.deepa_parts.networks import ALEXNET
-from hypar.reproductions.deepa_parts.plans import SPACE, WAYS
+from hypar.reproductions.sections.deepa.networks import ALEXNET
+from hypar.reproductions.sections.deepa.plans import SPACE, WAYS
 from hypar.space import parse_space
 from hypar.words import grid_word
 

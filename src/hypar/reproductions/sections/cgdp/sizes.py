@@ -6,7 +6,7 @@ from math import comb
 
 from hypar.chunks import SizeSearch, groupings, rule_sizes, search_size
 from hypar.reproductions.base import Section
-from hypar.reproductions.cgdp_parts.published import (
+from hypar.reproductions.sections.cgdp.published import (
     CHUNKS_OF_3,
     FASTEST,
     RANGE,
@@ -15,7 +15,7 @@ from hypar.reproductions.cgdp_parts.published import (
     SYNCHRONISATIONS,
     THREE_CHUNKS,
 )
-from hypar.reproductions.cgdp_parts.texts import chunks
+from hypar.reproductions.sections.cgdp.texts import chunks
 
 
 def algorithm_1() -> SizeSearch:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypar.chunks import SizeSearch, rule_sizes, search_size
 from hypar.plots import Figure
 from hypar.reproductions.base import Section
-from hypar.reproductions.cgdp_parts.published import (
+from hypar.reproductions.sections.cgdp.published import (
     BEST_SIZES,
     FIGURE_2_BATCH,
     FIGURE_2_SIZES,
@@ -23,8 +23,8 @@ from hypar.reproductions.cgdp_parts.published import (
     TIMED,
     TOGETHER,
 )
-from hypar.reproductions.cgdp_parts.texts import ms, yes
-from hypar.reproductions.cgdp_parts.training import Training, training
+from hypar.reproductions.sections.cgdp.texts import ms, yes
+from hypar.reproductions.sections.cgdp.training import Training, training
 
 SHOWN = (1, 2, 3, 4, 6, 8, 9, 10, 20, 31, 50, 75, 100)
 """The sizes of Figure 2's table."""

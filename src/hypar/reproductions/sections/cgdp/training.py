@@ -22,7 +22,7 @@ from hypar.chunks import (
 )
 from hypar.gradients import gradients_of
 from hypar.graph import LayerGraph, load_model
-from hypar.reproductions.cgdp_parts.published import (
+from hypar.reproductions.sections.cgdp.published import (
     ACCUMULATE,
     ADDED_UP_MS,
     ALEXNET,

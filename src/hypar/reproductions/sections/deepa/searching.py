@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypar.costs.base import structure
 from hypar.reduction import reduced, trace
 from hypar.reproductions.base import Section
-from hypar.reproductions.deepa_parts.plans import SPACE, WAYS
+from hypar.reproductions.sections.deepa.plans import SPACE, WAYS
 from hypar.space import parse_space
 
 if TYPE_CHECKING:

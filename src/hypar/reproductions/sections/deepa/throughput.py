@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from hypar.ops.base import PHASES
 from hypar.plots import Figure
 from hypar.reproductions.base import Section
-from hypar.reproductions.deepa_parts.layers import COUNTS
-from hypar.reproductions.deepa_parts.networks import BATCH, CLASSES_22K, networks
-from hypar.reproductions.deepa_parts.plans import EXACT, IMAGE, OWT, SERIAL, WAYS
-from hypar.reproductions.deepa_parts.transfers import TIMELINE, TIMELINE_BATCH, TIMELINE_WAYS
+from hypar.reproductions.sections.deepa.layers import COUNTS
+from hypar.reproductions.sections.deepa.networks import BATCH, CLASSES_22K, networks
+from hypar.reproductions.sections.deepa.plans import EXACT, IMAGE, OWT, SERIAL, WAYS
+from hypar.reproductions.sections.deepa.transfers import TIMELINE, TIMELINE_BATCH, TIMELINE_WAYS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hypar.graph import LayerGraph
-    from hypar.reproductions.deepa_parts.plans import Plans
+    from hypar.reproductions.sections.deepa.plans import Plans
 
 TRICK = (1.4, 1.2, 1.07)
 """Figure 7: owt over image parallelism, both of DeePa, for the three networks."""

@@ -10,9 +10,9 @@ from hypar.levels import WHOLE_LAYER, levels_of
 from hypar.placement import ALONE, Choice, cut
 from hypar.plots import Figure
 from hypar.reproductions.base import Section
-from hypar.reproductions.deepa_parts.counting import READINGS, count_bytes
-from hypar.reproductions.deepa_parts.networks import ALEXNET, BATCH
-from hypar.reproductions.deepa_parts.plans import IMAGE, SPACE, WAYS, Cut
+from hypar.reproductions.sections.deepa.counting import READINGS, count_bytes
+from hypar.reproductions.sections.deepa.networks import ALEXNET, BATCH
+from hypar.reproductions.sections.deepa.plans import IMAGE, SPACE, WAYS, Cut
 from hypar.schedule.setting import degrees
 from hypar.space import parse_space
 from hypar.words import grid_word
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hypar.graph import CutLayer, Layer, LayerGraph
     from hypar.hardware import Machine
-    from hypar.reproductions.deepa_parts.plans import Plans
+    from hypar.reproductions.sections.deepa.plans import Plans
 
 COUNTS = (1, 2, 4, 8, 16)
 """Devices."""

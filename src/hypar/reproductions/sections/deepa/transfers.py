@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from hypar.graph import load_model
 from hypar.plots import Figure
 from hypar.reproductions.base import Section
-from hypar.reproductions.deepa_parts.counting import READINGS, count_bytes
-from hypar.reproductions.deepa_parts.networks import ALEXNET, BATCH, CLASSES_22K, networks
-from hypar.reproductions.deepa_parts.plans import EXACT, IMAGE, OWT, PUBLISHED, SERIAL, WAYS, Cut
+from hypar.reproductions.sections.deepa.counting import READINGS, count_bytes
+from hypar.reproductions.sections.deepa.networks import ALEXNET, BATCH, CLASSES_22K, networks
+from hypar.reproductions.sections.deepa.plans import EXACT, IMAGE, OWT, PUBLISHED, SERIAL, WAYS, Cut
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hypar.graph import LayerGraph
-    from hypar.reproductions.deepa_parts.plans import Plans
+    from hypar.reproductions.sections.deepa.plans import Plans
 
 OWT_FACTOR, OWN_FACTOR, MOST = (1.05, 8.4), (1.2, 2.7), 23
 """Figure 8: how many times less one weird trick moves than image parallelism, DeePa than it, and both at most."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from hypar.plots import Figure
 from hypar.reproductions.base import Section
-from hypar.reproductions.deepa_parts.networks import ALEXNET
-from hypar.reproductions.deepa_parts.plans import EXACT, IMAGE, OWT, PUBLISHED, SERIAL, WAYS, Cut
+from hypar.reproductions.sections.deepa.networks import ALEXNET
+from hypar.reproductions.sections.deepa.plans import EXACT, IMAGE, OWT, PUBLISHED, SERIAL, WAYS, Cut
 from hypar.words import grid_word
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hypar.graph import LayerGraph
     from hypar.plan import Plan
-    from hypar.reproductions.deepa_parts.plans import Plans
+    from hypar.reproductions.sections.deepa.plans import Plans
 
 ESTIMATED = Cut(name="deepa, paper", mode="paper")
 

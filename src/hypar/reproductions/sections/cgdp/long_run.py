@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hypar.reproductions.base import Section, beside
-from hypar.reproductions.cgdp_parts.phases import iteration
-from hypar.reproductions.cgdp_parts.published import (
+from hypar.reproductions.sections.cgdp.phases import iteration
+from hypar.reproductions.sections.cgdp.published import (
     ALEXNET,
     FORWARD_MS,
     GPUS,
