@@ -50,8 +50,8 @@ def test_a_chunk_is_one_transfer_behind_its_last_gradient_and_updates_wait_for_i
     step = lowered(((2, 1), (0,)), overlap="full")
     names = [task.name for task in step.tasks]
     assert names[3:] == [
-        "c backward", "c gradient", "b backward", "b gradient", "c to b gradient all_reduce H1", "c update", "b update",
-        "a backward", "a gradient", "a gradient all_reduce H1", "a update",
+        "c backward", "c gradient", "b backward", "b gradient", "c to b gradient all_reduce H1",
+        "a backward", "a gradient", "a gradient all_reduce H1", "c update", "b update", "a update",
     ]  # fmt: skip
     sent = names.index("c to b gradient all_reduce H1")
     assert step.tasks[sent].after == (names.index("c gradient"), names.index("b gradient"))

@@ -268,8 +268,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def stored() -> Plan:
-    """Two chunks: fc2, fc1, conv2 and conv1."""
-    return planned("lenet-c", "h100-8x", strategy="dp", chunks="best")
+    """Three chunks on one level: fc2; fc1; conv2 and conv1."""
+    return plan_model(
+        graph_of("lenet-c"), array=[64], hardware=machine_of("h100-8x"), strategy="dp", chunks="best"
+    )
 
 
 def written(plan: Plan, **changes: Any) -> Path:
@@ -300,25 +302,27 @@ def test_a_plan_reads_back_as_itself_and_holds(chunks: str | int) -> None:
 
 def test_a_score_on_another_machine_has_the_plan_s_chunks(stored: Plan) -> None:
     names = [task.name for task in run_plan(stored, hardware=load_machine("tpu-v2")).timeline.tasks]
-    assert "fc2 to conv2 gradient all_reduce H1" in names
-    assert chunks_of(stored) == [["fc2", "fc1", "conv2"], ["conv1"]]
+    assert "conv2 to conv1 gradient all_reduce H1" in names
+    assert chunks_of(stored) == [["fc2"], ["fc1"], ["conv2", "conv1"]]
 
 
 def test_chunks_edited_by_hand_are_found_out(stored: Plan) -> None:
-    file = written(stored, layers=[["fc2"], ["fc1", "conv2"], ["conv1"]])
+    file = written(stored, layers=[["fc2"], ["fc1"], ["conv2"], ["conv1"]])
     changes = [str(change) for change in check_plan(file).changes]
     assert changes == [
-        "plan chunks: 3 chunks (best): fc2, fc1 to conv2, conv1 -> 2 chunks (best): fc2 to conv2, conv1"
+        "plan chunks: 4 chunks (best): fc2, fc1, conv2, conv1 -> 3 chunks (best): fc2, fc1, conv2 to conv1"
     ]
     assert score_plan(file).time_s >= scored(stored).time_s
     (change,) = check_plan(written(stored, alone_s=1.0)).changes
     assert (change.what, change.before) == ("alone_s", 1.0)
-    left_out = written(stored, layers=[["fc2", "conv2"], ["conv1"]])
+    late = load_machine("h100-8x", {"latency": "20 us"})
+    two = plan_model(graph_of("lenet-c"), array=[8, 8], hardware=late, strategy="dp", chunks="best")
+    left_out = written(two, layers=[["fc2"], ["fc1", "conv1"]])
     assert [str(change) for change in check_plan(left_out).changes] == [
-        "plan chunk 1: fc2, conv2 -> fc2, fc1, conv2",
+        "plan chunk 2: fc1, conv1 -> fc1, conv2, conv1",
     ]  # fmt: skip
     asked = [str(change) for change in check_plan(written(stored, asked="one")).changes]
-    assert asked[0] == "plan chunks: 2 chunks (one): fc2 to conv2, conv1 -> 1 chunk (one): fc2 to conv1"
+    assert asked[0] == "plan chunks: 3 chunks (one): fc2, fc1, conv2 to conv1 -> 1 chunk (one): fc2 to conv1"
 
 
 def test_a_machine_that_changed_is_found_out(stored: Plan) -> None:
@@ -332,9 +336,9 @@ def test_a_machine_that_changed_is_found_out(stored: Plan) -> None:
 
 
 def test_a_difference_of_chunks_is_named(stored: Plan) -> None:
-    plain = planned("lenet-c", "h100-8x", strategy="dp")
+    plain = plan_model(graph_of("lenet-c"), array=[64], hardware=machine_of("h100-8x"), strategy="dp")
     changes = [str(change) for change in diff_plans(plain, stored)]
-    assert changes[0] == "plan chunks: none -> 2 chunks (best): fc2 to conv2, conv1"
+    assert changes[0] == "plan chunks: none -> 3 chunks (best): fc2, fc1, conv2 to conv1"
     assert any(change.startswith("plan time_s: ") for change in changes)
     assert not diff_plans(stored, stored)
 
@@ -348,7 +352,7 @@ def test_every_report_has_a_line() -> None:
     assert "gradients in 8 chunks (layers): 8 of 1 layer\n" in str(
         planned("alexnet", "h100-8x", strategy="dp", chunks="layers")
     )
-    many = planned("resnet50", "h100-8x", strategy="dp", chunks=4)
+    many = planned("resnet50", "tpu-v2", strategy="dp", chunks=4)
     assert "gradients in 15 chunks (4): 13 of 4 layers, 2 of 1 layer; " in str(many)
 
 

@@ -37,16 +37,25 @@ def test_a_hand_made_schedule() -> None:
         Task("send", "link", 1, (1, 2)),
     ]
     timeline = run(tasks)
-    # The chip takes what is ready first, so the work waits for it.
-    assert list(timeline.starts) == [0, 4, 0, 7]
-    assert timeline.makespan == 8
-    assert list(timeline.critical_path) == [2, 1, 3]
+    # The chip waits for the work, which is listed first, though the other is ready before it.
+    assert list(timeline.starts) == [0, 2, 5, 9]
+    assert timeline.makespan == 10
+    assert list(timeline.critical_path) == [0, 1, 2, 3]
     assert timeline.busy == {"link": 3, "chip": 7}
 
 
-def test_of_tasks_ready_together_the_first_listed_runs_first() -> None:
+def test_a_resource_does_its_tasks_in_the_order_in_which_they_are_listed() -> None:
     timeline = run([Task("b", "chip", 1), Task("a", "chip", 1)])
     assert timeline.starts == (0, 1)
+
+
+@given(tasks=task_graphs(), data=st.data())
+def test_no_task_starts_later_because_others_take_less_time(tasks: list[Task], data: st.DataObject) -> None:
+    shorter = [
+        task._replace(seconds=data.draw(st.integers(0, int(task.seconds)).map(float))) for task in tasks
+    ]
+    starts = zip(run(shorter).starts, run(tasks).starts, strict=True)
+    assert all(early <= late for early, late in starts)
 
 
 def test_no_tasks_take_no_time() -> None:
@@ -120,7 +129,12 @@ def check_trace(text: str, timeline: Timeline) -> None:
         ([Task("a", "r", math.nan)], "found nan seconds"),
         ([Task("a", "r", math.inf)], "found inf seconds"),
         ([Task("a", "r", 1.0, (3,))], "waits for task 3 of 1"),
-        ([Task("a", "r", 1.0, (1,)), Task("b", "r", 1.0, (0,))], "'a': waits for itself in a cycle"),
+        ([Task("a", "r", 1.0, (-1,))], "waits for task -1 of 1"),
+        (
+            [Task("a", "r", 1.0, (1,)), Task("b", "r", 1.0, (0,))],
+            "'a': waits for task 1 of 2, 'b', which is not listed before it",
+        ),
+        ([Task("a", "r", 1.0, (0,))], "'a': waits for task 0 of 1, 'a', which is not listed before it"),
     ],
 )
 def test_what_cannot_run_is_refused(tasks: list[Task], message: str) -> None:

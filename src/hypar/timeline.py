@@ -1,8 +1,10 @@
 """The second narrow waist: tasks on resources, and the one engine that runs them.
 
 A task takes some seconds of one resource and starts when its predecessors have ended. A resource does one
-task at a time, in the order in which they become ready; of tasks ready at the same moment the one listed
-first. Nothing here knows of layers, bytes or machines. Cost: ``n log n`` in tasks and precedences.
+task at a time, in the order in which the tasks are listed. Every start is then a maximum of sums of durations, with the
+same terms whatever the durations are, so no task starts later because another takes less time. (An engine that starts
+whatever is ready has no such guarantee: Graham, Bounds on Multiprocessing Timing Anomalies, 1969.) Nothing here knows
+of layers, bytes or machines. Cost: linear in tasks and precedences.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import ProblemError
@@ -26,7 +27,7 @@ class Task(NamedTuple):
         name: what a trace shows.
         resource: what does it, one task at a time.
         seconds: how long it takes.
-        after: indices of the tasks that end before it starts.
+        after: indices of the tasks that end before it starts, all of them listed before it.
         kind: the heading under which its time is summed.
     """
 
@@ -42,7 +43,7 @@ class Timeline:
     """When every task ran.
 
     Attributes:
-        tasks: as they were given.
+        tasks: as they were given, which is the order in which each resource does its own.
         starts: start of each, in seconds.
         ends: end of each, in seconds.
         held_by: for each task the one whose end let it start, by precedence or by freeing the resource.
@@ -115,47 +116,34 @@ def run(tasks: Sequence[Task]) -> Timeline:
     """Run tasks to the end.
 
     Raises:
-        ProblemError: a time that is no number or negative, a predecessor that there is not, or a cycle.
+        ProblemError: a time that is no number or negative, or a predecessor that is not listed before its task.
     """
-    count = len(tasks)
-    followers, waiting = _followers(tasks)
-    ready_at = [0.0] * count
-    starts, ends = [0.0] * count, [0.0] * count
-    held_by: list[int | None] = [None] * count
-    ready = [(0.0, index) for index, left in enumerate(waiting) if not left]
-    heapify(ready)
-    free_at: dict[str, tuple[float, int]] = {}
-    done = 0
-    while ready:
-        start, index = heappop(ready)
-        task = tasks[index]
-        free, last = free_at.get(task.resource, (0.0, index))
-        if free > start:
-            start, held_by[index] = free, last
-        end = start + task.seconds
-        starts[index], ends[index] = start, end
-        free_at[task.resource] = (end, index)
-        done += 1
-        for follower in followers[index]:
-            waiting[follower] -= 1
-            if end > ready_at[follower] or held_by[follower] is None:
-                ready_at[follower], held_by[follower] = end, index
-            if not waiting[follower]:
-                heappush(ready, (ready_at[follower], follower))
-    if done < count:
-        stuck = next(index for index, left in enumerate(waiting) if left)
-        raise ProblemError(f"task {tasks[stuck].name!r}: waits for itself in a cycle")
+    starts: list[float] = []
+    ends: list[float] = []
+    held_by: list[int | None] = []
+    last: dict[str, int] = {}
+    for index, (name, resource, seconds, after, _) in enumerate(tasks):
+        if not 0 <= seconds < math.inf:
+            raise ProblemError(f"task {name!r}: found {seconds} seconds; allowed: a number from 0")
+        start, holder = 0.0, None
+        for before in after:
+            if not 0 <= before < index:
+                raise ProblemError(_not_before(tasks, index, before))
+            if ends[before] > start or holder is None:
+                start, holder = ends[before], before
+        earlier = last.get(resource)
+        if earlier is not None and ends[earlier] > start:
+            start, holder = ends[earlier], earlier
+        last[resource] = index
+        starts.append(start)
+        ends.append(start + seconds)
+        held_by.append(holder)
     return Timeline(tasks=tuple(tasks), starts=tuple(starts), ends=tuple(ends), held_by=tuple(held_by))
 
 
-def _followers(tasks: Sequence[Task]) -> tuple[list[list[int]], list[int]]:
-    """The tasks that wait for each, and how many each waits for."""
-    followers: list[list[int]] = [[] for _ in tasks]
-    for index, task in enumerate(tasks):
-        if not 0 <= task.seconds < math.inf:
-            raise ProblemError(f"task {task.name!r}: found {task.seconds} seconds; allowed: a number from 0")
-        for before in task.after:
-            if not 0 <= before < len(tasks):
-                raise ProblemError(f"task {task.name!r}: waits for task {before} of {len(tasks)}")
-            followers[before].append(index)
-    return followers, [len(task.after) for task in tasks]
+def _not_before(tasks: Sequence[Task], index: int, before: int) -> str:
+    """Return the message about a predecessor that cannot have ended when its task is due."""
+    found = f"task {tasks[index].name!r}: waits for task {before} of {len(tasks)}"
+    if not 0 <= before < len(tasks):
+        return found
+    return f"{found}, {tasks[before].name!r}, which is not listed before it"

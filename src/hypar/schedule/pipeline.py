@@ -2,10 +2,14 @@
 
 A stage does one thing at a time; what it has done for one microbatch is sent to its neighbour, which waits for that. A
 step ends when all stages have done their work of it and sent the results. Nothing here knows of layers or bytes.
+
+The order of the tasks follows from the schedule alone, whatever they take: a link sends what it is given in turn, and a
+stage that receives in its own time does so just before it needs the result, or at the end of the step.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -75,7 +79,7 @@ class Lowered(NamedTuple):
     """A schedule as tasks.
 
     Attributes:
-        tasks: in the order of the steps.
+        tasks: in the order of the steps, each behind those that it waits for.
         origins: what each belongs to.
     """
 
@@ -100,64 +104,93 @@ def lower(schedule: Schedule, paces: Sequence[Pace], microbatches: int, minibatc
     lowering, count = _Lowering(paces), len(paces)
     orders = [schedule.steps(stage, count, microbatches, minibatches) for stage in range(count)]
     for step, works in enumerate(zip(*orders, strict=True)):
-        for stage, own in enumerate(works):
-            for work in own:
-                lowering.add(Origin(step, stage, work), work)
+        lowering.open(step, works)
         lowering.close(step)
-    return lowering.finished()
+    return Lowered(tuple(lowering.tasks), tuple(lowering.origins))
 
 
 @dataclass(slots=True)
 class _Lowering:
-    """The tasks so far; what a task waits for in another stage is looked up at the end."""
+    """The tasks so far.
+
+    Attributes:
+        paces: how long each stage takes.
+        tasks: the tasks.
+        origins: what each belongs to.
+        made: for each work of a stage the task that its reader waits for.
+        unsent: results that the reader has yet to receive, as their sending's place among the tasks is the reader's.
+        last: the last task of each stage.
+        sent: every sending of the step.
+    """
 
     paces: Sequence[Pace]
     tasks: list[Task] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
-    awaits: dict[int, tuple[int, Work]] = field(default_factory=dict)
-    ready: dict[tuple[int, Work], int] = field(default_factory=dict)
+    made: dict[tuple[int, Work], int] = field(default_factory=dict)
+    unsent: dict[tuple[int, Work], Send] = field(default_factory=dict)
     last: dict[int, int] = field(default_factory=dict)
     sent: list[int] = field(default_factory=list)
 
-    def task(self, task: Task, origin: Origin) -> int:
+    def open(self, step: int, works: Sequence[Sequence[Work]]) -> None:
+        """The work of all stages in a step: each goes on as far as it can, and again when its neighbour has."""
+        left = [deque(own) for own in works]
+        turns = deque(range(len(works)))
+        while turns:
+            stage = turns.popleft()
+            while left[stage] and self._there(stage, left[stage][0]):
+                work = left[stage].popleft()
+                self._add(Origin(step, stage, work), work)
+                reader = stage - NEIGHBOUR.get(work.phase, 0)
+                if reader != stage and 0 <= reader < len(works):
+                    turns.append(reader)
+        assert not any(left)  # noqa: S101 (a schedule has no work that waits for itself)
+
+    def close(self, step: int) -> None:
+        """The end of a step, for which all wait."""
+        for key in [*self.unsent]:
+            self._send(key)
+        after = tuple(sorted({*self.last.values(), *self.sent}))
+        end = self._task(Task(f"step {step + 1}", STEPS, 0.0, after, "step"), Origin(step))
+        self.last, self.sent = dict.fromkeys(range(len(self.paces)), end), []
+
+    def _source(self, stage: int, work: Work) -> tuple[int, Work] | None:
+        """The work of a neighbour whose result some work reads; None where there is none."""
+        other = stage + NEIGHBOUR.get(work.phase, len(self.paces))
+        return (other, work) if 0 <= other < len(self.paces) else None
+
+    def _there(self, stage: int, work: Work) -> bool:
+        """Whether what some work reads is made."""
+        source = self._source(stage, work)
+        return source is None or source in self.made
+
+    def _task(self, task: Task, origin: Origin) -> int:
         """One task; returns its index."""
         self.tasks.append(task)
         self.origins.append(origin)
         return len(self.tasks) - 1
 
-    def add(self, origin: Origin, work: Work) -> None:
-        """Some work of a stage, and the sending of its result."""
-        stage, text = origin.stage, f"{work.phase} {work.item + 1}"
+    def _add(self, origin: Origin, work: Work) -> None:
+        """Some work of a stage, behind the sending of what it reads, and the sending of its result."""
+        stage, source = origin.stage, self._source(origin.stage, work)
+        if source in self.unsent:
+            self._send(source)
         after = (self.last[stage],) if stage in self.last else ()
+        if source is not None:
+            after = (*after, self.made[source])
         seconds = getattr(self.paces[stage], work.phase)
-        index = self.task(Task(text, stage_name(stage), seconds, after, work.phase), origin)
-        self.last[stage] = index
-        other = stage + NEIGHBOUR.get(work.phase, len(self.paces))
-        if 0 <= other < len(self.paces):
-            self.awaits[index] = (other, work)
-        self.ready[stage, work] = self._sent(index, origin, text)
+        task = Task(f"{work.phase} {work.item + 1}", stage_name(stage), seconds, after, work.phase)
+        self.made[stage, work] = self.last[stage] = self._task(task, origin)
+        send = self.paces[stage].send(work.phase)
+        if send is not None:
+            self.unsent[stage, work] = send
+            if send.resource != stage_name(stage - NEIGHBOUR[work.phase]):
+                self._send((stage, work))
 
-    def _sent(self, index: int, origin: Origin, text: str) -> int:
-        """The sending of what a task has made, if it is sent; returns what its reader waits for."""
-        phase = self.tasks[index].kind
-        send = self.paces[origin.stage].send(phase)
-        if send is None:
-            return index
-        task = Task(f"send {text}", send.resource, send.seconds, (index,), "communication")
-        self.sent.append(self.task(task, origin._replace(work=None)))
-        if send.resource == stage_name(origin.stage):
-            self.last[origin.stage] = self.sent[-1]
-        return self.sent[-1]
-
-    def close(self, step: int) -> None:
-        """The end of a step, for which all wait."""
-        after = tuple(sorted({*self.last.values(), *self.sent}))
-        end = self.task(Task(f"step {step + 1}", STEPS, 0.0, after, "step"), Origin(step))
-        self.last, self.sent = dict.fromkeys(range(len(self.paces)), end), []
-
-    def finished(self) -> Lowered:
-        """All tasks, each waiting for what it needs of other stages too."""
-        for index, key in self.awaits.items():
-            task = self.tasks[index]
-            self.tasks[index] = task._replace(after=(*task.after, self.ready[key]))
-        return Lowered(tuple(self.tasks), tuple(self.origins))
+    def _send(self, key: tuple[int, Work]) -> None:
+        """The sending of what some work has made, for which its reader waits."""
+        (stage, _), send, index = key, self.unsent.pop(key), self.made[key]
+        task = Task(f"send {self.tasks[index].name}", send.resource, send.seconds, (index,), "communication")
+        self.made[key] = self._task(task, self.origins[index]._replace(work=None))
+        self.sent.append(self.made[key])
+        if send.resource == stage_name(stage):
+            self.last[stage] = self.made[key]

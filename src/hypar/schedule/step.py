@@ -5,11 +5,16 @@ first gets its tensors, computes, then adds up what its cuts left partial; error
 machine without overlap the tasks of a lane run one after another; with it a task waits only for the
 data that it reads and for its resource, so gradients are added up beside the rest of the backward phase. Lanes wait
 for each other only where something crosses between them.
+
+The order of the tasks is the order in which they are issued, and depends on no duration. With overlap the error of a
+layer is sent before its gradient is computed, as the rest of the backward phase waits for it, and updates that wait
+for a transfer come last, so that the devices do not wait for it either.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from hypar.schedule.chunked import ChunkedGradients
@@ -117,35 +122,60 @@ class _Flow:
             self.made_by[tensor.consumer].append((index, tensor.producer))
             self.read_by[tensor.producer].append((index, tensor.consumer))
         self.ready: list[list[After]] = []
+        self.arrived: dict[int, list[After]] = {}
+        self.late: list[tuple[int, int, After]] = []
+        self.overlaps = [lane.setting.machine.overlap for lane in lanes]
         self.chunked = None if chunks is None else ChunkedGradients(lanes, crossings, self.inner, chunks)
 
     def forward(self) -> None:
         """From the first layer to the last."""
         for layer, read in enumerate(self.made_by):
-            after = self._arrived(layer, read, "forward", self.ready)
+            moved = [self._moved(tensor, layer, "forward", self.ready[maker]) for tensor, maker in read]
+            after = self._together(moved)
             self.ready.append(self._inside(layer, "forward", self._computed(layer, "forward", after)))
 
     def backward(self) -> None:
         """Errors from the last layer to the first, and with each the gradient and the update of its weight."""
         errors: list[list[After]] = [[()] * len(self.lanes) for _ in self.ready]
         for layer in reversed(range(len(self.ready))):
-            arrived = self._arrived(layer, self.read_by[layer], "backward", errors)
+            arrived = self._together(
+                [self._returned(*tensor, layer, errors) for tensor in self.read_by[layer]]
+            )
             after = [own or made for own, made in zip(arrived, self.ready[layer], strict=True)]
             errors[layer] = self._inside(layer, "backward", self._computed(layer, "backward", after))
+            if any(self.overlaps):
+                for tensor, maker in sorted(self.made_by[layer], key=itemgetter(1), reverse=True):
+                    self._returned(tensor, layer, maker, errors)
             gradient = self._computed(layer, "gradient", after)
             if self.chunked is None:
                 self._update(layer, self._inside(layer, "gradient", gradient))
             else:
                 for done, summed in self.chunked.passed(self.lowering, layer, gradient):
                     self._update(done, summed)
+        for lane, layer, summed_up in self.late:
+            self._updated(lane, layer, summed_up)
+
+    def _returned(self, tensor: int, reader: int, maker: int, errors: Sequence[list[After]]) -> list[After]:
+        """Send the error of a tensor back to the layer that made it, unless that is done."""
+        if tensor not in self.arrived:
+            self.arrived[tensor] = self._moved(tensor, maker, "backward", errors[reader])
+        return self.arrived[tensor]
 
     def _update(self, layer: int, summed: list[After]) -> None:
-        """The update of a weight, on the lanes that have something of it."""
+        """Update a weight on the lanes that have something of it, later where a transfer holds it up."""
         for lane, work in enumerate(self.work):
-            time = work.times[layer]
-            if time is not None:
-                seconds = self.lanes[lane].setting.update_seconds(time)
-                self.lowering.compute(lane, layer, "update", seconds, summed[lane])
+            if work.times[layer] is not None:
+                sent = any(self.lowering.moves[task] is not None for task in summed[lane])
+                if self.overlaps[lane] and sent:
+                    self.late.append((lane, layer, summed[lane]))
+                else:
+                    self._updated(lane, layer, summed[lane])
+
+    def _updated(self, lane: int, layer: int, after: After) -> None:
+        """Update a weight on one lane."""
+        time = self.work[lane].times[layer]
+        if time is not None:
+            self.lowering.compute(lane, layer, "update", self.lanes[lane].setting.update_seconds(time), after)
 
     def _computed(self, layer: int, phase: str, after: list[After]) -> list[After]:
         """A phase of a layer, on the lanes that have something of it."""
@@ -156,18 +186,21 @@ class _Flow:
                 after[lane] = self.lowering.compute(lane, layer, phase, time.seconds[phase], after[lane])
         return after
 
-    def _arrived(
-        self, layer: int, tensors: Sequence[tuple[int, int]], phase: str, start: Sequence[list[After]]
-    ) -> list[After]:
-        """All tensors to or from the layers at their other ends, over the forks, then inside each lane."""
+    def _moved(self, tensor: int, layer: int, phase: str, after: list[After]) -> list[After]:
+        """A tensor to or from the layer at its other end, over the forks, then inside each lane."""
+        for crossing in self.crossings:
+            after = self.lowering.cross(crossing, layer, crossing.between[tensor], phase, after)
+        return [
+            self.lowering.send(lane, layer, moves, phase, own) if (moves := self.outer[lane][tensor]) else own
+            for lane, own in enumerate(after)
+        ]
+
+    def _together(self, arrived: Sequence[list[After]]) -> list[After]:
+        """What to wait for on each lane, of all tensors that a layer gets."""
         found: list[After] = [()] * len(self.lanes)
-        for tensor, end in tensors:
-            after = start[end]
-            for crossing in self.crossings:
-                after = self.lowering.cross(crossing, layer, crossing.between[tensor], phase, after)
+        for after in arrived:
             for lane, own in enumerate(after):
-                moves = self.outer[lane][tensor]
-                found[lane] += self.lowering.send(lane, layer, moves, phase, own) if moves else own
+                found[lane] += own
         return found
 
     def _inside(self, layer: int, phase: str, after: list[After]) -> list[After]:

@@ -32,7 +32,8 @@ class Phases(NamedTuple):
 def phases_of(step: Step, *, overlap: bool) -> Phases:
     """The phases of a microbatch's step.
 
-    With overlap they are as long as the engine has them: gradients are added up beside the last backward phase.
+    With overlap they are as long as the engine has them, each from its own beginning: gradients are added up beside the
+    last backward phase. A phase then gets no longer because another gets shorter.
     """
     kinds = [_phase(task, move) for task, move in zip(step.tasks, step.moves, strict=True)]
     if not overlap:
@@ -40,9 +41,11 @@ def phases_of(step: Step, *, overlap: bool) -> Phases:
         for phase, task in zip(kinds, step.tasks, strict=True):
             spent[phase].append(task.seconds)
         return Phases(*(math.fsum(seconds) for seconds in spent.values()))
-    forward = _makespan(step.tasks, [phase == "forward" for phase in kinds])
-    both = max(forward, _makespan(step.tasks, [phase != "once" for phase in kinds]))
-    return Phases(forward, both - forward, max(0.0, run(step.tasks).makespan - both))
+    forward, backward, behind = (
+        _makespan(step.tasks, [phase in some for phase in kinds])
+        for some in (("forward",), ("backward",), ("backward", "once"))
+    )
+    return Phases(forward, backward, max(0.0, behind - backward))
 
 
 def items_of(step: Step) -> dict[str, dict[str, float]]:
@@ -62,7 +65,11 @@ def _phase(task: Task, move: Move | None) -> str:
 
 
 def _makespan(tasks: Sequence[Task], kept: Sequence[bool]) -> float:
-    """How long some of the tasks take, which wait for none of the others."""
+    """How long some of the tasks take, once the others have ended."""
     index = {old: new for new, old in enumerate(old for old, keep in enumerate(kept) if keep)}
-    moved = (tasks[old]._replace(after=tuple(index[before] for before in tasks[old].after)) for old in index)
-    return run([*moved]).makespan
+    return run(
+        [
+            tasks[old]._replace(after=tuple(index[before] for before in tasks[old].after if before in index))
+            for old in index
+        ]
+    ).makespan
