@@ -30,7 +30,10 @@ ORDERED = OF_LAYERS | {
 
 
 def document(plan: Plan) -> dict[str, Any]:
-    """Return everything that a plan file says, each split, group, stage and layer under its name."""
+    """Return what a plan file says, each split, group, stage and layer under its name.
+
+    Measured times are what their digest says; what their file is called is left out.
+    """
     data = plan.to_data()
     data["layers"] = dict.fromkeys(plan.layers, "planned")
     data["splits"] = {
@@ -73,7 +76,7 @@ def _score(data: dict[str, Any]) -> dict[str, Any]:
 
 _SECTIONS = {
     "model": lambda data: {"model": data.pop("name"), **data},
-    "profile": lambda data: {"profile": [data["name"], data["digest"]]},
+    "profile": lambda data: {"profile": data["digest"]},
     "cost": lambda data: {"cost name": data.pop("name"), "cost": data.pop("value"), **data},
     "stages": _stages,
     "refined": lambda data: {"refined": "yes", **data},

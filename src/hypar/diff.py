@@ -40,7 +40,7 @@ ABSENT = {
 NOUNS = {"choices": "choice", "costs": "cost", "layer_shares": "shares"}
 """What a split says of one layer."""
 
-BETWEEN = {"stage array": "x", "hardware": " ", "profile": " "}
+BETWEEN = {"stage array": "x", "hardware": " "}
 """What stands between the values of a list, where it is no comma."""
 
 SHOWN_DIGEST = len("sha256:") + 12
