@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 import hypar
 from hypar import chunking, errors, overlap_table, plan, profiles, score, splits
+from hypar.check import FREE
 from hypar.cli import main
 from hypar.documents import MOST_NODES
 from hypar.hardware.schema import (
@@ -150,6 +151,12 @@ def test_machines_and_their_limit_are_documented() -> None:
 
 def test_the_docs_name_the_schema_of_plans() -> None:
     assert f'"{plan.SCHEMA}"' in PAGES["plans.md"].read_text(encoding="utf-8")
+
+
+def test_what_check_leaves_free_is_documented() -> None:
+    section = PAGES["plans.md"].read_text(encoding="utf-8").partition("\n## Check\n")[2]
+    table = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert sorted(re.findall("`([^`]+)`", " ".join(table))) == sorted(FREE)
 
 
 def test_every_error_is_drawn_in_the_tree() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypar.diff import Change, diff_plans
+from hypar.diff import Change, changes_between
 from hypar.errors import InputError, PlanError, ProblemError, TableLimitError
 from hypar.origin import machine_of, model_of, profile_of
 from hypar.plan import read_plan
@@ -17,6 +17,34 @@ if TYPE_CHECKING:
     from hypar.graph import LayerGraph
     from hypar.plan import Plan
 
+FREE = (
+    "arrays.*",
+    "chunks",
+    "chunks.asked",
+    "cost.name",
+    "cost.parameters.*",
+    "graph",
+    "model.batch",
+    "model.name",
+    "pins",
+    "pins.*",
+    "profile.name",
+    "score",
+    "score.hardware",
+    "score.hardware_changes.*",
+    "search",
+    "solver",
+    "space",
+    "stages.array",
+    "stages.schedule",
+    "stages.solver",
+    "strategy",
+)
+"""Places of a plan file, ``*`` for any key, that may say something else and the file still be what planning gives.
+
+All of them say what was asked for, which ``check`` follows: see ``docs/plans.md``. A change of another place is seen.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
@@ -24,7 +52,7 @@ class Verdict:
 
     Attributes:
         model_changed: whether the network is another than the one that was planned.
-        changes: where the stored plan and the new one differ.
+        changes: every place where the stored plan's file and the new one's differ.
         fresh: the new plan.
     """
 
@@ -45,7 +73,7 @@ def check_plan(
     hardware: str | Path | None = None,
     profile: str | Path | None = None,
 ) -> Verdict:
-    """Plan again what a stored plan records, and compare.
+    """Plan again what a stored plan asks for, and compare all that the file says with all that it would say now.
 
     Where the model has changed so that the recorded solver no longer suits it, the cheapest exact one is
     taken: what drifted is then shown all the same.
@@ -67,11 +95,10 @@ def check_plan(
     changed = graph.digest != stored.model.digest
     try:
         fresh = _followed(recipe, graph.with_batch(stored.model.batch), changed=changed)
-        changes = diff_plans(stored, fresh)
     except InputError as error:
         where = f"{file}: {error.where}" if error.where else str(file)
         raise PlanError(where, error.found, error.allowed, error.hint) from None
-    return Verdict(model_changed=changed, changes=changes, fresh=fresh)
+    return Verdict(model_changed=changed, changes=changes_between(stored, fresh), fresh=fresh)
 
 
 def _followed(recipe: Recipe, graph: LayerGraph, *, changed: bool) -> Plan:

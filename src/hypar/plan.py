@@ -157,6 +157,7 @@ class Plan(Record):
             raise ValueError(
                 "splits: found groups without a fork; allowed: group 'all', no arrays and no path"
             )
+        self._require_bounds()
         if self.chunks is not None:
             if self.stages is not None:
                 raise ValueError("chunks: found together with stages; allowed: one of the two")
@@ -219,6 +220,21 @@ class Plan(Record):
         for name in self.path or ():
             if name not in known:
                 raise ValueError(f"path: found {shown(name)}; allowed: {', '.join(sorted(known))}")
+
+    def _require_bounds(self) -> None:
+        """Refuse bounds above the costs that they are bounds of, but for rounding.
+
+        Raises:
+            ValueError: one is, or there are others than one, or one a level.
+        """
+        bounds = self.bounds or ()
+        costs = [self.cost.value] if len(bounds) == 1 else [split.cost for split in self.splits]
+        if self.bounds is not None and len(bounds) != len(costs):
+            allowed = f"1, or {len(costs)}, one a level"
+            raise ValueError(f"bounds: found {len(bounds)}; allowed: {allowed}")
+        for number, (bound, cost) in enumerate(zip(bounds, costs, strict=False)):
+            if bound > cost and not math.isclose(bound, cost, rel_tol=1e-9):
+                raise ValueError(f"bounds[{number}]: found {bound:,}; allowed: at most {cost:,}, the cost")
 
     @property
     def staged(self) -> bool:

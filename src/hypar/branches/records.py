@@ -100,17 +100,17 @@ def claim_of(recipe: Recipe, branch: Branching) -> str:
     """What a plan for a mixed machine is optimal over."""
     pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
     over = f"over ({recipe.space}){pins}, one dim a fork, for least {recipe.cost}"
+    whole = " of whole elements" if recipe.integral else ""
     if not exact(branch):
-        return (
-            f"not optimal: solver {recipe.solver!r} is not exact; {recipe.search} search in each group {over}"
-        )
+        shares = f", shares{whole}," * recipe.integral
+        return f"not optimal: solver {recipe.solver!r} is not exact; {recipe.search} search in each group{shares} {over}"
     inner = f"{recipe.search} search in each group"
     if recipe.shares == "equal" and not branch.slowest:
-        return f"each fork is optimal at equal shares given the forks above it, then {inner}, {over}"
+        return f"each fork is optimal at equal shares{whole} given the forks above it, then {inner}, {over}"
     kinds = {
-        "equal": "equal shares, types by weights of the sides",
-        "linear": "shares by AccPar's rule, found with the types in turn",
-        "exact": "exact shares, found with the types in turn",
-        "layers": "exact shares, then shares of each layer",
+        "equal": "equal shares{}, types by weights of the sides",
+        "linear": "shares{} by AccPar's rule, found with the types in turn",
+        "exact": "exact shares{}, found with the types in turn",
+        "layers": "exact shares{}, then shares of each layer",
     }
-    return f"{kinds[recipe.shares]}, not proven optimal, then {inner}, {over}"
+    return f"{kinds[recipe.shares].format(whole)}, not proven optimal, then {inner}, {over}"

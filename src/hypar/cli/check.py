@@ -34,7 +34,7 @@ def command(
     update: bool,
     as_json: bool,
 ) -> None:
-    """Plan again what stored PLANS record; exit 1 and show the difference where choices or costs drift."""
+    """Plan again what stored PLANS record; exit 1 and show every difference where one drifts."""
     findings = []
     for file in plans:
         verdict = judge(file, model=model, hardware=hardware, profile=profile)

@@ -1,0 +1,156 @@
+"""Plans as documents that are compared as a whole: everything that a plan file says, each value at its place.
+
+A place is the keys that lead to a value. What has no special place here is compared all the same, under its own key.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hypar.plan import Plan
+    from hypar.splits import Split
+
+    Place = tuple[Any, ...]
+    Difference = tuple[Place, Any, Any]
+
+OF_LAYERS = {("splits", "*", "choices"), ("splits", "*", "costs"), ("stages", "layers")}
+"""Mappings with an entry for every layer of a plan; ``*`` is a split."""
+
+ORDERED = OF_LAYERS | {
+    ("splits",),
+    ("splits", "*", "layer_shares"),
+    ("splits", "*", "sides"),
+    ("score", "groups"),
+}
+"""Mappings whose order counts: that of layers, splits and groups."""
+
+
+def document(plan: Plan) -> dict[str, Any]:
+    """Return what a plan file says, each split, group, stage and layer under its name.
+
+    Measured times are what their digest says; what their file is called is left out.
+    """
+    data = plan.to_data()
+    data["layers"] = dict.fromkeys(plan.layers, "planned")
+    data["splits"] = {
+        (split.group, split.level): _split(split, entry)
+        for split, entry in zip(plan.splits, data["splits"], strict=True)
+    }
+    if bounds := data.pop("bounds", None):
+        bounded = [data] if len(bounds) == 1 else data["splits"].values()
+        for entry, bound in zip(bounded, bounds, strict=True):
+            entry["bound"] = bound
+    return {name: _SECTIONS.get(name, _as_it_is)(part) for name, part in data.items()}
+
+
+def _as_it_is(part: Any) -> Any:
+    return part
+
+
+def _split(split: Split, entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a split with each choice as people read it, whatever the order of its dims, and its sides by name."""
+    sides = {"sides": _named(entry["sides"])} if "sides" in entry else {}
+    words = {layer: degrees_text(split.choice(layer).as_degrees()) for layer in split.choices}
+    return {"split": "planned", **entry, "choices": words, **sides}
+
+
+def _stages(data: dict[str, Any]) -> dict[str, Any]:
+    """Return stages under their numbers, and under each layer its stage's number."""
+    stages = data.pop("stages")
+    best = ", asked for best" if data.pop("asked") == "best" else ""
+    of = {layer: number for number, stage in enumerate(stages, 1) for layer in stage.pop("layers")}
+    numbered = {f"stage {number}": stage for number, stage in enumerate(stages, 1)}
+    return {"stages": f"{len(stages)}{best}", "layers": of, **data, **numbered}
+
+
+def _score(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a score with its machine in one, and each group under its name."""
+    machine = [data.pop("hardware"), data.pop("hardware_digest")]
+    groups = {"groups": _named(data["groups"])} if "groups" in data else {}
+    return {"hardware": machine, **data, **groups}
+
+
+_SECTIONS = {
+    "model": lambda data: {"model": data.pop("name"), **data},
+    "profile": lambda data: {"profile": data["digest"]},
+    "cost": lambda data: {"cost name": data.pop("name"), "cost": data.pop("value"), **data},
+    "stages": _stages,
+    "refined": lambda data: {"refined": "yes", **data},
+    "chunks": lambda data: {"chunks": [data.pop("asked"), data.pop("layers")], **data},
+    "score": _score,
+}
+"""How parts of a plan file are named; the first entry of each tells that there is one."""
+
+
+def _named(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the records of groups under the groups' names, and under its number where a name comes again."""
+    found: dict[str, dict[str, Any]] = {}
+    for number, record in enumerate(records, 1):
+        name = record["group"]
+        found[f"{name} (number {number})" if name in found else name] = record
+    return found
+
+
+def degrees_text(degrees: Mapping[str, int]) -> str:
+    """Return a choice in a few letters; a degree is named where it is not two."""
+    named = [dim if degree == 2 else f"{dim} x{degree}" for dim, degree in degrees.items()]
+    return ", ".join(named) or "whole"
+
+
+def differences(
+    before: Mapping[Any, Any], after: Mapping[Any, Any], place: Place = ()
+) -> Iterator[Difference]:
+    """Yield every place where two documents differ, with what stands there in each; None for nothing.
+
+    Of a part or a split that only one of them has, the first entry stands for the whole; that a layer is in only
+    one of them is said once.
+
+    Args:
+        before: one document, or a mapping in it.
+        after: the other, or the mapping there.
+        place: where the mappings stand.
+    """
+    common = before.keys() & after.keys()
+    for key in dict.fromkeys((*before, *after)):
+        if key in common or _kind(place) not in OF_LAYERS:
+            yield from _at((*place, key), before.get(key), after.get(key))
+    if _kind(place) in ORDERED:
+        orders = [[key for key in mapping if key in common] for mapping in (before, after)]
+        moved = (pair for pair in zip(*orders, strict=True) if pair[0] != pair[1])
+        yield from (((*place[:-1], f"order of {place[-1]}"), old, new) for old, new in [*moved][:1])
+
+
+def _at(place: Place, old: Any, new: Any) -> Iterator[Difference]:
+    """Yield how two values at a place differ."""
+    parts = [part for part in (old, new) if part is not None]
+    if not parts or not all(isinstance(part, dict) for part in parts) or {} in parts:
+        if not same(old, new):
+            yield place, old, new
+    elif len(parts) == 1 and _kind(place) in {(place[0],), ("splits", "*")}:
+        first = next(iter(parts[0]))
+        yield (*place, first), (old or {}).get(first), (new or {}).get(first)
+    else:
+        yield from differences(old or {}, new or {}, place)
+
+
+def _kind(place: Place) -> Place:
+    """Return a place with ``*`` for a split."""
+    return tuple(part if isinstance(part, str) else "*" for part in place)
+
+
+def same(before: Any, after: Any) -> bool:
+    """Return whether two values are the same: numbers that are not whole to nine digits, all else exactly.
+
+    The last digits of such numbers may be others on another computer.
+    """
+    if isinstance(before, float) and isinstance(after, float):
+        return math.isclose(before, after, rel_tol=1e-9)
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) == len(after) and all(map(same, before, after))
+    if isinstance(before, dict) and isinstance(after, dict):
+        return before.keys() == after.keys() and all(same(before[key], after[key]) for key in before)
+    return isinstance(before, bool) == isinstance(after, bool) and bool(before == after)

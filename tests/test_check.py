@@ -1,0 +1,423 @@
+"""``hypar check`` of plans of every kind, each value of whose files is changed, one at a time."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hypar import Plan, check_plan, plan_model, profile_model, read_plan
+from hypar.check import FREE
+from hypar.cli import main
+from hypar.errors import HyparError, PlanError
+from hypar.graph import load_model
+from hypar.hardware import load_hardware
+from hypar.planner import follow
+from hypar.recipe import Recipe
+from hypar.registry import data_file
+from hypar.solvers.bounded import Bounded
+from tests.benches import FakeBench
+from tests.mixed import group, kind, write_machine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hypar.graph import LayerGraph
+    from hypar.problem import CostGraph, Solution
+
+Place = tuple[str | int, ...]
+
+NET = """
+source: made up
+batch: 8
+layers:
+  - {op: input, channels: 4, height: 8, width: 8}
+  - {name: stem, op: conv, out_channels: 6, kernel: 3, padding: 1}
+  - {name: pool, op: pool, mode: max, kernel: 2}
+  - {name: side, op: conv, out_channels: 6, kernel: 1}
+  - {name: sum, op: add, inputs: [side, pool]}
+  - {op: flatten}
+  - {name: fc, op: linear, out_features: 12}
+"""
+
+KINDS: dict[str, dict[str, Any]] = {
+    "greedy": {"levels": 2, "inter_weight": 0.5},
+    "optimal": {"levels": 2, "strategy": "optimal"},
+    "bounded": {"levels": 2, "search": "joint", "space": "all", "solver": "bounded"},
+    "bounded by level": {"levels": 2, "space": "all", "solver": "bounded"},
+    "pinned": {"levels": 2, "strategy": "accpar", "pins": ["fc@H1=mp", "s*=dp"]},
+    "scored": {"levels": 2, "hardware": "hmc", "optimizer": "adam", "changes": {"duplex": "half", "topology": "torus"}},
+    "time": {"array": [4], "hardware": "h100-8x", "cost": "time", "space": "all", "search": "joint"},
+    "refined": {"levels": 2, "hardware": "hmc", "cost": "time", "refine": True},
+    "deepa": {"array": [4], "hardware": "p100-4x4", "strategy": "deepa", "mode": "paper", "pins": ["fc=c1"]},
+    "profile": {"array": [4], "hardware": "p100-4x4", "strategy": "deepa", "profile": "p.json"},
+    "chunks": {"array": [4], "hardware": "h100-8x", "strategy": "dp", "chunks": "best"},
+    "chunks by size": {"array": [4], "hardware": "h100-8x", "strategy": "dp", "chunks": 2},
+    "stages": {"stages": 2, "levels": 1, "hardware": "hmc", "schedule": "gpipe", "microbatches": 4, "solver": "elimination"},
+    "stages, not cut": {"stages": 2, "levels": 0, "hardware": "hmc"},
+    "best stages": {"stages": "best", "levels": 2, "hardware": "hmc"},
+    "unlike groups": {"model": "small.yaml", "hardware": "mixed.yaml", "strategy": "accpar", "shares": "linear"},
+    "shares of layers": {"model": "small.yaml", "hardware": "mixed.yaml", "strategy": "accpar", "shares": "layers", "integral": True},
+    "volume of unlike groups": {"model": "small.yaml", "hardware": "mixed.yaml", "levels": 2, "integral": True},
+}  # fmt: skip
+"""A plan of each kind, as ``plan_model`` is asked for it."""
+
+
+SMALL = """
+source: made up
+batch: 8
+layers:
+  - {op: input, channels: 40}
+  - {name: fc1, op: linear, out_features: 24}
+  - {name: fc2, op: linear, out_features: 12}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loose(Bounded):
+    """A solver whose bound is a tenth below what it finds."""
+
+    def solve(self, problem: CostGraph) -> Solution:
+        found = Bounded().solve(problem)
+        return replace(found, bound=0.9 * found.cost)
+
+
+class Flip(NamedTuple):
+    """A plan file with one thing changed.
+
+    Attributes:
+        place: where.
+        what: how.
+        text: the file's text.
+    """
+
+    place: Place
+    what: str
+    text: str
+
+    @property
+    def free(self) -> bool:
+        """Whether it may pass."""
+        place = ".".join(map(str, self.place))
+        return any(fnmatchcase(place, pattern) for pattern in FREE)
+
+
+WORDS: dict[str, tuple[str | int, ...]] = {
+    "strategy": ("dp", "accpar"),
+    "space": ("all", "in_channels,batch"),
+    "search": ("joint", "greedy"),
+    "solver": ("chain", "elimination", "bounded"),
+    "name": ("accpar", "time", "volume"),
+    "shares": ("exact", "equal"),
+    "asked": ("layers", "one", "best", 2),
+    "optimizer": ("sgd", "momentum"),
+    "schedule": ("1f1b", "layer-block"),
+    "mode": ("exact", "serial"),
+    "duplex": ("full",),
+    "topology": ("ring",),
+}
+"""Other words that are allowed where one stands."""
+
+MORE: dict[str, dict[str, Any]] = {
+    "": {
+        "graph": "operators",
+        "arrays": {},
+        "shares": "equal",
+        "integral": True,
+        "path": ["all"],
+        "profile": {"name": "p", "digest": "d"},
+        "bounds": [0],
+        "refined": {"before_s": 1.0, "after_s": 1.0, "changed": 0},
+        "chunks": {"asked": "layers", "layers": [], "alone_s": 1.0},
+    },
+    "stages": {"array": [2, 2], "solver": "chain"},
+    "splits.0": {"layer_shares": {}},
+}
+"""What a part of a plan file may say besides."""
+
+
+def flips(data: dict[str, Any]) -> Iterator[Flip]:
+    """Everything that may be changed in a plan file, one thing at a time; what only is written otherwise is none."""
+    root = deepcopy(data)
+    for holder, place in [*_places(root, ())]:
+        own = holder[place[-1]]
+        for other in _others(place, own):
+            holder[place[-1]] = other
+            yield Flip(place, f"{json.dumps(own):.80} -> {json.dumps(other):.80}", json.dumps(root))
+        holder[place[-1]] = own
+        if isinstance(holder, dict) and own not in ({}, []):
+            items = [*holder.items()]
+            del holder[place[-1]]
+            yield Flip(place, "left out", json.dumps(root))
+            holder.clear()
+            holder.update(items)
+    for holder, place in [({"": root}, ("",)), *_places(root, ())]:
+        inside = holder[place[-1]]
+        more = MORE.get(".".join(map(str, place)), {}) | {"unknown": 1}
+        for key in more.keys() - inside.keys() if isinstance(inside, dict) else ():
+            inside[key] = more[key]
+            yield Flip((*filter(str, place), key), f"given: {more[key]}", json.dumps(root))
+            del inside[key]
+
+
+def _places(data: Any, place: Place) -> Iterator[tuple[Any, Place]]:
+    """Every place below some data, each with the mapping or list that it is in."""
+    for key in [*data] if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ():
+        yield data, (*place, key)
+        yield from _places(data[key], (*place, key))
+
+
+def _others(place: Place, own: Any) -> Iterator[Any]:
+    """Other values than the one at a place."""
+    if isinstance(own, bool):
+        yield not own
+    elif isinstance(own, int | float):
+        yield from (own + 1, *filter(None, [own * (1 + 1e-6)]))
+    elif isinstance(own, str):
+        yield from (f"{own}x", own[:-1], *(word for word in WORDS.get(str(place[-1]), ()) if word != own))
+    elif isinstance(own, list):
+        turned = [*own[1:], *own[:1]]
+        yield from (other for other in (own[1:], [*own, *own[-1:]], turned) if other != own)
+    elif isinstance(own, dict) and place[-1] in {"choices", "costs", "layer_shares"}:
+        yield dict(reversed(own.items()))
+    yield 1 if own is None else None
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a network, a machine of unlike groups and measured times."""
+    folder = tmp_path_factory.mktemp("plans")
+    (folder / "net.yaml").write_text(NET)
+    (folder / "again.yaml").write_text(NET)
+    (folder / "small.yaml").write_text(SMALL)
+    (folder / "sole.yaml").write_text(SMALL[: SMALL.index("  - {name: fc2")])
+    kinds = {"a": kind(devices=2, peak="3 GFLOP/s"), "b": kind(devices=2, peak="1 GFLOP/s", link="5 GB/s")}
+    write_machine(folder, kinds, [group("a.yaml", bandwidth="900 GB/s"), group("b.yaml")])
+    profile_model(folder / "net.yaml", ways=4, repeats=1, bench=FakeBench()).write(folder / "p.json")
+    (folder / "q.json").write_text((folder / "p.json").read_text())
+    (folder / "mixed2.yaml").write_text((folder / "mixed.yaml").read_text())
+    (folder / "slow.yaml").write_text((folder / "mixed.yaml").read_text().replace("900 GB/s", "1 MB/s"))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be in the folder, with a solver that leaves a gap."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("hypar.solvers.bounded.plugin", Loose())
+
+
+@pytest.fixture
+def replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Load and plan nothing twice."""
+    monkeypatch.setattr("hypar.origin.load_model", lru_cache(load_model))
+    monkeypatch.setattr("hypar.origin.load_hardware", once(load_hardware))
+    monkeypatch.setattr("hypar.check.follow", once(follow))
+
+
+def once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which answers what it was asked before, or refuses it, as it did then."""
+    known: dict[str, Any] = {}
+
+    def asked(*arguments: Any) -> Any:
+        key = repr(arguments) + "".join(map(digests, arguments))
+        if key not in known:
+            try:
+                known[key] = function(*arguments)
+            except HyparError as error:
+                known[key] = error
+        if isinstance(known[key], HyparError):
+            raise known[key]
+        return known[key]
+
+    return asked
+
+
+def digests(argument: Recipe | LayerGraph | object) -> str:
+    """What the text of a recipe or a network does not say."""
+    if isinstance(argument, Recipe):
+        return "".join(digests(part) for part in (argument.machine, argument.mixed, argument.profile))
+    return str(getattr(argument, "digest", "")) + str(getattr(argument, "batch", ""))
+
+
+def planned(*, hardware: str | None = None, changes: Any = None, **asked: Any) -> Plan:
+    """The plan of the network that is asked for."""
+    machine = None if hardware is None else load_hardware(hardware, changes or {})
+    return plan_model(**{"model": "net.yaml", "hardware": machine, **asked})
+
+
+def check(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["check", *arguments])
+
+
+@pytest.mark.usefixtures("replayed")
+@pytest.mark.parametrize("name", KINDS)
+def test_every_change_of_a_file_is_seen(name: str, tmp_path: Path) -> None:
+    """Or what was asked for is another request, whose plan the file then is."""
+    plan = planned(**KINDS[name])
+    plan.write("plan.json")
+    assert check("plan.json").exit_code == 0
+    made = [*flips(json.loads(plan.to_json()))]
+    files = [tmp_path / f"{number}.json" for number in range(len(made))]
+    for file, flip in zip(files, made, strict=True):
+        file.write_text(flip.text)
+    result = check(*map(str, files), "--json")
+    assert result.exit_code in {1, 3}, result.exception
+    assert "Traceback" not in result.output
+    found = json.loads(result.stdout)
+    unseen = [(flip, file) for flip, file, one in zip(made, files, found, strict=True) if one["ok"]]
+    assert [(flip.place, flip.what) for flip, _ in unseen if not flip.free] == []
+    for _, file in unseen:
+        assert check_plan(file).fresh.to_json() == read_plan(file).to_json()
+
+
+DP = {"levels": 1, "strategy": "dp"}
+BEST = {"stages": "best", "hardware": "p100-4x4"}
+
+
+ALLOWED: list[tuple[str, dict[str, Any], str, Any]] = [
+    ("model.batch", {"model": "sole.yaml", **DP}, "model.batch", 16),
+    ("model.name", {}, "model.name", "again"),
+    ("profile.name", KINDS["profile"], "profile.name", "q"),
+    ("score.hardware", {"hardware": "mixed.yaml"}, "score.hardware", "mixed2"),
+    ("score.hardware_changes.*", {"hardware": "hmc"}, "score.hardware_changes", {"duplex": "full"}),
+    ("cost.name", {**KINDS["stages, not cut"], "cost": "time"}, "cost.name", "accpar"),
+    ("stages.array", {**DP, **BEST, "model": "sfc", "levels": 2}, "stages.array", [4]),
+    ("strategy", {}, "strategy", "another"),
+    ("arrays.*", {"hardware": "slow.yaml", "strategy": "accpar"}, "arrays.b", []),
+    ("chunks", {**KINDS["chunks"], "chunks": "layers"}, "chunks", None),
+    ("chunks.asked", KINDS["chunks"], "chunks.asked", 2),
+    ("cost.parameters.*", DP, "cost.parameters.inter_weight", 3),
+    ("graph", {"model": "sfc", "levels": 1, "graph": "operators"}, "graph", None),
+    ("pins", {**DP, "pins": ["stem=dp", "side=dp"]}, "pins", ["side=batch", "stem=batch"]),
+    ("pins.*", {**DP, "pins": ["stem=dp"]}, "pins.0", "side=batch"),
+    ("score", {"hardware": "hmc"}, "score", None),
+    ("search", KINDS["stages, not cut"], "search", "joint"),
+    ("solver", DP, "solver", "elimination"),
+    ("space", KINDS["stages, not cut"], "space", "all"),
+    ("stages.schedule", KINDS["best stages"], "stages.schedule", "gpipe"),
+    ("stages.solver", KINDS["stages, not cut"], "stages.solver", "chain"),
+]
+"""A plan for each place that is free, and what may stand in it as well."""
+
+
+def test_every_free_place_has_its_plan() -> None:
+    assert {free for free, *_ in ALLOWED} == set(FREE)
+
+
+@pytest.mark.parametrize(("free", "asked", "place", "value"), ALLOWED)
+def test_what_is_free_is_so_for_a_reason(free: str, asked: dict[str, Any], place: str, value: Any) -> None:
+    """The file is the plan of what it asks for by now."""
+    assert free in FREE
+    assert fnmatchcase(place, free) or place == free.removesuffix(".*")
+    file = written(planned(**asked), **{place: value})
+    assert check_plan(file).fresh.to_json() == read_plan(file).to_json()
+    assert check(str(file)).exit_code == 0
+
+
+def written(plan: Plan, **changes: Any) -> Path:
+    """A plan's file with other values in some places, those that are None left out."""
+    data = plan.to_data()
+    for place, value in changes.items():
+        *way, last = (int(key) if key.isdecimal() else key for key in place.split("."))
+        inside: Any = data
+        for key in way:
+            inside = inside[key]
+        inside[last] = value
+        if value is None:
+            del inside[last]
+    Path("changed.json").write_text(json.dumps(data))
+    return Path("changed.json")
+
+
+TURNED, LAST = "turned", "last"
+SEEN: list[tuple[str, str, Any, str]] = [
+    ("bounded", "bounds.0", 1.5, "plan bound: 1.5 -> 13,046.4"),
+    ("bounded by level", "bounds.1", 1.5, "H2 bound: 1.5 -> 7,776"),
+    ("unlike groups", "splits.0.sides.0.received", 7, "H1 a received: 7 -> "),
+    ("unlike groups", "splits.0.sides.1.computed", 7, "H1 b computed: 7 -> "),
+    (
+        "volume of unlike groups",
+        "integral",
+        None,
+        "plan claim: each fork is optimal at equal shares of whole elements given the forks above it, ",
+    ),
+    ("shares of layers", "splits.0.layer_shares.fc2", [0.5, 0.5], "fc2 H1 shares: 0.5, 0.5 -> 0.75, 0.25"),
+    ("shares of layers", "splits.0.layer_shares", TURNED, "H1 order of layer_shares: fc2 -> fc1"),
+    ("scored", "score.hardware_digest", LAST, 'plan hardware: ["hmc", "sha256:'),
+    ("greedy", "model.digest", LAST, "plan digest: "),
+    ("greedy", "splits.1.choices", TURNED, "H2 order of choices: fc -> stem"),
+    ("greedy", "splits.0.costs", TURNED, "H1 order of costs: fc -> stem"),
+    ("volume of unlike groups", "splits", TURNED, "plan order of splits: b H2 -> all H1"),
+    ("volume of unlike groups", "score.groups", TURNED, "plan order of groups: b -> a"),
+    ("greedy", "cost.unit", "GB", "plan unit: GB -> bytes"),
+    ("time", "cost.value", 1.0, "plan cost: 1.0 -> 0.0001"),
+    ("stages", "stages.stages.0.busy_s", 1.0, "plan stage 1 busy_s: 1.0 -> "),
+    (
+        "chunks",
+        "chunks.layers",
+        [["fc"], ["side"], ["stem"]],
+        "plan chunks: 3 chunks (best): fc, side, stem -> 2",
+    ),
+]
+"""What is changed of a plan, and how the first line about it begins."""
+
+
+@pytest.mark.parametrize(("kind", "place", "value", "said"), SEEN)
+def test_what_passed_unseen_is_named(kind: str, place: str, value: Any, said: str) -> None:
+    plan = planned(**KINDS[kind])
+    if value in (TURNED, LAST):
+        own: Any = plan.to_data()
+        for key in place.split("."):
+            own = own[int(key) if key.isdecimal() else key]
+        turned = own[::-1] if isinstance(own, list | str) else dict(reversed(own.items()))
+        value = turned if value == TURNED else f"{own[:-1]}x"
+    result = check(str(written(plan, **{place: value})))
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[1].startswith(f"  {said}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "bounds", "said"),
+    [
+        ("bounded", [14497], "bounds[0]: found 14,497; allowed: at most 14,496, the cost"),
+        ("bounded by level", [5000, 8641], "bounds[1]: found 8,641; allowed: at most 8,640, the cost"),
+        ("bounded by level", [20000], "bounds[0]: found 20,000; allowed: at most 14,496, the cost"),
+        ("bounded", [1, 1, 1], "bounds: found 3; allowed: 1, or 2, one a level"),
+        ("bounded", [], "bounds: found 0; allowed: 1, or 2, one a level"),
+    ],
+)
+def test_bounds_that_are_none_are_refused(kind: str, bounds: list[int], said: str) -> None:
+    file = written(planned(**KINDS[kind]), bounds=bounds)
+    with pytest.raises(PlanError) as caught:
+        read_plan(file)
+    assert str(caught.value) == f"{file}: {said}"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_an_updated_plan_is_a_fresh_one(name: str) -> None:
+    plan = planned(**KINDS[name])
+    file = written(plan, claim="the best of all")
+    assert check(str(file), "--update").exit_code == 0
+    assert file.read_text() == plan.to_json()
+    assert (check(str(file)).exit_code, check(str(file)).stdout) == (0, f"{file}: ok\n")
+
+
+def test_a_machine_whose_file_changed_is_seen(tmp_path: Path) -> None:
+    machine = tmp_path / "own.yaml"
+    machine.write_text(data_file("hardware", "hmc").read_text())
+    plan_model("net.yaml", levels=1, hardware=machine).write(tmp_path / "plan.json")
+    assert check(str(tmp_path / "plan.json")).exit_code == 0
+    changed = machine.read_text().replace("capacity: {value: 8 GB", "capacity: {value: 9 GB")
+    machine.write_text(changed)
+    result = check(str(tmp_path / "plan.json"))
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[1].startswith("  plan hardware: own sha256:")
+    assert "  plan capacity_bytes: 8,000,000,000 -> 9,000,000,000" in result.stdout.splitlines()
