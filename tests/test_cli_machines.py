@@ -40,7 +40,7 @@ def data(*arguments: str) -> Any:
 
 def refusal(*arguments: str) -> str:
     result = run(*arguments)
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 1
     return result.stderr.removeprefix("error: ").rstrip()
