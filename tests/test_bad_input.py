@@ -72,16 +72,16 @@ def run(*arguments: str) -> Result:
     return result
 
 
-def assert_refused(arguments: list[str], parts: tuple[str, ...]) -> None:
-    """One line with these parts on stderr, exit status 1, nothing on stdout, no file written or changed."""
+def assert_refused(arguments: list[str], parts: tuple[str, ...], status: int = 3) -> None:
+    """One line with these parts on stderr, an exit status, nothing on stdout, no file written or changed."""
     before = {file: file.read_bytes() for file in Path().rglob("*") if file.is_file()}
     result = run(*arguments)
-    assert_one_line(result.exit_code, result.stdout, result.stderr, parts)
+    assert_one_line(result.exit_code, result.stdout, result.stderr, parts, status)
     assert before == {file: file.read_bytes() for file in Path().rglob("*") if file.is_file()}
 
 
-def assert_one_line(status: int, stdout: str, stderr: str, parts: tuple[str, ...]) -> None:
-    assert (status, stdout) == (1, "")
+def assert_one_line(found: int, stdout: str, stderr: str, parts: tuple[str, ...], status: int = 3) -> None:
+    assert (found, stdout) == (status, "")
     assert stderr.startswith("error: ")
     assert stderr.count("\n") == 1
     assert len(stderr) < 1000

@@ -260,7 +260,9 @@ def test_a_memory_that_holds_no_shares_is_one_line() -> None:
         "2",
     ]
     assert_refused(
-        big, ("hardware 'tpu-v2-v3': no shares of tpu-v2, tpu-v3 fit their memory; take a smaller batch",)
+        big,
+        ("hardware 'tpu-v2-v3': no shares of tpu-v2, tpu-v3 fit their memory; take a smaller batch",),
+        status=1,
     )
 
 

@@ -78,7 +78,7 @@ def test_stages_that_do_not_fit() -> None:
     Path("small.yaml").write_text(SMALL)
     asked = ["plan", "lenet-c", "--levels", "1", "--hardware", "small.yaml", "-o", "out.json"]
     part = "hardware 'small': no 2 stages fit 1.00 MB, the memory of a device; try more stages, or a smaller batch"
-    assert_refused([*asked, "--stages", "2"], (part,))
+    assert_refused([*asked, "--stages", "2"], (part,), status=1)
 
 
 PLAN: dict[str, Any] = plan_model("lenet-c", stages=2, levels=1, hardware="hmc").to_data()

@@ -476,7 +476,7 @@ def test_the_command_plans_shows_scores_and_checks() -> None:
 )  # fmt: skip
 def test_what_cannot_be_is_one_line(arguments: list[str], message: str) -> None:
     result = command("plan", "lenet-c", *arguments, "-o", "p.json")
-    assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"error: {message}\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (3, "", f"error: {message}\n")
     assert not list(Path().iterdir())
 
 

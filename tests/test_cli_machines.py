@@ -16,9 +16,9 @@ from hypar import load_machine, plan_model, read_plan, score_plan, sweep_model
 from hypar.cli import main
 from hypar.errors import OptionError
 from hypar.registry import data_folder, data_names
-from hypar.reports.base import score_lines
+from hypar.reports.base import score_lines, unfit_line
 from hypar.reproductions.base import load_reproduction
-from hypar.score import Totals
+from hypar.score import GroupScore, Totals
 from hypar.scoring import run_plan
 from hypar.sweeps import varied
 from tests.test_timeline import check_trace
@@ -40,7 +40,7 @@ def data(*arguments: str) -> Any:
 
 def refusal(*arguments: str) -> str:
     result = run(*arguments)
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 1
     return result.stderr.removeprefix("error: ").rstrip()
@@ -648,3 +648,98 @@ class TestGrids:
         times = {(row["strategy"], row["levels"]): row["time_s"] for row in runs}
         assert times["deepa", 0] == times["dp", 0]
         assert times["deepa", 1] <= times["dp", 1]
+
+
+UNFIT = ("--batch", "8192", "--levels", "2", "--hardware", "h100-8x")
+NEEDS = "does not fit h100-8x: a device needs 126 GB and has 80.0 GB"
+
+
+@pytest.mark.parametrize("fit", [(), ("--fit",)])
+class TestAPlanThatDoesNotFit:
+    """Says so first; with ``--fit`` it is a no."""
+
+    def test_plan_score_and_show(self, fit: tuple[str, ...], tmp_path: Path) -> None:
+        file = str(tmp_path / "p.json")
+        asked = [
+            ("plan", "vgg16", *UNFIT, "-o", file, *fit),
+            ("score", file, *fit),
+            ("score", file, "--layers", *fit),
+        ]
+        for arguments in [*asked, ("plan", "vgg16", *UNFIT, "--explain", "fc1", *fit)]:
+            result = run(*arguments)
+            assert (result.exit_code, result.stdout.splitlines()[0]) == (len(fit), NEEDS)
+        assert output("show", file).splitlines()[0] == NEEDS
+        assert output("show", file, "--format", "markdown").startswith(f"**{NEEDS}**\n\n**vgg16")
+        assert f"<strong>{NEEDS}</strong>" in output("show", file, "--format", "html")
+
+    def test_json_has_it_aside(self, fit: tuple[str, ...], tmp_path: Path) -> None:
+        file = str(tmp_path / "p.json")
+        result = run("plan", "vgg16", *UNFIT, "-o", file, "--json", *fit)
+        assert (result.exit_code, json.loads(result.stdout)["score"]["fits"]) == (len(fit), False)
+        assert NEEDS in result.stderr.splitlines()
+        result = run("score", file, "--json", *fit)
+        assert (result.exit_code, json.loads(result.stdout)["fits"]) == (len(fit), False)
+        assert result.stderr == f"{NEEDS}\n"
+
+    def test_compare_names_those_that_do_not(self, fit: tuple[str, ...]) -> None:
+        asked = [
+            "compare",
+            "vgg16",
+            "--batch",
+            "4096",
+            "--levels",
+            "2",
+            "--hardware",
+            "h100-8x",
+            "--strategy",
+            "mp",
+        ]
+        result = run(*asked, *fit)
+        first, second, *_ = result.stdout.splitlines()
+        assert result.exit_code == len(fit)
+        assert first.startswith("mp does not fit h100-8x: a device needs ")
+        assert second.startswith("vgg16, batch 4096")
+        result = run(*asked, "--json", *fit)
+        assert (result.exit_code, result.stderr) == (len(fit), f"{first}\n")
+        assert [row["plan"]["score"]["fits"] for row in json.loads(result.stdout)] == [True, False]
+
+
+def test_a_plan_that_fits_says_nothing_of_it(tmp_path: Path) -> None:
+    file = str(tmp_path / "p.json")
+    asked = ["lenet-c", "--levels", "2", "--hardware", "hmc", "--fit"]
+    for arguments in (["plan", *asked, "-o", file], ["compare", *asked], ["score", file, "--fit"]):
+        assert "does not fit" not in output(*arguments)
+
+
+@pytest.mark.parametrize("command", ["plan", "compare"])
+def test_fit_without_a_machine_is_a_usage_error(command: str) -> None:
+    result = run(command, "lenet-c", "--fit")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines()[-1] == "Error: --fit needs --hardware"
+
+
+def test_the_line_is_red_where_there_is_colour(tmp_path: Path) -> None:
+    file = str(tmp_path / "p.json")
+    run("plan", "vgg16", *UNFIT, "-o", file)
+    for colour, start in (
+        ({"FORCE_COLOR": "1"}, "\x1b[1;31m"),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, "\x1b[1m"),
+        ({}, ""),
+    ):
+        result = CliRunner().invoke(
+            main, ["score", file], env={"TERM": "xterm", "NO_COLOR": None, **colour}, color=True
+        )
+        assert result.stdout.startswith(f"{start}{NEEDS}")
+
+
+def test_unlike_groups_and_amounts_that_look_alike() -> None:
+    score = plan_model("lenet-c", levels=1, hardware="hmc").score
+    assert score is not None
+    group: dict[str, Any] = {"group": "a", "devices": 1, "computing_s": 0, "communicating_s": 0, "idle_s": 0}
+    full = GroupScore(**group, memory_bytes=80_000_000_001, capacity_bytes=80e9, fits=False)
+    fine = GroupScore(**{**group, "group": "b"}, memory_bytes=1, capacity_bytes=80e9, fits=True)
+    told = unfit_line(score.model_copy(update={"fits": False, "groups": [full, fine]}))
+    assert told == "does not fit hmc: a device of a needs 80,000,000,001 B and has 80,000,000,000 B"
+    told = unfit_line(score.model_copy(update={"fits": False, "groups": [full] * 5}))
+    assert (told.count("a device of a"), told.endswith("; and 2 more")) == (3, True)
+    assert unfit_line(None) == unfit_line(score) == ""

@@ -164,5 +164,5 @@ def test_the_command_prints_tables_or_json() -> None:
     assert [one["chosen"] for one in layer["alternatives"]].count(True) == 1
     assert data["explanation"]["two_rules"]["left"] == ["conv1", "fc2"]
     code, text, error = run(*asked, "--explain", "nothing")
-    assert (code, text) == (1, "")
+    assert (code, text) == (3, "")
     assert error.count("\n") == 1

@@ -122,18 +122,28 @@ def test_every_plan_is_judged_even_where_one_cannot_be_read(tmp_path: Path) -> N
     good, bad = GOLDEN / "sfc-hypar.json", tmp_path / "bad.json"
     bad.write_text("{")
     result = check(str(bad), str(good))
-    assert (result.exit_code, result.stdout) == (1, f"{good}: ok\n")
+    assert (result.exit_code, result.stdout) == (3, f"{good}: ok\n")
     assert result.stderr.startswith(f"error: {bad}:1: not JSON")
     found = json.loads(check(str(bad), str(good), "--json").stdout)
     assert [entry["ok"] for entry in found] == [False, True]
     assert "not JSON" in found[0]["error"]
 
 
+def test_a_plan_that_cannot_be_read_outweighs_one_that_drifted(tmp_path: Path) -> None:
+    drifted, bad = edited(tmp_path, set_choice), tmp_path / "bad.json"
+    bad.write_text("{")
+    for files in ([drifted, bad], [bad, drifted]):
+        assert check(*map(str, files)).exit_code == 3
+    assert check(str(drifted)).exit_code == 1
+    assert check(str(bad), str(drifted), "--update").exit_code == 3
+    assert check(str(drifted)).exit_code == 0
+
+
 def test_a_plan_is_not_rewritten_for_another_model(tmp_path: Path) -> None:
     file = edited(tmp_path, set_choice)
     before = file.read_text()
     result = check(str(file), "--model", "sfc", "--update")
-    assert (result.exit_code, file.read_text()) == (1, before)
+    assert (result.exit_code, file.read_text()) == (3, before)
     assert "model.name: found 'vgg16'; allowed: 'sfc', as --model says" in result.stderr
 
 
@@ -142,4 +152,4 @@ def test_a_comment_in_the_model_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "vgg16.yaml").write_text("# a comment\n" + data_file("models", "vgg16").read_text())
     assert check(str(file)).exit_code == 0
     assert check(str(file), "--model", "vgg16").exit_code == 0
-    assert check(str(file), "--model", "sfc").exit_code == 1
+    assert check(str(file), "--model", "sfc").exit_code == 3

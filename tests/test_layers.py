@@ -11,7 +11,7 @@ import hypar
 
 SOURCE = Path(hypar.__file__).parent
 FLOORS = {
-    **dict.fromkeys(["balance", "edge", "errors", "quoting"], 0),
+    **dict.fromkeys(["balance", "edge", "errors", "interrupts", "quoting", "targets"], 0),
     **dict.fromkeys(
         ["chunks", "files", "partition", "problem", "registry", "timeline", "units", "validation", "words"], 1
     ),

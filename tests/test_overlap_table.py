@@ -207,7 +207,7 @@ def test_what_is_no_table_is_one_line(file: str, text: str | bytes, message: str
     Path(file).write_bytes(text if isinstance(text, bytes) else text.encode())
     arguments = ["overlap", "lenet-c", "--table", file, "--plot", "p.png", "--trace", "t.json"]
     result = CliRunner().invoke(main, arguments)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (3, "")
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"error: {message}")
     assert len(line) < 500

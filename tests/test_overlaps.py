@@ -56,7 +56,7 @@ def output(*arguments: str) -> str:
 
 def refusal(*arguments: str) -> str:
     result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (3, "")
     (line,) = result.stderr.splitlines()
     return line.removeprefix("error: ")
 

@@ -119,7 +119,7 @@ def test_bad_values_are_refused(path: tuple[str, ...], value: Any, line: str) ->
     assert str(caught.value).startswith(line)
     assert "\n" not in str(caught.value)
     result = run(*PLAN, *OWN)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr == f"error: {caught.value}\n"
 
 
@@ -131,7 +131,7 @@ def test_a_time_of_nothing_is_a_time() -> None:
 def refused(*arguments: str) -> str:
     """The one line with which a plan is refused."""
     result = run(*PLAN, *arguments)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (3, "")
     (line,) = result.stderr.splitlines()
     return line.removeprefix("error: ")
 
@@ -162,7 +162,7 @@ def test_another_question_than_was_measured_is_refused(arguments: list[str], lin
 
 def test_another_network_is_refused() -> None:
     result = run("plan", "sfc", *PLAN[2:], *OWN)
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     line = "profile 'p': model: measured 'lenet-c', not this 'sfc'; measure it with hypar profile"
     assert result.stderr == f"error: {line}\n"
     changed("model", "digest", to="sha256:0")
@@ -236,7 +236,7 @@ def test_a_plan_is_checked_with_the_profile_beside_it(folder: Path, monkeypatch:
     assert run("check", plan).stdout == f"{plan}: ok\n"
     (folder / "p.json").rename(folder / "q.json")
     result = run("check", plan)
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     looked = "looked beside the plan and here; name its file with --profile"
     assert result.stderr == f"error: {plan}: profile.name: no profile 'p'; {looked}\n"
     assert run("check", plan, "--profile", str(folder / "q.json")).exit_code == 0
@@ -247,7 +247,7 @@ def test_a_changed_profile_is_refused() -> None:
     changed("seconds", "fc1", "n1 c1", to=5)
     result = run("check", "plan.json")
     line = "plan.json: profile.digest: p.json is not what was planned with: it has changed"
-    assert (result.exit_code, result.stderr) == (1, f"error: {line}\n")
+    assert (result.exit_code, result.stderr) == (3, f"error: {line}\n")
 
 
 @pytest.mark.parametrize("cost", ["time", "volume"])

@@ -161,13 +161,13 @@ def test_the_command_says_that_torch_is_missing(monkeypatch: pytest.MonkeyPatch,
     file = tmp_path / "lenet.json"
     result = CliRunner().invoke(main, ["profile", "lenet-c", "--ways", "2", "-o", str(file)])
     line = "error: profile: torch is not installed; pip install 'hypar-planner[profile]'\n"
-    assert (result.exit_code, result.stdout, result.stderr) == (1, "", line)
+    assert (result.exit_code, result.stdout, result.stderr) == (3, "", line)
     assert not file.exists()
 
 
 def test_a_file_that_cannot_be_written_is_refused_first(bench: FakeBench, tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["profile", "lenet-c", "-o", str(tmp_path / "none" / "p.json")])
-    assert result.exit_code == 1
+    assert result.exit_code == 3
     assert "cannot be written" in result.stderr
     assert not bench.asked
 

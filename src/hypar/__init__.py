@@ -13,9 +13,11 @@ Example:
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # a module less to import before the program handles interrupts
 if TYPE_CHECKING:
+    from typing import Any
+
     from hypar.check import Verdict, check_plan
     from hypar.comparison import Row, compare_strategies
     from hypar.diff import Change, diff_plans

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import io
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import DocumentError
@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_ROWS = 100_000
-"""Rows of one file."""
+"""Rows of one file, empty ones too."""
+
+MOST_COLUMNS = 100_000
+"""Cells of one line."""
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 class Row(NamedTuple):
@@ -35,34 +40,45 @@ def read_csv(file: Path) -> list[Row]:
 
     Raises:
         DocumentError: it cannot be read, is empty, not CSV, names a column twice, has a row of another length than the
-            first, or more than ``MOST_ROWS`` rows.
+            first, or more than ``MOST_ROWS`` rows or ``MOST_COLUMNS`` columns.
     """
     rows = _records(file, read_text(file))
     _, head = next(rows, (0, None))
     if head is None:
         raise DocumentError(str(file), "the file is empty")
-    for place, column in enumerate(head):
-        if column in head[:place]:
+    seen: set[str] = set()
+    for column in head:
+        if column in seen:
             raise DocumentError(f"{file}:1", f"column {shown(column)} given twice", "once")
+        seen.add(column)
     found: list[Row] = []
     for line, cells in rows:
         if len(cells) != len(head):
             raise DocumentError(f"{file}:{line}", f"found {len(cells)} cells", f"{len(head)}, one a column")
-        if len(found) == MOST_ROWS:
-            raise DocumentError(f"{file}:{line}", "too many rows", f"at most {MOST_ROWS:,}")
         found.append(Row(line, {name: cell for name, cell in zip(head, cells, strict=True) if cell}))
     return found
 
 
 def _records(file: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     """First line and cells of each row that has any."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.reader(_lines(file, text), strict=True)
     line = 1
     try:
-        for record in reader:
+        for number, record in enumerate(reader):
+            if number > MOST_ROWS:
+                raise DocumentError(f"{file}:{line}", "too many rows", f"at most {MOST_ROWS:,}")
             cells = [cell.strip() for cell in record]
             if any(cells):
                 yield line, cells
             line = reader.line_num + 1
     except csv.Error as error:
         raise DocumentError(f"{file}:{line}", f"not CSV: {error}") from error
+
+
+def _lines(file: Path, text: str) -> Iterator[str]:
+    """Each line with its end, refused before it becomes as many cells as it has commas."""
+    for number, found in enumerate(_LINE.finditer(text), 1):
+        line = found[0]
+        if line.count(",") >= MOST_COLUMNS:
+            raise DocumentError(f"{file}:{number}", "too many columns", f"at most {MOST_COLUMNS:,}")
+        yield line

@@ -7,6 +7,7 @@
     │   ├── DocumentError     a file that cannot be read, or is not YAML or JSON
     │   ├── ModelError        a model file, or the network that it describes
     │   ├── HardwareError     a hardware file, or the machine that it describes
+    │   │   └── MemoryLimitError  no stages, or no shares, that fit a device's memory
     │   ├── PlanError         a stored plan
     │   ├── ProfileError      a table of measured times
     │   ├── OptionError       an argument: levels, batch, a pin, a space
@@ -20,14 +21,28 @@ A message is one line: where, what was found, what is allowed, what to try.
 from __future__ import annotations
 
 import difflib
+import reprlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+LONGEST_WORD = 100
+"""Characters of a word that is compared with others, or quoted whole."""
+
+_QUOTED = reprlib.Repr()
+_QUOTED.maxstring = LONGEST_WORD
+
+
 class HyparError(Exception):
-    """The root: catching it catches every deliberate error."""
+    """The root: catching it catches every deliberate error.
+
+    Attributes:
+        exit_status: what the command line ends with: 3, the input is wrong, or 1, the answer is no.
+    """
+
+    exit_status = 3
 
 
 class InputError(HyparError):
@@ -61,6 +76,12 @@ class HardwareError(InputError):
     """A hardware file, or the machine that it describes, is wrong, or too small for what is asked."""
 
 
+class MemoryLimitError(HardwareError):
+    """No stages that were asked for, or no shares of unlike groups, fit the memory of a machine's devices."""
+
+    exit_status = 1
+
+
 class PlanError(InputError):
     """A stored plan is damaged, of another schema, or for another model."""
 
@@ -85,7 +106,9 @@ class UnknownNameError(InputError):
     def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
         """Suggest the nearest known name."""
         self.kind, self.name, self.known = kind, name, tuple(known)
-        super().__init__(where, f"no {kind} {name!r}", _listing(self.known), suggestion(name, self.known))
+        super().__init__(
+            where, f"no {kind} {_QUOTED.repr(name)}", _listing(self.known), suggestion(name, self.known)
+        )
 
 
 class ProblemError(HyparError):
@@ -113,7 +136,10 @@ def suggestion(name: str, known: Iterable[str]) -> str:
         >>> suggestion("conv", ["conv1", "pool"])
         "did you mean 'conv1'?"
     """
-    near = difflib.get_close_matches(name, [str(word) for word in known], n=1, cutoff=0.5)
+    if len(name) > LONGEST_WORD:
+        return ""
+    words = [word for word in map(str, known) if len(word) <= LONGEST_WORD]
+    near = difflib.get_close_matches(name, words, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else ""
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import stat
-import tempfile
-from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hypar.errors import DocumentError
+from hypar.targets import Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MOST_BYTES = 64 * 2**20
 """Bytes of one file."""
@@ -24,8 +24,7 @@ def read_text(file: Path) -> str:
         with file.open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise DocumentError(str(file), f"cannot be read: {reason}") from error
+        raise DocumentError(str(file), f"cannot be read: {_reason(error)}") from error
     if len(content) > MOST_BYTES:
         raise DocumentError(str(file), "the file is too large", f"at most {MOST_BYTES:,} bytes")
     try:
@@ -41,16 +40,12 @@ def require_writable(file: Path) -> None:
     """Refuse a file that could not be written, before anything is computed for it.
 
     Raises:
-        DocumentError: its folder is missing, it is a folder itself, or no name of a file.
+        DocumentError: the file may not be written, its folder is missing or may not be, or it is no name of a file.
     """
     try:
-        missing = not stat.S_ISDIR(file.parent.stat().st_mode)
-        reason = "Not a directory" if missing else "Is a directory" if file.is_dir() else ""
-        file.exists()
+        Target.of(file)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    if reason:
-        raise DocumentError(str(file), f"cannot be written: {reason}")
+        raise _not_written(file, error) from error
 
 
 def make_folder(folder: Path) -> None:
@@ -66,10 +61,10 @@ def make_folder(folder: Path) -> None:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write a text whole or not at all.
+    """Write a text whole or not at all, as ``write_bytes`` does.
 
     Raises:
-        DocumentError: its folder is missing or cannot be written to.
+        DocumentError: the file cannot be written.
     """
     try:
         content = text.encode("utf-8")
@@ -79,28 +74,30 @@ def write_text(file: Path, text: str) -> None:
 
 
 def write_bytes(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all: beside it first, then renamed.
+    """Write a file whole or not at all: beside it first, then renamed, each step synced to the disk.
+
+    A link stays and the file that it leads to is written. A file that exists keeps its mode, and its owner where
+    that is allowed. A device or a pipe is written to, as renaming would put a file in its place.
 
     Raises:
-        DocumentError: its folder is missing or cannot be written to.
+        DocumentError: the file cannot be written.
     """
-    temporary = None
     try:
-        if file.exists() and not (file.is_file() or file.is_dir()):
-            # A pipe or a device is written to; renaming would put a file in its place.
-            file.write_bytes(content)
-            return
-        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name:.100}.")
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(file)
+        Target.of(file).write(content)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise DocumentError(str(file), f"cannot be written: {reason}") from error
-    finally:
-        if temporary is not None:
-            with suppress(OSError):
-                Path(temporary).unlink()
+        raise _not_written(file, error) from error
+
+
+def not_printed(error: OSError | ValueError) -> DocumentError:
+    """Return the error for standard output that takes no more: its disk is full, or its pipe or itself is closed."""
+    return DocumentError("standard output", f"cannot be written: {_reason(error)}")
+
+
+def _not_written(file: Path, error: OSError | ValueError) -> DocumentError:
+    """The error for a file that cannot be written."""
+    return DocumentError(str(file), f"cannot be written: {_reason(error)}")
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """Why a file could not be opened, read or written, without its name."""
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -18,6 +18,9 @@ MOST_DEPTH = 64
 """Lists and objects inside each other."""
 
 _HALVES = re.compile(r"[\ud800-\udfff]")
+_HALF_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
+_SHORT_NUMBER = 300
+"""Digits of a number that certainly is finite."""
 
 
 def read_json(file: Path) -> Any:
@@ -31,48 +34,70 @@ def read_json(file: Path) -> Any:
     if not text.strip():
         raise DocumentError(str(file), "the file is empty")
 
-    def refuse(word: str) -> None:
-        raise DocumentError(str(file), f"found {shown(word)}", "finite numbers")
-
-    def number(word: str) -> int | float:
-        value = float(word)
-        if not math.isfinite(value):
-            refuse(word)
-        return int(word) if word.lstrip("-").isdecimal() else value
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise DocumentError(str(file), f"key {shown(twice)} given twice", "once")
-        return found
-
     try:
-        data = json.loads(
-            text, parse_constant=refuse, parse_float=number, parse_int=number, object_pairs_hook=once
-        )
+        data = json.loads(text, **_hooks(file))
     except json.JSONDecodeError as error:
         raise DocumentError(f"{file}:{error.lineno}", f"not JSON: {error.msg}") from error
     except RecursionError as error:
         raise _too_deep(file) from error
-    _require_plain(file, data)
+    _require_shallow(file, data)
+    if _HALF_ESCAPED.search(text):
+        _require_plain(file, data)
     return data
 
 
-def _require_plain(file: Path, data: Any) -> None:
-    """Refuse a nesting without end, and half a character, which JSON can write but nobody can print."""
-    inside = [data]
+def _hooks(file: Path) -> dict[str, Any]:
+    """Return what Python's reader calls for each number and object."""
+
+    def refuse(word: str) -> None:
+        raise DocumentError(str(file), f"found {shown(word)}", "finite numbers")
+
+    def number(word: str) -> float:
+        value = float(word)
+        if not math.isfinite(value):
+            refuse(word)
+        return value
+
+    def whole(word: str) -> int:
+        if len(word) > _SHORT_NUMBER:
+            number(word)
+        return int(word)
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            seen: set[str] = set()
+            for key, _ in pairs:
+                if key in seen:
+                    raise DocumentError(str(file), f"key {shown(key)} given twice", "once")
+                seen.add(key)
+        return found
+
+    return {"parse_constant": refuse, "parse_float": number, "parse_int": whole, "object_pairs_hook": once}
+
+
+def _require_shallow(file: Path, data: Any) -> None:
+    """Refuse lists and objects too deep inside each other."""
+    inside = [data] if isinstance(data, dict | list) else []
     for _ in range(MOST_DEPTH):
+        containers = [item.values() if isinstance(item, dict) else item for item in inside]
+        inside = [item for found in containers for item in found if isinstance(item, dict | list)]
         if not inside:
             return
-        pairs = [pair for item in inside if isinstance(item, dict) for pair in item.items()]
-        lists = [item for item in inside if isinstance(item, list)]
-        inside = [*(part for pair in pairs for part in pair), *(item for found in lists for item in found)]
-        for text in inside:
-            if isinstance(text, str) and not text.isascii() and _HALVES.search(text):
-                raise DocumentError(str(file), f"found {shown(text)}", "whole characters")
     raise _too_deep(file)
+
+
+def _require_plain(file: Path, data: Any) -> None:
+    """Refuse half a character, which JSON can write but nobody can print."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            _require_plain(file, key)
+            _require_plain(file, value)
+    elif isinstance(data, list):
+        for value in data:
+            _require_plain(file, value)
+    elif isinstance(data, str) and not data.isascii() and _HALVES.search(data):
+        raise DocumentError(str(file), f"found {shown(data)}", "whole characters")
 
 
 def _too_deep(file: Path) -> DocumentError:

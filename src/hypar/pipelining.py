@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hypar.errors import HardwareError, OptionError, TableLimitError
+from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError
 from hypar.graph import LayerGraph, load_model
 from hypar.hardware import Machine, as_machine
 from hypar.partition import Partition, partition, require_entries
@@ -144,11 +144,11 @@ def _require_fits(job: Job, bounds: Sequence[int]) -> None:
             raise _too_small(job, f"{format_bytes(num_bytes)} in stage {stage + 1}, from {first!r} on")
 
 
-def _too_small(job: Job, found: str) -> HardwareError:
+def _too_small(job: Job, found: str) -> MemoryLimitError:
     """The error for a stage that does not fit a device."""
     machine = job.costs.machine
     name, memory = (machine.name, machine.memory_bytes or 0.0) if machine else ("", 0.0)
     allowed = f"{format_bytes(memory)}, the memory of a device"
-    return HardwareError(
+    return MemoryLimitError(
         f"hardware {name!r}", f"found {found}", allowed, "try more stages or a smaller batch"
     )

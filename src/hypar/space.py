@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError
 from hypar.placement import WHOLE, cut, grids
+from hypar.quoting import shown
 from hypar.words import CUTTABLE, dim_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 _CHANNELS = {"in_channels", "out_channels"}
 _DIVISORS = "divisors"
+
+LONGEST_TEXT = 10_000
+"""Characters of a space."""
+
 MOST_CHOICES = 4096
 """Choices of one layer at one level."""
 
@@ -172,6 +177,10 @@ def parse_space(text: str) -> Space:
         >>> parse_space("n*h*w").default
         ('batch*height*width',)
     """
+    if len(text) > LONGEST_TEXT:
+        raise OptionError(
+            f"space {shown(text)}", f"found {len(text):,} characters", f"at most {LONGEST_TEXT:,}"
+        )
     place = f"space {text!r}"
     by_op: dict[str, Alternatives] = {}
     default: Alternatives = ()

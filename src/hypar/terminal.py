@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.measure import Measurement
 
+from hypar.files import not_printed
 from hypar.json_files import format_json
 
 if TYPE_CHECKING:
@@ -36,19 +37,55 @@ def show(table: Table, *, above: str = "", below: Iterable[str] = ()) -> None:
     if not console.is_terminal:
         write(as_text(table, above=above, below=below))
         return
-    if above:
-        console.print(above, style="bold")
     wide = max(console.width, Measurement.get(console, console.options.update(width=10_000), table).maximum)
-    console.print(table, width=wide, crop=False, no_wrap=True, overflow="ignore")
-    for line in below:
-        console.print(line)
+    with _printing():
+        if above:
+            console.print(above, style="bold")
+        console.print(table, width=wide, crop=False, no_wrap=True, overflow="ignore")
+        for line in below:
+            console.print(line)
+
+
+def warn(text: str, *, aside: bool = False) -> None:
+    """Print a line that is not to be missed, in red where there is colour.
+
+    Args:
+        text: the line.
+        aside: whether it goes to stderr, as stdout is for data.
+    """
+    console = Console(stderr=aside, soft_wrap=True, **_PLAIN)
+    if aside:
+        with suppress(OSError):
+            console.print(text, style="bold red")
+    elif console.is_terminal:
+        with _printing():
+            console.print(text, style="bold red")
+    else:
+        write(text)
 
 
 def write(text: str) -> None:
-    """Print a text on stdout as it is, with ``?`` for what the terminal's encoding does not have."""
-    encoding = sys.stdout.encoding or "utf-8"
-    text = text.encode(encoding, "replace").decode(encoding)
-    print(text, end="" if text.endswith("\n") else "\n")  # noqa: T201
+    """Print a text on stdout as it is, with ``?`` for what the terminal's encoding does not have.
+
+    Raises:
+        DocumentError: stdout takes no more.
+    """
+    with _printing() as stream:
+        encoding = stream.encoding or "utf-8"
+        text = text.encode(encoding, "replace").decode(encoding)
+        print(text, end="" if text.endswith("\n") else "\n", file=stream)
+
+
+@contextmanager
+def _printing() -> Iterator[TextIO]:
+    """Refuse to go on where stdout takes no more, told now and not when the program ends."""
+    try:
+        yield sys.stdout
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise not_printed(error) from error
 
 
 def write_json(data: Any) -> None:
@@ -76,4 +113,5 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 def note(text: str) -> None:
     """Print a remark on stderr."""
-    Console(stderr=True, soft_wrap=True, **_PLAIN).print(text, style="dim")
+    with suppress(OSError):
+        Console(stderr=True, soft_wrap=True, **_PLAIN).print(text, style="dim")

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound=BaseModel)
 
+MOST_ENTRIES = 50_000
+"""Entries of one list or mapping; a network has at most 20,000 layers."""
+
+MOST_CHARACTERS = 100_000
+"""Characters of one text."""
+
 _WORDS = {
     "bool_type": "true or false",
     "dict_type": "a mapping",
@@ -57,6 +63,8 @@ def validated(
     Raises:
         InputError: of the class ``error``, for the first thing wrong.
     """
+    for large, size, most in _too_large(data, ()):
+        raise error(place(large), size, most)
     try:
         return model.model_validate(data)
     except ValidationError as found:
@@ -75,6 +83,24 @@ def validated(
     words = re.findall("'([^']*)'", first.get("ctx", {}).get("expected", ""))
     hint = suggestion(first["input"], words) if isinstance(first["input"], str) else ""
     raise error(place(where), f"found {shown(first['input'])}", " or ".join(allowed), hint)
+
+
+def _too_large(data: Any, where: Where) -> Iterator[tuple[Where, str, str]]:
+    """Yield the place of each list, mapping or text that is too large, what was found and what is allowed.
+
+    It is told before pydantic judges the data: that makes an error, with all that belongs to it, for each entry.
+    """
+    if isinstance(data, str):
+        if len(data) > MOST_CHARACTERS:
+            yield where, f"found {len(data):,} characters", f"at most {MOST_CHARACTERS:,}"
+    elif isinstance(data, dict | list):
+        if len(data) > MOST_ENTRIES:
+            yield where, f"found {len(data):,} entries", f"at most {MOST_ENTRIES:,}"
+        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+            if isinstance(value, str | dict | list):
+                yield from _too_large(value, (*where, key))
+            if isinstance(key, str) and len(key) > MOST_CHARACTERS:
+                yield from _too_large(key, (*where, key))
 
 
 def _unknown_key(

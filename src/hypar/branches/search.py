@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.branches.memory import fits, limits
 from hypar.branches.tree import Branching, Leaf
 from hypar.costs.base import load_cost, structure
-from hypar.errors import HardwareError, OptionError
+from hypar.errors import MemoryLimitError, OptionError
 from hypar.forking import best, by_layer, fork_of, quadratics_of, search, settled, settled_costs
 from hypar.hardware import MixedMachine
 from hypar.pins import apply_pins
@@ -77,7 +77,9 @@ def plan_branches(
     if planner.adapts and not fits(found):
         names = ", ".join(side.name for side in machine.sides)
         hint = "take a smaller batch, or --shares equal to see what they would hold"
-        raise HardwareError(f"hardware {machine.name!r}", f"no shares of {names} fit their memory", hint=hint)
+        raise MemoryLimitError(
+            f"hardware {machine.name!r}", f"no shares of {names} fit their memory", hint=hint
+        )
     return found
 
 

@@ -3,23 +3,51 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from hypar import __version__
 from hypar.errors import HyparError
+from hypar.files import not_printed
+from hypar.interrupts import LINE, STATUS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class _Refusal(click.ClickException):
-    """A deliberate error: one line on stderr, exit 1."""
+    """What ends a command: one line on stderr, and an exit status."""
 
-    exit_code = 1
+    def __init__(self, line: str, exit_code: int) -> None:
+        """Keep both."""
+        super().__init__(line)
+        self.exit_code = exit_code  # type: ignore[misc]
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the line."""
-        click.echo(f"error: {self.format_message()}", file=file, err=file is None)
+        """Print the line; none where a pipe is closed, as its reader has what it wants."""
+        with suppress(OSError):
+            click.echo(self.message, file=file, err=file is None, nl=bool(self.message))
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """Make one line of a deliberate error, of an interrupt, and of a page of help that cannot be printed."""
+    try:
+        yield
+    except HyparError as error:
+        raise _Refusal(f"error: {error}", error.exit_status) from error
+    except KeyboardInterrupt as error:
+        raise _Refusal(LINE, STATUS) from error
+    except BrokenPipeError as error:
+        raise _Refusal("", HyparError.exit_status) from error
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        refused = not_printed(error)
+        raise _Refusal(f"error: {refused}", refused.exit_status) from error
 
 
 class _Commands(click.Group):
@@ -37,12 +65,15 @@ class _Commands(click.Group):
         command: click.Command = importlib.import_module(f"hypar.cli.{cmd_name}").command
         return command
 
+    def make_context(self, *given: Any, **named: Any) -> click.Context:
+        """Read the options before the command's name."""
+        with _one_line():
+            return super().make_context(*given, **named)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; a deliberate error becomes one line."""
-        try:
+        """Run a command."""
+        with _one_line():
             return super().invoke(ctx)
-        except HyparError as error:
-            raise _Refusal(str(error)) from error
 
 
 @click.group(
@@ -52,6 +83,7 @@ class _Commands(click.Group):
 def main() -> None:
     """Decide how each layer of a neural network is cut across each level of an accelerator array.
 
-    Results go to stdout, remarks to stderr. Exit status: 0 done, 1 the answer is no or the input is wrong,
-    2 wrong usage.
+    Results go to stdout, remarks to stderr. Exit status: 0 done; 1 the answer is no: a plan drifted, or does not fit
+    the memory of its machine; 2 wrong usage; 3 the input is wrong: a file that cannot be read or written, a value that
+    is not allowed, a search that would be too large; 130 interrupted.
     """

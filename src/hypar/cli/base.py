@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.exceptions import Exit
 from click.shell_completion import CompletionItem
 
 from hypar.errors import OptionError
 from hypar.files import require_writable
 from hypar.quoting import shown
 from hypar.registry import data_names, plugin_names
+from hypar.terminal import warn
 
 if TYPE_CHECKING:
     from hypar.hardware import Machine, MixedMachine
@@ -162,6 +165,34 @@ def hardware_options(command: Command) -> Command:
     for option in reversed(_HARDWARE_OPTIONS):
         command = option(command)
     return command
+
+
+fit_option = click.option(
+    "--fit", is_flag=True, help="Exit 1 if a plan does not fit the memory of its machine."
+)
+
+
+def require_hardware(ctx: click.Context, *, fit: bool) -> None:
+    """Refuse to judge whether a plan fits no machine."""
+    if fit and ctx.params["hardware"] is None:
+        raise click.UsageError("--fit needs --hardware")
+
+
+@contextmanager
+def judged(unfit: Iterable[str], *, fit: bool, aside: bool) -> Iterator[None]:
+    """Print first which plans do not fit their machine's memory; after the rest, exit 1 for it if asked to.
+
+    Args:
+        unfit: a line for each plan that does not fit; an empty one for a plan that does.
+        fit: whether to exit 1.
+        aside: whether the lines go to stderr, as stdout is for data.
+    """
+    lines = [line for line in unfit if line]
+    for line in lines:
+        warn(line, aside=aside)
+    yield
+    if fit and lines:
+        raise Exit(1)
 
 
 def needed_machine(hardware: str | None, changes: dict[str, Any]) -> Machine:

@@ -11,11 +11,20 @@ from hypar.cli.base import (
     as_json,
     complete_model,
     complete_plugin,
+    fit_option,
     hardware_options,
+    judged,
     named_machine,
+    require_hardware,
 )
 from hypar.comparison import compare_strategies
-from hypar.listings.plans import comparison_data, comparison_head, comparison_notes, comparison_table
+from hypar.listings.plans import (
+    comparison_data,
+    comparison_head,
+    comparison_notes,
+    comparison_table,
+    comparison_unfit,
+)
 from hypar.listings.scores import score_table
 from hypar.terminal import show, write_json
 
@@ -26,12 +35,25 @@ from hypar.terminal import show, write_json
 @click.option("--strategy", "strategies", multiple=True, shell_complete=complete_plugin("strategies"), metavar="NAME",
               help="Only this strategy beside dp; may be given again.")  # fmt: skip
 @hardware_options
+@fit_option
 @as_json
-def command(model: str, hardware: str | None, changes: dict[str, Any], as_json: bool, **asked: Any) -> None:
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    model: str,
+    hardware: str | None,
+    changes: dict[str, Any],
+    fit: bool,
+    as_json: bool,
+    **asked: Any,
+) -> None:
     """Plan MODEL by several strategies and show them side by side, relative to dp."""
+    require_hardware(ctx, fit=fit)
     rows = compare_strategies(model, hardware=named_machine(hardware, changes), **asked)
-    if as_json:
-        write_json(comparison_data(rows))
-    else:
-        table = score_table(rows) if hardware else comparison_table(rows)
-        show(table, above=comparison_head(rows), below=comparison_notes(rows))
+    with judged(comparison_unfit(rows), fit=fit, aside=as_json):
+        if as_json:
+            write_json(comparison_data(rows))
+        else:
+            table = score_table(rows) if hardware else comparison_table(rows)
+            show(table, above=comparison_head(rows), below=comparison_notes(rows))

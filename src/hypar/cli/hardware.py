@@ -43,7 +43,7 @@ def command(
     validate: bool,
     as_json: bool,
 ) -> None:
-    """List the machines that come with hypar, or show one, by name or hardware file; a wrong file exits 1."""
+    """List the machines that come with hypar, or show one, by name or hardware file; a wrong file exits 3."""
     _refuse_alone(hardware, model, batch, changes, validate=validate)
     if hardware is None:
         machines = [load_hardware(name) for name in data_names("hardware")]

@@ -12,9 +12,12 @@ from hypar.cli.base import (
     as_json,
     complete_model,
     complete_plugin,
+    fit_option,
     hardware_options,
+    judged,
     named_machine,
     profile_option,
+    require_hardware,
     writable,
 )
 from hypar.errors import OptionError
@@ -24,7 +27,7 @@ from hypar.planner import plan_model
 from hypar.profiles import read_profile
 from hypar.quoting import shown
 from hypar.remarks import remarks
-from hypar.reports.base import headline, summary
+from hypar.reports.base import headline, summary, unfit_line
 from hypar.reports.table import PlanTable
 from hypar.terminal import note, progress_bar, show, write, write_json
 
@@ -114,17 +117,23 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
 )
 @click.option("--explain", "explained", is_flag=False, flag_value="", metavar="[LAYER]",
               help="Show what each elimination did and, for a layer, what its other choices would cost.")  # fmt: skip
+@fit_option
 @as_json
+@click.pass_context
 def command(
+    ctx: click.Context,
+    /,
     model: str,
     hardware: str | None,
     changes: dict[str, Any],
     output: str | None,
     explained: str | None,
+    fit: bool,
     as_json: bool,
     **asked: Any,
 ) -> None:
     """Choose how each layer of MODEL is cut at each level of the array."""
+    require_hardware(ctx, fit=fit)
     if explained is not None and asked["stages"] not in {None, 1}:
         raise OptionError("explain", "given together with stages", "one of the two")
     network, machine = load_model(model), named_machine(hardware, changes)
@@ -141,11 +150,14 @@ def command(
         plan.write(output)
         note(f"wrote {output}")
     said = list(remarks(plan, network, machine, asked["profile"]))
-    if explained is not None:
-        explain(plan, network, as_json=as_json, layer=explained, machine=machine, profile=asked["profile"])
-    elif as_json:
-        write(plan.to_json())
-        for line in said:
-            note(line)
-    else:
-        show(PlanTable.table(plan), above=headline(plan), below=[*summary(plan), *said])
+    with judged([unfit_line(plan.score)], fit=fit, aside=as_json):
+        if explained is not None:
+            explain(
+                plan, network, as_json=as_json, layer=explained, machine=machine, profile=asked["profile"]
+            )
+        elif as_json:
+            write(plan.to_json())
+            for line in said:
+                note(line)
+        else:
+            show(PlanTable.table(plan), above=headline(plan), below=[*summary(plan), *said])

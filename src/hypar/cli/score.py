@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hypar.cli.base import as_json, change_option, complete_model, machine_option, writable
+from hypar.cli.base import (
+    as_json,
+    change_option,
+    complete_model,
+    fit_option,
+    judged,
+    machine_option,
+    writable,
+)
 from hypar.files import require_writable, write_text
 from hypar.listings.machines import layer_times_data, layer_times_table
 from hypar.listings.scores import score_data, timeline_csv
 from hypar.plots import draw_timeline, require_plot
-from hypar.reports.base import chunk_lines, headline, score_lines
+from hypar.reports.base import chunk_lines, headline, score_lines, unfit_line
 from hypar.scoring import run_plan
 from hypar.terminal import note, show, write, write_json
 
@@ -53,10 +61,12 @@ def _timeline_file(_ctx: click.Context, _param: click.Parameter, value: str | No
     metavar="FILE",
     help="Write a Chrome trace for Perfetto.",
 )
+@fit_option
 @as_json
 def command(
     plan: str,
     layers: bool,
+    fit: bool,
     timeline: str | None,
     trace: str | None,
     as_json: bool,
@@ -68,12 +78,13 @@ def command(
     ran = run_plan(plan, **asked)
     title = headline(ran.plan)
     _write_files(ran.timeline, title, timeline, trace)
-    if as_json:
-        write_json(layer_times_data(ran) if layers else score_data(ran.score))
-    elif layers:
-        show(layer_times_table(ran), above=title)
-    else:
-        write("\n".join([title, *chunk_lines(ran.plan.chunks), *score_lines(ran.score, ran.stages)]))
+    with judged([unfit_line(ran.score)], fit=fit, aside=as_json):
+        if as_json:
+            write_json(layer_times_data(ran) if layers else score_data(ran.score))
+        elif layers:
+            show(layer_times_table(ran), above=title)
+        else:
+            write("\n".join([title, *chunk_lines(ran.plan.chunks), *score_lines(ran.score, ran.stages)]))
 
 
 def _write_files(ran: Timeline, title: str, timeline: str | None, trace: str | None) -> None:

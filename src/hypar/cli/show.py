@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from hypar.cli.base import as_json, complete_plugin
+from hypar.cli.base import as_json, complete_plugin, judged
 from hypar.plan import read_plan
-from hypar.reports.base import headline, summary
+from hypar.reports.base import headline, summary, unfit_line
 from hypar.reports.table import PlanTable
 from hypar.terminal import show, write
 
@@ -22,6 +22,7 @@ def command(plan: str, report: str, as_json: bool) -> None:
     if as_json:
         write(stored.to_json())
     elif report == "table":
-        show(PlanTable.table(stored), above=headline(stored), below=summary(stored))
+        with judged([unfit_line(stored.score)], fit=False, aside=False):
+            show(PlanTable.table(stored), above=headline(stored), below=summary(stored))
     else:
         write(stored.render(report))

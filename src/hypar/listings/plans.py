@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.costs.base import load_cost
 from hypar.errors import HyparError
 from hypar.listings.base import Data, make_table, ratio
-from hypar.reports.base import amount, on_machine, question
+from hypar.reports.base import amount, on_machine, question, unfit_line
 from hypar.score import Totals
 from hypar.splits import WHOLE_ARRAY
 
@@ -69,6 +69,12 @@ def comparison_head(rows: Sequence[Row]) -> str:
     """Which network and array."""
     plan = next(row.plan for row in rows if row.plan)
     return " ".join(filter(None, [question(plan), on_machine(plan.score)]))
+
+
+def comparison_unfit(rows: Sequence[Row]) -> list[str]:
+    """Return a line for each strategy whose plan does not fit its machine's memory."""
+    lines = ((row.name, unfit_line(row.plan.score)) for row in rows if row.plan)
+    return [f"{name} {line}" for name, line in lines if line]
 
 
 def comparison_notes(rows: Sequence[Row]) -> list[str]:

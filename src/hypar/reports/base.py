@@ -247,6 +247,25 @@ def _stage_line(group: GroupScore, stage: StageRecord) -> str:
     return f"{group.group}, {ends}: {devices}, {times}, {kept}, {memory_line(group)}"
 
 
+def unfit_line(score: Score | None) -> str:
+    """Return the line that says that a plan does not fit its machine's memory, and by what; empty where it fits."""
+    if score is None or score.fits:
+        return ""
+    groups = [group for group in score.groups or () if not group.fits]
+    each = [f"a device of {group.group} {_needs(group)}" for group in groups] or [f"a device {_needs(score)}"]
+    more = f"; and {len(each) - 3} more" if len(each) > 3 else ""
+    return f"does not fit {score.hardware}: {'; '.join(each[:3])}{more}"
+
+
+def _needs(score: Score | GroupScore) -> str:
+    """What one device needs, and what it has: to the byte where they look alike otherwise."""
+    amounts = score.memory_bytes, score.capacity_bytes or 0.0
+    needed, there = map(format_bytes, amounts)
+    if needed == there:
+        needed, there = (f"{math.ceil(number):,} B" for number in amounts)
+    return f"needs {needed} and has {there}"
+
+
 def memory_line(score: Score | GroupScore) -> str:
     """What each device holds, and whether it fits."""
     held = format_bytes(score.memory_bytes)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from hypar.reports.base import COLOURS, Report, amount, grid, headline, level_names, stage_numbers, summary
+from hypar.reports.base import (
+    COLOURS,
+    Report,
+    amount,
+    grid,
+    headline,
+    level_names,
+    stage_numbers,
+    summary,
+    unfit_line,
+)
 
 if TYPE_CHECKING:
     from hypar.plan import Plan
@@ -35,8 +45,10 @@ class Html:
                 f"{''.join(f'<td>{plan.devices(layer)}</td>' for _ in devices)}</tr>"
             )
         below = "".join(f"<div>{escape(line)}</div>" for line in summary(plan))
+        unfit = unfit_line(plan.score)
+        above = f'<div style="color:#c00"><strong>{escape(unfit)}</strong></div>' if unfit else ""
         return (
-            f"<div><strong>{escape(headline(plan))}</strong><table><thead><tr>{heads}</tr></thead>"
+            f"<div>{above}<strong>{escape(headline(plan))}</strong><table><thead><tr>{heads}</tr></thead>"
             f"<tbody>{''.join(rows)}</tbody></table>{below}</div>\n"
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.reports.base import Report, amount, grid, headline, level_names, stage_numbers, summary
+from hypar.reports.base import Report, amount, grid, headline, level_names, stage_numbers, summary, unfit_line
 
 if TYPE_CHECKING:
     from hypar.plan import Plan
@@ -18,7 +18,9 @@ class Markdown:
         names, devices = level_names(plan), ["devices"] if plan.in_grids else []
         stages = stage_numbers(plan)
         stage = ["stage"] * bool(stages)
+        unfit = unfit_line(plan.score)
         lines = [
+            *([f"**{unfit}**", ""] if unfit else []),
             f"**{headline(plan)}**",
             "",
             f"| {' | '.join(['layer', *stage, *names, plan.cost.name, *devices])} |",

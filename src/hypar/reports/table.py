@@ -17,6 +17,7 @@ from hypar.reports.base import (
     level_names,
     stage_numbers,
     summary,
+    unfit_line,
 )
 from hypar.terminal import as_text
 
@@ -29,7 +30,8 @@ class PlanTable:
 
     def render(self, plan: Plan) -> str:
         """Without colours."""
-        return as_text(self.table(plan), above=headline(plan), below=summary(plan))
+        above = "\n".join(filter(None, [unfit_line(plan.score), headline(plan)]))
+        return as_text(self.table(plan), above=above, below=summary(plan))
 
     @staticmethod
     def table(plan: Plan) -> Table:

@@ -1,6 +1,6 @@
 """CGDP (ICPE 2018): chunks, the search for their size, AlexNet layer by layer, and every table of its evaluation.
 
-Times that the paper measured stand in ``cgdp_parts.published`` as what is given. From them, and from the layers of model
+Times that the paper measured stand in ``sections.cgdp.published`` as what is given. From them, and from the layers of model
 files, all else is computed but one number, the synchronisation of a chunk, which is fitted.
 """
 

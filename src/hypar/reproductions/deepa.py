@@ -1,6 +1,6 @@
 """DeePa (2018): its tables, and what of its figures can be computed.
 
-Published numbers stand in ``deepa_parts`` to be printed beside ours; no computation reads them but X, W and C of
+Published numbers stand in ``sections.deepa`` to be printed beside ours; no computation reads them but X, W and C of
 Tables 2 and 3, which are measured times and given.
 """
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hypar.errors import HardwareError, OptionError, TableLimitError
+from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError
 from hypar.pins import parse_pin
 from hypar.schedule.orders import SCHEDULES
 from hypar.schedule.parts import checked_microbatches
@@ -155,4 +155,4 @@ def staged(
         return None
     machine = spans.setting.machine
     held = f"no {stages} stages fit {format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
-    raise HardwareError(f"hardware {machine.name!r}", held, hint="try more stages, or a smaller batch")
+    raise MemoryLimitError(f"hardware {machine.name!r}", held, hint="try more stages, or a smaller batch")

@@ -1,0 +1,169 @@
+"""An interrupt ends the program with one line and status 130, whenever it comes; a closed or full stdout with one too."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import hypar.interrupts
+from hypar.cli import main
+
+FULL = Path("/dev/full")
+ONE_LINE = (130, "", "interrupted\n")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to be in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def program(code: str) -> tuple[int, str, str]:
+    """What becomes of the program where ``code`` is run before it."""
+    text = f"import os, signal, sys\n{code}\nfrom hypar.__main__ import run\nrun()"
+    command = [sys.executable, "-c", text, "plan", "lenet-c", "--levels", "1", "-o", "p.json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+WHERE = {
+    "while a module is imported": """
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "hypar.cli.plan":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())""",
+    "while a file is written, twice": """
+sync = os.fsync
+def interrupted(descriptor):
+    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.SIGINT)
+    sync(descriptor)
+os.fsync = interrupted""",
+    "where nothing can catch it": """
+class Odd:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(100): pass
+sync = os.fsync
+def interrupted(descriptor):
+    Odd()
+    import time
+    for _ in range(500): time.sleep(0.01)
+os.fsync = interrupted""",
+    "where something makes another error of it": """
+sync = os.fsync
+def interrupted(descriptor):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(100): pass
+    except KeyboardInterrupt:
+        raise SystemError
+os.fsync = interrupted""",
+}
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_an_interrupt_is_one_line_and_leaves_no_file(where: str) -> None:
+    assert program(WHERE[where]) == ONE_LINE
+    assert list(Path().iterdir()) == []
+
+
+def test_one_that_is_not_heeded_ends_the_program_when_it_comes_again() -> None:
+    """Only after some time: ``timeout`` sends two at once."""
+    code = """
+import time
+def stubborn(descriptor):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(100): pass
+    except KeyboardInterrupt:
+        import hypar.interrupts
+        hypar.interrupts.PATIENCE_S = 0
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(500): time.sleep(0.01)
+os.fsync = stubborn"""
+    assert program(code)[::2] == (130, "interrupted\n")
+
+
+@pytest.mark.parametrize("delay_s", [0.2, 0.4, 0.8])
+def test_an_interrupt_from_outside(delay_s: float) -> None:
+    """Whatever the program does by then: from Python's own start on it is one line, or all is done."""
+    command = [
+        sys.executable,
+        "-m",
+        "hypar",
+        "plan",
+        "vgg16",
+        "--levels",
+        "6",
+        "--hardware",
+        "hmc",
+        "--refine",
+    ]
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(delay_s)
+    started.send_signal(signal.SIGINT)
+    out, error = started.communicate(timeout=60)
+    if started.returncode == -signal.SIGINT:
+        pytest.skip("Python had not started yet")
+    assert (started.returncode, error) in [(130, "interrupted\n"), (0, "")]
+    assert bool(out) == (started.returncode == 0)
+
+
+def test_the_line_of_an_interrupt_inside_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hypar.cli.plan.plan_model", interrupted)
+    result = CliRunner().invoke(main, ["plan", "lenet-c"])
+    assert (result.exit_code, result.stdout, result.stderr) == ONE_LINE
+
+
+def test_a_terminal_gets_its_cursor_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[bytes] = []
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(os, "isatty", lambda _descriptor: True)
+    monkeypatch.setattr(os, "write", lambda _descriptor, text: written.append(text))
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    with pytest.raises(SystemExit) as ended:
+        hypar.interrupts.leave()
+    assert (written, ended.value.code) == ([b"\r\x1b[K\x1b[?25h", b"interrupted\n"], 130)
+
+
+@pytest.mark.parametrize("arguments", ["models", "models --json", "--help", "plan --help", "--version"])
+@pytest.mark.parametrize(
+    ("stdout", "reason"),
+    [
+        (">/dev/full", "No space left on device"),
+        (">&-", "Bad file descriptor"),
+        ("| true", ""),
+    ],
+)
+def test_a_stdout_that_takes_no_more_is_one_line(arguments: str, stdout: str, reason: str) -> None:
+    if not FULL.exists():
+        pytest.skip("no /dev/full")
+    command = f"{sys.executable} -m hypar {arguments} {stdout}"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
+    )
+    # A closed pipe is silent: its reader has what it wants.
+    line = f"error: standard output: cannot be written: {reason}\n" if reason else ""
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", line)
+
+
+def test_a_full_stderr_changes_no_answer() -> None:
+    if not FULL.exists():
+        pytest.skip("no /dev/full")
+    for arguments, status in (("plan nosuch", 3), ("plan lenet-c --json -o p.json", 0)):
+        command = f"{sys.executable} -m hypar {arguments} 2>/dev/full"
+        assert subprocess.run(["bash", "-c", command], capture_output=True, check=False).returncode == status
