@@ -137,6 +137,8 @@ def _record(plan: Plan) -> list[tuple[str, str]]:
         "solver": plan.solver,
         "pins": ", ".join(plan.pins) or "none",
         "profile": "none" if plan.profile is None else plan.profile.digest[:19],
+        "taken": "search" if plan.baselines is None else plan.baselines.taken,
+        "timed": "none" if plan.baselines is None else ", ".join(plan.baselines.names),
         "refined": "no" if plan.refined is None else "yes",
         "chunks": "none" if plan.chunks is None else plan.chunks.words,
         "shares": plan.shares or "equal",
@@ -226,15 +228,19 @@ def _cost_changes(before: Plan, after: Plan) -> Iterator[Change]:
 
 
 def _score_numbers(before: Plan, after: Plan) -> Iterator[tuple[str, float | str, float | str]]:
-    """What two scores and refinements say, by name: totals, then items."""
+    """What two scores, baselines and refinements say, by name: totals, then items."""
     if before.chunks and after.chunks:
         yield "alone_s", before.chunks.alone_s, after.chunks.alone_s
-    scores, refinements = (
+    scores, timed, refinements = (
         [part and part.model_dump() for part in parts]
-        for parts in ((before.score, after.score), (before.refined, after.refined))
+        for parts in (
+            (before.score, after.score),
+            (before.baselines, after.baselines),
+            (before.refined, after.refined),
+        )
     )
     stages = [_times_of_stages(plan) for plan in (before, after)]
-    for old, new in (scores, refinements, stages):
+    for old, new in (scores, timed, refinements, stages):
         if old is not None and new is not None:
             stands, fresh = (dict(_numbers(part, "")) for part in (old, new))
             for name in dict.fromkeys((*stands, *fresh)):
