@@ -70,8 +70,8 @@ def test_plan_refined_says_what_it_gained() -> None:
     result = output(
         "plan", "alexnet", "--hardware", "hmc", "--set", "overlap=full", "--cost", "time", "--refine"
     )
-    assert "refined" in result
-    assert "choices by the engine's time" in result
+    assert "; then refined" in result
+    assert "refined 1 choice by the engine's time" in result
 
 
 def test_words_and_elements_of_other_sizes_are_said() -> None:

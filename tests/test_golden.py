@@ -40,7 +40,9 @@ ASKED: dict[str, dict[str, Any]] = {
     "resnet18-stages": {
         "model": "resnet18", "stages": 4, "levels": 2, "strategy": "accpar", "cost": "time", "hardware": "hmc", "pins": "fc=mp",
     },
-    "lenet-c-best-stages": {"model": "lenet-c", "stages": "best", "levels": 4, "cost": "time", "hardware": "hmc"},
+    "lenet-c-best-stages": {
+        "model": "lenet-c", "stages": "best", "levels": 4, "strategy": "hypar", "cost": "time", "hardware": "hmc",
+    },
     "alexnet-grids": {"model": "alexnet", "array": [4, 16], "space": "all"},
 }  # fmt: skip
 

@@ -29,7 +29,7 @@ FLOORS = {
     **dict.fromkeys(["chunking", "forking", "pipeline_runs", "searches", "splits"], 13),
     "plan": 14,
     **dict.fromkeys(["canonical", "origin", "recipe", "reports"], 15),
-    **dict.fromkeys(["branches", "diff", "staging"], 16),
+    **dict.fromkeys(["baselines", "branches", "diff", "staging"], 16),
     **dict.fromkeys(["overlaps", "pipelining", "planner", "profiling"], 17),
     **dict.fromkeys(
         ["check", "comparison", "evaluation", "explanations", "exploration", "remarks", "scoring", "sweeps"],

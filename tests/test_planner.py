@@ -381,7 +381,8 @@ def test_a_refined_plan_states_no_bound_that_its_own_choices_can_go_below(
 ) -> None:
     """A level's bound is given the choices above it; those of alexnet's outer levels are exchanged here."""
     machine = load_machine("h100-8x", {"overlap": "full"})
-    asked = {"levels": 3, "cost": "time", "hardware": machine, "solver": "bounded", "search": search}
+    asked = {"levels": 3, "strategy": "hypar", "cost": "time", "hardware": machine}
+    asked |= {"solver": "bounded", "search": search}
     plan = plan_model(graph("alexnet"), refine=True, **asked)  # type: ignore[arg-type]
     assert plan.refined is not None
     assert (plan.bounds and len(plan.bounds)) == count

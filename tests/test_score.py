@@ -202,14 +202,25 @@ def test_a_refined_plan_is_never_slower_and_says_what_it_gained() -> None:
 def test_refinement_gains_where_the_sum_is_inexact() -> None:
     machine = load_machine("hmc", {"overlap": "full"})
     plan = plan_model(
-        "alexnet", levels=4, strategy="dp", space="batch,in_channels", pins=["conv*=dp"], hardware=machine
+        "alexnet", levels=3, strategy="dp", space="batch,in_channels", pins=["conv*=dp"], hardware=machine
     )
-    refined = plan_model(
-        "alexnet", levels=4, space="batch,in_channels", inter_weight=100, hardware=machine, refine=True
-    )
+    refined = plan_model("alexnet", levels=3, space="all", hardware=machine, refine=True)
     assert refined.refined is not None
     assert refined.refined.after_s < refined.refined.before_s
     assert scored(refined).time_s <= scored(plan).time_s
+
+
+def test_refinement_starts_from_the_fastest_of_the_search_and_the_baselines() -> None:
+    """Weighed a hundredfold, amounts between layers lead the search far astray."""
+    machine = load_machine("hmc", {"overlap": "full"})
+    asked = {"levels": 4, "inter_weight": 100, "hardware": machine}
+    searched = plan_model("alexnet", **asked)  # type: ignore[arg-type]
+    refined = plan_model("alexnet", refine=True, **asked)  # type: ignore[arg-type]
+    assert refined.refined is not None
+    assert refined.baselines is not None
+    assert refined.baselines.step_s["search"] == scored(searched).time_s
+    assert refined.refined.before_s == min(refined.baselines.step_s.values()) < scored(searched).time_s
+    assert refined.claim.startswith(f"the plan of {refined.baselines.taken}, by the engine no slower than ")
 
 
 def test_refinement_and_the_cost_time_need_a_machine() -> None:

@@ -72,6 +72,37 @@ class RefinementRecord(Record):
     changed: Annotated[int, Field(ge=0)]
 
 
+SEARCHED = "search"
+"""What the search's own plan is called beside baselines."""
+
+
+class BaselinesRecord(Record):
+    """What the engine timed beside the search's plan.
+
+    Attributes:
+        taken: whose plan it is: a strategy's by its name, or ``search``.
+        step_s: the engine's time of the search's plan and of each baseline, before any refinement.
+    """
+
+    taken: str
+    step_s: Annotated[dict[str, Amount], Field(min_length=2)]
+
+    @model_validator(mode="after")
+    def _timed(self) -> Self:
+        """The search's plan was timed, and so was the plan that was taken."""
+        if SEARCHED not in self.step_s:
+            raise ValueError(f"baselines.step_s: found no {SEARCHED!r}; allowed: it and strategies")
+        if self.taken not in self.step_s:
+            allowed = ", ".join(self.step_s)
+            raise ValueError(f"baselines.taken: found {shown(self.taken)}; allowed: {allowed}")
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The strategies that were timed."""
+        return tuple(name for name in self.step_s if name != SEARCHED)
+
+
 Ways = list[Annotated[int, Field(ge=2)]]
 
 
@@ -99,6 +130,8 @@ class Plan(Record):
         claim: what the plan is optimal over.
         stages: the stages of a pipeline, each cut over devices of its own; None where there are none.
         splits: one for each level, outermost first; of a mixed machine those of a group before those of its sides.
+        baselines: known strategies that the engine timed beside the search's plan, the fastest of which this is;
+            None where none were.
         refined: what refinement against the engine changed; None where none was asked for.
         chunks: the layers that exchange their gradients together; None where none were asked for.
         score: what a machine makes of it; None where none was named.
@@ -125,6 +158,7 @@ class Plan(Record):
     claim: str
     stages: StagesRecord | None = None
     splits: list[Split]
+    baselines: BaselinesRecord | None = None
     refined: RefinementRecord | None = None
     chunks: ChunksRecord | None = None
     score: Score | None = None
@@ -158,12 +192,23 @@ class Plan(Record):
                 "splits: found groups without a fork; allowed: group 'all', no arrays and no path"
             )
         self._require_bounds()
+        self._require_timed()
+        parse_space(self.space)
+        return self
+
+    def _require_timed(self) -> None:
+        """Refuse chunks and baselines of a plan that cannot have them.
+
+        Raises:
+            ValueError: there are such.
+        """
+        if self.baselines is not None and (self.mixed or self.staged or self.score is None):
+            found = "found in stages or of unlike groups" if self.score else "found without a score"
+            raise ValueError(f"baselines: {found}; allowed: none")
         if self.chunks is not None:
             if self.stages is not None:
                 raise ValueError("chunks: found together with stages; allowed: one of the two")
             self.chunks.require_of(self.layers, scored=self.score is not None)
-        parse_space(self.space)
-        return self
 
     def _require_stages(self, stages: StagesRecord) -> None:
         """Refuse stages that do not have every layer once, in order.

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hypar.hardware
+from hypar.baselines import BASELINES, take_fastest
 from hypar.branches import claim_of as branch_claim
 from hypar.branches import lanes_of, like_split, plan_branches, solver_for, splits_of
 from hypar.chunking import checked_chunks, run_chunked
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.graph import LayerGraph, load_model
-from hypar.hardware import MixedMachine
+from hypar.hardware import Machine, MixedMachine
 from hypar.pins import parse_pin
 from hypar.plan import CostRecord, ModelRecord, Plan, ProfileRecord, RefinementRecord
 from hypar.profiles import Profile, read_profile
@@ -43,8 +44,7 @@ from hypar.units import exact_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.chunking import ChunksRecord
-    from hypar.hardware import Machine
+    from hypar.chunking import ChunksRecord, Ran
 
 
 def plan_model(
@@ -53,7 +53,7 @@ def plan_model(
     levels: int | None = None,
     array: Sequence[int] | None = None,
     batch: int | None = None,
-    strategy: str = "hypar",
+    strategy: str | None = None,
     space: str | None = None,
     cost: str | None = None,
     search: str | None = None,
@@ -82,7 +82,7 @@ def plan_model(
             as use all devices of a mixed machine.
         array: the ways of each level instead, outermost first.
         batch: samples in a mini-batch, if not the model's own number.
-        strategy: a space, a cost and a search under a name.
+        strategy: a space, a cost and a search under a name; ``hypar`` if not given.
         space: other choices than the strategy's, as dims (``batch,out_channels``), ``all``, or the name of a
             strategy to take the space of.
         cost: another cost than the strategy's.
@@ -94,7 +94,9 @@ def plan_model(
         profile: measured times for the same cost, or their file.
         pins: choices to hold, each ``layer=choice`` or ``layer@level=choice``.
         hardware: a machine, the path of a hardware file, or a bare name as ``hmc``: the plan gets its score,
-            and the cost ``time`` can be minimised. A mixed machine's forks are planned too.
+            and the cost ``time`` can be minimised: the plan is then the fastest by the engine of the search's and of those
+            of ``dp``, ``owt``, ``hypar`` and ``accpar`` that are within the space that ``strategy`` or ``space`` asks for.
+            A mixed machine's forks are planned too.
         shares: of the forks of a mixed machine: ``equal``, ``linear`` for AccPar's rule, ``exact``, or ``layers`` for shares
             of each layer; the strategy's own if not given.
         integral: whether these shares are of whole elements.
@@ -103,7 +105,7 @@ def plan_model(
         schedule: of stages: ``1f1b`` if not given, ``gpipe`` or ``layer-block``.
         microbatches: of a mini-batch that goes through stages; as many as stages, or the next fewer that divide it.
         optimizer: ``sgd``, ``momentum`` or ``adam``, for updates and memory.
-        refine: whether to exchange choices against the engine's time after the search.
+        refine: whether to exchange choices against the engine's time after the search, from the fastest of the same.
         chunks: how gradients are exchanged: ``layers`` for every layer by itself, as without, ``one`` for all together, a
             size for chunks of so many layers by CGDP's rule, or ``best`` for what the engine finds fastest of several.
         progress: told how many of how many layers of a round of refinement, or tries of the best stages, are done.
@@ -124,7 +126,7 @@ def plan_model(
     optimizer = checked_optimizer(optimizer)
     if hardware is None and optimizer != "sgd":
         raise OptionError("optimizer", "no machine is named", "one, as --hardware hmc")
-    named = load_strategy(strategy)
+    named = load_strategy("hypar" if strategy is None else strategy)
     machine = None if hardware is None else hypar.hardware.as_hardware(hardware)
     mixed = machine if isinstance(machine, MixedMachine) else None
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
@@ -132,7 +134,7 @@ def plan_model(
     asked = own if cost is None else cost
     pipeline = checked_stages(stages, schedule, microbatches)
     recipe = Recipe(
-        strategy=strategy,
+        strategy="hypar" if strategy is None else strategy,
         space=named.space if space is None else space_text(space),
         cost=asked,
         parameters={name: value for name, value in given.items() if value is not None},
@@ -153,6 +155,8 @@ def plan_model(
         profile=read_profile(profile) if isinstance(profile, str | Path) else profile,
         refine=refine,
         chunks=checked_chunks(chunks, network, machine=machine is not None),
+        baselines=BASELINES if isinstance(machine, Machine) and (asked == "time" or refine) else (),
+        beyond_space=strategy is None and space is None and asked == "time",
     )
     return follow(recipe, network if batch is None else network.with_batch(batch), progress)
 
@@ -171,9 +175,11 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
         return staged_plan(recipe, graph, whole, progress)
     question, pins = ask(recipe, graph)
     search = load_search(recipe.search)
-    answer = search.run(question)
-    answer, refined = _refined(recipe, question, answer, progress)
-    chunks, score = _scored(recipe, question, answer)
+    found = search.run(question)
+    taken = take_fastest(recipe, graph, question, found)
+    answer, refined = _refined(recipe, question, taken.answer, progress)
+    claim = taken.claim(claim_of(recipe, question, answer if taken.searched else found, search.claim))
+    chunks, score = _scored(recipe, question, answer, None if refined else taken.ran)
     names = [layer.name for layer in question.graph.layers]
     splits = [
         like_split(
@@ -198,8 +204,9 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
             unit=question.cost.unit,
             parameters=parameters_of(question.cost),
         ),
-        claim=claim_of(recipe, question, answer, search.claim) + (", then refined" if refined else ""),
+        claim=claim + (f"{'; ' if taken.record else ', '}then refined" if refined else ""),
         splits=splits,
+        baselines=taken.record,
         refined=refined,
         chunks=chunks,
         score=score,
@@ -274,10 +281,12 @@ def _record_of(profile: Profile | None) -> ProfileRecord | None:
     return None if profile is None else ProfileRecord(name=profile.name, digest=profile.digest)
 
 
-def _scored(recipe: Recipe, question: Question, answer: Answer) -> tuple[ChunksRecord | None, Score | None]:
-    """What the machine makes of the answer, and in which chunks, where one is named."""
+def _scored(
+    recipe: Recipe, question: Question, answer: Answer, ran: Ran | None
+) -> tuple[ChunksRecord | None, Score | None]:
+    """What the machine makes of the answer, and in which chunks, where one is named; ``ran`` if it is known."""
     if recipe.machine is None:
         return None, None
     lanes = [Lane(question.graph, answer.choices, setting_of(recipe, question))]
-    ran = run_chunked(lanes, asked=recipe.chunks)
+    ran = run_chunked(lanes, asked=recipe.chunks) if ran is None else ran
     return ran.chunks, summarise(lanes, ran.step, ran.timeline, recipe.machine)

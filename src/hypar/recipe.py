@@ -62,6 +62,8 @@ class Recipe:
         schedule: in what order they work.
         microbatches: of a mini-batch; None for as many as stages, or the next fewer that divide it.
         chunks: the chunks that gradients are exchanged in; None for every layer by itself.
+        baselines: strategies that the engine times beside the search's plan; the fastest is taken.
+        beyond_space: whether they compete with choices that are not in the space, as none was asked for.
     """
 
     strategy: str
@@ -85,6 +87,8 @@ class Recipe:
     schedule: str = "1f1b"
     microbatches: int | None = None
     chunks: Asked | None = None
+    baselines: tuple[str, ...] = ()
+    beyond_space: bool = False
 
     @classmethod
     def of(
@@ -130,6 +134,9 @@ class Recipe:
             optimizer="sgd" if plan.score is None else plan.score.optimizer,
             refine=plan.refined is not None,
             chunks=None if plan.chunks is None else plan.chunks.asked,
+            # Those that are recorded were let in.
+            baselines=() if plan.baselines is None else plan.baselines.names,
+            beyond_space=plan.baselines is not None,
         )
 
 
@@ -233,7 +240,13 @@ def claim_of(recipe: Recipe, question: Question, answer: Answer, claim: str) -> 
         claim = f"not proven optimal, but {_gap_of(answer)}; {recipe.search} search"
     elif not answer.exact:
         claim = f"not optimal: solver {answer.solver!r} is not exact; {recipe.search} search"
-    return f"{claim} over ({recipe.space}){pins}, {_kind_of(question)}, for least {recipe.cost}"
+    return f"{claim} over ({recipe.space}){pins}, {_kind_of(question)}, for least {objective(recipe)}"
+
+
+def objective(recipe: Recipe) -> str:
+    """What a search minimises: the cost time knows of no overlap, which the machine may have."""
+    overlaps = recipe.cost == "time" and recipe.machine is not None and recipe.machine.overlap
+    return f"{recipe.cost}, nothing overlapped" if overlaps else recipe.cost
 
 
 def _gap_of(answer: Answer) -> str:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.errors import HardwareError, TableLimitError
+from hypar.baselines import BASELINES, FIXED, baseline_recipe
+from hypar.errors import HardwareError, OptionError, TableLimitError
+from hypar.pins import parse_pin
+from hypar.plan import SEARCHED
 from hypar.planner import follow
 from hypar.recipe import Recipe, ask
+from hypar.refinement import LEAST_GAIN
 from hypar.reports.base import amount
 from hypar.solvers.base import load_solver
+from hypar.staging import BEST
+from hypar.units import format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +24,10 @@ if TYPE_CHECKING:
     from hypar.hardware import Machine, MixedMachine
     from hypar.plan import Plan
     from hypar.profiles import Profile
+    from hypar.score import Score
+
+LEAST_SHOWN = 1e-4
+"""Part by which a baseline is faster that is said as a number."""
 
 CHEAP_ENTRIES = 2**22
 """Table entries up to which the joint optimum is worth knowing beside a greedy plan: some milliseconds."""
@@ -38,20 +48,22 @@ def remarks(
         profile: the measured times that its cost counted.
 
     Yields:
-        The joint optimum beside a greedy plan and the cost of pins, unless the plan was refined by another measure;
-        layers cut finer than they have elements.
+        The joint optimum beside a greedy plan, unless the engine chose it or refined it; the cost of pins, unless it was
+        refined; by how much a baseline would be faster; layers cut finer than they have elements.
     """
     graph = graph.with_batch(plan.model.batch)
-    recipe = replace(Recipe.of(plan, machine, profile), refine=False, chunks=None)
+    asked = replace(Recipe.of(plan, machine, profile), refine=False)
+    recipe = replace(asked, chunks=None)
     if (
         not plan.mixed
         and not plan.staged
         and plan.search == "greedy"
         and len(plan.array) > 1
         and not plan.refined
+        and (plan.baselines is None or plan.baselines.taken == SEARCHED)
         and not ask(recipe, graph)[0].leaves_no_choice
     ):
-        best = joint_optimum(replace(recipe, stages=None), graph)
+        best = joint_optimum(replace(recipe, stages=None, baselines=()), graph)
         if best is None:
             yield "the joint optimum is not cheap to know; --search joint finds it where its tables fit"
         elif best.cost.value < plan.cost.value:
@@ -61,6 +73,7 @@ def remarks(
             yield "the joint optimum is no lower"
     if plan.pins and not plan.refined:
         yield _pins_cost(plan, recipe, graph)
+    yield from _faster_baseline(plan, asked, graph)
     fine = () if plan.mixed else finer_than_whole(plan, graph)
     if fine:
         more = f" and {len(fine) - 3} more" if len(fine) > 3 else ""
@@ -68,7 +81,7 @@ def remarks(
 
 
 def _pins_cost(plan: Plan, recipe: Recipe, graph: LayerGraph) -> str:
-    """By how much the same without pins is cheaper, by the recorded solver where that is not exact; in stages faster."""
+    """By how much the same without pins is cheaper, by the recorded solver where that is not exact; where the engine chose faster."""
     if plan.stages is not None:
         solver = plan.stages.solver
     else:
@@ -80,11 +93,63 @@ def _pins_cost(plan: Plan, recipe: Recipe, graph: LayerGraph) -> str:
     except HardwareError:
         return "what the pins cost is not known: without them no stages fit"
     now, then, unit = plan.cost.value, free.cost.value, plan.cost.unit
-    if plan.stages is not None and plan.score is not None and free.score is not None:
+    timed = plan.stages is not None or plan.baselines is not None
+    if timed and plan.score is not None and free.score is not None:
         now, then, unit = plan.score.time_s, free.score.time_s, "seconds"
     share = f" ({(now - then) / then:+.2%})" if then else ""
     word = "save" if now < then else "cost"
     return f"the pins {word} {amount(abs(now - then), unit)}{share}"
+
+
+def _faster_baseline(plan: Plan, recipe: Recipe, graph: LayerGraph) -> Iterator[str]:
+    """By how much the fastest baseline is faster than the plan, where one is that fits as well."""
+    if plan.score is None:
+        return
+    now, fastest = plan.score.time_s, None
+    recipe = _without_stages(plan, recipe, graph)
+    for name in _not_timed(plan):
+        score = _score_of(baseline_recipe(recipe, name), graph)
+        if score is None or (plan.score.fits and not score.fits) or score.time_s >= now * (1 - LEAST_GAIN):
+            continue
+        if fastest is None or score.time_s < fastest[1].time_s:
+            fastest = name, score
+    if fastest is not None:
+        name, score = fastest
+        gain = 1 - score.time_s / now
+        less = f"{gain:.2%}" if gain >= LEAST_SHOWN else f"under {LEAST_SHOWN:.2%}"
+        where = " over the same devices, without stages," if plan.staged else ""
+        times = f"{format_seconds(score.time_s)} against {format_seconds(now)} a step"
+        yield f"{name}{where} would be faster: {times}, {less} less"
+
+
+def _not_timed(plan: Plan) -> tuple[str, ...]:
+    """The baselines that a plan may lose to: those that it was not timed with as it is now."""
+    known = plan.baselines is not None and not (plan.refined and plan.chunks)
+    timed = plan.baselines.names if known and plan.baselines is not None else ()
+    names = BASELINES if plan.cost.name == "time" else FIXED
+    return tuple(name for name in names if name not in timed)
+
+
+def _without_stages(plan: Plan, recipe: Recipe, graph: LayerGraph) -> Recipe:
+    """The same over all devices of a plan in stages: these are its outermost level, where no pin holds."""
+    if plan.stages is None or plan.stages.asked == BEST:
+        return recipe
+    nodes, levels = graph.nodes(plan.graph), range(len(plan.array))
+    pins = [parse_pin(text, nodes, len(levels)) for text in plan.pins]
+    inside = tuple(
+        str(replace(pin, level=level + 1))
+        for pin in pins
+        for level in (levels if pin.level is None else [pin.level])
+    )
+    return replace(recipe, array=(len(plan.stages.stages), *plan.array), pins=inside)
+
+
+def _score_of(recipe: Recipe, graph: LayerGraph) -> Score | None:
+    """The score of a baseline; None where it cannot be planned on the machine."""
+    try:
+        return follow(recipe, graph).score
+    except (HardwareError, OptionError, TableLimitError):
+        return None
 
 
 def joint_optimum(recipe: Recipe, graph: LayerGraph) -> Plan | None:

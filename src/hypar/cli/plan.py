@@ -68,8 +68,8 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
 @click.command("plan")
 @click.argument("model", shell_complete=complete_model)
 @array_options
-@click.option("--strategy", default="hypar", shell_complete=complete_plugin("strategies"), metavar="NAME", show_default=True,
-              help="A space, a cost and a search under a name.")  # fmt: skip
+@click.option("--strategy", shell_complete=complete_plugin("strategies"), metavar="NAME",
+              help="A space, a cost and a search under a name.  [default: hypar]")  # fmt: skip
 @click.option(
     "--space",
     metavar="DIMS",

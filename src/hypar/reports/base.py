@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hypar.chunking import ChunksRecord
-    from hypar.plan import Plan, RefinementRecord
+    from hypar.plan import BaselinesRecord, Plan, RefinementRecord
     from hypar.score import GroupScore, Score
     from hypar.splits import StageRecord, StagesRecord
 
@@ -167,10 +167,18 @@ def summary(plan: Plan) -> list[str]:
         lines.append(f"amounts between layers weigh {weight}")
     if plan.pins:
         lines.append(f"pinned: {', '.join(plan.pins)}")
+    if plan.baselines is not None:
+        lines.append(baselines_line(plan.baselines))
     if plan.refined is not None:
         lines.append(refinement_line(plan.refined))
     lines += chunk_lines(plan.chunks, plan.score)
     return lines if plan.score is None else [*lines, *score_lines(plan.score, plan.stages)]
+
+
+def baselines_line(timed: BaselinesRecord) -> str:
+    """What the engine makes of the search's plan and of the baselines."""
+    times = (f"{name} {format_seconds(seconds)}" for name, seconds in timed.step_s.items())
+    return f"timed by the engine: {', '.join(times)}; taken: {timed.taken}"
 
 
 def refinement_line(refined: RefinementRecord) -> str:

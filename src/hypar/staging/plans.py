@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.plan import CostRecord, ModelRecord, Plan
+from hypar.recipe import objective
 from hypar.searches.base import load_search
 from hypar.solvers.base import load_solver
 from hypar.splits import Split, StageRecord, StagesRecord
@@ -143,7 +144,7 @@ def _claim(recipe: Recipe, staging: Staging) -> str:
     pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
     exact = all(span.cuts.answer.exact for span in staging.stages)
     solver = "" if exact else f" and solver {recipe.solver!r}, not exact,"
-    return f"{bounds}, each cut by {recipe.search} search{solver} over ({recipe.space}){pins} for least {recipe.cost}"
+    return f"{bounds}, each cut by {recipe.search} search{solver} over ({recipe.space}){pins} for least {objective(recipe)}"
 
 
 def _splits_of(staging: Staging) -> Iterator[Split]:

@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hypar import (
+    check_plan,
+    diff_plans,
+    explain_plan,
+    load_machine,
+    load_model,
+    plan_model,
+    read_plan,
+    score_plan,
+)
+from hypar.baselines import BASELINES, FIXED
+from hypar.errors import HyparError, PlanError
+from hypar.hardware import as_hardware
+from hypar.registry import data_file
+from hypar.remarks import remarks
+from tests.test_cli import output, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hypar.graph import LayerGraph
+    from hypar.plan import Plan
+
+H100 = load_machine("h100-8x")
+RESNET = {"levels": 6, "cost": "time", "space": "all", "hardware": H100}
+
+
+@cache
+def graph(name: str) -> LayerGraph:
+    return load_model(name)
+
+
+@cache
+def resnet() -> Plan:
+    """A plan of which the search alone loses to dp."""
+    return plan_model(graph("resnet50"), **RESNET)  # type: ignore[arg-type]
+
+
+def seconds(plan: Plan) -> float:
+    assert plan.score is not None
+    return plan.score.time_s
+
+
+def fails(*arguments: str) -> str:
+    result = run(*arguments)
+    assert result.exit_code != 0
+    return result.stderr
+
+
+@pytest.mark.parametrize("space", [None, "all"])
+@pytest.mark.parametrize(
+    ("model", "hardware", "levels"),
+    [
+        ("resnet50", "h100-8x", 6),
+        ("alexnet", "h100-8x", 5),
+        ("lenet-c", "h100-8x", 3),
+        ("sfc", "hmc", 4),
+        ("vgg-a", "hmc", 2),
+        ("googlenet", "p100-4x4", 3),
+        ("resnet18", "tpu-v2", 5),
+        ("cifar-c", "tpu-v3", 6),
+    ],
+)
+def test_no_plan_for_least_time_is_slower_than_a_baseline(
+    model: str, hardware: str, levels: int, space: str | None
+) -> None:
+    """All networks, machines and levels: ``tests/benchmarks/test_baselines.py``."""
+    asked: dict[str, Any] = {"levels": levels, "hardware": load_machine(hardware)}
+    plan = plan_model(graph(model), cost="time", space=space, **asked)
+    assert plan.baselines is not None
+    assert plan.baselines.names == BASELINES
+    for name in BASELINES:
+        assert plan.baselines.step_s[name] == seconds(plan_model(graph(model), strategy=name, **asked))
+    assert seconds(plan) == plan.baselines.step_s[plan.baselines.taken]
+    assert seconds(plan) <= min(plan.baselines.step_s.values())
+
+
+def test_the_fixed_strategy_is_the_plan_where_the_search_loses_to_it() -> None:
+    plan, dp = resnet(), plan_model(graph("resnet50"), strategy="dp", levels=6, hardware=H100)
+    assert plan.baselines is not None
+    assert plan.baselines.taken == "dp"
+    assert [split.choices for split in plan.splits] == [split.choices for split in dp.splits]
+    assert seconds(plan) == seconds(dp) < plan.baselines.step_s["search"]
+    assert plan.claim == (
+        "the plan of dp, by the engine no slower than the search's plan, owt, hypar and accpar; the search's plan is "
+        "greedy: each level is optimal given the levels above it, over (all), one dim a level, devices may be idle, for "
+        "least time, nothing overlapped"
+    )
+    assert "2.64 ms, dp 2.58 ms" in plan.render()
+
+
+def test_the_claim_of_the_search_goes_on_where_nothing_is_faster() -> None:
+    plan = plan_model("sfc", levels=1, strategy="hypar", cost="time", search="joint", hardware="hmc")
+    assert plan.claim == (
+        "optimal, all levels jointly, over (batch,in_channels), one dim a level, for least time; by the engine no slower "
+        "than dp, owt and hypar"
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ({"space": "out_channels,in_channels"}, ()),
+        ({"strategy": "owt"}, ()),
+        ({"strategy": "hypar"}, ("dp", "owt", "hypar")),
+        ({"space": "batch,in_channels"}, ("dp", "owt", "hypar")),
+        ({"strategy": "accpar"}, BASELINES),
+        ({"pins": "*=out_channels"}, ()),
+    ],
+)
+def test_a_baseline_competes_within_the_space_that_is_asked_for(asked: Any, names: tuple[str, ...]) -> None:
+    plan = plan_model("alexnet", levels=3, cost="time", hardware="hmc", **asked)
+    assert (() if plan.baselines is None else plan.baselines.names) == names
+    dims = {dim for layer in plan.layers for dim in plan.dims(layer)}
+    assert "batch" not in dims or "batch" in plan.space
+
+
+def test_a_baseline_outside_the_space_is_said_where_it_is_faster() -> None:
+    plan = plan_model("sfc", levels=3, cost="time", strategy="hypar", hardware=H100)
+    accpar = seconds(plan_model("sfc", levels=3, strategy="accpar", hardware=H100))
+    (line,) = [line for line in remarks(plan, graph("sfc"), H100) if "faster" in line]
+    assert line.startswith("accpar would be faster: ")
+    assert line.endswith(f" a step, {1 - accpar / seconds(plan):.2%} less")
+
+
+def test_pins_hold_in_every_baseline() -> None:
+    plan = plan_model("resnet18", levels=4, cost="time", pins="fc=out_channels", hardware=H100)
+    assert plan.baselines is not None
+    assert plan.baselines.names == BASELINES
+    assert set(plan.dims("fc")) == {"out_channels"}
+
+
+def test_baselines_exchange_their_gradients_in_the_chunks_that_are_asked_for() -> None:
+    asked: dict[str, Any] = {"levels": 3, "hardware": H100, "chunks": "one"}
+    plan = plan_model("alexnet", cost="time", **asked)
+    assert plan.baselines is not None
+    for name in BASELINES:
+        assert plan.baselines.step_s[name] == seconds(plan_model("alexnet", strategy=name, **asked))
+
+
+@pytest.mark.parametrize(
+    ("capacity", "taken", "fits"),
+    [
+        ("80 GB", "dp", True),
+        ("7564831 B", "search", True),
+        ("5146111 B", "accpar", True),
+        ("3 MB", "dp", False),
+    ],
+)
+def test_what_devices_hold_goes_before_what_is_faster(
+    tmp_path: Path, capacity: str, taken: str, fits: bool
+) -> None:
+    """dp is the fastest and holds 7.56 MB, then the search's plan with 5.15 MB, then accpar with 4.04 MB."""
+    file = tmp_path / "small.yaml"
+    file.write_text(data_file("hardware", "h100-8x").read_text().replace("80 GB", capacity))
+    machine = load_machine(file)
+    plan = plan_model("lenet-c", levels=3, cost="time", hardware=machine)
+    assert plan.baselines is not None
+    assert plan.baselines.taken == taken
+    assert plan.score is not None
+    assert plan.score.fits is fits
+    assert (", of those that fit" in plan.claim) == (taken != "dp")
+    assert not [line for line in remarks(plan, graph("lenet-c"), machine) if "faster" in line]
+
+
+class TestFiles:
+    def test_a_plan_that_is_a_baselines_is_checked_shown_explained_and_scored(self, tmp_path: Path) -> None:
+        file = tmp_path / "plan.json"
+        resnet().write(file)
+        assert read_plan(file) == resnet()
+        verdict = check_plan(file)
+        assert verdict.ok, verdict.changes
+        assert verdict.fresh.to_json() == file.read_text()
+        assert score_plan(file).time_s == seconds(resnet())
+        found = explain_plan(resnet(), graph("resnet50"), layer="fc", machine=H100)
+        assert [one.chosen.choice for one in found.explained] == list(resnet().choices("fc"))
+
+    def test_a_plan_without_a_record_of_baselines_is_planned_again_without_them(self, tmp_path: Path) -> None:
+        file = tmp_path / "old.json"
+        new = plan_model("lenet-c", levels=3, cost="time", hardware=H100)
+        assert new.baselines is not None
+        assert new.baselines.taken == "dp"
+        data = new.to_data()
+        del data["baselines"]
+        file.write_text(json.dumps(data))
+        fresh = check_plan(file).fresh
+        assert fresh.baselines is None
+        assert seconds(fresh) == new.baselines.step_s["search"]
+
+    def test_whose_plan_it_is_and_their_times_are_compared(self) -> None:
+        plan = resnet()
+        assert plan.baselines is not None
+        times = {**plan.baselines.step_s, "owt": 1.0}
+        other = plan.model_copy(
+            update={"baselines": plan.baselines.model_copy(update={"taken": "owt", "step_s": times})}
+        )
+        said = [str(change) for change in diff_plans(plan, other)]
+        assert said[0] == "plan taken: dp -> owt"
+        assert said[1].startswith("plan step_s owt: 0.0026")
+        without = [str(change) for change in diff_plans(plan, plan.model_copy(update={"baselines": None}))]
+        assert without == ["plan taken: dp -> search", "plan timed: dp, owt, hypar, accpar -> none"]
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"taken": "mp"}, "baselines.taken: found 'mp'; allowed: search, dp"),
+            (
+                {"step_s": {"dp": 1.0, "owt": 1.0}},
+                "baselines.step_s: found no 'search'; allowed: it and strategies",
+            ),
+            ({"step_s": {"search": 1.0}, "taken": "search"}, "baselines.step_s"),
+            ({"step_s": {"search": 1.0, "dp": -1.0}}, "baselines.step_s.dp"),
+        ],
+    )
+    def test_a_record_that_is_none_is_refused(self, tmp_path: Path, change: Any, message: str) -> None:
+        file = tmp_path / "plan.json"
+        data = plan_model("lenet-c", levels=1, cost="time", hardware=H100).to_data()
+        data["baselines"] = {"taken": "dp", "step_s": {"search": 2.0, "dp": 1.0}, **change}
+        file.write_text(json.dumps(data))
+        with pytest.raises(PlanError) as error:
+            read_plan(file)
+        assert message in str(error.value)
+
+    def test_a_record_without_a_score_is_refused(self, tmp_path: Path) -> None:
+        file = tmp_path / "plan.json"
+        data = plan_model("lenet-c", levels=1).to_data()
+        data["baselines"] = {"taken": "dp", "step_s": {"search": 2.0, "dp": 1.0}}
+        file.write_text(json.dumps(data))
+        assert "baselines: found without a score; allowed: none" in fails("show", str(file))
+
+    def test_a_baseline_that_is_no_strategy_fails_the_check(self, tmp_path: Path) -> None:
+        file = tmp_path / "plan.json"
+        text = plan_model("lenet-c", levels=1, cost="time", hardware=H100).to_json()
+        file.write_text(text.replace('"owt"', '"two"'))
+        with pytest.raises(HyparError, match="no strategy 'two'"):
+            check_plan(file)
+
+
+class TestRemarks:
+    """By how much a baseline would be faster, on every kind of machine."""
+
+    @pytest.mark.parametrize(
+        ("hardware", "asked"),
+        [
+            ("h100-8x", {"model": "resnet50", "levels": 4}),
+            ("h100-8x", {"model": "resnet50", "levels": 4, "chunks": "best"}),
+            ("h100-8x", {"model": "resnet50", "levels": 3, "strategy": "deepa"}),
+            ("h100-8x", {"model": "lenet-c", "levels": 3, "strategy": "optimal"}),
+            ("tpu-v2-v3", {"model": "resnet50", "strategy": "mp"}),
+        ],
+    )
+    def test_the_faster_of_dp_and_owt_is_named(self, hardware: str, asked: dict[str, Any]) -> None:
+        model, machine = asked["model"], as_hardware(hardware)
+        plan = plan_model(**asked, hardware=machine)
+        kept = {name: value for name, value in asked.items() if name != "strategy"}
+        times = {name: seconds(plan_model(**kept, strategy=name, hardware=machine)) for name in FIXED}
+        name = min(times, key=lambda one: times[one])
+        (line,) = [line for line in remarks(plan, graph(model), machine) if "faster" in line]
+        assert line.startswith(f"{name} would be faster: ")
+        assert line.endswith(f" a step, {1 - times[name] / seconds(plan):.2%} less")
+
+    def test_nothing_is_said_where_none_is_faster(self) -> None:
+        plan = plan_model("vgg16", levels=4, hardware="hmc")
+        assert not [line for line in remarks(plan, graph("vgg16"), load_machine("hmc")) if "faster" in line]
+
+    @pytest.mark.parametrize("pins", [(), ("fc@H2=mp",)])
+    def test_stages_are_held_against_all_their_devices(self, pins: tuple[str, ...]) -> None:
+        plan = plan_model("resnet18", levels=2, stages=2, pins=pins, hardware=H100)
+        held = [pin.replace("H2", "H3") for pin in pins]
+        dp = seconds(plan_model("resnet18", levels=3, strategy="dp", pins=held, hardware=H100))
+        (line,) = [line for line in remarks(plan, graph("resnet18"), H100) if "faster" in line]
+        assert line.startswith("dp over the same devices, without stages, would be faster: ")
+        assert line.endswith(f" a step, {1 - dp / seconds(plan):.2%} less")
+
+    def test_the_best_stages_are_no_slower_than_the_baselines(self) -> None:
+        plan = plan_model("lenet-c", levels=3, stages="best", cost="time", hardware=H100)
+        whole = plan_model("lenet-c", levels=3, cost="time", hardware=H100)
+        assert seconds(plan) <= seconds(whole)
+        assert not [line for line in remarks(plan, graph("lenet-c"), H100) if "faster" in line]
+
+    def test_it_is_printed_below_the_plan_and_beside_json(self) -> None:
+        asked = ("plan", "resnet50", "--levels", "4", "--hardware", "h100-8x")
+        line = "dp would be faster: 3.07 ms against 3.09 ms a step, 0.67% less"
+        assert line in output(*asked)
+        result = run(*asked, "--json")
+        assert line in result.stderr
+        assert line not in result.stdout
