@@ -1,4 +1,4 @@
-"""The bounded solver: its bound, its cost, its tables."""
+"""The bounded solver: its bound, its cost, its tables; the messages and exchanges that it rests on."""
 
 from __future__ import annotations
 
@@ -10,35 +10,57 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.errors import TableLimitError
-from hypar.problem import CostGraph, Edge
-from hypar.reduction import buckets, descended, diffused
-from hypar.reduction.diffusion import least_sum
-from hypar.solvers.base import cheapest_exact, load_solver
+from hypar.problem import CostGraph, Edge, Structure
+from hypar.reduction import LocalSearch, Messages
+from hypar.solvers import bounded
+from hypar.solvers.base import FALLBACK, Tables, cheapest, load_solver
 from hypar.solvers.bounded import Bounded
-from tests.problems import cost_graphs, random_problem, structure
+from tests.problems import chains, cost_graphs, random_problem, structure, trees
 
 EVERYONE = list(itertools.combinations(range(12), 2))
+LEVELS = (np.arange(6.0).reshape(2, 1, 3) % 4, np.arange(18.0).reshape(3, 3, 2) % 5)
+"""An edge of two levels: 2 and 3 choices of the source, 3 and 2 of the target."""
+
+
+class _NoTables:
+    """Elimination whose tables never fit."""
+
+    def tables(self, _: Structure) -> Tables:
+        return Tables(stored=2**40, work=2**40)
+
+
+@pytest.fixture
+def no_elimination(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "load_solver", lambda name: _NoTables())
 
 
 def optimum(problem: CostGraph) -> float:
     return load_solver("exhaustive").solve(problem).cost
 
 
+@pytest.mark.usefixtures("no_elimination")
 @settings(max_examples=300)
-@given(problem=cost_graphs(), cap=st.sampled_from([1, 4, 16, 64]), rounds=st.sampled_from([0, 1, 20]))
-def test_the_optimum_lies_between_bound_and_cost(problem: CostGraph, cap: int, rounds: int) -> None:
-    found = Bounded(cap=cap, rounds=rounds).solve(problem)
+@given(problem=cost_graphs(), work=st.sampled_from([0, 2**16, 2**31]), rounds=st.sampled_from([1, 2, 20]))
+def test_the_optimum_lies_between_bound_and_cost(problem: CostGraph, work: int, rounds: int) -> None:
+    found = Bounded(work=work, rounds=rounds).solve(problem)
     assert found.bound is not None
     assert found.bound <= optimum(problem) <= found.cost == problem.cost(found.assignment)
-    assert found == Bounded(cap=cap, rounds=rounds).solve(problem)
+    assert found == Bounded(work=work, rounds=rounds).solve(problem)
 
 
-@settings(max_examples=300)
+@pytest.mark.usefixtures("no_elimination")
+@settings(max_examples=200)
+@given(problem=st.one_of(cost_graphs(chains()), cost_graphs(trees())))
+def test_messages_alone_prove_the_optimum_of_a_tree(problem: CostGraph) -> None:
+    found = Bounded().solve(problem)
+    assert found.bound == found.cost == optimum(problem)
+
+
+@settings(max_examples=200)
 @given(problem=cost_graphs())
-def test_it_is_exact_where_nothing_is_split(problem: CostGraph) -> None:
-    cap = 4**7
-    assert all(len(bucket.parts) == 1 for bucket in buckets(problem.structure, cap))
-    found = Bounded(cap=cap).solve(problem)
+def test_it_is_elimination_where_that_fits(problem: CostGraph) -> None:
+    found = Bounded().solve(problem)
+    assert found.assignment == load_solver("elimination").solve(problem).assignment
     assert found.bound == found.cost == optimum(problem)
 
 
@@ -51,74 +73,68 @@ def test_twelve_nodes_each_joined_to_each_are_answered_with_a_gap() -> None:
     assert 0 < found.bound < found.cost
 
 
-def test_moving_costs_tightens_the_bound() -> None:
+def test_more_rounds_never_lower_the_bound() -> None:
     problem = random_problem(np.random.default_rng(0), [8] * 12, EVERYONE, 1000)
-    bounds = [Bounded(cap=64, rounds=rounds).solve(problem).bound or 0 for rounds in (0, 1, 20)]
-    assert bounds == sorted(bounds)
+    messages = Messages(problem)
+    bounds = [messages.round() for _ in range(6)]
+    assert bounds == pytest.approx(sorted(bounds), rel=1e-3)
     assert bounds[0] < bounds[-1]
-
-
-@settings(max_examples=200)
-@given(problem=cost_graphs(), rounds=st.integers(0, 4))
-def test_moved_costs_have_the_same_sums_and_a_higher_least(problem: CostGraph, rounds: int) -> None:
-    nodes, edges = diffused(problem, rounds)
-    moved = CostGraph(
-        nodes=tuple(nodes),
-        edges=tuple(
-            Edge.dense(edge.source, edge.target, costs)
-            for edge, costs in zip(problem.edges, edges, strict=True)
-        ),
-    )
-    for assignment in itertools.islice(itertools.product(*map(range, problem.structure.sizes)), 50):
-        assert moved.cost(assignment) == pytest.approx(problem.cost(assignment))
-    before = least_sum(problem.nodes, [edge.costs for edge in problem.edges])
-    assert least_sum(nodes, edges) >= before - 1e-6
 
 
 @given(problem=cost_graphs())
 def test_exchanges_never_cost_more(problem: CostGraph) -> None:
     start = [0] * len(problem.nodes)
-    assert problem.cost(descended(problem, [start])) <= problem.cost(start)
+    assert problem.cost(LocalSearch(problem, 2**30).improved(start)) <= problem.cost(start)
+    assert LocalSearch(problem, 0).improved(start) == tuple(start)
 
 
-def test_the_best_start_wins_unless_one_is_good_enough() -> None:
-    # Two valleys: no exchange of two choices leads from 0, 0, 0 to 1, 1, 1.
-    unequal = np.array([[0.0, 9.0], [9.0, 0.0]])
-    nodes = tuple(np.array([1.0, 0.0]) for _ in range(3))
-    edges = tuple(Edge.dense(a, b, unequal) for a, b in [(0, 1), (1, 2), (0, 2)])
-    problem = CostGraph(nodes=nodes, edges=edges)
-    assert descended(problem, [(0, 0, 0)]) == (0, 0, 0)
-    assert descended(problem, [(0, 0, 0), (1, 1, 1)]) == (1, 1, 1)
-    assert descended(problem, [(0, 0, 0), (1, 1, 1)], enough=3) == (0, 0, 0)
+@given(problem=cost_graphs())
+def test_no_exchange_of_one_or_of_two_neighbours_is_left(problem: CostGraph) -> None:
+    found = LocalSearch(problem, 2**30).improved([0] * len(problem.nodes))
+    near = [(edge.source, edge.target) for edge in problem.edges] or [(0, 0)]
+    sizes = problem.structure.sizes
+    for a, b in near:
+        for x, y in itertools.product(range(sizes[a]), range(sizes[b])):
+            other = list(found)
+            other[a], other[b] = x, y
+            assert problem.cost(other) >= problem.cost(found)
 
 
-def test_edges_of_several_levels_are_taken_whole() -> None:
-    generator = np.random.default_rng(2)
-    terms = (generator.random((2, 1, 3)), generator.random((3, 3, 2)))
-    nodes = (generator.random(6), generator.random(6), generator.random(6))
-    edges = tuple(Edge(source=a, target=b, terms=terms) for a, b in [(0, 1), (1, 2), (0, 2)])
+@pytest.mark.usefixtures("no_elimination")
+def test_edges_of_several_levels_are_never_made_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = tuple(np.arange(6.0) * step % 7 for step in (1, 2, 3))
+    edges = tuple(Edge(source=a, target=b, terms=LEVELS) for a, b in [(0, 1), (1, 2), (0, 2)])
     problem = CostGraph(nodes=nodes, edges=edges)
     best = optimum(problem)
-    assert Bounded().solve(problem).cost == best
-    found = Bounded(cap=36).solve(problem)
+    with monkeypatch.context() as patch:
+        patch.setattr(Edge, "costs", property(lambda _: pytest.fail("a whole matrix")))
+        found = Bounded().solve(problem)
     assert found.bound is not None
-    assert found.bound <= best <= found.cost
+    assert found.bound <= best == found.cost
 
 
-@pytest.mark.parametrize("cap", [100, 2000, 2**20])
-def test_no_part_is_above_the_cap_but_a_single_matrix(cap: int) -> None:
+def test_a_bound_less_than_a_grain_below_the_cost_is_a_proof() -> None:
+    assert bounded._raised(30.2, 8.0) == 32.0
+    assert bounded._raised(32.0, 8.0) == 32.0
+    problem = random_problem(np.random.default_rng(3), [3] * 4, [(0, 1), (1, 2)], 5)
+    eighths = CostGraph(
+        nodes=tuple(costs * 24 for costs in problem.nodes),
+        edges=tuple(Edge.dense(e.source, e.target, e.costs * 40) for e in problem.edges),
+    )
+    assert eighths.grain() == 8.0
+
+
+def test_its_tables_are_vectors_where_elimination_does_not_fit() -> None:
     twelve = structure([40] * 12, EVERYONE)
-    parts = [part for bucket in buckets(twelve, cap) for part in bucket.parts]
-    assert all(part.entries <= cap or len(part.factors) == 1 for part in parts)
-    tables = Bounded(cap=cap).tables(twelve)
+    tables = Bounded().tables(twelve)
     assert tables.fit
-    assert tables.stored >= max(part.entries for part in parts) + twelve.entries
+    assert twelve.entries < tables.stored < twelve.entries + 40 * 40 * 8
 
 
-def test_it_is_not_exact_and_never_picked() -> None:
-    solver = load_solver("bounded")
-    assert not solver.exact
-    assert cheapest_exact((structure([40] * 12, EVERYONE),)) != "bounded"
+def test_it_is_picked_only_where_no_exact_solver_fits() -> None:
+    assert not load_solver("bounded").exact
+    assert cheapest((structure([40] * 12, EVERYONE),)) == FALLBACK == "bounded"
+    assert cheapest((structure([4] * 12, EVERYONE),)) == "elimination"
     assert (
         load_solver("elimination").solve(random_problem(np.random.default_rng(0), [2], [], 1)).bound is None
     )

@@ -14,7 +14,7 @@ import pytest
 
 import hypar
 from hypar import registry
-from hypar.solvers.base import cheapest_exact, load_solver
+from hypar.solvers.base import cheapest, load_solver
 from tests.problems import random_problem
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ MODELS = {name: text for name, text in FILES.items() if name not in MACHINES}
 
 def forget() -> None:
     """Let the registry look again."""
-    for cached in (registry.plugin_names, registry.load_plugin, cheapest_exact):
+    for cached in (registry.plugin_names, registry.load_plugin, cheapest):
         cached.cache_clear()
 
 

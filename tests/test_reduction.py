@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from hypar.errors import TableLimitError
 from hypar.problem import CostGraph, Edge
-from hypar.reduction import folding, identity, reduced, trace, undominated
+from hypar.reduction import folding, identity, order, reduced, trace, undominated
 from hypar.reduction.separators import separators
 from hypar.solvers import elimination
 from hypar.solvers.base import load_solver
@@ -223,3 +224,41 @@ def test_separators_part_what_they_join(graph: tuple[int, list[Pair]]) -> None:
 
     lost = [node for node in range(size) if pieces(node) > pieces(None)]
     assert sorted(separators(near)) == lost
+
+
+@pytest.mark.parametrize("choices", [1, 3])
+@pytest.mark.parametrize(
+    ("size", "pairs"),
+    [
+        (5002, [(0, node) for node in range(1, 5001)] + [(node, 5001) for node in range(1, 5001)]),
+        (400, list(itertools.combinations(range(400), 2))),
+        (
+            2000,
+            [
+                (int(low), high)
+                for high in range(1, 2000)
+                for low in np.random.default_rng(high).integers(0, high, 4)
+            ],
+        ),
+        (20000, [(node, node + 1) for node in range(19999)]),
+    ],
+    ids=["one read by 5,000", "each joined to each", "four inputs each", "chain"],
+)
+def test_tables_are_known_without_making_what_does_not_fit(
+    size: int, pairs: list[Pair], choices: int
+) -> None:
+    found = trace(structure([choices] * size, pairs))
+    past = [step for step in found.steps if step.work > order.MOST_ENTRIES]
+    assert past == ([] if found.complete else [found.steps[-1]])
+    assert found.complete == (choices == 1 or size not in {400, 2000})
+    tables = load_solver("elimination").tables(structure([choices] * size, pairs))
+    assert tables is not None
+    assert tables.fit == found.complete
+
+
+def test_a_table_of_unnameable_size_is_refused_in_a_short_line() -> None:
+    problem = random_problem(
+        np.random.default_rng(0), [3] * 400, list(itertools.combinations(range(400), 2)), 1
+    )
+    with pytest.raises(TableLimitError, match=r"would hold tables of more than 10\^190 entries, width 399;"):
+        load_solver("elimination").solve(problem)

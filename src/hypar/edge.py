@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 Costs = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Index = int | Indices
+"""A choice, or several."""
 BLOCK = 2**16
 """Entries of a sum made at once: with the least so far it stays in a core's cache."""
 
@@ -55,23 +58,34 @@ class Edge:
             total = grown.reshape(len(total) * len(term), -1)
         return total
 
-    def of_source(self, choice: int) -> Costs:
-        """The cost of each choice of the target beside one of the source."""
+    def of_source(self, choice: Index) -> Costs:
+        """Return the costs beside a choice of the source, or beside each of several.
+
+        Returns:
+            ``[choices of target]``; ``[choices given, choices of target]`` for several.
+        """
         if len(self.terms) == 1:
             return np.asarray(self.terms[0][choice, 0])
-        total = np.zeros(1)
+        given: tuple[int, ...] = np.shape(choice)
+        total: Costs = np.zeros((*given, 1))
         for term, digit in zip(self.terms, _digits(choice, [len(term) for term in self.terms]), strict=True):
-            total = (total[:, None] + term[digit]).reshape(-1)
+            total = (total[..., None] + term[digit]).reshape(*given, -1)
         return total
 
-    def of_target(self, choice: int) -> Costs:
-        """The cost of each choice of the source beside one of the target."""
+    def of_target(self, choice: Index) -> Costs:
+        """Return the costs beside a choice of the target, or beside each of several.
+
+        Returns:
+            ``[choices of source]``; ``[choices given, choices of source]`` for several.
+        """
         if len(self.terms) == 1:
-            return np.asarray(self.terms[0][:, 0, choice])
-        total, above = np.zeros(1), 0
+            return np.asarray(self.terms[0][:, 0, choice].T)
+        given: tuple[int, ...] = np.shape(choice)
+        total: Costs = np.zeros((*given, 1))
+        above: Index = choice - choice
         widths = [term.shape[2] for term in self.terms]
         for term, width, digit in zip(self.terms, widths, _digits(choice, widths), strict=True):
-            total = np.add.outer(total, term[:, above, digit]).reshape(-1)
+            total = (total[..., None] + term[:, above, digit].T[..., None, :]).reshape(*given, -1)
             above = above * width + digit
         return total
 
@@ -194,8 +208,8 @@ def _least(terms: Iterable[tuple[Costs, Costs]]) -> Costs:
     return found
 
 
-def _digits(choice: int, widths: list[int]) -> list[int]:
-    """The digits of a tuple's index, outermost first."""
+def _digits(choice: Index, widths: Sequence[int]) -> list[Any]:
+    """Return the digits of a tuple's index, or of several, outermost first."""
     digits = []
     for width in reversed(widths):
         choice, digit = divmod(choice, width)

@@ -95,7 +95,7 @@ def between_costs(
     if rates.direct or not _all_simple(options, ways):
         return _regrid_costs(tensor, ends, options, sizes, ways, rates)
     made, read, contracted = ends[0].einsum, ends[1].einsum, tensor.content.contracted
-    each, once = _between(made, read, options, contracted, ways, rates)
+    each, once = _between(made.unsized(), read.unsized(), options, contracted, ways, rates)
     amount = tensor.elements * sizes.of("input")
     costs: Costs = each[:, None, :] * amount[:, None] + once[:, None, :]
     for column, border in _borders(read, options[1], ways):
@@ -192,7 +192,7 @@ def _between(
     ways: int,
     rates: Rates,
 ) -> tuple[Costs, Costs]:
-    """Cost of an element, and of there being transfers, for each pair of options: ``[made, read]``."""
+    """Return the cost of an element, and of there being transfers, for each pair of options: ``[made, read]``."""
     moved = [[between(made, a, read, b, contracted, ways) for b in options[1]] for a in options[0]]
     each = [
         [sum(rates.each(item.collective, item.devices) * item.parts for item in pair) for pair in row]

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.errors import OptionError, TableLimitError, suggestion
+from hypar.errors import OptionError, suggestion
 from hypar.levels import WHOLE_LAYER
 from hypar.problem import CostGraph, Edge
 from hypar.recipe import Recipe, ask
 from hypar.reduction import Reduction, Trace, reduced, trace
-from hypar.solvers.base import cheapest_exact, load_solver
+from hypar.solvers.base import cheapest, load_solver
 from hypar.space import parse_space
 
 if TYPE_CHECKING:
@@ -204,13 +204,12 @@ def _alternatives(
 
 
 def _replanned(problem: CostGraph, node: int, choices: Sequence[int]) -> dict[int, float]:
-    """By how much the optimum is dearer with each of some choices of a node held; nothing where it is not known."""
-    solver = load_solver(cheapest_exact((problem.structure,)))
-    try:
-        best = solver.solve(problem).cost
-        found = {choice: solver.solve(_held(problem, node, choice)).cost for choice in choices}
-    except TableLimitError:
+    """Return by how much the optimum is dearer with each choice of a node held; nothing where no solver is exact."""
+    solver = load_solver(cheapest((problem.structure,)))
+    if not solver.exact:
         return {}
+    best = solver.solve(problem).cost
+    found = {choice: solver.solve(_held(problem, node, choice)).cost for choice in choices}
     # What rounding leaves of nothing is nothing.
     return {
         choice: 0.0 if math.isclose(cost, best, rel_tol=1e-12) else cost - best

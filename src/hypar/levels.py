@@ -85,6 +85,10 @@ class LocalSizes:
         left = self.parts[:, :, None] / divisors[:, None, :]
         return LocalSizes(left.reshape(len(PARTS), -1), self.idle or idle)
 
+    def distinct(self) -> LocalSizes:
+        """Return the same sizes without tuples that leave what another one leaves."""
+        return LocalSizes(np.unique(self.parts, axis=1), self.idle)
+
 
 WHOLE_LAYER = LocalSizes(np.ones((len(PARTS), 1)))
 """What the outermost level sees."""

@@ -7,8 +7,10 @@ Nothing here knows of layers, bytes or machines.
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,7 +19,13 @@ from hypar.edge import Costs, Edge
 from hypar.errors import ProblemError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+PRECISION = 52
+"""Bits of a sum of costs: one fewer than those of a float, so that the difference of two sums is exact as well."""
+
+BATCH = 2**16
+"""Entries that are looked at together."""
 
 __all__ = ["CostGraph", "Costs", "Edge", "Link", "Solution", "Structure"]
 
@@ -65,11 +73,12 @@ class Structure:
         return sum(self.sizes) + sum(link.entries for link in self.links)
 
     def neighbours(self) -> list[set[int]]:
-        """The nodes that share an edge with each node."""
+        """Return the nodes that share an edge with each node, where both have more than one choice."""
         found: list[set[int]] = [set() for _ in self.sizes]
         for link in self.links:
-            found[link.source].add(link.target)
-            found[link.target].add(link.source)
+            if self.sizes[link.source] > 1 < self.sizes[link.target]:
+                found[link.source].add(link.target)
+                found[link.target].add(link.source)
         return found
 
 
@@ -119,6 +128,57 @@ class CostGraph:
             ),
         )
 
+    def summable(self) -> CostGraph:
+        """Return the graph with its costs rounded so little that all their sums are exact, in any order.
+
+        Every cost becomes a multiple of one power of two, some 2^-52 of the largest sum, so that equal sums tie
+        whichever solver adds them up. Arrays that several nodes or edges share stay shared; a graph whose costs are
+        such multiples already, as whole numbers of bytes are, is returned as it is.
+        """
+        arrays = self._arrays()
+        distinct = {id(costs): costs for costs in arrays}
+        batches = list(_batches(distinct.values()))
+        largest = np.concatenate([batch.largest() for batch in batches]) if batches else np.zeros(0)
+        often = Counter(map(id, arrays))
+        _, exponent = math.frexp(
+            float(largest @ np.array([often[key] for key in distinct], dtype=np.float64))
+        )
+        if all(batch.is_rounded(PRECISION - exponent) for batch in batches):
+            return self
+        rounded = {
+            key: np.ldexp(np.rint(np.ldexp(costs, PRECISION - exponent)), exponent - PRECISION)
+            for key, costs in distinct.items()
+        }
+        return CostGraph(
+            nodes=tuple(rounded[id(costs)] for costs in self.nodes),
+            edges=tuple(
+                replace(edge, terms=tuple(rounded[id(term)] for term in edge.terms)) for edge in self.edges
+            ),
+        )
+
+    def grain(self) -> float:
+        """Return the largest power of two that every cost of a summable graph is a multiple of; 0 if all are 0."""
+        distinct = {id(costs): costs for costs in self._arrays()}
+        batches = list(_batches(distinct.values()))
+        _, exponent = math.frexp(max((float(batch.largest().max()) for batch in batches), default=0.0))
+        places = PRECISION - exponent
+        bits = 0
+        for batch in batches:
+            bits |= int(np.bitwise_or.reduce(np.ldexp(batch.entries, places).astype(np.int64)))
+        return math.ldexp(bits & -bits, -places)
+
+    def joined(self) -> tuple[Edge, ...]:
+        """Return one edge for each two nodes that share one, those between the same two added up."""
+        found: dict[tuple[int, int], Edge] = {}
+        for edge in self.edges:
+            ends = (min(edge.source, edge.target), max(edge.source, edge.target))
+            found[ends] = found[ends].plus(edge) if ends in found else edge
+        return tuple(found.values())
+
+    def _arrays(self) -> list[Costs]:
+        """Return every vector and every term, once for each node and edge that has it."""
+        return [*self.nodes, *(term for edge in self.edges for term in edge.terms)]
+
     def cost(self, assignment: Sequence[int]) -> float:
         """The sum that an assignment, one choice index a node, picks."""
         nodes = sum(float(costs[choice]) for costs, choice in zip(self.nodes, assignment, strict=True))
@@ -140,13 +200,55 @@ class Solution:
     bound: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Some arrays one after another, as many small ones cost as much as one.
+
+    Attributes:
+        entries: their entries.
+        starts: where each of them starts.
+    """
+
+    entries: Costs
+    starts: list[int]
+
+    def largest(self) -> Costs:
+        """Return the largest magnitude in each array."""
+        return np.asarray(np.maximum.reduceat(np.abs(self.entries), self.starts))
+
+    def is_rounded(self, places: int) -> bool:
+        """Return whether every entry is a multiple of ``2 ** -places``."""
+        scaled = np.ldexp(self.entries, places)
+        return bool((np.rint(scaled) == scaled).all())
+
+
+def _batches(arrays: Iterable[Costs]) -> Iterator[_Batch]:
+    """Put arrays together, those of many entries alone."""
+    waiting: list[Costs] = []
+    size = 0
+    for costs in arrays:
+        if waiting and size + costs.size > BATCH:
+            yield _batch(waiting)
+            waiting, size = [], 0
+        waiting.append(costs.reshape(-1))
+        size += costs.size
+    if waiting:
+        yield _batch(waiting)
+
+
+def _batch(arrays: list[Costs]) -> _Batch:
+    starts = [0, *itertools.accumulate(costs.size for costs in arrays[:-1])]
+    return _Batch(arrays[0] if len(arrays) == 1 else np.concatenate(arrays), starts)
+
+
 def _require_finite(arrays: Iterable[tuple[int, Costs]], what: str) -> None:
     """Refuse NaN and infinities, which a sum never loses; arrays that several edges share are looked at once."""
-    seen: set[int] = set()
-    for index, costs in arrays:
-        if id(costs) not in seen and not math.isfinite(np.add.reduce(costs, axis=None)):
+    distinct = {id(costs): (index, costs) for index, costs in arrays}
+    if all(math.isfinite(batch.entries.sum()) for batch in _batches(costs for _, costs in distinct.values())):
+        return
+    for index, costs in distinct.values():
+        if not np.isfinite(costs).all():
             raise ProblemError(f"{what} {index}: every cost must be a finite number")
-        seen.add(id(costs))
 
 
 def _require_fit(edge: Edge, sizes: tuple[int, int]) -> None:

@@ -236,7 +236,7 @@ def claim_of(recipe: Recipe, question: Question, answer: Answer, claim: str) -> 
     pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
     if question.leaves_no_choice:
         return f"fixed: the space ({recipe.space}){pins} leave{'s' * (not pins)} every layer one choice"
-    if answer.bounds:
+    if answer.bounds and not answer.exact:
         claim = f"not proven optimal, but {_gap_of(answer)}; {recipe.search} search"
     elif not answer.exact:
         claim = f"not optimal: solver {answer.solver!r} is not exact; {recipe.search} search"

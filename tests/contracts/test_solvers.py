@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,13 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.errors import ProblemError, TableLimitError
+from hypar.problem import CostGraph
 from hypar.reduction import steps
 from hypar.registry import plugin_names
-from hypar.solvers.base import cheapest_exact, load_solver
-from tests.problems import bridges, chains, cost_graphs, general, random_problem, series_parallel, structure
-
-if TYPE_CHECKING:
-    from hypar.problem import CostGraph
+from hypar.solvers.base import cheapest, load_solver
+from tests.problems import bridges, cost_graphs, general, random_problem, series_parallel, structure
 
 NAMES = plugin_names("solvers")
 Graphs = st.SearchStrategy[tuple[int, list[tuple[int, int]]]]
@@ -54,25 +52,49 @@ def test_a_solver_states_the_cost_of_its_assignment_and_repeats_itself(name: str
         assert solution == solver.solve(problem)
 
 
-@settings(max_examples=200)
-@given(problem=cost_graphs(chains()))
-def test_of_equal_optima_on_a_chain_the_first_declared_wins(problem: CostGraph) -> None:
-    first = min(itertools.product(*map(range, problem.structure.sizes)), key=problem.cost)
-    assert load_solver("exhaustive").solve(problem).assignment == first
-    assert load_solver("chain").solve(problem).assignment == first
+@pytest.mark.parametrize("name", EXACT)
+@settings(max_examples=300)
+@given(problem=cost_graphs())
+def test_ties_go_from_the_last_node_back_to_the_first_declared_choice(name: str, problem: CostGraph) -> None:
+    solver = load_solver(name)
+    if solver.tables(problem.structure) is not None:
+        every = itertools.product(*map(range, problem.structure.sizes))
+        first = min(every, key=lambda choices: (problem.cost(choices), choices[::-1]))
+        assert solver.solve(problem).assignment == first
+
+
+@settings(max_examples=300)
+@given(problem=cost_graphs(), unit=st.sampled_from([0.1, 1e-9 / 3, 1e200, 1e-200]))
+def test_exact_solvers_agree_where_sums_are_rounded(problem: CostGraph, unit: float) -> None:
+    scaled = CostGraph(
+        nodes=tuple(costs * unit for costs in problem.nodes),
+        edges=tuple(replace(edge, terms=tuple(t * unit for t in edge.terms)) for edge in problem.edges),
+    )
+    solvers = [load_solver(name) for name in EXACT]
+    found = {
+        solver.solve(scaled).assignment for solver in solvers if solver.tables(scaled.structure) is not None
+    }
+    assert len(found) == 1
+
+
+def test_a_network_of_one_choice_is_solved_and_so_are_ties_all_over() -> None:
+    for size, count in ((1, 40), (2, 6), (3, 4)):
+        pairs = list(itertools.combinations(range(count), 2))
+        problem = random_problem(np.random.default_rng(0), [size] * count, pairs, 0)
+        assert load_solver("elimination").solve(problem).assignment == (0,) * count
 
 
 @settings(max_examples=200)
 @given(problem=cost_graphs())
-def test_the_cheapest_exact_solver_takes_the_graph(problem: CostGraph) -> None:
-    solver = load_solver(cheapest_exact((problem.structure,)))
+def test_the_cheapest_solver_takes_the_graph(problem: CostGraph) -> None:
+    solver = load_solver(cheapest((problem.structure,)))
     assert solver.exact
     assert solver.solve(problem).cost == load_solver("elimination").solve(problem).cost
 
 
 def test_the_cheapest_for_a_chain_is_the_chain_solver() -> None:
     chain = structure([3] * 20, [(i, i + 1) for i in range(19)])
-    assert cheapest_exact((chain,)) == "chain"
+    assert cheapest((chain,)) == "chain"
 
 
 def test_uniform_takes_the_best_single_index() -> None:

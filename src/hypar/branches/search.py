@@ -22,7 +22,7 @@ from hypar.pins import apply_pins
 from hypar.recipe import Recipe, question_of, setting_for, space_of
 from hypar.schedule.lanes import Lane
 from hypar.searches.base import load_search
-from hypar.solvers.base import cheapest_exact, load_solver
+from hypar.solvers.base import cheapest, load_solver
 from hypar.splits import WHOLE_ARRAY
 from hypar.transfers import simple
 
@@ -281,8 +281,14 @@ class _Planner:
 
 
 def solver_for(recipe: Recipe, graph: ContractedGraph) -> str:
-    """The solver that a recipe names, or the cheapest exact one, for all forks and groups alike."""
+    """Return the solver that a recipe names, or the cheapest one for all forks and groups alike."""
     if recipe.solver is not None:
         return recipe.solver
     space = space_of(recipe)
-    return cheapest_exact((structure(graph, [(space.choices(layer, 2),) for layer in graph.layers]),))
+    arrays = {(2,), *(recipe.arrays.values() if load_search(recipe.search).at_once else ())}
+    return cheapest(
+        tuple(
+            structure(graph, [tuple(space.choices(layer, ways) for ways in array) for layer in graph.layers])
+            for array in sorted(arrays)
+        )
+    )

@@ -176,6 +176,8 @@ def cost_graph(
     levels: Sequence[Level],
     options: Sequence[tuple[Options, ...]],
     sizes: Sequence[LocalSizes],
+    *,
+    relaxed: bool = False,
 ) -> CostGraph:
     """Nodes and edges of the choices of some consecutive levels.
 
@@ -185,6 +187,7 @@ def cost_graph(
         levels: the levels, outermost first.
         options: for each layer, at each of the levels, what it may do.
         sizes: for each layer what the levels outside these have left of it, for one tuple of choices.
+        relaxed: of one level, whether ``sizes`` are for many tuples, of which every cost takes the cheapest.
 
     Returns:
         One node a layer, one edge a tensor. Equal layers and equal edges share their arrays.
@@ -205,6 +208,9 @@ def cost_graph(
     for key, layer, choices in zip(keys, graph.layers, options, strict=True):
         if key not in nodes:
             nodes[key] = _node(cost, layer, levels, choices, key[3])
+            if relaxed:
+                least = nodes[key][0].reshape(-1, len(choices[0])).min(axis=0)
+                nodes[key] = (least, nodes[key][1])
     found = []
     for tensor in graph.tensors:
         ends = (tensor.producer, tensor.consumer)
@@ -214,6 +220,8 @@ def cost_graph(
             layers = (graph.layers[ends[0]], graph.layers[ends[1]])
             choices_of_both = (options[ends[0]], options[ends[1]])
             edges[pair] = _terms(cost, tensor, levels, layers, choices_of_both, nodes[read][1])
+            if relaxed:
+                edges[pair] = tuple(term.min(axis=1, keepdims=True) for term in edges[pair])
         found.append(Edge(source=ends[0], target=ends[1], terms=edges[pair]))
     return CostGraph(nodes=tuple(nodes[key][0] for key in keys), edges=tuple(found))
 

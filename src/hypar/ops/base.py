@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -130,6 +131,10 @@ class Einsum:
         carried: frozenset[str] = frozenset(getattr(self, tensor))
         return carried
 
+    def unsized(self) -> Einsum:
+        """Return an einsum of the same dims without sizes; one object for all einsums of these dims."""
+        return _unsized(tuple(self.input.items()), self.weight, tuple(self.output.items()))
+
     @property
     def roles(self) -> Roles:
         """Which op dims each tensor carries."""
@@ -157,6 +162,13 @@ class Einsum:
         result = PHASES[phase].result
         contracted = math.prod(size for dim, size in self.sizes.items() if dim not in self.dims(result))
         return self.elements(result) * (contracted + max(0, contracted - 1)) if self.macs else 0
+
+
+@lru_cache(maxsize=1024)
+def _unsized(
+    carried: tuple[tuple[str, str], ...], weight: tuple[str, ...], left: tuple[tuple[str, str], ...]
+) -> Einsum:
+    return Einsum(sizes={}, input=dict(carried), weight=weight, output=dict(left), input_elements=0)
 
 
 @dataclass(frozen=True, slots=True)

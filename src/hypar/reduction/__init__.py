@@ -3,27 +3,23 @@
 DeePa's two rules; the order in which elimination goes on where they end, and the folding; dominated choices.
 """
 
-from hypar.reduction.buckets import Bucket, Part, buckets
-from hypar.reduction.descent import descended
-from hypar.reduction.diffusion import diffused
 from hypar.reduction.dominance import Undominated, undominated
 from hypar.reduction.folding import Folding, Taken, eliminated, identity, spread
+from hypar.reduction.local_search import LocalSearch
 from hypar.reduction.order import Step, Trace, steps, trace
+from hypar.reduction.reparametrisation import Messages, work_of_round
 from hypar.reduction.rules import Reduction, RuleStep, reduced
 
 __all__ = [
-    "Bucket",
     "Folding",
-    "Part",
+    "LocalSearch",
+    "Messages",
     "Reduction",
     "RuleStep",
     "Step",
     "Taken",
     "Trace",
     "Undominated",
-    "buckets",
-    "descended",
-    "diffused",
     "eliminated",
     "identity",
     "reduced",
@@ -31,4 +27,5 @@ __all__ = [
     "steps",
     "trace",
     "undominated",
+    "work_of_round",
 ]

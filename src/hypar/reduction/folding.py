@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.edge import Costs, Edge
+from hypar.edge import Costs, Edge, Indices
+from hypar.reduction.ties import first_optimum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hypar.problem import CostGraph
     from hypar.reduction.order import Scope, Step
@@ -28,19 +29,36 @@ class Taken:
 
     Attributes:
         node: the node.
+        scope: its neighbours then, in rising order.
         edges: its edges.
         tables: its costs, alone and together with several other nodes.
     """
 
     node: int
+    scope: Scope
     edges: list[Edge]
     tables: list[tuple[Scope, Costs]]
 
-    def best(self, assignment: Sequence[int]) -> int:
-        """The node's first best choice, its neighbours as assigned."""
-        beside = [_beside(edge, self.node, assignment) for edge in self.edges]
-        sliced = [_slice(scope, table, self.node, assignment) for scope, table in self.tables]
-        return int(np.argmin(sum([*beside, *sliced])))
+    def costs(self, at: Sequence[int] | Mapping[int, Indices]) -> Costs:
+        """Return the cost of each of the node's choices beside choices of its scope.
+
+        Args:
+            at: for each node of the scope its choice, or several.
+
+        Returns:
+            ``[choices]``; ``[choices given, choices]`` for several.
+        """
+        total: Costs = np.zeros(1)
+        for edge in self.edges:
+            if edge.source == self.node:
+                total = total + edge.of_target(at[edge.target])
+            else:
+                total = total + edge.of_source(at[edge.source])
+        for scope, table in self.tables:
+            axis = scope.index(self.node)
+            last = table.transpose(*range(axis), *range(axis + 1, table.ndim), axis)
+            total = total + last[tuple([at[near] for near in scope if near != self.node])]
+        return total
 
 
 class Folding:
@@ -54,18 +72,31 @@ class Folding:
             {(node,): [costs]} for node, costs in enumerate(problem.nodes)
         ]
         self._done: dict[object, Costs] = {}
+        self._beside: dict[object, Costs] = {}
         for edge in problem.edges:
-            self._join(edge)
+            if self._sizes[edge.source] == 1:
+                self._add((edge.target,), self._only(edge, 0))
+            elif self._sizes[edge.target] == 1:
+                self._add((edge.source,), self._only(edge, 1))
+            else:
+                self._join(edge)
 
     def fold(self, step: Step) -> Taken:
         """Let a step's node leave; the table that it leaves takes its place."""
-        taken = self._take(step.node)
+        taken = self._take(step.node, step.scope)
         if step.scope:
             key = _inputs(step, taken)
             if key not in self._done:
                 self._done[key] = _minimise(step, self._sizes, taken)
             self._add(step.scope, self._done[key])
         return taken
+
+    def _only(self, edge: Edge, end: int) -> Costs:
+        """Return an edge's costs beside the only choice of one end; equal edges give one array."""
+        key = (end, *[identity(term) for term in edge.terms])
+        if key not in self._beside:
+            self._beside[key] = edge.of_target(0) if end else edge.of_source(0)
+        return self._beside[key]
 
     def _join(self, edge: Edge) -> None:
         """Bring an edge in."""
@@ -80,30 +111,34 @@ class Folding:
         for node in scope:
             self._tables[node].setdefault(scope, []).append(table)
 
-    def _take(self, node: int) -> Taken:
+    def _take(self, node: int, scope: Scope) -> Taken:
         """Everything that touches a node, taken out."""
         edges, tables = self._edges[node], self._tables[node]
         for other in edges:
             del self._edges[other][node]
-        for scope in tables:
-            for other in scope:
+        for named in tables:
+            for other in named:
                 if other != node:
-                    del self._tables[other][scope]
+                    del self._tables[other][named]
         return Taken(
             node,
+            scope,
             [edge for parallel in edges.values() for edge in parallel],
-            [(scope, table) for scope, like in tables.items() for table in like],
+            [(named, table) for named, like in tables.items() for table in like],
         )
 
 
 def eliminated(problem: CostGraph, steps: Iterable[Step]) -> tuple[int, ...]:
-    """The best assignment: all nodes leave, then each takes its best choice, the last first."""
+    """Return the first best assignment: all nodes leave, then each gets its choice, the last that left first."""
     folding = Folding(problem)
     taken = [folding.fold(step) for step in steps]
     assignment = [0] * len(problem.nodes)
+    ties = 0
     for each in reversed(taken):
-        assignment[each.node] = each.best(assignment)
-    return tuple(assignment)
+        costs = each.costs(assignment)
+        best = assignment[each.node] = int(costs.argmin())
+        ties += int(np.count_nonzero(costs == costs[best])) - 1
+    return first_optimum(taken, [costs.size for costs in problem.nodes]) if ties else tuple(assignment)
 
 
 def identity(costs: Costs) -> object:
@@ -145,15 +180,3 @@ def spread(scope: Scope, table: Costs, dims: Scope) -> Costs:
     order = sorted(range(len(scope)), key=lambda at: dims.index(scope[at]))
     sizes = dict(zip(scope, table.shape, strict=True))
     return table.transpose(order).reshape([sizes.get(near, 1) for near in dims])
-
-
-def _beside(edge: Edge, node: int, assignment: Sequence[int]) -> Costs:
-    """An edge's costs over one end, the other as assigned."""
-    if edge.source == node:
-        return edge.of_target(assignment[edge.target])
-    return edge.of_source(assignment[edge.source])
-
-
-def _slice(scope: Scope, table: Costs, node: int, assignment: Sequence[int]) -> Costs:
-    """A table's costs over one node, the others as assigned."""
-    return table[tuple(slice(None) if near == node else assignment[near] for near in scope)]

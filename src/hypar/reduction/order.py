@@ -4,6 +4,10 @@ Order: min-fill, the node next whose leaving joins the fewest neighbours that we
 that part nothing before those without which the graph would fall apart, as these are leaves once their blocks are
 folded, and equal blocks fold alike; then to the least work, then to the lowest index. Trees and series-parallel
 graphs need no table above two nodes.
+
+The order itself is found quickly on any graph: pairs of neighbours are counted for nodes of few neighbours only, a
+node is ranked again only where its neighbours or their edges changed, and the order ends with the first table of
+more entries than any solver may hold or compute.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from hypar.problem import Link
 from hypar.reduction.separators import separators
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from hypar.problem import Structure
 
@@ -28,6 +32,12 @@ Scope = tuple[int, ...]
 Kind = Literal["last", "leaf", "node", "table"]
 KINDS: tuple[Kind, ...] = ("last", "leaf", "node", "table")
 """Of a step, by its number of neighbours: none, one, two, more."""
+
+MOST_COUNTED = 48
+"""Neighbours of a node whose pairs are counted; with more, none of its neighbours are taken to be joined."""
+
+MOST_ENTRIES = 2**34
+"""Entries of a table with which the order ends: no solver may compute more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +71,12 @@ class Trace:
     """All nodes leaving.
 
     Attributes:
-        steps: the nodes in the order in which they leave.
+        steps: the nodes in the order in which they leave, up to the first whose table has too many entries.
+        complete: whether all nodes leave.
     """
 
     steps: tuple[Step, ...]
+    complete: bool = True
 
     @property
     def width(self) -> int:
@@ -90,18 +102,21 @@ def trace(structure: Structure) -> Trace:
         >>> found.width, found.largest
         (2, 4)
     """
-    return Trace(steps=steps(structure))
+    found = steps(structure)
+    return Trace(steps=found, complete=len(found) == len(structure.sizes))
 
 
 @lru_cache(maxsize=16)
 def steps(structure: Structure) -> tuple[Step, ...]:
-    """The nodes in the order in which they leave."""
+    """Return the nodes in the order in which they leave, up to the first with too large a table."""
     links = _merged_links(structure)
     wide: list[set[Scope]] = [set() for _ in structure.sizes]
-    found = []
+    found: list[Step] = []
     for node, scope in _order(structure):
         over = _digit_by_digit(node, scope, links, wide[node])
         found.append(_step(node, scope, over, links, structure.sizes))
+        if found[-1].work > MOST_ENTRIES:
+            break
         for a in scope:
             wide[a] = {other for other in wide[a] if node not in other}
             if len(scope) > 2:
@@ -111,21 +126,23 @@ def steps(structure: Structure) -> tuple[Step, ...]:
     return tuple(found)
 
 
-def _order(structure: Structure) -> list[tuple[int, Scope]]:
-    """The nodes by min-fill, each with the neighbours that it then has."""
+def _order(structure: Structure) -> Iterator[tuple[int, Scope]]:
+    """Yield the nodes by min-fill, each with the neighbours that it then has."""
     near = structure.neighbours()
     weights = [math.log2(size) for size in structure.sizes]
     parting = separators(near)
 
     def rank(node: int) -> tuple[int, bool, float, int]:
-        fill = sum(b not in near[a] for a, b in combinations(near[node], 2))
-        work = math.fsum([weights[node], *[weights[other] for other in near[node]]])
+        around = near[node]
+        if len(around) > MOST_COUNTED:
+            return math.comb(len(around), 2), node in parting, math.inf, node
+        fill = sum(b not in near[a] for a, b in combinations(around, 2))
+        work = math.fsum([weights[node], *[weights[other] for other in around]])
         return fill, node in parting, work, node
 
     ranks = {node: rank(node) for node in range(len(near))}
     queue = list(ranks.values())
     heapq.heapify(queue)
-    order = []
     while queue:
         entry = heapq.heappop(queue)
         node = entry[-1]
@@ -133,15 +150,17 @@ def _order(structure: Structure) -> list[tuple[int, Scope]]:
             continue
         del ranks[node]
         scope = near[node]
-        order.append((node, tuple(sorted(scope))))
+        yield node, tuple(sorted(scope))
+        joined = [(a, b) for a, b in combinations(scope, 2) if b not in near[a]]
         for a in scope:
             near[a].discard(node)
-            near[a].update(b for b in scope if b != a)
-        for other in scope.union(*(near[a] for a in scope)):
+        for a, b in joined:
+            near[a].add(b)
+            near[b].add(a)
+        for other in scope.union(*(near[a] & near[b] for a, b in joined)):
             if ranks[other] != (new := rank(other)):
                 ranks[other] = new
                 heapq.heappush(queue, new)
-    return order
 
 
 def _merged_links(structure: Structure) -> dict[Scope, Link]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from hypar.costs.base import Cost, cost_graph, structure
 from hypar.levels import WHOLE_LAYER
 from hypar.registry import load_plugin
-from hypar.solvers.base import Solver, cheapest_exact, load_solver
+from hypar.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,10 +46,12 @@ class Question:
         """The cost graph of the levels from ``first`` up to ``last``, without its costs."""
         return structure(self.graph, [at_layer[first:last] for at_layer in self.options])
 
-    def cost_graph(self, first: int, last: int, sizes: Sequence[LocalSizes]) -> CostGraph:
-        """The cost graph of the same levels, given what the levels above them have left of each layer."""
+    def cost_graph(
+        self, first: int, last: int, sizes: Sequence[LocalSizes], *, relaxed: bool = False
+    ) -> CostGraph:
+        """Return the cost graph of the same levels, given what the levels above them have left of each layer."""
         options = [at_layer[first:last] for at_layer in self.options]
-        return cost_graph(self.cost, self.graph, self.levels[first:last], options, sizes)
+        return cost_graph(self.cost, self.graph, self.levels[first:last], options, sizes, relaxed=relaxed)
 
     def below(self, sizes: Sequence[LocalSizes], choices: Sequence[Choice], ways: int) -> list[LocalSizes]:
         """What the choices of a level of some ways leave of each layer; what is equal is one object."""
@@ -69,8 +71,8 @@ class Question:
         return [self.structure(index, index + 1) for index in distinct.values()]
 
     def pick_solver(self, *structures: Structure) -> tuple[str, Solver]:
-        """The solver asked for, or the cheapest exact one for all of some graphs."""
-        name = cheapest_exact(structures) if self.solver is None else self.solver
+        """Return the solver asked for, or the cheapest exact one that takes all of some graphs, or a bounded one."""
+        name = cheapest(structures) if self.solver is None else self.solver
         return name, load_solver(name)
 
 
@@ -81,7 +83,7 @@ class Answer:
     Attributes:
         choices: for each layer a choice at each level.
         solver: name of the solver that was used.
-        exact: whether every cost graph was solved to its optimum.
+        exact: whether every cost graph was solved to its optimum, and that is proven.
         bounds: for each cost graph what its optimum is at least; none where the solver states none.
         costs: for each level what every layer costs, with the tensors that it reads.
     """

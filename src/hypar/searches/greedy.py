@@ -26,21 +26,20 @@ class Greedy:
         sizes = [WHOLE_LAYER] * len(question.graph.layers)
         name, solver = question.pick_solver(*question.level_structures())
         chosen: list[list[Choice]] = []
-        costs, bounds = [], []
+        costs, bounds, exact = [], [], True
         for index in range(len(question.levels)):
             problem = question.cost_graph(index, index + 1, sizes)
             solution = solver.solve(problem)
             assignment = solution.assignment
             bounds += [] if solution.bound is None else [solution.bound]
+            exact = exact and (solver.exact or solution.bound == solution.cost)
             chosen.append(
                 [options[index][pick] for options, pick in zip(question.options, assignment, strict=True)]
             )
             costs.append(layer_costs(problem, assignment))
             sizes = question.below(sizes, chosen[-1], question.levels[index].ways)
         choices = tuple(zip(*chosen, strict=True))
-        return Answer(
-            choices=choices, costs=tuple(costs), solver=name, exact=solver.exact, bounds=tuple(bounds)
-        )
+        return Answer(choices=choices, costs=tuple(costs), solver=name, exact=exact, bounds=tuple(bounds))
 
 
 plugin: Search = Greedy()

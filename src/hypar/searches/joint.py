@@ -1,65 +1,109 @@
 """All levels at once: a layer's choice is a tuple with one choice a level.
 
-Cost: one search over the product of the levels' choices; its tables are known beforehand, and a search
-that would not fit is refused with what does. Guarantee: the optimum over all levels together.
+Cost: one search over the product of the levels' choices. Guarantee: the optimum over all levels together where an
+exact solver's tables fit; else a plan no dearer than the greedy one, and a lower bound. Where not even one vector for
+each layer fits, the plan is the greedy one, and the bound the sum of each level's optimum, every layer having been
+left by the levels above what makes it cheapest.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.levels import WHOLE_LAYER
 from hypar.searches.base import Answer, Question, Search, costs_by_level
-from hypar.solvers.base import table_limit_error
+from hypar.searches.greedy import plugin as greedy
+from hypar.solvers.base import FALLBACK, load_solver
 
 if TYPE_CHECKING:
-    from hypar.errors import TableLimitError
+    from hypar.levels import LocalSizes
     from hypar.placement import Options
-    from hypar.solvers.base import Tables
+    from hypar.problem import Structure
+    from hypar.solvers.base import Solver
 
 
 class Joint:
-    """Exact over all levels."""
+    """All levels together."""
 
     claim = "optimal, all levels jointly,"
     at_once = True
 
     def run(self, question: Question) -> Answer:
-        """One cost graph for all levels."""
-        last = len(question.levels)
-        structure = question.structure(0, last)
+        """Search one cost graph for all levels."""
+        structure = question.structure(0, len(question.levels))
         name, solver = question.pick_solver(structure)
-        tables = solver.tables(structure)
-        if tables is not None and not tables.fit:
-            raise _refusal(question, tables)
-        solution = solver.solve(question.cost_graph(0, last, [WHOLE_LAYER] * len(question.graph.layers)))
-        choices = tuple(
-            _decoded(options, chosen)
-            for options, chosen in zip(question.options, solution.assignment, strict=True)
+        if name == FALLBACK and not _fits(solver, structure):
+            return _level_by_level(question)
+        solution = solver.solve(question.cost_graph(0, len(question.levels), _whole(question)))
+        proven = solver.exact or solution.cost == solution.bound
+        answer = _answer(
+            question,
+            tuple(
+                _decoded(options, chosen)
+                for options, chosen in zip(question.options, solution.assignment, strict=True)
+            ),
+            name,
+            exact=proven,
+            bound=solution.bound,
         )
-        return Answer(
-            choices=choices,
-            costs=costs_by_level(question, choices),
-            solver=name,
-            exact=solver.exact,
-            bounds=() if solution.bound is None else (solution.bound,),
+        return (
+            answer
+            if proven or name != FALLBACK
+            else min(answer, _greedy(question, solution.bound), key=_cost)
         )
 
 
-def _refusal(question: Question, tables: Tables) -> TableLimitError:
-    """What does not fit, how large it is, and what does fit."""
-    levels = len(question.levels)
-    fitting = next((count for count in range(levels - 1, 0, -1) if _fits(question, count)), 0)
-    fit = f"{fitting} of the {levels} levels would fit" if fitting else "not even one level fits"
-    return table_limit_error(f"joint search over {levels} levels", tables, f"{fit}, or use --search greedy")
+def _level_by_level(question: Question) -> Answer:
+    """Return the greedy plan, with the sum of the bounds of every level by itself."""
+    solver = load_solver(FALLBACK)
+    bounds = []
+    left = _whole(question)
+    for index, level in enumerate(question.levels):
+        solution = solver.solve(question.cost_graph(index, index + 1, left, relaxed=True))
+        bounds.append(solution.cost if solution.bound is None else solution.bound)
+        below: dict[object, LocalSizes] = {}
+        keys = [
+            (layer.einsum, sizes, options[index])
+            for layer, sizes, options in zip(question.graph.layers, left, question.options, strict=True)
+        ]
+        for einsum, sizes, options in dict.fromkeys(keys):
+            below[einsum, sizes, options] = sizes.divided(einsum, options, level.ways).distinct()
+        left = [below[key] for key in keys]
+    return _greedy(question, math.fsum(bounds))
 
 
-def _fits(question: Question, count: int) -> bool:
-    """Whether the first ``count`` levels by themselves could be searched jointly."""
-    structure = question.structure(0, count)
-    tables = question.pick_solver(structure)[1].tables(structure)
+def _greedy(question: Question, bound: float | None) -> Answer:
+    """Return the greedy plan as an answer of this search."""
+    found = greedy.run(replace(question, solver=None))
+    return _answer(question, found.choices, FALLBACK, exact=False, bound=bound)
+
+
+def _answer(
+    question: Question, choices: tuple[Options, ...], solver: str, *, exact: bool, bound: float | None
+) -> Answer:
+    return Answer(
+        choices=choices,
+        costs=costs_by_level(question, choices),
+        solver=solver,
+        exact=exact,
+        bounds=() if bound is None else (bound,),
+    )
+
+
+def _cost(answer: Answer) -> float:
+    return math.fsum(cost for at_level in answer.costs for cost in at_level)
+
+
+def _whole(question: Question) -> list[LocalSizes]:
+    return [WHOLE_LAYER] * len(question.graph.layers)
+
+
+def _fits(solver: Solver, structure: Structure) -> bool:
+    tables = solver.tables(structure)
     return tables is not None and tables.fit
 
 

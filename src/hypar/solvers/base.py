@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 STORED_LIMIT = 2**28
 """Table entries that a solver may hold: 2 GiB of 64-bit numbers."""
 
+FALLBACK = "bounded"
+"""The solver for graphs that no exact one takes."""
+
 WORK_LIMIT = 2**34
 """Table entries that a solver may compute: some minutes."""
 
@@ -28,11 +32,13 @@ class Tables:
         stored: entries held at once.
         work: entries computed altogether, a measure of the time.
         width: the most nodes that a table is over; 0 where the solver has no such number.
+        complete: whether these are all tables; else the last of them is past the limits by itself.
     """
 
     stored: int
     work: int
     width: int = 0
+    complete: bool = True
 
     @property
     def fit(self) -> bool:
@@ -70,19 +76,20 @@ def load_solver(name: str) -> Solver:
 
 
 @lru_cache(maxsize=16)
-def cheapest_exact(structures: tuple[Structure, ...]) -> str:
-    """The name of the exact solver that computes the fewest table entries on some graphs; ties to the first name.
+def cheapest(structures: tuple[Structure, ...]) -> str:
+    """Return the name of the exact solver that computes the fewest table entries on some graphs.
 
-    Where none fits all of them it is the one that needs the least, and says so when it is asked to solve.
+    Ties go to the first name. Where no exact solver's tables fit it is ``bounded``, which says how far from the
+    optimum it may be.
     """
-    found: list[tuple[bool, int, str]] = []
+    found: list[tuple[int, str]] = []
     for name in plugin_names("solvers"):
         solver = load_solver(name)
         tables = [solver.tables(structure) for structure in structures] if solver.exact else [None]
-        known = [need for need in tables if need is not None]
+        known = [need for need in tables if need is not None and need.fit]
         if len(known) == len(tables):
-            found.append((not all(need.fit for need in known), sum(need.work for need in known), name))
-    return min(found)[2]
+            found.append((sum(need.work for need in known), name))
+    return min(found)[1] if found else FALLBACK
 
 
 def require_tables(name: str, tables: Tables) -> None:
@@ -91,18 +98,16 @@ def require_tables(name: str, tables: Tables) -> None:
     Raises:
         TableLimitError: they are.
     """
-    if not tables.fit:
-        hint = "" if name == "bounded" else "--solver bounded says how far from the optimum it may be"
-        raise table_limit_error(f"solver {name!r}", tables, hint)
-
-
-def table_limit_error(who: str, tables: Tables, hint: str = "") -> TableLimitError:
-    """The error for tables past a limit, with both sizes."""
+    if tables.fit:
+        return
     if tables.stored > STORED_LIMIT:
         entries, limit, verb = tables.stored, STORED_LIMIT, "hold"
     else:
         entries, limit, verb = tables.work, WORK_LIMIT, "compute"
-    size = f" ({format_bytes(8 * entries)})" if verb == "hold" else ""
+    number = f"{entries:,}" if entries < 10**15 else f"10^{int(math.log10(entries))}"
+    size = f" ({format_bytes(8 * entries)})" if verb == "hold" and entries < 10**15 else ""
     width = f", width {tables.width}" if tables.width else ""
-    message = f"{who} would {verb} tables of {entries:,} entries{size}{width}; allowed: {limit:,}"
-    return TableLimitError(f"{message}; {hint}" if hint else message, entries, limit)
+    least = "" if tables.complete and entries < 10**15 else "more than "
+    hint = "" if name == FALLBACK else f"; solver {FALLBACK!r} says how far from the optimum it may be"
+    message = f"solver {name!r} would {verb} tables of {least}{number} entries{size}{width}; allowed: {limit:,}{hint}"
+    raise TableLimitError(message, entries, limit)

@@ -1,29 +1,30 @@
-"""Mini-buckets: an assignment and a lower bound, where the tables of elimination would be too large.
+"""A plan and its gap: an assignment and a lower bound, where the tables of elimination would be too large.
 
-Idea: choices that no optimum takes leave; costs are moved along the edges until the sum of their least entries rises
-no more; then nodes leave as by elimination, but where a joint table would have more than ``cap`` entries the costs
-are split and minimised part by part, the parts' shares of the node's costs made equal, which gives the bound. Undone
-in reverse with all costs together every node gets its choice. Exchanges of one and of two choices improve these, the
-best choices of the nodes by themselves, and some drawn; the best of all is the answer.
-Cost: no table above the cap, but for a single matrix that is; a cap's work for each part.
-Guarantee: bound <= optimum <= cost, equal where nothing is split; the gap between them is what is not known.
+Idea: choices that no optimum takes leave. Where elimination's tables then fit, it is elimination. Else messages along
+the edges raise a lower bound and point at an assignment after every round; exchanges of one and of two choices
+improve the best of these, the nodes' best choices by themselves, and some drawn.
+Cost: vectors alone beside the graph, two for each edge; rounds and exchanges end with the work that they may do.
+Guarantee: bound <= optimum <= cost. The bound is that of a linear relaxation, exact on trees; sums are whole
+multiples of the largest power of two that divides all costs, so a bound less than one below the cost is a proof.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.problem import Solution
-from hypar.reduction import Bucket, Part, buckets, descended, diffused, eliminated, spread, steps, undominated
-from hypar.solvers.base import Solver, Tables, require_tables
+from hypar.reduction import LocalSearch, Messages, eliminated, trace, undominated, work_of_round
+from hypar.reduction.reparametrisation import PAYS
+from hypar.solvers.base import Solver, Tables, load_solver, require_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.problem import CostGraph, Costs, Structure
+    from hypar.problem import CostGraph, Structure
 
 ROUNDING = 2.0**-36
 """What the bound may be off by, as a part of the sum of the largest costs; it is lowered by as much."""
@@ -31,123 +32,88 @@ ROUNDING = 2.0**-36
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounded:
-    """Not exact, but it says how far from the optimum it may be.
+    """Not always exact, but it says how far from the optimum it may be.
 
     Attributes:
-        cap: entries of the largest joint table.
-        rounds: how often costs are moved along all edges at the most.
+        rounds: how often messages are sent along all edges at the most.
         starts: how many assignments are drawn, from a fixed seed, to be improved beside those that are found.
+        work: table entries computed by rounds, and again by exchanges; one round is always made.
     """
 
     exact = False
-    cap: int = 2**24
     rounds: int = 50
     starts: int = 8
+    work: int = 2**31
 
     def tables(self, structure: Structure) -> Tables:
-        """Whole matrices beside the graph, the tables left, and the largest sum."""
-        order = buckets(structure, self.cap)
-        parts = [part for bucket in order for part in bucket.parts]
-        split = len(parts) > len(order)
+        """Return the size of elimination's tables where they fit, else that of two vectors for each edge and node."""
+        exact = load_solver("elimination").tables(structure)
+        if exact is not None and exact.fit:
+            return exact
         sizes = structure.sizes
-        whole = sum(sizes) + sum(sizes[link.source] * sizes[link.target] for link in structure.links)
-        left = sum(part.entries // sizes[bucket.node] for bucket in order for part in bucket.parts)
-        largest = max((part.entries for part in parts), default=0)
+        messages = sum(sizes[link.source] + sizes[link.target] for link in structure.links)
+        steps = max(
+            (math.prod(link.source_digits) * link.target_digits[0] for link in structure.links), default=0
+        )
         return Tables(
-            stored=structure.entries + whole + left + largest,
-            work=sum(part.entries * len(part.factors) for part in parts)
-            + whole * (4 * self.rounds * split + 1),
-            width=max((len(part.scope) for part in parts), default=0),
+            stored=structure.entries + messages + 2 * sum(sizes) + 2 * steps,
+            work=work_of_round(structure.links),
         )
 
     def solve(self, problem: CostGraph) -> Solution:
-        """Eliminate part by part, undo, improve."""
-        left = undominated(problem)
+        """Eliminate where that fits; else bound by messages, and improve."""
+        exact = problem.summable()
+        left = undominated(exact)
         structure = left.problem.structure
-        require_tables("bounded", self.tables(structure))
-        order = buckets(structure, self.cap)
-        if all(len(bucket.parts) == 1 for bucket in order):
-            assignment = left.original(eliminated(left.problem, steps(structure)))
+        tables = load_solver("elimination").tables(structure)
+        if tables is not None and tables.fit:
+            assignment = left.original(eliminated(left.problem, trace(structure).steps))
             cost = problem.cost(assignment)
             return Solution(assignment=assignment, cost=cost, bound=cost)
-        found, bound = self._split(left.problem, order)
+        require_tables("bounded", self.tables(structure))
+        found, bound = self._search(left.problem)
         assignment = left.original(found)
         cost = problem.cost(assignment)
-        return Solution(assignment=assignment, cost=cost, bound=min(bound - _rounding(problem), cost))
+        proven = left.problem.cost(found) <= bound
+        return Solution(assignment=assignment, cost=cost, bound=cost if proven else min(bound, cost))
 
-    def _split(self, problem: CostGraph, order: Sequence[Bucket]) -> tuple[tuple[int, ...], float]:
-        """An assignment, and a lower bound as far as sums are exact."""
-        nodes, edges = diffused(problem, self.rounds)
-        leaving = _Leaving(problem.structure, [*nodes, *edges])
-        bound = sum(leaving.leave(bucket) for bucket in order)
-        starts = [leaving.choices(order), *_starts(nodes, problem.nodes, self.starts)]
-        return descended(problem, starts, enough=bound + _rounding(problem)), bound
-
-
-class _Leaving:
-    """The costs by number, as ``buckets`` counts them."""
-
-    def __init__(self, structure: Structure, costs: list[Costs]) -> None:
-        self.sizes = structure.sizes
-        self.costs = costs
-        self.scopes: list[tuple[int, ...]] = [(node,) for node in range(len(self.sizes))]
-        self.scopes += [(link.source, link.target) for link in structure.links]
-
-    def leave(self, bucket: Bucket) -> float:
-        """Let a node leave; what is left over no other node."""
-        certain = 0.0
-        for part, share in zip(bucket.parts, self._shares(bucket), strict=True):
-            least = self._minimised((bucket.node, *part.scope), part, share)
-            self.scopes.append(part.scope)
-            self.costs.append(least)
-            certain += 0.0 if part.scope else float(least)
-        return certain
-
-    def _minimised(self, dims: tuple[int, ...], part: Part, share: Costs) -> Costs:
-        """What a part costs at its node's best choices."""
-        total = np.zeros([self.sizes[near] for near in dims])
-        total += share.reshape(-1, *[1] * len(part.scope))
-        for number in part.factors:
-            total += spread(self.scopes[number], self.costs[number], dims)
-        return np.asarray(total.min(axis=0))
-
-    def choices(self, order: Sequence[Bucket]) -> list[int]:
-        """Every node's first best choice by all costs that left with it, the later nodes as chosen before."""
-        found = [0] * len(self.sizes)
-        for bucket in reversed(order):
-            total = np.zeros(self.sizes[bucket.node])
-            for number in (number for part in bucket.parts for number in part.factors):
-                at = [slice(None) if near == bucket.node else found[near] for near in self.scopes[number]]
-                total += self.costs[number][tuple(at)]
-            found[bucket.node] = int(total.argmin())
-        return found
-
-    def _shares(self, bucket: Bucket) -> list[Costs]:
-        """What each part gets so that the node's choices cost at least the same in all; they sum to nothing."""
-        least = [self._least(bucket.node, part) for part in bucket.parts]
-        mean = sum(least) / len(least)
-        return [mean - of_part for of_part in least]
-
-    def _least(self, node: int, part: Part) -> Costs:
-        """What the node's choices cost at least in a part, cost by cost."""
-        total = np.zeros(self.sizes[node])
-        for number in part.factors:
-            scope = self.scopes[number]
-            others = tuple(at for at, near in enumerate(scope) if near != node)
-            total += self.costs[number].min(axis=others)
-        return total
+    def _search(self, problem: CostGraph) -> tuple[tuple[int, ...], float]:
+        """Return an assignment, and a lower bound that holds however its sums were rounded."""
+        grain = problem.grain()
+        rounding = _rounding(problem)
+        messages = Messages(problem)
+        rounds = max(1, min(self.rounds, self.work // max(1, work_of_round(problem.structure.links))))
+        best, bound = [0] * len(problem.nodes), -math.inf
+        for _ in range(rounds):
+            before, bound = bound, max(bound, messages.round())
+            best = min(best, messages.choices(), key=problem.cost)
+            proven = _raised(bound - rounding, grain)
+            if problem.cost(best) <= proven:
+                return tuple(best), proven
+            if bound - before <= PAYS * abs(bound):
+                break
+        search = LocalSearch(problem, self.work)
+        starts = [best, *_starts(problem.nodes, self.starts)]
+        found = min(
+            (search.improved(start) for start in starts), key=lambda each: (problem.cost(each), each[::-1])
+        )
+        return found, proven
 
 
-def _starts(moved: Sequence[Costs], nodes: Sequence[Costs], count: int) -> list[list[int]]:
-    """Every node's best choice by itself, after and before costs are moved, and choices drawn."""
-    best = [[int(costs.argmin()) for costs in vectors] for vectors in (moved, nodes)]
+def _starts(nodes: Sequence[np.typing.NDArray[np.float64]], count: int) -> list[list[int]]:
+    """Return every node's best choice by itself, and choices drawn."""
     generator = np.random.default_rng(0)
     drawn = [[int(generator.integers(costs.size)) for costs in nodes] for _ in range(count)]
-    return best + drawn
+    return [[int(costs.argmin()) for costs in nodes], *drawn]
+
+
+def _raised(bound: float, grain: float) -> float:
+    """Return the least multiple of the grain that is not below a bound."""
+    return math.ceil(bound / grain) * grain if grain else bound
 
 
 def _rounding(problem: CostGraph) -> float:
-    """What the bound may be off by."""
+    """Return what the bound may be off by."""
     largest = [np.abs(costs).max() for costs in problem.nodes]
     largest += [np.abs(term).max() for edge in problem.edges for term in edge.terms]
     return ROUNDING * float(sum(largest))

@@ -1,10 +1,10 @@
 """Dynamic programming along a chain.
 
-Idea: HyPar (HPCA 2019), Algorithm 1, for any number of choices and from the last node to the first.
-Recurrence: ``best[i][x] = node[i][x] + min over y of (edge[i][x, y] + best[i + 1][y])``.
+Idea: HyPar (HPCA 2019), Algorithm 1, for any number of choices: forth along the nodes, then back with the choices.
+Recurrence: ``best[i][y] = node[i][y] + min over x of (best[i - 1][x] + edge[i - 1][x, y])``.
 Cost: one minimisation over every edge, linear in the number of nodes.
-Guarantee: exact on graphs whose every component is a path. Of equal optima it takes the one whose
-choices come first, compared node by node from the path's first node on.
+Guarantee: exact on graphs whose every component is a path through nodes of rising number. Ties go from the last node
+back to the first declared choice, as in every exact solver.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Chain:
         if paths is None:
             raise ProblemError("solver 'chain': the graph has a branch or a cycle; allowed: paths")
         require_tables("chain", _tables(structure))
-        edges: dict[tuple[int, int], Edge] = {}
-        for edge in problem.edges:
-            ends = (min(edge.source, edge.target), max(edge.source, edge.target))
-            edges[ends] = edges[ends].plus(edge) if ends in edges else edge
+        exact = problem.summable()
+        edges = {
+            (min(edge.source, edge.target), max(edge.source, edge.target)): edge for edge in exact.joined()
+        }
         assignment = [0] * len(problem.nodes)
         for path in paths:
-            _solve_path(problem, edges, path, assignment)
+            _solve_path(exact, edges, path, assignment)
         return Solution(assignment=tuple(assignment), cost=problem.cost(assignment))
 
 
@@ -59,36 +59,35 @@ def _solve_path(
     problem: CostGraph, edges: dict[tuple[int, int], Edge], path: list[int], assignment: list[int]
 ) -> None:
     """Fill in the choices of one path's nodes."""
-    joining = [edges[min(pair), max(pair)] for pair in itertools.pairwise(path)]
-    best: list[Costs] = [problem.nodes[path[-1]]]
-    for node, edge in zip(path[-2::-1], reversed(joining), strict=True):
-        least = edge.least_over_target if edge.source == node else edge.least_over_source
+    joining = [edges[pair] for pair in itertools.pairwise(path)]
+    best: list[Costs] = [problem.nodes[path[0]]]
+    for node, edge in zip(path[1:], joining, strict=True):
+        least = edge.least_over_source if edge.target == node else edge.least_over_target
         best.append(problem.nodes[node] + least(best[-1]))
     choice = int(best.pop().argmin())
-    assignment[path[0]] = choice
-    for before, node, edge in zip(path[:-1], path[1:], joining, strict=True):
-        beside = edge.of_source if edge.source == before else edge.of_target
+    assignment[path[-1]] = choice
+    for node, edge in zip(reversed(path[:-1]), reversed(joining), strict=True):
+        beside = edge.of_target if edge.source == node else edge.of_source
         choice = int((beside(choice) + best.pop()).argmin())
         assignment[node] = choice
 
 
 @lru_cache(maxsize=16)
 def _paths(structure: Structure) -> list[list[int]] | None:
-    """Every component as a path from its end of lower index, or None if one is not a path."""
-    neighbours = structure.neighbours()
-    if any(len(near) > 2 for near in neighbours):
-        return None
-    seen: set[int] = set()
+    """Return every component as a path through nodes of rising number, or None if one is no such path."""
+    before: dict[int, int] = {}
+    after: dict[int, int] = {}
+    for low, high in {(min(link[:2]), max(link[:2])) for link in structure.links}:
+        if after.setdefault(low, high) != high or before.setdefault(high, low) != low:
+            return None
     paths = []
-    for start, near in enumerate(neighbours):
-        if start in seen or len(near) == 2:
-            continue
-        path = [start]
-        while step := [node for node in neighbours[path[-1]] if node not in path[-2:]]:
-            path += step
-        seen.update(path)
-        paths.append(path)
-    return paths if len(seen) == len(neighbours) else None
+    for start in range(len(structure.sizes)):
+        if start not in before:
+            path = [start]
+            while path[-1] in after:
+                path.append(after[path[-1]])
+            paths.append(path)
+    return paths
 
 
 plugin: Solver = Chain()

@@ -11,7 +11,8 @@ optimum takes are dropped first.
 Order: min-fill, as ``hypar.reduction`` has it.
 Cost: for each node the product of its neighbours' numbers of choices times its own, or times its digits
 where one of its edges is a sum of terms.
-Guarantee: exact on any graph; the tables it needs are known beforehand and refused past the limits.
+Guarantee: exact on any graph; the tables it needs are known beforehand and refused past the limits. Ties go from the
+last node back to the first declared choice, as in every exact solver.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Elimination:
             stored=stored + widest + structure.entries,
             work=sum(step.work for step in found.steps) + sum(structure.sizes),
             width=found.width,
+            complete=found.complete,
         )
 
     def solve(self, problem: CostGraph) -> Solution:
@@ -52,11 +54,12 @@ class Elimination:
         structure = problem.structure
         tables = self.tables(structure)
         require_tables("elimination", tables)
+        exact = problem.summable()
         if tables.work < DROPPING_PAYS * structure.entries:
-            assignment = eliminated(problem, trace(structure).steps)
+            assignment = eliminated(exact, trace(structure).steps)
         else:
-            left = undominated(problem)
-            assignment = left.original(eliminated(left.problem, trace(structure).steps))
+            left = undominated(exact)
+            assignment = left.original(eliminated(left.problem, trace(left.problem.structure).steps))
         return Solution(assignment=assignment, cost=problem.cost(assignment))
 
 

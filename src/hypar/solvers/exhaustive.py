@@ -2,7 +2,7 @@
 
 Idea: the sum of all node vectors and edge matrices, broadcast to one table with a dim for each node.
 Cost: the product of all the numbers of choices, for each node and edge.
-Guarantee: exact on any graph. Of equal optima it takes the one whose choices come first, node by node.
+Guarantee: exact on any graph. Ties go from the last node back to the first declared choice, as in every exact solver.
 """
 
 from __future__ import annotations
@@ -44,13 +44,15 @@ class Exhaustive:
         if tables is None:
             raise ProblemError(f"solver 'exhaustive': found {len(sizes)} nodes; allowed: up to {MOST_NODES}")
         require_tables("exhaustive", tables)
-        kept = [node for node, size in enumerate(sizes) if size > 1]
+        exact = problem.summable()
+        # The last node's choice is the first dim, so that the first least entry is the one that ties go to.
+        kept = [node for node in reversed(range(len(sizes))) if sizes[node] > 1]
         total = np.zeros([sizes[node] for node in kept])
-        for node, costs in enumerate(problem.nodes):
+        for node, costs in enumerate(exact.nodes):
             total += costs.reshape([size if here == node else 1 for here, size in _dims(kept, sizes)])
-        for edge in problem.edges:
+        for edge in exact.edges:
             low, high = sorted((edge.source, edge.target))
-            costs = edge.costs if edge.source == low else edge.costs.T
+            costs = edge.costs if edge.source == high else edge.costs.T
             total += costs.reshape([size if here in (low, high) else 1 for here, size in _dims(kept, sizes)])
         found = dict(zip(kept, np.unravel_index(int(total.argmin()), total.shape), strict=True))
         assignment = tuple(int(found.get(node, 0)) for node in range(len(sizes)))

@@ -1,0 +1,96 @@
+"""Joint search where no exact solver fits: a plan, a lower bound and what the plan says of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hypar
+from hypar.errors import TableLimitError
+from hypar.levels import LocalSizes
+from hypar.problem import CostGraph, Solution, Structure
+from hypar.recipe import Recipe, ask
+from hypar.searches import joint
+from hypar.searches.base import Question, load_search
+from hypar.searches.joint import Joint
+from hypar.solvers.base import Tables, load_solver
+
+
+def question(model: str, levels: int) -> Question:
+    """Ask for the joint optimum over three types."""
+    recipe = Recipe(
+        strategy="optimal",
+        space="batch,in_channels,out_channels",
+        cost="volume",
+        parameters={},
+        search="joint",
+        solver=None,
+        array=(2,) * levels,
+        pins=(),
+    )
+    return ask(recipe, hypar.load_model(model))[0]
+
+
+def total(costs: tuple[tuple[float, ...], ...]) -> float:
+    return math.fsum(cost for at_level in costs for cost in at_level)
+
+
+@pytest.mark.parametrize(("model", "levels"), [("lenet-c", 3), ("sfc", 4), ("resnet18", 2), ("alexnet", 3)])
+def test_levels_by_themselves_bound_the_optimum_and_the_greedy_plan_is_the_answer(
+    model: str, levels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = question(model, levels)
+    best = Joint().run(asked)
+    assert best.exact
+    monkeypatch.setattr(joint, "_fits", lambda *_: False)
+    monkeypatch.setattr(Question, "pick_solver", lambda *_: ("bounded", load_solver("bounded")))
+    found = Joint().run(asked)
+    assert not found.exact
+    assert found.solver == "bounded"
+    assert 0 < found.bounds[0] <= total(best.costs) <= total(found.costs)
+
+
+def test_a_plan_without_proof_is_never_dearer_than_the_greedy_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Poor:
+        """Bounded, with the dearest choice of every layer."""
+
+        exact = False
+
+        def tables(self, _: Structure) -> Tables:
+            return Tables(stored=0, work=0)
+
+        def solve(self, problem: CostGraph) -> Solution:
+            poor = tuple(int(costs.argmax()) for costs in problem.nodes)
+            return Solution(assignment=poor, cost=problem.cost(poor), bound=0.0)
+
+    asked = question("lenet-c", 2)
+    greedy = load_search("greedy").run(asked)
+    monkeypatch.setattr(Question, "pick_solver", lambda self, *_: (self.solver or "bounded", Poor()))
+    monkeypatch.setattr(joint, "_greedy", lambda asked, bound: replace(greedy, bounds=(bound,)))
+    assert Joint().run(asked).choices == greedy.choices
+
+
+def test_distinct_sizes_are_the_same_sizes_once() -> None:
+    sizes = LocalSizes(np.array([[1.0, 0.5, 1.0, 0.5], [1.0, 1.0, 1.0, 1.0]]))
+    assert sizes.distinct().parts.tolist() == [[0.5, 1.0], [1.0, 1.0]]
+
+
+def test_optimal_answers_past_the_tables_of_exact_solvers_and_says_whether_it_is_proven() -> None:
+    found = hypar.plan_model("resnet50", levels=5, strategy="optimal")
+    assert found.solver == "bounded"
+    assert found.claim.startswith("optimal, all levels jointly,")
+    assert found.bounds == [found.cost.value]
+    deep = hypar.plan_model("lenet-c", levels=12, strategy="optimal")
+    assert deep.bounds is not None
+    gap = 1 - deep.bounds[0] / deep.cost.value
+    assert f"not proven optimal, but the optimum is at most {gap:.2%} lower; joint search" in deep.claim
+
+
+def test_a_named_solver_whose_tables_do_not_fit_is_refused() -> None:
+    with pytest.raises(
+        TableLimitError, match=r"solver 'elimination' would hold .*solver 'bounded' says how far"
+    ):
+        hypar.plan_model("resnet50", levels=5, strategy="optimal", solver="elimination")
