@@ -21,7 +21,7 @@ from hypar.graph import load_model
 from hypar.hardware import load_hardware
 from hypar.planner import follow
 from hypar.recipe import Recipe
-from hypar.registry import data_file
+from hypar.registry import data_file, load_plugin
 from hypar.solvers.bounded import Bounded
 from tests.benches import FakeBench
 from tests.mixed import group, kind, write_machine
@@ -58,7 +58,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "refined": {"levels": 2, "hardware": "hmc", "cost": "time", "refine": True},
     "deepa": {"array": [4], "hardware": "p100-4x4", "strategy": "deepa", "mode": "paper", "pins": ["fc=c1"]},
     "profile": {"array": [4], "hardware": "p100-4x4", "strategy": "deepa", "profile": "p.json"},
-    "chunks": {"array": [4], "hardware": "h100-8x", "strategy": "dp", "chunks": "best"},
+    "chunks": {"array": [4], "hardware": "h100-8x", "changes": {"latency": "8 us"}, "strategy": "dp", "chunks": "best"},
     "chunks by size": {"array": [4], "hardware": "h100-8x", "strategy": "dp", "chunks": 2},
     "stages": {"stages": 2, "levels": 1, "hardware": "hmc", "schedule": "gpipe", "microbatches": 4, "solver": "elimination"},
     "stages, not cut": {"stages": 2, "levels": 0, "hardware": "hmc"},
@@ -208,10 +208,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Be in the folder, with a solver that leaves a gap."""
     monkeypatch.chdir(folder)
     monkeypatch.setattr("hypar.solvers.bounded.plugin", Loose())
+    load_plugin.cache_clear()
+    yield
+    load_plugin.cache_clear()
 
 
 @pytest.fixture
@@ -293,7 +296,7 @@ ALLOWED: list[tuple[str, dict[str, Any], str, Any]] = [
     ("strategy", {}, "strategy", "another"),
     ("arrays.*", {"hardware": "slow.yaml", "strategy": "accpar"}, "arrays.b", []),
     ("chunks", {**KINDS["chunks"], "chunks": "layers"}, "chunks", None),
-    ("chunks.asked", KINDS["chunks"], "chunks.asked", 2),
+    ("chunks.asked", {**KINDS["chunks"], "changes": {"latency": "20 us"}}, "chunks.asked", "one"),
     ("cost.parameters.*", DP, "cost.parameters.inter_weight", 3),
     ("graph", {"model": "sfc", "levels": 1, "graph": "operators"}, "graph", None),
     ("pins", {**DP, "pins": ["stem=dp", "side=dp"]}, "pins", ["side=batch", "stem=batch"]),

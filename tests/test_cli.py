@@ -93,10 +93,11 @@ def test_compare_is_relative_to_dp() -> None:
     assert rows[1]["gain"] == rows[0]["cost"]["value"] / rows[1]["cost"]["value"]
 
 
-def test_compare_says_which_strategy_does_not_fit() -> None:
-    text = output("compare", "resnet50", "--levels", "8", "--strategy", "optimal")
+def test_compare_says_which_strategy_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hypar.solvers.base.STORED_LIMIT", 400)
+    text = output("compare", "resnet50", "--levels", "2", "--strategy", "hypar")
     assert "does not fit" in text
-    assert "optimal: joint search over 8 levels would hold tables of " in text
+    assert "hypar: solver 'bounded' would hold tables of " in text
 
 
 def test_diff_names_layers_levels_and_costs(tmp_path: Path) -> None:

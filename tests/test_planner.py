@@ -15,6 +15,7 @@ from hypar.graph import LayerGraph, build_graph
 from hypar.placement import WHOLE, Choice, cut
 from hypar.registry import data_names, plugin_names
 from hypar.remarks import finer_than_whole, remarks
+from hypar.solvers.base import load_solver
 from hypar.space import parse_space
 from hypar.spec import parse_spec
 from tests import oracle
@@ -222,12 +223,12 @@ def test_a_pool_that_reaches_over_the_image_contracts_it_as_a_global_one() -> No
     assert plan_model(pooled, **asked).cost.value == plan_model(residual(), **asked).cost.value  # type: ignore[arg-type]
 
 
-def test_a_joint_search_that_does_not_fit_says_how_large_it_is_and_what_fits() -> None:
+def test_a_joint_search_by_a_named_solver_that_does_not_fit_says_how_large_it_is() -> None:
     with pytest.raises(TableLimitError) as error:
-        plan_model(graph("resnet50"), levels=10, strategy="accpar", search="joint")
+        plan_model(graph("resnet50"), levels=10, strategy="accpar", search="joint", solver="elimination")
     assert error.value.entries > error.value.limit
     assert f"{error.value.entries:,} entries" in str(error.value)
-    assert "7 of the 10 levels would fit, or use --search greedy" in str(error.value)
+    assert "solver 'bounded' says how far from the optimum it may be" in str(error.value)
 
 
 def test_ten_levels_of_three_types_fit_on_a_chain() -> None:
@@ -339,14 +340,12 @@ class TestRemarks:
         (line,) = [line for line in remarks(plan, graph("sfc")) if "pins" in line]
         assert f"{plan.cost.value / free.cost.value - 1:+.2%}" in line
 
-    def test_pins_that_let_a_search_fit_are_not_refused_for_their_remark(self) -> None:
-        pins = [f"*@H{level}=batch" for level in (8, 9, 10)]
-        plan = plan_model(
-            graph("resnet18"), levels=10, search="joint", strategy="accpar", pins=[*pins, "*@H7=dp"]
-        )
-        assert any(
-            "without them the search would not fit" in line for line in remarks(plan, graph("resnet18"))
-        )
+    def test_pins_that_let_a_search_be_exact_are_not_measured_by_one_that_is_not(self) -> None:
+        pins = [f"*@H{level}=batch" for level in range(2, 13)]
+        plan = plan_model(graph("lenet-c"), levels=12, search="joint", strategy="optimal", pins=pins)
+        assert load_solver(plan.solver).exact
+        (line,) = [line for line in remarks(plan, graph("lenet-c")) if "pins" in line]
+        assert line == "what the pins cost is not known: without them no plan is proven optimal"
 
     def test_what_a_pin_costs_is_told_by_the_same_inexact_solver(self) -> None:
         plan = plan_model(graph("vgg16"), solver="uniform", pins=["fc1=mp"])
@@ -369,10 +368,9 @@ def test_a_bounded_plan_states_its_bounds_and_its_gap(levels: int, search: str, 
     assert len(plan.bounds) == count
     costs = [split.cost for split in plan.splits] if count > 1 else [plan.cost.value]
     assert all(bound <= cost for bound, cost in zip(plan.bounds, costs, strict=True))
-    # Nothing had to be split here, so the bound is the optimum but for rounding.
-    assert sum(plan.bounds) == pytest.approx(exact.cost.value, rel=1e-6)
-    assert plan.claim.startswith("not proven optimal, but ")
-    assert "at most 0.00% lower" in plan.claim
+    # Elimination fits here, so the bound is the optimum, and the claim is that of an exact solver.
+    assert sum(plan.bounds) == exact.cost.value
+    assert plan.claim == exact.claim
 
 
 @pytest.mark.parametrize(("search", "count"), [("greedy", None), ("joint", 1)])
@@ -388,10 +386,11 @@ def test_a_refined_plan_states_no_bound_that_its_own_choices_can_go_below(
     assert (plan.bounds and len(plan.bounds)) == count
     if plan.bounds is None:
         assert plan.refined.changed
-        assert plan.claim.startswith("not optimal: solver 'bounded' is not exact; greedy search over ")
+        assert plan.claim.startswith("greedy: each level is optimal given the levels above it, over ")
     else:
         assert plan.bounds[0] <= plan.cost.value
-        assert plan.claim.startswith("not proven optimal, but the optimum is at most ")
+        assert plan.claim.startswith("optimal, all levels jointly, over ")
+    assert plan.claim.endswith("then refined")
     assert plan_model(graph("alexnet"), **asked).bounds is not None  # type: ignore[arg-type]
 
 
@@ -407,8 +406,8 @@ def test_what_does_not_fit_names_the_solver_that_states_its_gap() -> None:
     text = "source: made up\nbatch: 64\nlayers:\n  - {op: input, channels: 8, height: 32, width: 32}\n"
     dense = build_graph(parse_spec(parse_yaml(text + "\n".join(lines) + "\n", Path("dense.yaml")), "dense"))
     asked = {"array": [64], "space": "all"}
-    with pytest.raises(TableLimitError, match=r"width \d+; allowed: .*--solver bounded says how far"):
-        plan_model(dense, **asked)  # type: ignore[arg-type]
+    with pytest.raises(TableLimitError, match=r"width \d+; allowed: .*solver 'bounded' says how far"):
+        plan_model(dense, solver="elimination", **asked)  # type: ignore[arg-type]
     plan = plan_model(dense, array=[16], space="all", solver="bounded")
     assert plan.bounds is not None
     assert plan.bounds[0] <= plan.cost.value

@@ -128,26 +128,30 @@ class CostGraph:
             ),
         )
 
-    def summable(self) -> CostGraph:
+    def exponent(self) -> int:
+        """Return the binary exponent of the largest sum that costs of the graph can have."""
+        arrays = self._arrays()
+        distinct = {id(costs): costs for costs in arrays}
+        largest = np.concatenate([np.zeros(0), *[batch.largest() for batch in _batches(distinct.values())]])
+        often = Counter(map(id, arrays))
+        return math.frexp(float(largest @ np.array([often[key] for key in distinct], dtype=np.float64)))[1]
+
+    def summable(self, exponent: int | None = None) -> CostGraph:
         """Return the graph with its costs rounded so little that all their sums are exact, in any order.
 
         Every cost becomes a multiple of one power of two, some 2^-52 of the largest sum, so that equal sums tie
         whichever solver adds them up. Arrays that several nodes or edges share stay shared; a graph whose costs are
         such multiples already, as whole numbers of bytes are, is returned as it is.
+
+        Args:
+            exponent: that of the largest sum; by itself the graph's own.
         """
-        arrays = self._arrays()
-        distinct = {id(costs): costs for costs in arrays}
-        batches = list(_batches(distinct.values()))
-        largest = np.concatenate([batch.largest() for batch in batches]) if batches else np.zeros(0)
-        often = Counter(map(id, arrays))
-        _, exponent = math.frexp(
-            float(largest @ np.array([often[key] for key in distinct], dtype=np.float64))
-        )
-        if all(batch.is_rounded(PRECISION - exponent) for batch in batches):
+        places = PRECISION - (self.exponent() if exponent is None else exponent)
+        distinct = {id(costs): costs for costs in self._arrays()}
+        if all(batch.is_rounded(places) for batch in _batches(distinct.values())):
             return self
         rounded = {
-            key: np.ldexp(np.rint(np.ldexp(costs, PRECISION - exponent)), exponent - PRECISION)
-            for key, costs in distinct.items()
+            key: np.ldexp(np.rint(np.ldexp(costs, places)), -places) for key, costs in distinct.items()
         }
         return CostGraph(
             nodes=tuple(rounded[id(costs)] for costs in self.nodes),

@@ -65,7 +65,7 @@ def remarks(
     ):
         best = joint_optimum(replace(recipe, stages=None, baselines=()), graph)
         if best is None:
-            yield "the joint optimum is not cheap to know; --search joint finds it where its tables fit"
+            yield "the joint optimum is not cheap to know; --search joint finds it or says how far it may be"
         elif best.cost.value < plan.cost.value:
             part = 1 - best.cost.value / plan.cost.value
             yield f"the joint optimum is {part:.2%} lower: {amount(best.cost.value, best.cost.unit)}"
@@ -92,6 +92,8 @@ def _pins_cost(plan: Plan, recipe: Recipe, graph: LayerGraph) -> str:
         return "what the pins cost is not known: without them the search would not fit"
     except HardwareError:
         return "what the pins cost is not known: without them no stages fit"
+    if solver is None and not _proven(free):
+        return "what the pins cost is not known: without them no plan is proven optimal"
     now, then, unit = plan.cost.value, free.cost.value, plan.cost.unit
     timed = plan.stages is not None or plan.baselines is not None
     if timed and plan.score is not None and free.score is not None:
@@ -99,6 +101,14 @@ def _pins_cost(plan: Plan, recipe: Recipe, graph: LayerGraph) -> str:
     share = f" ({(now - then) / then:+.2%})" if then else ""
     word = "save" if now < then else "cost"
     return f"the pins {word} {amount(abs(now - then), unit)}{share}"
+
+
+def _proven(plan: Plan) -> bool:
+    """Return whether every search behind a plan found its optimum, by an exact solver or by a bound."""
+    costs = (
+        [split.cost for split in plan.splits] if plan.bounds and len(plan.bounds) > 1 else [plan.cost.value]
+    )
+    return not plan.solver or load_solver(plan.solver).exact or plan.bounds == costs
 
 
 def _faster_baseline(plan: Plan, recipe: Recipe, graph: LayerGraph) -> Iterator[str]:
@@ -157,8 +167,9 @@ def joint_optimum(recipe: Recipe, graph: LayerGraph) -> Plan | None:
     recipe = replace(recipe, search="joint", solver=None)
     question, _ = ask(recipe, graph)
     structure = question.structure(0, len(question.levels))
-    tables = question.pick_solver(structure)[1].tables(structure)
-    return follow(recipe, graph) if tables and tables.fit and tables.work <= CHEAP_ENTRIES else None
+    _, solver = question.pick_solver(structure)
+    tables = solver.tables(structure) if solver.exact else None
+    return follow(recipe, graph) if tables and tables.work <= CHEAP_ENTRIES else None
 
 
 def finer_than_whole(plan: Plan, graph: LayerGraph) -> tuple[str, ...]:

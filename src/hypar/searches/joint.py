@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.levels import WHOLE_LAYER
-from hypar.searches.base import Answer, Question, Search, costs_by_level
-from hypar.searches.greedy import plugin as greedy
-from hypar.solvers.base import FALLBACK, load_solver
+from hypar.searches.base import Answer, Question, Search, costs_by_level, load_search
+from hypar.solvers.base import FALLBACK, load_solver, require_tables
 
 if TYPE_CHECKING:
     from hypar.levels import LocalSizes
     from hypar.placement import Options
-    from hypar.problem import Structure
-    from hypar.solvers.base import Solver
 
 
 class Joint:
@@ -36,8 +33,11 @@ class Joint:
         """Search one cost graph for all levels."""
         structure = question.structure(0, len(question.levels))
         name, solver = question.pick_solver(structure)
-        if name == FALLBACK and not _fits(solver, structure):
+        tables = solver.tables(structure)
+        if name == FALLBACK and tables is not None and not tables.fit:
             return _level_by_level(question)
+        if tables is not None:
+            require_tables(name, tables)
         solution = solver.solve(question.cost_graph(0, len(question.levels), _whole(question)))
         proven = solver.exact or solution.cost == solution.bound
         answer = _answer(
@@ -78,7 +78,7 @@ def _level_by_level(question: Question) -> Answer:
 
 def _greedy(question: Question, bound: float | None) -> Answer:
     """Return the greedy plan as an answer of this search."""
-    found = greedy.run(replace(question, solver=None))
+    found = load_search("greedy").run(replace(question, solver=None))
     return _answer(question, found.choices, FALLBACK, exact=False, bound=bound)
 
 
@@ -100,11 +100,6 @@ def _cost(answer: Answer) -> float:
 
 def _whole(question: Question) -> list[LocalSizes]:
     return [WHOLE_LAYER] * len(question.graph.layers)
-
-
-def _fits(solver: Solver, structure: Structure) -> bool:
-    tables = solver.tables(structure)
-    return tables is not None and tables.fit
 
 
 def _decoded(options: tuple[Options, ...], chosen: int) -> Options:

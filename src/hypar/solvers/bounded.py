@@ -62,19 +62,19 @@ class Bounded:
 
     def solve(self, problem: CostGraph) -> Solution:
         """Eliminate where that fits; else bound by messages, and improve."""
-        exact = problem.summable()
-        left = undominated(exact)
-        structure = left.problem.structure
+        left = undominated(problem)
+        exact = left.problem.summable(problem.exponent())
+        structure = exact.structure
         tables = load_solver("elimination").tables(structure)
         if tables is not None and tables.fit:
-            assignment = left.original(eliminated(left.problem, trace(structure).steps))
+            assignment = left.original(eliminated(exact, trace(structure).steps))
             cost = problem.cost(assignment)
             return Solution(assignment=assignment, cost=cost, bound=cost)
         require_tables("bounded", self.tables(structure))
-        found, bound = self._search(left.problem)
+        found, bound = self._search(exact)
         assignment = left.original(found)
         cost = problem.cost(assignment)
-        proven = left.problem.cost(found) <= bound
+        proven = exact.cost(found) <= bound
         return Solution(assignment=assignment, cost=cost, bound=cost if proven else min(bound, cost))
 
     def _search(self, problem: CostGraph) -> tuple[tuple[int, ...], float]:
