@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import load_model, plan_model
-from hypar.schedule.chunked import exchanging
 from hypar.schedule.lanes import Lane
 from hypar.schedule.setting import Setting
-from hypar.schedule.step import lower_lanes
+from hypar.schedule.step import exchanging, lower_lanes
 from hypar.timeline import run
 from tests.test_gradients import network
 from tests.test_step import wired

@@ -18,8 +18,7 @@ from hypar.cli import main
 from hypar.errors import OptionError, PlanError
 from hypar.hardware import load_hardware
 from hypar.registry import data_folder, plugin_names
-from hypar.schedule.chunked import exchanging
-from hypar.schedule.step import lower_lanes
+from hypar.schedule.step import exchanging, lower_lanes
 from hypar.scoring import run_plan
 from hypar.timeline import run
 from tests.test_chunked import graph_of, lane_of

@@ -13,21 +13,11 @@ from hypothesis import strategies as st
 from hypar import load_machine
 from hypar.balance import balance, times_at
 from hypar.costs.base import SideRates
-from hypar.forking import (
-    RULES,
-    Decision,
-    Fork,
-    Offer,
-    best,
-    by_layer,
-    quadratics_of,
-    search,
-    settled,
-    settled_costs,
-)
+from hypar.forking import Decision, Fork, Offer, best, by_layer, quadratics_of, search, settled, settled_costs
 from hypar.hardware import Side
 from hypar.solvers.base import load_solver
 from hypar.space import parse_space
+from hypar.splits import RULES
 from hypar.transfers import dim_of, simple
 from tests.mixed import CONV, LINEAR, chains, networks, rates, shares, skips, written
 

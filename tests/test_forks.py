@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from hypar.forks.amounts import between, inside, work
 from hypar.forks.parts import part_of, whole_shares
-from hypar.ops.base import PHASES
 from hypar.placement import WHOLE, Choice, cut
+from hypar.training import PHASES
 from hypar.transfers import dim_of
 from tests.mixed import written
 

@@ -12,7 +12,8 @@ import hypar
 from hypar.errors import TableLimitError
 from hypar.levels import LocalSizes
 from hypar.problem import CostGraph, Solution, Structure
-from hypar.recipe import Recipe, ask
+from hypar.question import ask
+from hypar.recipe import Recipe
 from hypar.searches import joint
 from hypar.searches.base import Question, load_search
 from hypar.searches.joint import Joint

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from hypar import load_model
 from hypar.errors import OptionError
-from hypar.graph import CutLayer, Layer, LayerGraph
+from hypar.graph.layer import Layer
 from hypar.ops.base import Op, Shape, Window
 from hypar.ops.concat import Concat
 from hypar.ops.pool import Pool
 from hypar.pieces import Piece, piece_of
 from hypar.placement import ALONE, WHOLE, Choice, cut, grid
 from hypar.space import parse_space
+
+if TYPE_CHECKING:
+    from hypar.graph import CutLayer, LayerGraph
 
 SPACES = ["batch*out_channels*height*width", "all", "batch,in_channels,out_channels,height"]
 

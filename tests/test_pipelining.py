@@ -14,8 +14,8 @@ from hypar import LayerGraph, Pipeline, load_machine, load_model, pipeline_model
 from hypar.documents import parse_yaml
 from hypar.errors import HardwareError, HyparError, OptionError, TableLimitError, UnknownNameError
 from hypar.graph import build_graph
+from hypar.schedule.scoring import totals
 from hypar.schedule.setting import Setting
-from hypar.score import totals
 from hypar.spec import parse_spec
 from hypar.stage_costs import BALANCES
 from hypar.starts import MOST_STAGES

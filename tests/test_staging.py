@@ -32,8 +32,8 @@ from hypar.recipe import Recipe
 from hypar.registry import data_file, plugin_names
 from hypar.remarks import finer_than_whole, remarks
 from hypar.reproductions.sections.hypar.networks import NETWORKS
+from hypar.schedule.scoring import score_step
 from hypar.schedule.setting import Setting, degrees
-from hypar.score import score_step
 from hypar.scoring import run_plan
 from hypar.staging.floors import crossing_bytes, floors_of
 from hypar.staging.partitions import best_partition

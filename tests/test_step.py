@@ -17,9 +17,10 @@ from hypar.documents import parse_yaml
 from hypar.graph import build_graph
 from hypar.placement import ALONE
 from hypar.schedule.lowering import COMPUTE
+from hypar.schedule.scoring import score_step, totals
 from hypar.schedule.setting import Setting
 from hypar.schedule.step import Step, lower
-from hypar.score import score_step, totals, totals_of
+from hypar.score import totals_of
 from hypar.space import parse_space
 from hypar.spec import parse_spec
 from hypar.timeline import run

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.chunking import run_chunked
 from hypar.errors import OptionError, TableLimitError
 from hypar.plan import SEARCHED, BaselinesRecord
-from hypar.recipe import Recipe, ask, setting_of
+from hypar.question import ask, setting_of
+from hypar.recipe import Recipe
 from hypar.refinement import LEAST_GAIN
 from hypar.schedule.lanes import Lane
 from hypar.searches.base import costs_by_level, load_search

@@ -6,9 +6,8 @@ import csv
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.errors import DocumentError
+from hypar.errors import DocumentError, shown
 from hypar.files import read_text
-from hypar.quoting import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.canonical import differences, document
 from hypar.chunking import ChunksRecord
-from hypar.errors import PlanError
-from hypar.quoting import shown
+from hypar.errors import PlanError, shown
 from hypar.splits import WHOLE_ARRAY
 
 if TYPE_CHECKING:

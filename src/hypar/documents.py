@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from hypar.errors import DocumentError
+from hypar.errors import DocumentError, Where, field_name, shown
 from hypar.files import read_text
-from hypar.quoting import Where, field_name, shown
 
 if TYPE_CHECKING:
     from pathlib import Path

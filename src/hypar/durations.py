@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.exchange import Rates
-from hypar.words import COLLECTIVES, CUTTABLE
+from hypar.traffic import COLLECTIVES
+from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

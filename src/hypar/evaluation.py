@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from hypar.graph import LayerGraph, load_model
 from hypar.hardware import Machine, load_machine
 from hypar.planner import plan_model
+from hypar.schedule.scoring import score_step, totals
 from hypar.schedule.setting import Setting
 from hypar.schedule.step import Step, lower
-from hypar.score import Score, Totals, score_step, totals
+from hypar.score import Score, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,8 +15,8 @@ import numpy as np
 from hypar.levels import TENSORS, LocalSizes
 from hypar.regrids import Gap, regrids
 from hypar.tiles import layout
+from hypar.traffic import COLLECTIVES
 from hypar.transfers import between, borders, crossing, halo, insides, simple
-from hypar.words import COLLECTIVES
 
 if TYPE_CHECKING:
     from hypar.graph import CutLayer, Tensor

@@ -12,7 +12,8 @@ import numpy as np
 from hypar.errors import OptionError, suggestion
 from hypar.levels import WHOLE_LAYER
 from hypar.problem import CostGraph, Edge
-from hypar.recipe import Recipe, ask
+from hypar.question import ask
+from hypar.recipe import Recipe
 from hypar.reduction import Reduction, Trace, reduced, trace
 from hypar.solvers.base import cheapest, load_solver
 from hypar.space import parse_space

@@ -14,8 +14,10 @@ from hypar.hardware import as_machine
 from hypar.pins import level_of
 from hypar.planner import plan_model
 from hypar.plots import Figure
-from hypar.recipe import Recipe, ask, setting_of
-from hypar.score import Totals, totals, totals_of
+from hypar.question import ask, setting_of
+from hypar.recipe import Recipe
+from hypar.schedule.scoring import totals
+from hypar.score import Totals, totals_of
 from hypar.units import format_seconds
 
 if TYPE_CHECKING:

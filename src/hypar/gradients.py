@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hypar.graph import Layer, LayerGraph
+    from hypar.graph import LayerGraph
+    from hypar.graph.layer import Layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

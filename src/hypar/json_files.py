@@ -7,9 +7,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import DocumentError
+from hypar.errors import DocumentError, shown
 from hypar.files import read_text
-from hypar.quoting import shown
 
 if TYPE_CHECKING:
     from pathlib import Path

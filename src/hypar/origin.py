@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import HardwareError, OptionError, PlanError
+from hypar.errors import HardwareError, OptionError, PlanError, shown
 from hypar.graph import load_model
 from hypar.hardware import MixedMachine, load_hardware
 from hypar.profiles import Profile, read_profile
-from hypar.quoting import shown
 from hypar.registry import data_names
 from hypar.splits import WHOLE_ARRAY
 

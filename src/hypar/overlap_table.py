@@ -14,9 +14,8 @@ from pydantic import BeforeValidator, Field
 from hypar.chunks import LayerTimes, StepTimes
 from hypar.csv_files import Row, read_csv
 from hypar.documents import read_yaml
-from hypar.errors import ProfileError, UnknownNameError
+from hypar.errors import ProfileError, UnknownNameError, Where, field_name, shown
 from hypar.quantities import Description, Text
-from hypar.quoting import Where, field_name, shown
 from hypar.units import parse_quantity
 from hypar.validation import validated
 

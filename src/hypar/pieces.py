@@ -19,7 +19,7 @@ from hypar.ops.pool import Pool
 from hypar.units import DTYPE_BYTES
 
 if TYPE_CHECKING:
-    from hypar.graph import Layer
+    from hypar.graph.layer import Layer
     from hypar.ops.base import Einsum, Window
     from hypar.placement import Choice
 

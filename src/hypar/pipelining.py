@@ -5,15 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError
+from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError, shown
 from hypar.graph import LayerGraph, load_model
 from hypar.hardware import Machine, as_machine
 from hypar.partition import Partition, partition, require_entries
 from hypar.pipeline_runs import Job, run_job
-from hypar.quoting import shown
 from hypar.recipe import checked_optimizer
-from hypar.schedule.orders import SCHEDULES, in_flight
-from hypar.schedule.parts import checked_microbatches, checked_schedule
+from hypar.schedule.orders import SCHEDULES, checked_microbatches, checked_schedule, in_flight
 from hypar.schedule.setting import Setting
 from hypar.stage_costs import StageCosts, checked_balance
 from hypar.stages import Spans, layer_sums

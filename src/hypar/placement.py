@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.ops.base import PHASES
+from hypar.training import PHASES
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:

@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from hypar.chunking import ChunksRecord
-from hypar.errors import OptionError, PlanError, UnknownNameError
+from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_name, shown
 from hypar.files import write_text
 from hypar.json_files import format_json, read_json
-from hypar.quoting import Where, field_name, shown
 from hypar.registry import load_plugin
-from hypar.schedule.pipeline import stage_name
 from hypar.score import Amount, Score
 from hypar.space import parse_space
-from hypar.splits import Group, Record, Split, StagesRecord, groups_of
+from hypar.splits import Group, Record, Split, StagesRecord, groups_of, stage_name
 from hypar.validation import validated
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import hypar.hardware
 from hypar.baselines import BASELINES, take_fastest
 from hypar.branches import claim_of as branch_claim
 from hypar.branches import lanes_of, like_split, plan_branches, solver_for, splits_of
-from hypar.chunking import checked_chunks, run_chunked
+from hypar.chunking import run_chunked
+from hypar.claims import claim_of
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.graph import LayerGraph, load_model
@@ -19,22 +20,21 @@ from hypar.hardware import Machine, MixedMachine
 from hypar.pins import parse_pin
 from hypar.plan import CostRecord, ModelRecord, Plan, ProfileRecord, RefinementRecord
 from hypar.profiles import Profile, read_profile
+from hypar.question import ask, setting_of
 from hypar.recipe import (
     Recipe,
-    ask,
     checked_array,
     checked_arrays,
+    checked_chunks,
     checked_graph,
     checked_optimizer,
     checked_shares,
     checked_stages,
-    claim_of,
-    setting_of,
     space_text,
 )
 from hypar.refinement import refine as refine_choices
 from hypar.schedule.lanes import Lane
-from hypar.score import Score, summarise
+from hypar.schedule.scoring import summarise
 from hypar.searches.base import Answer, Question, costs_by_level, load_search
 from hypar.splits import WHOLE_ARRAY
 from hypar.staging import BEST, staged_plan
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.chunking import ChunksRecord, Ran
+    from hypar.score import Score
 
 
 def plan_model(

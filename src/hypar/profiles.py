@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hypar.errors import ProfileError, suggestion
+from hypar.errors import ProfileError, field_name, shown, suggestion
 from hypar.files import write_text
 from hypar.json_files import format_json, read_json
-from hypar.quoting import field_name, shown
 from hypar.validation import validated
 from hypar.words import grid_word
 
 if TYPE_CHECKING:
-    from hypar.quoting import Where
+    from hypar.errors import Where
 
 Seconds = Annotated[int | float, Field(ge=0, le=1e9)]
 

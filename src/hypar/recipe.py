@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
+from hypar.chunking.record import CHUNKS, Asked, Manner
+from hypar.chunks import checked_size
+from hypar.errors import OptionError
+
+if TYPE_CHECKING:
+    from hypar.graph import LayerGraph
+
+
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost
-from hypar.errors import OptionError, UnknownNameError
-from hypar.forking import RULES
+from hypar.errors import UnknownNameError
 from hypar.hardware import Machine, MixedMachine
 from hypar.hardware.routing import primes
-from hypar.levels import levels_of
-from hypar.pins import Pin, apply_pins, parse_pin
 from hypar.plan import MOST_DEVICES, Operators, Plan
-from hypar.registry import load_plugin, plugin_names
-from hypar.schedule.parts import checked_schedule
-from hypar.schedule.setting import OPTIMIZERS, Setting
-from hypar.searches.base import Answer, Question, load_search
-from hypar.space import Space, parse_space
+from hypar.registry import plugin_names
+from hypar.schedule.orders import checked_schedule
+from hypar.space import parse_space
+from hypar.splits import RULES
 from hypar.strategies.base import load_strategy
+from hypar.training import OPTIMIZERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.chunking import Asked
-    from hypar.graph import ContractedGraph, LayerGraph
+    from hypar.chunking.record import Asked
+    from hypar.graph import LayerGraph
     from hypar.profiles import Profile
 
 
@@ -138,136 +145,6 @@ class Recipe:
             baselines=() if plan.baselines is None else plan.baselines.names,
             beyond_space=plan.baselines is not None,
         )
-
-
-def ask(recipe: Recipe, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
-    """A recipe and a network as a question to a search, where all devices are alike.
-
-    Raises:
-        InputError: the recipe does not suit the network.
-    """
-    if recipe.mixed is not None:
-        found = f"the devices of hardware {recipe.mixed.name!r} are unlike"
-        raise OptionError("hardware", found, "a machine of like devices here")
-    contracted = graph.nodes(recipe.graph)
-    if recipe.profile is not None:
-        recipe.profile.require(graph.name, graph.digest, graph.batch, recipe.array)
-    pins = tuple(parse_pin(text, contracted, len(recipe.array)) for text in recipe.pins)
-    return question_of(recipe, contracted, pins, graph.element_bytes), pins
-
-
-def question_of(recipe: Recipe, graph: ContractedGraph, pins: Sequence[Pin], element_bytes: int) -> Question:
-    """The question that a recipe makes of layers.
-
-    Args:
-        recipe: what is asked for, of like devices.
-        graph: the layers.
-        pins: choices to hold.
-        element_bytes: bytes of an element.
-    """
-    space = space_of(recipe)
-    levels = levels_of(recipe.array, element_bytes)
-    context = {"machine": recipe.machine, "optimizer": recipe.optimizer, "profile": recipe.profile}
-    cost = load_cost(recipe.cost, recipe.parameters, context)
-    # Level by level computation is weighed at the innermost one alone: others would leave all devices but one idle.
-    at_once = cost.counts_work and load_search(recipe.search).at_once
-    kinds = [(level.ways, at_once or (cost.counts_work and level.innermost)) for level in levels]
-    by_kind = {
-        (ways, idle): [space.choices(layer, ways, idle=idle) for layer in graph.layers]
-        for ways, idle in set(kinds)
-    }
-    free = list(zip(*(by_kind[kind] for kind in kinds), strict=True)) or [()] * len(graph.layers)
-    options = apply_pins(pins, graph, free, recipe.array)
-    return Question(graph=graph, cost=cost, levels=levels, options=options, solver=recipe.solver)
-
-
-def space_of(recipe: Recipe) -> Space:
-    """The space that a recipe names.
-
-    Raises:
-        InputError: it is none, or for an op that there is none of.
-    """
-    space = parse_space(recipe.space)
-    for op in space.by_op:
-        load_plugin("ops", op)
-    return space
-
-
-def setting_of(recipe: Recipe, question: Question) -> Setting:
-    """What a step runs on.
-
-    Raises:
-        OptionError: no hardware is named.
-    """
-    return setting_for(recipe, question.levels[0].element_bytes, direct=question.cost.direct)
-
-
-def setting_for(recipe: Recipe, element_bytes: int, *, direct: bool = False) -> Setting:
-    """What a step runs on.
-
-    Args:
-        recipe: which machine, array and optimizer.
-        element_bytes: bytes of an element.
-        direct: whether the terms of E go straight to where they are needed.
-
-    Raises:
-        OptionError: no hardware is named.
-    """
-    if recipe.machine is None:
-        raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
-    return Setting(
-        machine=recipe.machine,
-        array=recipe.array,
-        element_bytes=element_bytes,
-        optimizer=recipe.optimizer,
-        direct=direct,
-    )
-
-
-def claim_of(recipe: Recipe, question: Question, answer: Answer, claim: str) -> str:
-    """What the plan is optimal over: space, search, objective.
-
-    Args:
-        recipe: what was asked for.
-        question: the question that it made.
-        answer: what the search found.
-        claim: what the search is, solved exactly.
-    """
-    pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
-    if question.leaves_no_choice:
-        return f"fixed: the space ({recipe.space}){pins} leave{'s' * (not pins)} every layer one choice"
-    if answer.bounds and not answer.exact:
-        claim = f"not proven optimal, but {_gap_of(answer)}; {recipe.search} search"
-    elif not answer.exact:
-        claim = f"not optimal: solver {answer.solver!r} is not exact; {recipe.search} search"
-    return f"{claim} over ({recipe.space}){pins}, {_kind_of(question)}, for least {objective(recipe)}"
-
-
-def objective(recipe: Recipe) -> str:
-    """What a search minimises: the cost time knows of no overlap, which the machine may have."""
-    overlaps = recipe.cost == "time" and recipe.machine is not None and recipe.machine.overlap
-    return f"{recipe.cost}, nothing overlapped" if overlaps else recipe.cost
-
-
-def _gap_of(answer: Answer) -> str:
-    """How far from its optimum each cost graph's solution may be."""
-    costs = [math.fsum(at_level) for at_level in answer.costs]
-    found = [math.fsum(costs)] if len(answer.bounds) == 1 else costs
-    gaps = [1 - bound / cost if cost else 0.0 for bound, cost in zip(answer.bounds, found, strict=True)]
-    of = "each level's optimum" if len(gaps) > 1 else "the optimum"
-    return f"{of} is at most {max(0.0, *gaps):.2%} lower"
-
-
-def _kind_of(question: Question) -> str:
-    """What the choices of a question are."""
-    every = {
-        (id(options), level.ways): options
-        for at_layer in question.options
-        for options, level in zip(at_layer, question.levels, strict=True)
-    }
-    several = any(len(choice.degrees) > 1 for options in every.values() for choice in options)
-    idle = any(choice.devices(ways) < ways for (_, ways), options in every.items() for choice in options)
-    return ("grids of dims" if several else "one dim a level") + (", devices may be idle" if idle else "")
 
 
 def space_text(text: str) -> str:
@@ -424,3 +301,24 @@ def _require_sides(mixed: MixedMachine, array: tuple[int, ...]) -> None:
     for side in mixed.sides:
         if isinstance(side.machine, MixedMachine):
             _require_sides(side.machine, array[1:])
+
+
+def checked_chunks(chunks: str | int | None, graph: LayerGraph, *, machine: bool) -> Asked | None:
+    """The chunks asked for; None where none are.
+
+    Args:
+        chunks: a name of ``CHUNKS``, or a size, from the command line too.
+        graph: the network.
+        machine: whether one is named.
+
+    Raises:
+        OptionError: nothing of the kind, or there is no machine.
+    """
+    if chunks is None:
+        return None
+    if not machine:
+        raise OptionError("chunks", "no machine is named", "one, as --hardware hmc")
+    if isinstance(chunks, str) and chunks in CHUNKS:
+        return cast("Manner", chunks)
+    weighted = sum(layer.weighted for layer in graph.contracted.layers)
+    return checked_size(chunks, weighted, CHUNKS)

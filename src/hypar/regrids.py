@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.tiles import Bounds, Layout, Numbers, Side, bounds, boxes, copies, layout, overlap, reach, side
-from hypar.words import COLLECTIVES
+from hypar.traffic import COLLECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

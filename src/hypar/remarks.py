@@ -10,12 +10,12 @@ from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.pins import parse_pin
 from hypar.plan import SEARCHED
 from hypar.planner import follow
-from hypar.recipe import Recipe, ask
+from hypar.question import ask
+from hypar.recipe import Recipe
 from hypar.refinement import LEAST_GAIN
-from hypar.reports.base import amount
 from hypar.solvers.base import load_solver
 from hypar.staging import BEST
-from hypar.units import format_seconds
+from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

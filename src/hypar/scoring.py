@@ -16,9 +16,9 @@ from hypar.origin import machine_of, model_of, require_groups
 from hypar.plan import Plan, read_plan
 from hypar.recipe import Recipe, checked_optimizer
 from hypar.schedule.lanes import Lane
+from hypar.schedule.scoring import summarise
 from hypar.schedule.setting import Setting
 from hypar.schedule.step import Step, lower_lanes
-from hypar.score import Score, summarise
 from hypar.staging import microbatch_step, score_of, stages_of, stored_stages
 from hypar.timeline import Timeline, run
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from hypar.placement import Options
     from hypar.schedule.lanes import Crossing
+    from hypar.score import Score
     from hypar.splits import StagesRecord
 
 

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from hypar.errors import OptionError
+from hypar.errors import OptionError, shown
 from hypar.placement import WHOLE, cut, grids
-from hypar.quoting import shown
 from hypar.words import CUTTABLE, dim_of
 
 if TYPE_CHECKING:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from hypar.errors import field_name, shown
 from hypar.placement import ALONE, WHOLE, Choice, grid
-from hypar.quoting import field_name, shown
-from hypar.schedule.orders import SCHEDULES
 from hypar.score import Amount
 from hypar.words import CUTTABLE
 
@@ -27,6 +38,10 @@ MOST_FORKS = 16
 """Forks one inside the other."""
 
 
+FLUSHES = {"layer-block": False, "gpipe": True, "1f1b": True}
+"""The schedules of stages, and whether the pipeline runs empty after each mini-batch, so that no weights are stale."""
+
+
 class Record(BaseModel):
     """A part of a plan file: unknown keys are refused, and a text is not a number."""
 
@@ -35,8 +50,8 @@ class Record(BaseModel):
 
 def _known_schedule(name: str) -> str:
     """A schedule that there is."""
-    if name not in SCHEDULES:
-        raise ValueError(", ".join(SCHEDULES))
+    if name not in FLUSHES:
+        raise ValueError(", ".join(FLUSHES))
     return name
 
 
@@ -89,7 +104,7 @@ class StagesRecord(Record):
         if best is (self.array is None):
             allowed = "one where the best were asked for, and nowhere else"
             raise ValueError(f"stages.array: found {shown(self.array)}; allowed: {allowed}")
-        if not SCHEDULES[self.schedule].flushes and self.microbatches > 1:
+        if not FLUSHES[self.schedule] and self.microbatches > 1:
             allowed = f"1, as {self.schedule!r} takes whole mini-batches"
             raise ValueError(f"stages.microbatches: found {self.microbatches}; allowed: {allowed}")
         if len({*self.layers}) < len(self.layers):
@@ -254,3 +269,12 @@ def _groups(
         raise ValueError(f"splits of {shown(name)}: found {len(own)}; allowed: one, as its parts are unlike")
     for side, record in enumerate(own[0].sides or ()):
         yield from _groups(record.group, (*forks, (own[0], side)), by_group)
+
+
+def stage_name(stage: int) -> str:
+    """The resource that a stage is; people count from 1."""
+    return f"stage {stage + 1}"
+
+
+RULES = ("equal", "linear", "exact")
+"""How the shares of a fork may be found."""

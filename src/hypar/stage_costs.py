@@ -9,7 +9,8 @@ import numpy as np
 
 from hypar.errors import OptionError, UnknownNameError
 from hypar.routes import Route, route
-from hypar.schedule.pipeline import Pace, Send, stage_name
+from hypar.schedule.pipeline import Pace, Send
+from hypar.splits import stage_name
 from hypar.stages import held
 
 if TYPE_CHECKING:

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.schedule.setting import OPTIMIZERS, degrees
+from hypar.schedule.setting import degrees
+from hypar.training import OPTIMIZERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.edge import Costs
-    from hypar.graph import Layer, LayerGraph
+    from hypar.graph import LayerGraph
+    from hypar.graph.layer import Layer
     from hypar.schedule.setting import Setting
 
 _SUMMED = ("weights", "gradients", "activations", "macs", "forward_s", "backward_s", "update_s")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hypar.errors import OptionError, suggestion
-from hypar.quoting import shown
+from hypar.errors import OptionError, shown, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

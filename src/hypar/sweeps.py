@@ -14,8 +14,9 @@ from hypar.hardware import Machine, as_machine
 from hypar.plan import MOST_DEVICES
 from hypar.planner import plan_model
 from hypar.recipe import checked_optimizer
+from hypar.schedule.scoring import totals
 from hypar.schedule.setting import Setting
-from hypar.score import Totals, totals, totals_of
+from hypar.score import Totals, totals_of
 from hypar.strategies.base import load_strategy
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.hardware import fullest_share
-from hypar.schedule.setting import OPTIMIZERS, degrees
+from hypar.schedule.setting import degrees
+from hypar.training import OPTIMIZERS
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:

@@ -115,3 +115,7 @@ def resolve(result: Placement) -> Placement:
 def after_contraction(have: Placement, contracted: frozenset[str]) -> Placement:
     """The placement of what is left when ops between two layers have summed some dims away."""
     return Partial() if isinstance(have, Shard) and have.dim in contracted else have
+
+
+COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "neighbours")
+"""The manners in which a tensor changes its placement; ``neighbours`` is what a halo does."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.ops.base import PHASES
 from hypar.placement import Choice, Partial, Placement, Replicate, divisor, partial_results, placement
 from hypar.traffic import Number, after_contraction, collective, equal_shares, received, resolve
+from hypar.training import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -123,3 +123,9 @@ def _with_small_prefix(number: float, unit: str) -> str:
                 else f"{digits:,.0f} {unit}"
             )
     return f"{number:.3g} {unit}"
+
+
+def amount(number: float, unit: str) -> str:
+    """A cost with its unit."""
+    shown = {"bytes": format_bytes, "seconds": format_seconds}.get(unit)
+    return shown(number) if shown else f"{format_count(number)} {unit}"

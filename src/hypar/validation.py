@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from hypar.errors import InputError, suggestion
-from hypar.quoting import Where, shown
+from hypar.errors import InputError, Where, shown, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hypar.errors import OptionError, suggestion
-from hypar.quoting import shown
+from hypar.errors import OptionError, shown, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,9 +27,6 @@ CUTTABLE = ("batch", "in_channels", "out_channels", "height", "width", "groups",
 
 LONGEST_DEGREE = 9
 """Digits of a degree: more than those of any number of devices."""
-
-COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "neighbours")
-"""The manners in which a tensor changes its placement; ``neighbours`` is what a halo does."""
 
 
 def choice_word(degrees: tuple[tuple[str, int], ...], ways: int, words: int, *, grids: bool = False) -> str:

@@ -12,9 +12,9 @@ from hypar.compute_models import row_stationary
 from hypar.hardware import machine
 from hypar.reproductions.base import load_reproduction
 from hypar.schedule import step
+from hypar.schedule.scoring import score_step
 from hypar.schedule.setting import Setting
 from hypar.schedule.step import lower
-from hypar.score import score_step
 from hypar.timeline import run
 
 if TYPE_CHECKING:

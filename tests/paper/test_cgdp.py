@@ -60,7 +60,7 @@ from hypar.reproductions.sections.cgdp.training import (
 )
 
 if TYPE_CHECKING:
-    from hypar.reproductions.base import Section
+    from hypar.page import Section
 
 EACH = (1,) * 8
 

@@ -9,8 +9,9 @@ import pytest
 
 from hypar import explore_model, load_machine, load_model, plan_model, sweep_model
 from hypar.evaluation import Evaluation, savings, speedups
+from hypar.page import Page, geometric_mean
 from hypar.registry import data_folder, plugin_names
-from hypar.reproductions.base import Page, geometric_mean, load_reproduction
+from hypar.reproductions.base import load_reproduction
 from hypar.reproductions.hypar import HyPar
 from hypar.reproductions.sections.hypar.networks import EIGHT, NETWORKS, TORUS
 from hypar.reproductions.sections.hypar.plans import differing

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from hypar import load_model, plan_model
 from hypar.levels import WHOLE_LAYER
 from hypar.placement import WHOLE, Choice, cut
-from hypar.recipe import Recipe, ask
+from hypar.question import ask
+from hypar.recipe import Recipe
 from hypar.solvers.base import load_solver
 from tests import oracle
 

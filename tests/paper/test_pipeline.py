@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from hypar import LayerGraph, Pipeline, pipeline_model
 from hypar.ops.base import elements_of
-from hypar.reproductions.base import Page, Section, load_reproduction
+from hypar.reproductions.base import load_reproduction
 from hypar.reproductions.sections.pipeline import memory, partitions, published, transfers
 from hypar.reproductions.sections.pipeline.algorithm import DEPTHS, Rings, rings
 from hypar.reproductions.sections.pipeline.counts import Counted, readings
@@ -30,6 +30,9 @@ from hypar.reproductions.sections.pipeline.published import (
     network,
 )
 from hypar.schedule.orders import SCHEDULES
+
+if TYPE_CHECKING:
+    from hypar.page import Page, Section
 
 STAGES = range(4)
 LAYERS = [

@@ -19,7 +19,7 @@ from hypar.errors import MemoryLimitError, OptionError
 from hypar.forking import best, by_layer, fork_of, quadratics_of, search, settled, settled_costs
 from hypar.hardware import MixedMachine
 from hypar.pins import apply_pins
-from hypar.recipe import Recipe, question_of, setting_for, space_of
+from hypar.question import question_of, setting_for, space_of
 from hypar.schedule.lanes import Lane
 from hypar.searches.base import load_search
 from hypar.solvers.base import cheapest, load_solver
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hypar.hardware import Machine, Side
     from hypar.pins import Pin
     from hypar.placement import Options
+    from hypar.recipe import Recipe
 
 LEAST_GAIN = 1e-12
 """Relative gain below which a decision is no better: equal shares stay where others are no cheaper."""

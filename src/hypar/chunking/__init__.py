@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hypar.chunking.asked import CHUNKS, Asked, checked_chunks
 from hypar.chunking.choice import Ran, run_chunked
-from hypar.chunking.record import ChunksRecord
+from hypar.chunking.record import CHUNKS, Asked, ChunksRecord
 from hypar.chunking.stored import chunks_of
+from hypar.recipe import checked_chunks
 
 __all__ = ["CHUNKS", "Asked", "ChunksRecord", "Ran", "checked_chunks", "chunks_of", "run_chunked"]

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypar.chunks import LayerTimes, StepTimes, best_sizes, exchange_named, rule_sizes
-from hypar.schedule.chunked import PHASE
+from hypar.schedule.moves import PHASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

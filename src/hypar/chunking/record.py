@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hypar.chunking.asked import CHUNKS, Manner
-from hypar.quoting import shown
+from hypar.errors import shown
 from hypar.score import Amount
 
 if TYPE_CHECKING:
@@ -79,3 +78,14 @@ class ChunksRecord(BaseModel):
             + ", ".join(f"{count} of {size} layer{'s' * (size > 1)}" for size, count in sizes[:MOST_NAMED])
             + (", ..." if len(sizes) > MOST_NAMED else "")
         )
+
+
+Manner = Literal["best", "layers", "one"]
+
+
+Asked = Manner | int
+"""A manner by name, or the size of CGDP's rule."""
+
+
+CHUNKS: tuple[str, ...] = get_args(Manner)
+"""The fastest found, every layer by itself, all together."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.errors import PlanError
-from hypar.quoting import shown
-from hypar.schedule.chunked import exchanging
-from hypar.schedule.step import lower_lanes
+from hypar.errors import PlanError, shown
+from hypar.schedule.step import exchanging, lower_lanes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

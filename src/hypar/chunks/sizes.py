@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.errors import OptionError
-from hypar.quoting import shown
+from hypar.errors import OptionError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,9 +11,8 @@ import click
 from click.exceptions import Exit
 from click.shell_completion import CompletionItem
 
-from hypar.errors import OptionError
+from hypar.errors import OptionError, shown
 from hypar.files import require_writable
-from hypar.quoting import shown
 from hypar.registry import data_names, plugin_names
 from hypar.terminal import warn
 

@@ -20,12 +20,11 @@ from hypar.cli.base import (
     require_hardware,
     writable,
 )
-from hypar.errors import OptionError
+from hypar.errors import OptionError, shown
 from hypar.graph import load_model
 from hypar.hardware import MixedMachine
 from hypar.planner import plan_model
 from hypar.profiles import read_profile
-from hypar.quoting import shown
 from hypar.remarks import remarks
 from hypar.reports.base import headline, summary, unfit_line
 from hypar.reports.table import PlanTable

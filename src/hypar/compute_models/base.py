@@ -7,8 +7,8 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hypar.ops.base import PHASES
 from hypar.quantities import Description
+from hypar.training import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,8 +21,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from hypar.compute_models.base import ComputeModel, LocalShape, Work, memory_words
-from hypar.ops.base import PHASES
 from hypar.quantities import Count, Hertz, Sourced
+from hypar.training import PHASES
 
 
 class Mapping(NamedTuple):

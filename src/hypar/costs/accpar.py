@@ -15,7 +15,7 @@ import numpy as np
 from hypar.costs.base import SideRates, machine_setting
 from hypar.durations import time_rates
 from hypar.exchange import between_costs, inside_costs
-from hypar.ops.base import PHASES
+from hypar.training import PHASES
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 MOST_TURNS = 20
 """Times that choices and shares are found from each other."""
 
-RULES = ("equal", "linear", "exact")
-"""How the shares of a fork may be found."""
-
 
 class Decision(NamedTuple):
     """What a fork does.

@@ -9,8 +9,8 @@ import numpy as np
 
 from hypar.errors import OptionError
 from hypar.forks.amounts import between, inside, work
-from hypar.ops.base import PHASES
 from hypar.problem import CostGraph, Edge
+from hypar.training import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.ops.base import PHASES
 from hypar.placement import Partial, Replicate, Shard, partial_results
 from hypar.traffic import Number, collective, received, resolve
+from hypar.training import PHASES
 from hypar.transfers import PHASE_OF, borders, changes, dim_of
 
 if TYPE_CHECKING:

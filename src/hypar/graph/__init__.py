@@ -7,7 +7,8 @@ stay: a residual network is not flattened to a chain.
 
 from hypar.graph.build import build_graph, load_model
 from hypar.graph.contraction import Content, ContractedGraph, CutLayer, Tensor
-from hypar.graph.layers import Layer, LayerGraph
+from hypar.graph.layer import Layer
+from hypar.graph.layers import LayerGraph
 
 __all__ = [
     "Content",

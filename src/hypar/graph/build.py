@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.errors import ModelError
-from hypar.graph.layers import Layer, LayerGraph, digraph_of
+from hypar.graph.layer import Layer
+from hypar.graph.layers import LayerGraph, digraph_of
 from hypar.ops.base import LARGEST_SIZE, Shape, ShapeError, describe
 from hypar.spec import LayerSpec, ModelSpec, load_spec
 

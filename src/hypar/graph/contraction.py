@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.layers import Layer
+    from hypar.graph.layer import Layer
     from hypar.ops.base import Einsum, Op, Shape
 
 

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.documents import Document, parse_yaml, read_yaml
-from hypar.errors import HardwareError, OptionError, UnknownNameError
+from hypar.errors import HardwareError, OptionError, UnknownNameError, Where, shown
 from hypar.hardware.machine import Machine
 from hypar.hardware.routing import Tier
 from hypar.hardware.schema import MOST_HELD, Assumptions, HardwareFile, Network
-from hypar.quoting import Where, shown
 from hypar.registry import data_file, load_plugin, plugin_names
 from hypar.validation import validated
 

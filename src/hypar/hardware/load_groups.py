@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.documents import Document, read_yaml
-from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError
+from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError, Where, shown
 from hypar.hardware.load import has_groups, load_machine, machine_in
 from hypar.hardware.mixed import MixedMachine, Side
 from hypar.hardware.schema import MOST_GROUPS, MOST_HELD, GroupEntry, MixedFile, group_name
-from hypar.quoting import Where, shown
 from hypar.registry import data_file
 from hypar.validation import validated
 

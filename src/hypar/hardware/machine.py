@@ -12,7 +12,7 @@ import numpy as np
 
 from hypar.compute_models.base import LocalShape
 from hypar.hardware.routing import LevelLink, Tier, level_links
-from hypar.ops.base import PHASES
+from hypar.training import PHASES
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:

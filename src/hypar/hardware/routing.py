@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import HardwareError
 from hypar.topologies.base import busiest
-from hypar.words import COLLECTIVES
+from hypar.traffic import COLLECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.listings.base import make_table
-from hypar.reports.base import amount
 from hypar.solvers.base import load_solver
 from hypar.space import parse_space
+from hypar.units import amount
 from hypar.words import choice_word, vocabulary
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.hardware import MixedMachine
 from hypar.listings.base import Data, make_table
-from hypar.ops.base import PHASES
+from hypar.training import PHASES
 from hypar.units import format_bytes, format_count, format_joules, format_seconds
 from hypar.words import CUTTABLE
 

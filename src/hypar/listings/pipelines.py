@@ -6,13 +6,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hypar.listings.base import make_table
-from hypar.reports.base import amount
 from hypar.schedule.orders import SCHEDULES
 from hypar.schedule.pipeline import STEPS
 from hypar.stage_costs import BALANCES
 from hypar.starts import places
 from hypar.timeline import Timeline
-from hypar.units import exact_number, format_bytes, format_count, format_seconds
+from hypar.units import amount, exact_number, format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from hypar.costs.base import load_cost
 from hypar.errors import HyparError
 from hypar.listings.base import Data, make_table, ratio
-from hypar.reports.base import amount, on_machine, question, unfit_line
+from hypar.reports.base import on_machine, question, unfit_line
 from hypar.score import Totals
 from hypar.splits import WHOLE_ARRAY
+from hypar.units import amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -15,6 +15,8 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from hypar.training import PHASES
+
 LARGEST_SIZE = 2**24
 """No dim of a network or a mini-batch is larger than this."""
 
@@ -169,21 +171,6 @@ def _unsized(
     carried: tuple[tuple[str, str], ...], weight: tuple[str, ...], left: tuple[tuple[str, str], ...]
 ) -> Einsum:
     return Einsum(sizes={}, input=dict(carried), weight=weight, output=dict(left), input_elements=0)
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """One of the three contractions: two operands, one result."""
-
-    operands: tuple[str, str]
-    result: str
-
-
-PHASES = {
-    "forward": Phase(("input", "weight"), "output"),
-    "backward": Phase(("output", "weight"), "input"),
-    "gradient": Phase(("input", "output"), "weight"),
-}
 
 
 class Op(BaseModel):

@@ -6,8 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from hypar.chunks import SizeSearch, best_sizes, checked_size, rule_sizes, search_size
-from hypar.errors import OptionError
-from hypar.quoting import shown
+from hypar.errors import OptionError, shown
 from hypar.schedule.overlap import lower_chunks
 from hypar.timeline import run
 

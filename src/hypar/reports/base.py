@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from hypar.schedule.orders import SCHEDULES
 from hypar.space import parse_space
 from hypar.splits import WHOLE_ARRAY, Split
-from hypar.units import format_bytes, format_count, format_joules, format_seconds
+from hypar.units import amount, format_bytes, format_joules, format_seconds
 from hypar.words import choice_word, vocabulary
 
 if TYPE_CHECKING:
@@ -37,12 +37,6 @@ class Report(Protocol):
 
     def render(self, plan: Plan) -> str:
         """The plan as a text."""
-
-
-def amount(number: float, unit: str) -> str:
-    """A cost with its unit."""
-    shown = {"bytes": format_bytes, "seconds": format_seconds}.get(unit)
-    return shown(number) if shown else f"{format_count(number)} {unit}"
 
 
 class Column(NamedTuple):

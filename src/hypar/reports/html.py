@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from hypar.reports.base import (
     COLOURS,
     Report,
-    amount,
     grid,
     headline,
     level_names,
@@ -16,6 +15,7 @@ from hypar.reports.base import (
     summary,
     unfit_line,
 )
+from hypar.units import amount
 
 if TYPE_CHECKING:
     from hypar.plan import Plan

@@ -10,7 +10,6 @@ from rich.text import Text
 from hypar.reports.base import (
     COLOURS,
     Report,
-    amount,
     columns,
     grid,
     headline,
@@ -20,6 +19,7 @@ from hypar.reports.base import (
     unfit_line,
 )
 from hypar.terminal import as_text
+from hypar.units import amount
 
 if TYPE_CHECKING:
     from hypar.plan import Plan

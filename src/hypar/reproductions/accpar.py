@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.reproductions.base import Page, Reproduction
+from hypar.page import Page
 from hypar.reproductions.sections.accpar.amounts import amounts, inside
 from hypar.reproductions.sections.accpar.averages import averages
 from hypar.reproductions.sections.accpar.boards import ends, like_boards, shares, unlike_boards
@@ -13,6 +13,8 @@ from hypar.reproductions.sections.accpar.runs import BATCH, LIKE, UNLIKE, Runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hypar.reproductions.base import Reproduction
 
 
 class AccPar:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.reproductions.base import Page, Reproduction
+from hypar.page import Page
 from hypar.reproductions.sections.cgdp.deep import figure_2, figure_5, no_chunks
 from hypar.reproductions.sections.cgdp.iterations import condition, table_1, table_2, weak_scaling
 from hypar.reproductions.sections.cgdp.long_run import left_out, long_run
@@ -18,6 +18,8 @@ from hypar.reproductions.sections.cgdp.sizes import algorithm, proposition, rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hypar.reproductions.base import Reproduction
 
 PARTS = (
     *(

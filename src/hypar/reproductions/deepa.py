@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hypar.hardware import load_machine
-from hypar.reproductions.base import Page, Reproduction, Section
+from hypar.page import Page, Section
 from hypar.reproductions.sections.deepa import configurations, layers, throughput, transfers
 from hypar.reproductions.sections.deepa.estimates import TABLE_2, TABLE_3, table
 from hypar.reproductions.sections.deepa.networks import ALEXNET, BATCH, networks
@@ -19,6 +19,8 @@ from hypar.reproductions.sections.deepa.searching import eliminations
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hypar.reproductions.base import Reproduction
 
 
 class Deepa:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from hypar.graph import load_model
 from hypar.hardware import load_machine
+from hypar.page import Page, Section, beside
 from hypar.plots import Figure
-from hypar.reproductions.base import Page, Reproduction, Section, beside
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hypar.reproductions.base import Reproduction
 
 BATCH = 4
 PUBLISHED = {

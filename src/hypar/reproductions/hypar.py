@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.evaluation import Evaluation
-from hypar.reproductions.base import Page, Reproduction
+from hypar.page import Page
 from hypar.reproductions.sections.hypar.amounts import amounts, counts, inference
 from hypar.reproductions.sections.hypar.arrays import figure_11, figure_11_right, figure_12
 from hypar.reproductions.sections.hypar.assumptions import assumptions, searched_for_time
@@ -22,6 +22,8 @@ from hypar.reproductions.sections.hypar.trick import figure_13, inequality
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hypar.reproductions.base import Reproduction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

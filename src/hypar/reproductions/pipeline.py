@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypar.page import Page, Section
 from hypar.pipelining import pipeline_model
-from hypar.reproductions.base import Page, Reproduction, Section
 from hypar.reproductions.sections.pipeline.algorithm import rings, simulated
 from hypar.reproductions.sections.pipeline.memory import at_batch, degrees, stages, threads, totals
 from hypar.reproductions.sections.pipeline.partitions import convergence, partitions
@@ -14,6 +14,8 @@ from hypar.reproductions.sections.pipeline.transfers import between, figure_5, f
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hypar.reproductions.base import Reproduction
 
 
 class LayerBlockPipeline:

@@ -10,6 +10,8 @@ import math
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from hypar.schedule.moves import PHASE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -17,19 +19,9 @@ if TYPE_CHECKING:
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.lowering import After, Lowering
     from hypar.schedule.moves import Move
-    from hypar.schedule.step import Step
 
 Chunks = tuple[tuple[int, ...], ...]
 """The numbers of the layers of each chunk, in the order of the backward phase."""
-
-PHASE = "gradient"
-"""What is exchanged in chunks is the result of."""
-
-
-def exchanging(step: Step) -> tuple[int, ...]:
-    """The layers that exchange gradients, in the order of the backward phase."""
-    moved = zip(step.layers, step.moves, strict=True)
-    return tuple(sorted({layer for layer, move in moved if move and move.phase == PHASE}, reverse=True))
 
 
 class ChunkedGradients:

@@ -129,3 +129,7 @@ def _move(setting: Setting, transfer: Transfer, level: int, elements: float, gro
         total_bytes=group_bytes * groups,
         collective=transfer.collective,
     )
+
+
+PHASE = "gradient"
+"""What is exchanged in chunks is the result of."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from hypar.training import OPTIMIZERS
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
 
     from hypar.hardware import LayerTime, Machine
     from hypar.placement import Options
-
-OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
-"""Words of state for each weight."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

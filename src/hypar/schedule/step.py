@@ -13,6 +13,18 @@ for a transfer come last, so that the devices do not wait for it either.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from hypar.schedule.moves import PHASE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.schedule.lanes import Crossing, Lane
+    from hypar.schedule.lowering import After, Lowering
+    from hypar.schedule.moves import Move
+
+
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -245,3 +257,9 @@ def _between(lane: Lane, tensor: int) -> tuple[Move, ...]:
     ends = (made.einsum, read.einsum)
     chosen = (lane.choices[edge.producer], lane.choices[edge.consumer])
     return moves_between(lane.setting, ends, edge.content, chosen)
+
+
+def exchanging(step: Step) -> tuple[int, ...]:
+    """The layers that exchange gradients, in the order of the backward phase."""
+    moved = zip(step.layers, step.moves, strict=True)
+    return tuple(sorted({layer for layer, move in moved if move and move.phase == PHASE}, reverse=True))

@@ -12,8 +12,8 @@ from hypar.validation import validated
 
 if TYPE_CHECKING:
     from hypar.documents import Document
+    from hypar.errors import Where
     from hypar.ops.base import Op
-    from hypar.quoting import Where
 
 MOST_LAYERS = 20_000
 """Layers of a network, blocks and repeats expanded."""

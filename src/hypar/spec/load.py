@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.documents import Document, read_yaml
-from hypar.errors import ModelError, UnknownNameError
-from hypar.quoting import shown
+from hypar.errors import ModelError, UnknownNameError, shown
 from hypar.registry import data_file
 from hypar.spec.expansion import Expansion, LayerSpec
 from hypar.spec.schema import ModelFile, SameAs

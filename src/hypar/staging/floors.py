@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.hardware import fullest_share
-from hypar.recipe import question_of
+from hypar.question import question_of
 from hypar.schedule.moves import moves_inside
-from hypar.schedule.setting import OPTIMIZERS, degrees
+from hypar.schedule.setting import degrees
 from hypar.tally import repeated
+from hypar.training import OPTIMIZERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

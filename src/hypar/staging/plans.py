@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.claims import objective
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.plan import CostRecord, ModelRecord, Plan
-from hypar.recipe import objective
 from hypar.searches.base import load_search
 from hypar.solvers.base import load_solver
 from hypar.splits import Split, StageRecord, StagesRecord

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError
 from hypar.pins import parse_pin
-from hypar.schedule.orders import SCHEDULES
-from hypar.schedule.parts import checked_microbatches
+from hypar.schedule.orders import SCHEDULES, checked_microbatches
 from hypar.staging.partitions import best_partition
 from hypar.staging.running import kept_in_flight, run_stages
 from hypar.staging.spans import CutSpans

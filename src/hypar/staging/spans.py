@@ -8,6 +8,15 @@ another, with the same tensors between them, is planned once.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypar.graph import ContractedGraph
+
+if TYPE_CHECKING:
+    from hypar.graph import Tensor
+
+
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
@@ -15,19 +24,17 @@ from typing import TYPE_CHECKING, Self
 from hypar.costs.base import load_cost
 from hypar.pins import parse_pin
 from hypar.placement import divisor
-from hypar.recipe import question_of, setting_for
+from hypar.question import question_of, setting_for
 from hypar.schedule.lanes import Lane
 from hypar.schedule.step import lower_lanes
 from hypar.searches.base import Answer, load_search
-from hypar.staging.cut_span import Cuts, CutSpan
-from hypar.staging.phases import phases_of
-from hypar.staging.slices import read_of_others, span_of
+from hypar.staging.cut_span import Cuts, CutSpan, phases_of
 from hypar.tally import memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph import ContractedGraph, LayerGraph, Tensor
+    from hypar.graph import LayerGraph, Tensor
     from hypar.hardware import LevelLink
     from hypar.pins import Pin
     from hypar.placement import Options
@@ -164,3 +171,21 @@ class CutSpans:
     def seconds_of(self, num_bytes: float) -> float:
         """Seconds until a stage has received so many bytes."""
         return self.link.seconds("neighbours", num_bytes) if self.link is not None and num_bytes else 0.0
+
+
+def span_of(graph: ContractedGraph, start: int, end: int) -> ContractedGraph:
+    """The layers from one up to another, with the tensors between them."""
+    inside = (tensor for tensor in graph.tensors if start <= tensor.producer and tensor.consumer < end)
+    tensors = tuple(_counted_from(start, tensor) for tensor in inside)
+    return ContractedGraph(layers=graph.layers[start:end], tensors=tensors)
+
+
+def read_of_others(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:
+    """The tensors that these layers read of layers before them, whose indices are negative."""
+    outside = (tensor for tensor in graph.tensors if tensor.producer < start <= tensor.consumer < end)
+    return tuple(_counted_from(start, tensor) for tensor in outside)
+
+
+def _counted_from(start: int, tensor: Tensor) -> Tensor:
+    """A tensor between layers that are counted from another one on."""
+    return replace(tensor, producer=tensor.producer - start, consumer=tensor.consumer - start)

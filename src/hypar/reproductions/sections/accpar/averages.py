@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.reproductions.base import Section
+from hypar.page import Section
 from hypar.reproductions.sections.accpar.runs import MEANS, NETWORKS, PUBLISHED
 
 if TYPE_CHECKING:

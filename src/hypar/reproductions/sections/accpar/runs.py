@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.graph import load_model
 from hypar.hardware import Machine, MixedMachine, load_machine, load_mixed
+from hypar.page import geometric_mean
 from hypar.planner import plan_model
 from hypar.plots import Figure
-from hypar.reproductions.base import geometric_mean
 from hypar.score import totals_of
 from hypar.scoring import score_plan
 

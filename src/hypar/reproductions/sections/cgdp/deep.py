@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from hypar.chunks import SizeSearch, rule_sizes, search_size
+from hypar.page import Section
 from hypar.plots import Figure
-from hypar.reproductions.base import Section
 from hypar.reproductions.sections.cgdp.published import (
     BEST_SIZES,
     FIGURE_2_BATCH,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypar.reproductions.base import Section, beside
+from hypar.page import Section, beside
 from hypar.reproductions.sections.cgdp.phases import iteration
 from hypar.reproductions.sections.cgdp.published import (
     ALEXNET,

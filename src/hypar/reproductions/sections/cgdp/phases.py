@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hypar.chunks import best_sizes, rule_sizes
 from hypar.gradients import gradients_of
 from hypar.graph import load_model
+from hypar.page import Section
 from hypar.plots import Figure
-from hypar.reproductions.base import Section
 from hypar.reproductions.sections.cgdp.published import (
     ACCUMULATE,
     ADDED_UP_MS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import comb
 
 from hypar.chunks import SizeSearch, groupings, rule_sizes, search_size
-from hypar.reproductions.base import Section
+from hypar.page import Section
 from hypar.reproductions.sections.cgdp.published import (
     CHUNKS_OF_3,
     FASTEST,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from hypar.page import Section
 from hypar.plots import Figure
-from hypar.reproductions.base import Section
 from hypar.reproductions.sections.deepa.networks import ALEXNET
 from hypar.reproductions.sections.deepa.plans import EXACT, IMAGE, OWT, PUBLISHED, SERIAL, WAYS, Cut
 from hypar.words import grid_word

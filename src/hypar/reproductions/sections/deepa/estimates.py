@@ -8,12 +8,12 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING
 
 from hypar.costs.deepa import transfer_copies, update_copies
-from hypar.ops.base import PHASES
+from hypar.page import Section
 from hypar.placement import Choice, grid
-from hypar.reproductions.base import Section
 from hypar.reproductions.sections.deepa.networks import ALEXNET
 from hypar.reproductions.sections.deepa.plans import SPACE, WAYS
 from hypar.space import parse_space
+from hypar.training import PHASES
 from hypar.words import grid_word
 
 if TYPE_CHECKING:

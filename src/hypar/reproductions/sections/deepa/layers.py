@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.base import load_cost
 from hypar.levels import WHOLE_LAYER, levels_of
+from hypar.page import Section
 from hypar.placement import ALONE, Choice, cut
 from hypar.plots import Figure
-from hypar.reproductions.base import Section
 from hypar.reproductions.sections.deepa.counting import READINGS, count_bytes
 from hypar.reproductions.sections.deepa.networks import ALEXNET, BATCH
 from hypar.reproductions.sections.deepa.plans import IMAGE, SPACE, WAYS, Cut
@@ -20,7 +20,8 @@ from hypar.words import grid_word
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.graph import CutLayer, Layer, LayerGraph
+    from hypar.graph import CutLayer, LayerGraph
+    from hypar.graph.layer import Layer
     from hypar.hardware import Machine
     from hypar.reproductions.sections.deepa.plans import Plans
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.costs.base import structure
+from hypar.page import Section
 from hypar.reduction import reduced, trace
-from hypar.reproductions.base import Section
 from hypar.reproductions.sections.deepa.plans import SPACE, WAYS
 from hypar.space import parse_space
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.ops.base import PHASES
+from hypar.page import Section
 from hypar.plots import Figure
-from hypar.reproductions.base import Section
 from hypar.reproductions.sections.deepa.layers import COUNTS
 from hypar.reproductions.sections.deepa.networks import BATCH, CLASSES_22K, networks
 from hypar.reproductions.sections.deepa.plans import EXACT, IMAGE, OWT, SERIAL, WAYS
 from hypar.reproductions.sections.deepa.transfers import TIMELINE, TIMELINE_BATCH, TIMELINE_WAYS
+from hypar.training import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hypar.graph import load_model
+from hypar.page import Section
 from hypar.plots import Figure
-from hypar.reproductions.base import Section
 from hypar.reproductions.sections.deepa.counting import READINGS, count_bytes
 from hypar.reproductions.sections.deepa.networks import ALEXNET, BATCH, CLASSES_22K, networks
 from hypar.reproductions.sections.deepa.plans import EXACT, IMAGE, OWT, PUBLISHED, SERIAL, WAYS, Cut

@@ -11,9 +11,9 @@ from hypar.hardware import load_machine
 from hypar.ops.conv import Conv
 from hypar.ops.input import Input
 from hypar.ops.linear import Linear
+from hypar.page import Section
 from hypar.placement import partial_results, placement
 from hypar.planner import plan_model
-from hypar.reproductions.base import Section
 from hypar.reproductions.sections.hypar.networks import LEVELS, NETWORKS, bars
 from hypar.spec import LayerSpec, ModelSpec
 from hypar.traffic import received

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.evaluation import savings, speedups
 from hypar.hardware import load_machine
+from hypar.page import Section, geometric_mean
 from hypar.planner import plan_model
-from hypar.reproductions.base import Section, geometric_mean
 from hypar.reproductions.sections.hypar.networks import (
     EIGHT,
     ENERGY,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.reproductions.base import Section, beside, geometric_mean
+from hypar.page import Section, beside, geometric_mean
 from hypar.reproductions.sections.hypar.networks import GIGABYTES, LARGE, NETWORKS, bars
 
 if TYPE_CHECKING:

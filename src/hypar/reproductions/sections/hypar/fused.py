@@ -6,9 +6,9 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from hypar.page import Section, beside, geometric_mean
 from hypar.placement import divisor, placement
 from hypar.planner import plan_model
-from hypar.reproductions.base import Section, beside, geometric_mean
 from hypar.reproductions.sections.hypar.networks import EIGHT, GIGABYTES, HALF, LEVELS, NETWORKS, SPEED, bars
 from hypar.schedule.moves import moves_inside
 from hypar.transfers import dim_of

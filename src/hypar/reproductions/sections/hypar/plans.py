@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.exploration import Exploration, Point, explore_model
-from hypar.reproductions.base import Section, beside
+from hypar.page import Section, beside
 from hypar.reproductions.sections.hypar.networks import HALF, LARGE, LEVELS, NETWORKS, PLANS, SPEED
 
 if TYPE_CHECKING:

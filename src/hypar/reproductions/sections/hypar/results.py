@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.evaluation import savings, speedups
-from hypar.reproductions.base import Section, beside, geometric_mean
+from hypar.page import Section, beside, geometric_mean
 from hypar.reproductions.sections.hypar.networks import (
     EIGHT,
     ENERGY,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from hypar.evaluation import joules
 from hypar.hardware import load_machine
 from hypar.ops.input import Input
+from hypar.page import Section, beside
 from hypar.placement import divisor
 from hypar.planner import plan_model
 from hypar.plots import Figure
-from hypar.reproductions.base import Section, beside
 from hypar.reproductions.sections.hypar.amounts import one_layer
 from hypar.reproductions.sections.hypar.networks import LEVELS
 from hypar.score import totals_of

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from hypar.page import Section
 from hypar.plots import Figure
-from hypar.reproductions.base import Section
 from hypar.reproductions.sections.pipeline.published import STARTS_OF
-from hypar.schedule.measures import ran, step_ends
 from hypar.schedule.orders import SCHEDULES, in_flight, staleness
-from hypar.schedule.pipeline import Pace, lower
+from hypar.schedule.pipeline import Pace, lower, ran, step_ends
 from hypar.timeline import run
 
 DEPTHS = tuple(STARTS_OF)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypar.page import Section
 from hypar.pipelining import pipeline_model
 from hypar.plots import Figure
-from hypar.reproductions.base import Section
 from hypar.reproductions.sections.pipeline.published import BATCHES, CONVERGENCE, SPEEDUPS, STARTS, STARTS_OF
 
 if TYPE_CHECKING:

@@ -1,0 +1,169 @@
+"""A step on a machine as a score: time, energy, bytes and memory, whole and item by item."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hypar.hardware import MixedMachine
+from hypar.schedule.lanes import Lane
+from hypar.schedule.lowering import COMPUTE
+from hypar.schedule.step import Step, lower_lanes
+from hypar.score import GroupScore, Score, Totals
+from hypar.tally import energy_of, memory_of, received_at
+from hypar.timeline import Timeline, run
+from hypar.training import PHASES
+from hypar.units import exact_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.graph import ContractedGraph
+    from hypar.hardware import Machine
+    from hypar.placement import Options
+    from hypar.schedule.setting import Setting
+
+
+KINDS = (*PHASES, "update", "communication")
+"""What the tasks of a step are."""
+
+
+def totals(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Totals:
+    """As ``score_step``, the four totals only, for many plans."""
+    lane = Lane(graph, choices, setting)
+    step = lower_lanes([lane])
+    energy = energy_of(lane, step, 0)
+    return Totals(
+        time_s=run(step.tasks).makespan,
+        energy_j=None if energy is None else math.fsum(energy.values()),
+        communication_bytes=exact_number(math.fsum(received_at(step, len(setting.array)).values())),
+        memory_bytes=exact_number(math.fsum(memory_of(lane, step, 0).values())),
+    )
+
+
+def score_step(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Score:
+    """Lower a plan's choices to tasks, run them, and add up.
+
+    Args:
+        graph: the layers that are cut.
+        choices: for each layer a choice at each level; empty tuples on one device.
+        setting: machine, array, element size, optimizer.
+
+    Raises:
+        HardwareError: the array does not fit the machine.
+    """
+    lanes = [Lane(graph, choices, setting)]
+    step = lower_lanes(lanes)
+    return summarise(lanes, step, run(step.tasks), setting.machine)
+
+
+def summarise(
+    lanes: Sequence[Lane], step: Step, timeline: Timeline, machine: Machine | MixedMachine
+) -> Score:
+    """All of a score, from a step that was run.
+
+    Args:
+        lanes: the groups of like devices that ran it.
+        step: its tasks.
+        timeline: when each ran.
+        machine: what the lanes are groups of, or the one's own.
+    """
+    setting, spent = lanes[0].setting, timeline.by_kind
+    levels = max(lane.depth + len(lane.setting.array) for lane in lanes)
+    communication = received_at(step, levels)
+    received = math.fsum(communication.values())
+    memories = [memory_of(lane, step, number) for number, lane in enumerate(lanes)]
+    held = [math.fsum(memory.values()) for memory in memories]
+    machines = [lane.setting.machine for lane in lanes]
+    parts = [own / (each.memory_bytes or math.inf) for own, each in zip(held, machines, strict=True)]
+    fullest = parts.index(max(parts))
+    capacity = machines[fullest].memory_bytes
+    # One lane's items are its own; of several, what is on the critical path is what sums to the time.
+    critical = _critical(timeline)
+    time = {kind: spent.get(kind, 0.0) for kind in KINDS} if len(lanes) == 1 else critical
+    energy = _together([energy_of(lane, step, number) for number, lane in enumerate(lanes)])
+    return Score(
+        hardware=machine.name,
+        hardware_digest=machine.digest,
+        hardware_changes=dict(machine.changes),
+        optimizer=setting.optimizer,
+        element_bytes=setting.element_bytes,
+        word_bytes=exact_number(setting.machine.content.device.word.value),
+        time_s=timeline.makespan,
+        energy_j=None if energy is None else math.fsum(energy.values()),
+        communication_bytes=exact_number(received),
+        memory_bytes=exact_number(held[fullest]),
+        capacity_bytes=None if capacity is None else exact_number(capacity),
+        fits=all(each.fits(own) for each, own in zip(machines, held, strict=True)),
+        time=time,
+        overlapped_s=_overlapped(lanes, time, timeline),
+        critical=critical,
+        busy=_busy(lanes, timeline),
+        energy=energy,
+        communication={level: exact_number(amount) for level, amount in communication.items()},
+        memory={item: exact_number(amount) for item, amount in memories[fullest].items()},
+        groups=_groups(lanes, step, timeline, held) if isinstance(machine, MixedMachine) else None,
+    )
+
+
+def _groups(lanes: Sequence[Lane], step: Step, timeline: Timeline, held: Sequence[float]) -> list[GroupScore]:
+    """What a step is to each group of like devices."""
+    spans: list[list[tuple[float, float, bool]]] = [[] for _ in lanes]
+    for start, end, move, kept in zip(timeline.starts, timeline.ends, step.moves, step.lanes, strict=True):
+        for number in kept:
+            spans[number].append((start, end, move is None))
+    found = []
+    for lane, own, num_bytes in zip(lanes, spans, held, strict=True):
+        capacity = lane.setting.machine.memory_bytes
+        found.append(
+            GroupScore(
+                group=lane.name,
+                devices=math.prod(lane.setting.array),
+                computing_s=math.fsum(end - start for start, end, computes in own if computes),
+                communicating_s=math.fsum(end - start for start, end, computes in own if not computes),
+                idle_s=max(0.0, timeline.makespan - _covered(own)),
+                memory_bytes=exact_number(num_bytes),
+                capacity_bytes=None if capacity is None else exact_number(capacity),
+                fits=lane.setting.machine.fits(num_bytes),
+            )
+        )
+    return found
+
+
+def _covered(spans: Sequence[tuple[float, float, bool]]) -> float:
+    """Seconds that some spans cover together."""
+    total, until = [], 0.0
+    for start, end, _ in sorted(spans):
+        total.append(max(0.0, end - max(start, until)))
+        until = max(until, end)
+    return math.fsum(total)
+
+
+def _together(energies: Sequence[dict[str, float] | None]) -> dict[str, float] | None:
+    """The joules of all lanes; None where one's are not known."""
+    known = [energy for energy in energies if energy is not None]
+    if len(known) < len(energies):
+        return None
+    places = dict.fromkeys(place for energy in known for place in energy)
+    return {place: math.fsum(energy.get(place, 0.0) for energy in known) for place in places}
+
+
+def _overlapped(lanes: Sequence[Lane], time: dict[str, float], timeline: Timeline) -> float:
+    """By how much the work of one lane is longer than the step; of several lanes nothing is said."""
+    overlap = len(lanes) == 1 and lanes[0].setting.machine.overlap
+    return max(0.0, math.fsum(time.values()) - timeline.makespan) if overlap else 0.0
+
+
+def _busy(lanes: Sequence[Lane], timeline: Timeline) -> dict[str, float]:
+    """Seconds that each resource works; devices come first, though they may have nothing to do."""
+    devices = {f"{lane.name} {COMPUTE}".lstrip(): 0.0 for lane in lanes}
+    return {**devices, **timeline.busy}
+
+
+def _critical(timeline: Timeline) -> dict[str, float]:
+    """Seconds of each kind of task on the critical path."""
+    found = dict.fromkeys(KINDS, 0.0)
+    for index in timeline.critical_path:
+        task = timeline.tasks[index]
+        found[task.kind] += task.seconds
+    return found

@@ -1,0 +1,24 @@
+"""How a network is trained: the phases of a layer, and the optimizers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One of the three contractions: two operands, one result."""
+
+    operands: tuple[str, str]
+    result: str
+
+
+PHASES = {
+    "forward": Phase(("input", "weight"), "output"),
+    "backward": Phase(("output", "weight"), "input"),
+    "gradient": Phase(("input", "output"), "weight"),
+}
+
+
+OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
+"""Words of state for each weight."""
