@@ -1,82 +1,137 @@
-"""Data flows one way: a module imports only from lower floors."""
+"""Data flows one way: a package imports only from lower floors, and inside a package a folder from folders below it."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 import hypar
+from hypar.registry import GROUPS
 
 SOURCE = Path(hypar.__file__).parent
-FLOORS = {
-    **dict.fromkeys(["balance", "edge", "errors", "interrupts", "quoting", "targets"], 0),
-    **dict.fromkeys(
-        ["chunks", "files", "partition", "problem", "registry", "timeline", "units", "validation", "words"], 1
-    ),
-    **dict.fromkeys(["csv_files", "documents", "json_files", "quantities", "reduction"], 2),
-    **dict.fromkeys(["ops", "overlap_table", "plots", "profiles", "solvers", "terminal", "topologies"], 3),
-    **dict.fromkeys(["compute_models", "spec"], 4),
-    **dict.fromkeys(["graph", "hardware"], 5),
-    **dict.fromkeys(["gradients", "pipelines", "placement", "routes", "starts"], 6),
-    **dict.fromkeys(["pieces", "pins", "space", "tiles", "traffic"], 7),
-    **dict.fromkeys(["bench", "levels", "regrids", "strategies", "transfers"], 8),
-    "forks": 9,
-    **dict.fromkeys(["exchange", "schedule"], 10),
-    **dict.fromkeys(["durations", "stages", "step_times", "tally"], 11),
-    **dict.fromkeys(["costs", "refinement", "score", "stage_costs"], 12),
-    **dict.fromkeys(["chunking", "forking", "pipeline_runs", "searches", "splits"], 13),
-    "plan": 14,
-    **dict.fromkeys(["canonical", "origin", "recipe", "reports"], 15),
-    **dict.fromkeys(["baselines", "branches", "diff", "staging"], 16),
-    **dict.fromkeys(["overlaps", "pipelining", "planner", "profiling"], 17),
-    **dict.fromkeys(
-        ["check", "comparison", "evaluation", "explanations", "exploration", "remarks", "scoring", "sweeps"],
-        18,
-    ),
-    **dict.fromkeys(["listings", "reproductions"], 19),
-    "cli": 20,
+FLOORS = (
+    {"errors", "units"},
+    {"registry", "timeline"},
+    {"files", "solve"},
+    {"network"},
+    {"sharding"},
+    {"machine", "plan"},
+    {"schedule", "costs"},
+    {"planning"},
+    {"studies"},
+    {"reports"},
+    {"cli"},
+)
+"""Packages and modules by floor, the lowest first; ``__init__`` and ``__main__`` stand above all."""
+
+MAY_IMPORT = {
+    "errors": "",
+    "units": "",
+    "registry": "errors",
+    "timeline": "errors",
+    "files": "errors units timeline",
+    "solve": "errors units registry",
+    "network": "errors units registry files",
+    "sharding": "errors units solve network",
+    "machine": "errors units registry files solve network sharding",
+    "plan": "errors units registry files network sharding",
+    "schedule": "errors units timeline network sharding machine plan",
+    "costs": "errors units registry solve network sharding machine",
+    "planning": "errors units registry timeline solve network sharding machine plan schedule costs",
+    "studies": "errors units registry timeline files solve network sharding machine plan schedule costs planning",
+    "reports": "errors units registry timeline files solve network sharding machine plan schedule costs planning studies",
+    "cli": "errors registry units timeline files network machine plan planning studies reports",
 }
-PLUGIN_FOLDERS = {
-    "cli",
-    "compute_models",
-    "costs",
-    "ops",
-    "reports",
-    "reproductions",
-    "searches",
-    "solvers",
-    "strategies",
-    "topologies",
+"""The packages that each package may import."""
+
+INSIDE = {
+    "files": "validation targets text quantities figures yaml_file json_file csv_file",
+    "solve": "edge cost_graph partition balance elimination solvers",
+    "network": "training ops layer spec contraction graph build gradients",
+    "sharding": "dims placement redistribution space pins grids transfers levels uneven rates",
+    "machine": "compute_models schema topologies routing machine mixed setting routes rates profiles load load_mixed",
+    "plan": "score chunks splits plan canonical diff",
+    "schedule": "chunks moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals scoring",
+    "planning": "chunks refinement searches sources strategies request question claims uneven stages baselines planner replay",
+    "studies": "pipeline evaluation exploration sweep page sections papers",
+    "reports": "terminal formats listings",
 }
-FILES = [
-    file for file in sorted(SOURCE.rglob("*.py")) if file.parent != SOURCE or not file.stem.startswith("__")
-]
+"""Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
+
+PLUGIN_FOLDERS = {*GROUPS.values(), "cli/commands"}
+FILES = sorted(SOURCE.rglob("*.py"))
+ROOMS = {room for floor in FLOORS for room in floor}
 
 
-def imported(file: Path) -> set[tuple[str, ...]]:
-    """The hypar modules that a file names in its imports, those for type checkers included."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+def place(file: Path) -> tuple[str, ...]:
+    """The parts of a file's module name, ``hypar`` left out."""
+    return (*file.relative_to(SOURCE).parent.parts, file.stem)
+
+
+MODULES = {place(file) for file in FILES}
+
+
+def imports(file: Path) -> list[tuple[str, ...]]:
+    """The hypar modules that a file names in its imports, those for type checkers and inside functions included."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    found: list[tuple[str, ...]] = []
+    for node in ast.walk(tree):
+        names: list[tuple[str, ...]] = []
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names = [tuple(alias.name.split(".")) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, "imports are absolute"
-            found.add(node.module or "")
-    return {tuple(name.split(".")[1:]) for name in found if name.startswith("hypar.")}
+            module = tuple((node.module or "").split("."))
+            both = [(*module, alias.name) for alias in node.names]
+            names = [name if name[1:] in MODULES else module for name in both]
+        found += [name[1:] for name in names if name[0] == "hypar" and name[1:]]
+    return found
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(SOURCE)))
+def roomed(files: list[Path]) -> list[Path]:
+    """The files that stand in a room."""
+    return [file for file in files if place(file)[0] in ROOMS]
+
+
+@pytest.mark.parametrize("file", roomed(FILES), ids=lambda file: "/".join(place(file)))
 def test_imports_go_down(file: Path) -> None:
-    unit = file.relative_to(SOURCE).parts[0].removesuffix(".py")
-    for target in imported(file):
-        if target[0] != unit:
-            assert FLOORS[target[0]] < FLOORS[unit], f"{unit} imports {'.'.join(target)}"
-        elif unit in PLUGIN_FOLDERS:
-            in_folder = len(target) > 2 and (SOURCE / unit / target[1]).is_dir()
-            assert in_folder or target[1:] == ("base",), f"{file.name} imports its sibling {'.'.join(target)}"
+    room, *inside = place(file)
+    for target in imports(file):
+        if target[0] not in ROOMS:
+            continue
+        if target[0] != room:
+            assert target[0] in MAY_IMPORT[room].split(), f"{room} imports {'.'.join(target)}"
+        elif inside[0] != target[1] and room in INSIDE:
+            order = INSIDE[room].split()
+            if target[1] in order:
+                low, high = target[1], inside[0]
+                assert high not in order or order.index(low) < order.index(high), f"{high} imports {low}"
+    folder = "/".join(place(file)[:-1])
+    if folder in PLUGIN_FOLDERS:
+        siblings = [target for target in imports(file) if "/".join(target[:-1]) == folder]
+        assert all(target[-1] == "base" for target in siblings), f"a plug-in imports its sibling {siblings}"
 
 
-def test_every_unit_has_a_floor() -> None:
-    assert {file.relative_to(SOURCE).parts[0].removesuffix(".py") for file in FILES} == set(FLOORS)
+def test_every_floor_imports_lower_floors_alone() -> None:
+    floor = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+    assert set(MAY_IMPORT) == set(floor)
+    for room, others in MAY_IMPORT.items():
+        assert all(floor[other] < floor[room] for other in others.split()), room
+
+
+def test_packages_hand_nothing_on() -> None:
+    for file in roomed(FILES):
+        if file.name == "__init__.py":
+            assert not imports(file), f"{file} imports"
+
+
+@pytest.mark.parametrize("depth", [1, 2, 9])
+def test_there_is_no_circle(depth: int) -> None:
+    graph: nx.DiGraph[tuple[str, ...]] = nx.DiGraph()
+    for file in roomed(FILES):
+        here = place(file)[:depth]
+        graph.add_edges_from((here, target[:depth]) for target in imports(file) if target[:depth] != here)
+    assert nx.is_directed_acyclic_graph(graph), nx.find_cycle(graph)

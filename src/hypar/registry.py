@@ -1,7 +1,7 @@
 """The two registries: plug-ins by file name, and data files by file name.
 
-A plug-in is ``hypar/<group>/<name>.py`` and ends in a constant ``plugin``. It is found by listing the
-folder, imported when named. Another distribution adds one through the entry-point group
+A plug-in is a file ``<name>.py`` in the folder of its group (``GROUPS``) and ends in a constant ``plugin``. It is found
+by listing the folder, imported when named. Another distribution adds one through the entry-point group
 ``hypar.<group>``. A model is ``models/<name>.yaml``.
 """
 
@@ -17,11 +17,27 @@ from hypar.errors import UnknownNameError
 
 _PACKAGE = Path(__file__).parent
 
+GROUPS = {
+    "compute_models": "compute_models",
+    "costs": "costs",
+    "ops": "ops",
+    "reports": "reports",
+    "reproductions": "reproductions",
+    "searches": "searches",
+    "solvers": "solvers",
+    "strategies": "strategies",
+    "topologies": "topologies",
+}
+"""The folder of each group of plug-ins, inside the package."""
+
+DATA = {"hardware": "hardware", "models": "models"}
+"""The folder of each kind of data files, inside the installed package."""
+
 
 @cache
 def _own_names(group: str) -> frozenset[str]:
     """The plug-ins that hypar itself brings, by listing the folder."""
-    files = (_PACKAGE / group).glob("*.py")
+    files = (_PACKAGE / GROUPS[group]).glob("*.py")
     return frozenset(file.stem for file in files if file.stem not in {"__init__", "base"})
 
 
@@ -37,14 +53,15 @@ def load_plugin(group: str, name: str) -> Any:
     """Import one plug-in.
 
     Args:
-        group: the folder, as ``solvers``.
+        group: one of ``GROUPS``.
         name: the file's name without its ending.
 
     Raises:
         UnknownNameError: there is none of that name.
     """
     if name in _own_names(group):
-        return importlib.import_module(f"hypar.{group}.{name}").plugin
+        folder = GROUPS[group].replace("/", ".")
+        return importlib.import_module(f"hypar.{folder}.{name}").plugin
     for point in entry_points(group=f"hypar.{group}", name=name):
         return point.load()
     raise UnknownNameError(_singular(group).replace("_", " "), name, plugin_names(group))
@@ -59,7 +76,7 @@ def _singular(group: str) -> str:
 
 def data_folder(kind: str) -> Path:
     """Where the data files of a kind lie: inside the installed package, or beside the source tree."""
-    installed = _PACKAGE / kind
+    installed = _PACKAGE / DATA[kind]
     return installed if installed.is_dir() else _PACKAGE.parents[1] / kind
 
 
