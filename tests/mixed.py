@@ -10,14 +10,14 @@ import yaml
 from hypothesis import strategies as st
 
 from hypar.costs.base import SideRates
-from hypar.documents import parse_yaml
-from hypar.graph import build_graph
-from hypar.spec import parse_spec
+from hypar.files.yaml_file import parse_yaml
+from hypar.graph.build import build_graph
+from hypar.spec.load import parse_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.graph import LayerGraph
+    from hypar.graph.layers import LayerGraph
 
 INPUT = "  - {{op: input, channels: {}, height: {}, width: {}}}\n"
 CONV = "  - {{name: {}, op: conv, out_channels: {}, kernel: 3, padding: 1, inputs: {}}}\n"

@@ -17,7 +17,8 @@ from hypar.placement import Choice
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.graph import CutLayer, LayerGraph, Tensor
+    from hypar.graph.contraction import CutLayer, Tensor
+    from hypar.graph.layers import LayerGraph
 
 Choices = Sequence[Choice]
 

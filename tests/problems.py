@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import strategies as st
 
-from hypar.problem import CostGraph, Edge, Link, Structure
+from hypar.edge import Edge
+from hypar.problem import CostGraph, Link, Structure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

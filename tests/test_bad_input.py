@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 
 from hypar import HyparError, load_model, plan_model, read_plan
 from hypar.cli import main
-from hypar.documents import parse_yaml
 from hypar.errors import DocumentError, InputError, ModelError
-from hypar.files import MOST_BYTES, write_text
+from hypar.files.text import MOST_BYTES, write_text
+from hypar.files.yaml_file import parse_yaml
 
 Where = tuple[str | int, ...]
 
@@ -930,7 +930,7 @@ def test_the_program_prints_one_line(arguments: list[str], text: str, parts: tup
 
 def test_a_pipe_is_read_but_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """As ``/dev/zero`` would be: a file whose size nobody knows."""
-    monkeypatch.setattr("hypar.files.MOST_BYTES", 10)
+    monkeypatch.setattr("hypar.files.text.MOST_BYTES", 10)
     reader, writer = os.pipe()
     os.write(writer, b"#" * 100)
     os.close(writer)

@@ -18,7 +18,7 @@ from hypar import (
 )
 from hypar.baselines import BASELINES, FIXED
 from hypar.errors import HyparError, PlanError
-from hypar.hardware import as_hardware
+from hypar.hardware.load_groups import as_hardware
 from hypar.registry import data_file
 from hypar.remarks import remarks
 from tests.test_cli import output, run
@@ -26,7 +26,7 @@ from tests.test_cli import output, run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar.graph import LayerGraph
+    from hypar.graph.layers import LayerGraph
     from hypar.plan import Plan
 
 H100 = load_machine("h100-8x")

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hypar.edge import Edge
 from hypar.errors import TableLimitError
-from hypar.problem import CostGraph, Edge, Structure
-from hypar.reduction import LocalSearch, Messages
+from hypar.problem import CostGraph, Structure
+from hypar.reduction.local_search import LocalSearch
+from hypar.reduction.reparametrisation import Messages
 from hypar.solvers import bounded
 from hypar.solvers.base import FALLBACK, Tables, cheapest, load_solver
 from hypar.solvers.bounded import Bounded

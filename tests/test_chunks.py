@@ -10,17 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.chunks import (
-    EXCHANGES,
-    LayerTimes,
-    StepTimes,
-    best_sizes,
-    exchange_named,
-    groupings,
-    rule_sizes,
-    search_size,
-    typical,
-)
+from hypar.chunks.best import best_sizes
+from hypar.chunks.exchanges import EXCHANGES, exchange_named, typical
+from hypar.chunks.sizes import groupings, rule_sizes, search_size
+from hypar.chunks.times import LayerTimes, StepTimes
 from hypar.errors import UnknownNameError
 from hypar.schedule.overlap import lower_chunks
 from hypar.timeline import run
@@ -28,7 +21,7 @@ from hypar.timeline import run
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.chunks import Sizes
+    from hypar.chunks.exchanges import Sizes
 
 WHOLE = st.integers(0, 6).map(float)
 """Few numbers, so that many groupings take as long."""

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypar.compute_models.base import LocalShape
 from hypar.compute_models.roofline import Roofline
 from hypar.compute_models.row_stationary import RowStationary
-from hypar.hardware import load_machine
+from hypar.files.quantities import Sourced
+from hypar.hardware.load import load_machine
 from hypar.hardware.machine import local_shape
 from hypar.ops.base import Window
 from hypar.ops.linear import Linear
-from hypar.quantities import Sourced
 from hypar.training import PHASES
 from hypar.words import CUTTABLE
 from tests.contracts.test_compute_models import FIELDS, shapes, sourced

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar.csv_files import MOST_COLUMNS, MOST_ROWS, read_csv
 from hypar.errors import DocumentError
+from hypar.files.csv_file import MOST_COLUMNS, MOST_ROWS, read_csv
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def test_columns_are_compared_a_few_times_each(tmp_path: Path, monkeypatch: pyte
     """And not each with each."""
     count = 60_000
     head = [Counted(f"c{number}") for number in range(count)]
-    monkeypatch.setattr("hypar.csv_files._records", lambda *_: iter([(1, head), (2, ["1"] * count)]))
+    monkeypatch.setattr("hypar.files.csv_file._records", lambda *_: iter([(1, head), (2, ["1"] * count)]))
     assert len(read(tmp_path, "")[0]) == count
     assert Counted.compared < 5 * count
 

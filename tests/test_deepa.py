@@ -5,20 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from hypar import load_machine, load_model, plan_model
 from hypar.costs.base import cost_graph, load_cost
-from hypar.documents import parse_yaml
-from hypar.graph import LayerGraph, build_graph
+from hypar.files.yaml_file import parse_yaml
+from hypar.graph.build import build_graph
 from hypar.levels import WHOLE_LAYER, levels_of
 from hypar.problem import CostGraph
 from hypar.solvers.base import load_solver
 from hypar.space import parse_space
-from hypar.spec import parse_spec
+from hypar.spec.load import parse_spec
 from hypar.strategies.base import load_strategy
+
+if TYPE_CHECKING:
+    from hypar.graph.layers import LayerGraph
 
 MACHINE = load_machine("p100-4x4")
 SPACE = load_strategy("deepa").space

@@ -18,7 +18,8 @@ import hypar
 from hypar import chunking, errors, overlap_table, plan, profiles, score, splits
 from hypar.check import FREE
 from hypar.cli import main
-from hypar.documents import MOST_NODES
+from hypar.files.quantities import Sourced
+from hypar.files.yaml_file import MOST_NODES
 from hypar.hardware.schema import (
     MOST_HELD,
     Assumptions,
@@ -32,7 +33,6 @@ from hypar.hardware.schema import (
     Outward,
 )
 from hypar.ops.base import LARGEST_SIZE
-from hypar.quantities import Sourced
 from hypar.registry import data_names, load_plugin
 from hypar.spec import schema
 from hypar.spec.expansion import MOST_LAYERS

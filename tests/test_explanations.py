@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from hypar import explain_plan, load_machine, load_model, plan_model
 from hypar.cli import main
-from hypar.documents import parse_yaml
 from hypar.errors import OptionError
-from hypar.graph import build_graph
-from hypar.spec import parse_spec
+from hypar.files.yaml_file import parse_yaml
+from hypar.graph.build import build_graph
+from hypar.spec.load import parse_spec
 
 if TYPE_CHECKING:
     from hypar.explanations import Explanation

@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hypar import load_mixed, load_model, plan_model, score_plan
-from hypar.documents import Document
+from hypar.files.yaml_file import Document
 from hypar.hardware.load import machine_in
 from hypar.placement import cut
 from hypar.schedule.lanes import Lane

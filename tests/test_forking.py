@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from hypar import load_machine
 from hypar.balance import balance, times_at
 from hypar.costs.base import SideRates
-from hypar.forking import Decision, Fork, Offer, best, by_layer, quadratics_of, search, settled, settled_costs
-from hypar.hardware import Side
+from hypar.forking.by_layer import Offer, by_layer, settled, settled_costs
+from hypar.forking.common import Decision, best, search
+from hypar.forking.fork import Fork
+from hypar.forking.quadratics import quadratics_of
+from hypar.hardware.mixed import Side
 from hypar.solvers.base import load_solver
 from hypar.space import parse_space
 from hypar.splits import RULES
@@ -24,8 +27,8 @@ from tests.mixed import CONV, LINEAR, chains, networks, rates, shares, skips, wr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.forking import Quadratics
-    from hypar.graph import LayerGraph
+    from hypar.forking.quadratics import Quadratics
+    from hypar.graph.layers import LayerGraph
 
 MACHINE = load_machine("tpu-v2")
 Assignment = tuple[int, ...]

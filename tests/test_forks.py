@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.forks.amounts import Amount
-    from hypar.graph import ContractedGraph, CutLayer
+    from hypar.graph.contraction import ContractedGraph, CutLayer
 
     Array = NDArray[np.float64]
     Mask = NDArray[np.bool_]

@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -14,15 +14,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hypar import HyparError, diff_plans, load_machine, plan_model, read_plan, score_plan
-from hypar.documents import parse_yaml
-from hypar.graph import LayerGraph, build_graph, load_model
+from hypar.files.yaml_file import parse_yaml
+from hypar.graph.build import build_graph, load_model
 from hypar.hardware.load import CHANGEABLE, parse_change
 from hypar.pins import apply_pins, parse_pin
 from hypar.plan import Plan
 from hypar.registry import data_folder, plugin_names
 from hypar.space import parse_space
-from hypar.spec import parse_spec
+from hypar.spec.load import parse_spec
 from hypar.words import CUTTABLE, WORDS
+
+if TYPE_CHECKING:
+    from hypar.graph.layers import LayerGraph
 
 fuzz = settings(max_examples=200, deadline=None)
 

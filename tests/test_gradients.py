@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from hypar import load_model
-from hypar.documents import parse_yaml
+from hypar.files.yaml_file import parse_yaml
 from hypar.gradients import gradients_of
-from hypar.graph import LayerGraph, build_graph
+from hypar.graph.build import build_graph
 from hypar.registry import load_plugin
-from hypar.spec import parse_spec
+from hypar.spec.load import parse_spec
+
+if TYPE_CHECKING:
+    from hypar.graph.layers import LayerGraph
 
 
 def network(*layers: str, name: str = "own") -> LayerGraph:

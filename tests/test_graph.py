@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import networkx as nx
 import pytest
 
 from hypar import load_model
-from hypar.documents import parse_yaml
 from hypar.errors import ModelError
-from hypar.graph import LayerGraph, build_graph
-from hypar.spec import parse_spec
+from hypar.files.yaml_file import parse_yaml
+from hypar.graph.build import build_graph
+from hypar.spec.load import parse_spec
+
+if TYPE_CHECKING:
+    from hypar.graph.layers import LayerGraph
 
 HEAD = "source: made up\nbatch: 4\nlayers:\n  - {op: input, channels: 3, height: 8, width: 8}\n"
 

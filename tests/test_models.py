@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar.graph import LayerGraph, load_model
+from hypar.graph.build import load_model
 from hypar.registry import data_names
+
+if TYPE_CHECKING:
+    from hypar.graph.layers import LayerGraph
 
 MODELS = data_names("models")
 ALIASES = {"vgg-a": "vgg11", "vgg-b": "vgg13", "vgg-d": "vgg16", "vgg-e": "vgg19"}

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from hypar import HyparError, load_model
 from hypar.cli import main
-from hypar.csv_files import read_csv
 from hypar.errors import DocumentError
+from hypar.files.csv_file import read_csv
 from hypar.overlap_table import read_overlap_table
 
 if TYPE_CHECKING:
-    from hypar.chunks import StepTimes
+    from hypar.chunks.times import StepTimes
 
 LAYERS = ("conv1", "conv2", "fc1", "fc2")
 ROWS = {
@@ -215,7 +215,7 @@ def test_what_is_no_table_is_one_line(file: str, text: str | bytes, message: str
 
 
 def test_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hypar.csv_files.MOST_ROWS", 2)
+    monkeypatch.setattr("hypar.files.csv_file.MOST_ROWS", 2)
     Path("t.csv").write_text("a\n1\n2\n3\n")
     with pytest.raises(DocumentError, match=r"^t\.csv:4: too many rows; allowed: at most 2$"):
         read_csv(Path("t.csv"))

@@ -11,10 +11,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hypar import load_machine, overlap_model, plan_model
-from hypar.chunks import EXCHANGES, best_sizes, rule_sizes
+from hypar.chunks.best import best_sizes
+from hypar.chunks.exchanges import EXCHANGES
+from hypar.chunks.sizes import rule_sizes
 from hypar.cli import main
 from hypar.errors import HardwareError, OptionError
-from hypar.hardware import load_hardware
+from hypar.hardware.load_groups import load_hardware
 from hypar.listings.overlaps import overlap_data
 from hypar.overlaps.choice import step_s
 from hypar.scoring import run_plan
@@ -23,8 +25,9 @@ from tests.test_gradients import network
 from tests.test_timeline import check_trace
 
 if TYPE_CHECKING:
-    from hypar.chunks import Exchange, Sizes, StepTimes
-    from hypar.graph import LayerGraph
+    from hypar.chunks.exchanges import Exchange, Sizes
+    from hypar.chunks.times import StepTimes
+    from hypar.graph.layers import LayerGraph
 
 TABLE = """\
 synchronisation: 1 ms
@@ -275,7 +278,7 @@ def test_a_trace_and_a_plot_are_written(exchange: str) -> None:
 
 def test_a_timeline_of_very_many_rows_grows_no_higher(monkeypatch: pytest.MonkeyPatch) -> None:
     """At 110 dots an inch a picture of 1,200 rows would be higher than matplotlib draws."""
-    monkeypatch.setattr("hypar.plots._MOST_ROWS", 4)
+    monkeypatch.setattr("hypar.files.figures._MOST_ROWS", 4)
     heights = []
     for size in (2, 1):
         output(

@@ -17,7 +17,8 @@ from hypar.placement import ALONE, WHOLE, Choice, cut, grid
 from hypar.space import parse_space
 
 if TYPE_CHECKING:
-    from hypar.graph import CutLayer, LayerGraph
+    from hypar.graph.contraction import CutLayer
+    from hypar.graph.layers import LayerGraph
 
 SPACES = ["batch*out_channels*height*width", "all", "batch,in_channels,out_channels,height"]
 

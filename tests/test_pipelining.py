@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import LayerGraph, Pipeline, load_machine, load_model, pipeline_model, plan_model
-from hypar.documents import parse_yaml
 from hypar.errors import HardwareError, HyparError, OptionError, TableLimitError, UnknownNameError
-from hypar.graph import build_graph
+from hypar.files.yaml_file import parse_yaml
+from hypar.graph.build import build_graph
 from hypar.schedule.scoring import totals
 from hypar.schedule.setting import Setting
-from hypar.spec import parse_spec
+from hypar.spec.load import parse_spec
 from hypar.stage_costs import BALANCES
 from hypar.starts import MOST_STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.hardware import Machine
+    from hypar.hardware.machine import Machine
 
 LENET = load_model("lenet-c").with_batch(16)
 HMC = load_machine("hmc")

@@ -12,11 +12,11 @@ from click.testing import CliRunner, Result
 
 from hypar import Profile, plan_model, read_profile
 from hypar.cli import main
-from hypar.documents import parse_yaml
 from hypar.errors import InputError, ProfileError
-from hypar.graph import build_graph
+from hypar.files.yaml_file import parse_yaml
+from hypar.graph.build import build_graph
 from hypar.profiles import ProfiledModel
-from hypar.spec import parse_spec
+from hypar.spec.load import parse_spec
 from tests.benches import lenet_profile
 
 PLAN = ["plan", "lenet-c", "--strategy", "deepa", "--hardware", "h100-8x", "--profile", "p.json"]

@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from hypar.edge import Edge
 from hypar.errors import TableLimitError
-from hypar.problem import CostGraph, Edge
-from hypar.reduction import folding, identity, order, reduced, trace, undominated
+from hypar.problem import CostGraph
+from hypar.reduction import folding, order
+from hypar.reduction.dominance import undominated
+from hypar.reduction.folding import identity
+from hypar.reduction.order import trace
+from hypar.reduction.rules import reduced
 from hypar.reduction.separators import separators
 from hypar.solvers import elimination
 from hypar.solvers.base import load_solver
@@ -26,8 +31,9 @@ from tests.problems import (
 )
 
 if TYPE_CHECKING:
-    from hypar.problem import Costs
-    from hypar.reduction import Step, Taken
+    from hypar.edge import Costs
+    from hypar.reduction.folding import Taken
+    from hypar.reduction.order import Step
 
 BRIDGE = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
 

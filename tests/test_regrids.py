@@ -13,14 +13,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hypar import regrids as regrids_module
-from hypar.graph import Content
+from hypar.graph.contraction import Content
 from hypar.ops.add import Add
 from hypar.ops.base import ShapeError
 from hypar.ops.linear import Linear
 from hypar.placement import WHOLE, Choice, cut, grid
 from hypar.registry import load_plugin
 from hypar.regrids import Gap, Regrid, regrid, regrids
-from hypar.tiles import Side, layout, overlap
+from hypar.tiles.bounds import Side
+from hypar.tiles.layouts import layout
+from hypar.tiles.overlap import overlap
 from hypar.transfers import between, borders, crossing, halo
 
 if TYPE_CHECKING:

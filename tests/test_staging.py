@@ -14,16 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from hypar import (
-    Plan,
-    check_plan,
-    diff_plans,
-    explain_plan,
-    load_machine,
-    load_model,
-    plan_model,
-    read_plan,
-)
+from hypar import Plan, check_plan, diff_plans, explain_plan, load_machine, load_model, plan_model, read_plan
 from hypar.cli import main
 from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
 from hypar.listings.machines import layer_times_data

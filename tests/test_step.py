@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hypar import LayerGraph, Machine, Plan, load_machine, load_model, plan_model, score_plan
-from hypar.documents import parse_yaml
-from hypar.graph import build_graph
+from hypar.files.yaml_file import parse_yaml
+from hypar.graph.build import build_graph
 from hypar.placement import ALONE
 from hypar.schedule.lowering import COMPUTE
 from hypar.schedule.scoring import score_step, totals
@@ -22,11 +22,11 @@ from hypar.schedule.setting import Setting
 from hypar.schedule.step import Step, lower
 from hypar.score import totals_of
 from hypar.space import parse_space
-from hypar.spec import parse_spec
+from hypar.spec.load import parse_spec
 from hypar.timeline import run
 
 if TYPE_CHECKING:
-    from hypar.graph import CutLayer
+    from hypar.graph.contraction import CutLayer
 
 MODELS = ("sfc", "lenet-c", "alexnet", "resnet18", "alexnet-2012")
 graph_of = cache(load_model)

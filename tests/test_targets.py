@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hypar.errors import DocumentError
-from hypar.files import require_writable, write_bytes, write_text
+from hypar.files.text import require_writable, write_bytes, write_text
 
 
 @pytest.fixture(autouse=True)
@@ -154,7 +154,7 @@ def test_a_full_device_is_one_line() -> None:
 def test_stdout_is_written_through_even_if_it_is_a_file() -> None:
     """Another file in its place would lose what is printed."""
     code = (
-        "from pathlib import Path; from hypar.files import write_text\n"
+        "from pathlib import Path; from hypar.files.text import write_text\n"
         "print('before'); write_text(Path('/dev/stdout'), 'new\\n'); print('after')"
     )
     with Path("out").open("w") as out:

@@ -7,15 +7,18 @@ sends its share, one over ``inner`` of the bytes, to its like in another part.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar.hardware import LevelLink, load_machine
+from hypar.hardware.load import load_machine
 from hypar.topologies.base import busiest
 from hypar.topologies.graph import Graph
 from hypar.topologies.ring import Ring
 from hypar.topologies.torus import Torus
+
+if TYPE_CHECKING:
+    from hypar.hardware.routing import LevelLink
 
 LINK = 200e6
 """Bytes a second of one link: 1600 Mb/s."""

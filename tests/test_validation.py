@@ -9,9 +9,9 @@ import pytest
 
 from hypar import plan_model, read_plan
 from hypar.errors import DocumentError, PlanError, UnknownNameError, suggestion
-from hypar.json_files import MOST_DEPTH, read_json
+from hypar.files.json_file import MOST_DEPTH, read_json
+from hypar.files.validation import MOST_CHARACTERS, MOST_ENTRIES
 from hypar.space import LONGEST_TEXT, parse_space
-from hypar.validation import MOST_CHARACTERS, MOST_ENTRIES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -24,9 +24,14 @@ if TYPE_CHECKING:
     from hypar.errors import HyparError
     from hypar.explanations import Explanation, explain_plan
     from hypar.exploration import Exploration, explore_model
-    from hypar.graph import LayerGraph, load_model
-    from hypar.hardware import Machine, MixedMachine, load_machine, load_mixed
-    from hypar.overlaps import Overlap, overlap_model
+    from hypar.graph.build import load_model
+    from hypar.graph.layers import LayerGraph
+    from hypar.hardware.load import load_machine
+    from hypar.hardware.load_groups import load_mixed
+    from hypar.hardware.machine import Machine
+    from hypar.hardware.mixed import MixedMachine
+    from hypar.overlaps.outcome import Overlap
+    from hypar.overlaps.run import overlap_model
     from hypar.pipelines import Pipeline
     from hypar.pipelining import pipeline_model
     from hypar.plan import Plan, read_plan
@@ -44,10 +49,10 @@ _HOMES = {
     "Explanation": "explanations",
     "Exploration": "exploration",
     "HyparError": "errors",
-    "LayerGraph": "graph",
-    "Machine": "hardware",
-    "MixedMachine": "hardware",
-    "Overlap": "overlaps",
+    "LayerGraph": "graph.layers",
+    "Machine": "hardware.machine",
+    "MixedMachine": "hardware.mixed",
+    "Overlap": "overlaps.outcome",
     "Pipeline": "pipelines",
     "Plan": "plan",
     "Profile": "profiles",
@@ -60,10 +65,10 @@ _HOMES = {
     "diff_plans": "diff",
     "explain_plan": "explanations",
     "explore_model": "exploration",
-    "load_machine": "hardware",
-    "load_mixed": "hardware",
-    "load_model": "graph",
-    "overlap_model": "overlaps",
+    "load_machine": "hardware.load",
+    "load_mixed": "hardware.load_groups",
+    "load_model": "graph.build",
+    "overlap_model": "overlaps.run",
     "pipeline_model": "pipelining",
     "plan_model": "planner",
     "profile_model": "profiling",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.chunking import run_chunked
+from hypar.chunking.choice import run_chunked
 from hypar.errors import OptionError, TableLimitError
 from hypar.plan import SEARCHED, BaselinesRecord
 from hypar.question import ask, setting_of
@@ -28,8 +28,8 @@ from hypar.tally import holds
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.chunking import Ran
-    from hypar.graph import LayerGraph
+    from hypar.chunking.choice import Ran
+    from hypar.graph.layers import LayerGraph
     from hypar.placement import Options
     from hypar.plan import Operators
     from hypar.searches.base import Answer, Question

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.errors import TableLimitError
-from hypar.graph import LayerGraph, load_model
-from hypar.hardware import Machine, MixedMachine, as_hardware
+from hypar.graph.build import load_model
+from hypar.graph.layers import LayerGraph
+from hypar.hardware.load_groups import as_hardware
 from hypar.planner import plan_model
 from hypar.registry import plugin_names
 from hypar.strategies.base import load_strategy
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from hypar.hardware.machine import Machine
+    from hypar.hardware.mixed import MixedMachine
     from hypar.plan import Plan
 
 BASELINE = "dp"

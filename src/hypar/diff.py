@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypar.canonical import differences, document
-from hypar.chunking import ChunksRecord
+from hypar.chunking.record import ChunksRecord
 from hypar.errors import PlanError, shown
 from hypar.splits import WHOLE_ARRAY
 

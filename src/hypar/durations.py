@@ -14,9 +14,9 @@ from hypar.words import CUTTABLE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hypar.edge import Costs
     from hypar.levels import LocalSizes
     from hypar.ops.base import Einsum
-    from hypar.problem import Costs
     from hypar.schedule.setting import Setting
 
 

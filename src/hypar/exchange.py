@@ -14,15 +14,15 @@ import numpy as np
 
 from hypar.levels import TENSORS, LocalSizes
 from hypar.regrids import Gap, regrids
-from hypar.tiles import layout
+from hypar.tiles.layouts import layout
 from hypar.traffic import COLLECTIVES
 from hypar.transfers import between, borders, crossing, halo, insides, simple
 
 if TYPE_CHECKING:
-    from hypar.graph import CutLayer, Tensor
+    from hypar.edge import Costs
+    from hypar.graph.contraction import CutLayer, Tensor
     from hypar.ops.base import Einsum, Roles
     from hypar.placement import Options
-    from hypar.problem import Costs
     from hypar.regrids import Manner
     from hypar.transfers import Border
 

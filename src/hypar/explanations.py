@@ -11,18 +11,20 @@ import numpy as np
 
 from hypar.errors import OptionError, suggestion
 from hypar.levels import WHOLE_LAYER
-from hypar.problem import CostGraph, Edge
+from hypar.problem import CostGraph
 from hypar.question import ask
 from hypar.recipe import Recipe
-from hypar.reduction import Reduction, Trace, reduced, trace
+from hypar.reduction.order import Trace, trace
+from hypar.reduction.rules import Reduction, reduced
 from hypar.solvers.base import cheapest, load_solver
 from hypar.space import parse_space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.graph import LayerGraph
-    from hypar.hardware import Machine
+    from hypar.edge import Edge
+    from hypar.graph.layers import LayerGraph
+    from hypar.hardware.machine import Machine
     from hypar.levels import LocalSizes
     from hypar.placement import Choice
     from hypar.plan import Plan

@@ -9,11 +9,12 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import OptionError, suggestion
-from hypar.graph import LayerGraph, load_model
-from hypar.hardware import as_machine
+from hypar.files.figures import Figure
+from hypar.graph.build import load_model
+from hypar.graph.layers import LayerGraph
+from hypar.hardware.load import as_machine
 from hypar.pins import level_of
 from hypar.planner import plan_model
-from hypar.plots import Figure
 from hypar.question import ask, setting_of
 from hypar.recipe import Recipe
 from hypar.schedule.scoring import totals
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from hypar.hardware import Machine
+    from hypar.hardware.machine import Machine
     from hypar.placement import Options
     from hypar.plan import Plan
     from hypar.searches.base import Question

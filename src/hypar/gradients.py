@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hypar.graph import LayerGraph
     from hypar.graph.layer import Layer
+    from hypar.graph.layers import LayerGraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from hypar.chunks import LayerTimes, StepTimes
-from hypar.csv_files import Row, read_csv
-from hypar.documents import read_yaml
+from hypar.chunks.times import LayerTimes, StepTimes
 from hypar.errors import ProfileError, UnknownNameError, Where, field_name, shown
-from hypar.quantities import Description, Text
+from hypar.files.csv_file import Row, read_csv
+from hypar.files.quantities import Description, Text
+from hypar.files.validation import validated
+from hypar.files.yaml_file import read_yaml
 from hypar.units import parse_quantity
-from hypar.validation import validated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypar.files import make_folder, write_text
-from hypar.plots import draw
+from hypar.files.figures import draw
+from hypar.files.text import make_folder, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.plots import Figure
+    from hypar.files.figures import Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

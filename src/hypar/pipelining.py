@@ -6,8 +6,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError, shown
-from hypar.graph import LayerGraph, load_model
-from hypar.hardware import Machine, as_machine
+from hypar.graph.build import load_model
+from hypar.graph.layers import LayerGraph
+from hypar.hardware.load import as_machine
 from hypar.partition import Partition, partition, require_entries
 from hypar.pipeline_runs import Job, run_job
 from hypar.recipe import checked_optimizer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from hypar.hardware.machine import Machine
     from hypar.pipelines import Pipeline
 
 

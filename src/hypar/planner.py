@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING
 
 import hypar.hardware
 from hypar.baselines import BASELINES, take_fastest
-from hypar.branches import claim_of as branch_claim
-from hypar.branches import lanes_of, like_split, plan_branches, solver_for, splits_of
-from hypar.chunking import run_chunked
+from hypar.branches.records import claim_of as branch_claim
+from hypar.branches.records import like_split, splits_of
+from hypar.branches.search import plan_branches, solver_for
+from hypar.branches.tree import lanes_of
+from hypar.chunking.choice import run_chunked
 from hypar.claims import claim_of
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
-from hypar.graph import LayerGraph, load_model
-from hypar.hardware import Machine, MixedMachine
+from hypar.graph.build import load_model
+from hypar.graph.layers import LayerGraph
+from hypar.hardware.machine import Machine
+from hypar.hardware.mixed import MixedMachine
 from hypar.pins import parse_pin
 from hypar.plan import CostRecord, ModelRecord, Plan, ProfileRecord, RefinementRecord
 from hypar.profiles import Profile, read_profile
@@ -37,14 +41,16 @@ from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
 from hypar.searches.base import Answer, Question, costs_by_level, load_search
 from hypar.splits import WHOLE_ARRAY
-from hypar.staging import BEST, staged_plan
+from hypar.staging.plans import staged_plan
+from hypar.staging.search import BEST
 from hypar.strategies.base import load_strategy
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.chunking import ChunksRecord, Ran
+    from hypar.chunking.choice import Ran
+    from hypar.chunking.record import ChunksRecord
     from hypar.score import Score
 
 

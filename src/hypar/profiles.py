@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from hypar.errors import ProfileError, field_name, shown, suggestion
-from hypar.files import write_text
-from hypar.json_files import format_json, read_json
-from hypar.validation import validated
+from hypar.files.json_file import format_json, read_json
+from hypar.files.text import write_text
+from hypar.files.validation import validated
 from hypar.words import grid_word
 
 if TYPE_CHECKING:

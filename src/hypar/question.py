@@ -16,7 +16,8 @@ from hypar.space import Space, parse_space
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph import ContractedGraph, LayerGraph
+    from hypar.graph.contraction import ContractedGraph
+    from hypar.graph.layers import LayerGraph
     from hypar.recipe import Recipe
 
 

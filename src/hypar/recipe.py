@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from hypar.chunking.record import CHUNKS, Asked, Manner
-from hypar.chunks import checked_size
+from hypar.chunks.sizes import checked_size
 from hypar.errors import OptionError
 
 if TYPE_CHECKING:
-    from hypar.graph import LayerGraph
+    from hypar.graph.layers import LayerGraph
 
 
 import math
@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost
 from hypar.errors import UnknownNameError
-from hypar.hardware import Machine, MixedMachine
+from hypar.hardware.machine import Machine
+from hypar.hardware.mixed import MixedMachine
 from hypar.hardware.routing import primes
 from hypar.plan import MOST_DEVICES, Operators, Plan
 from hypar.registry import plugin_names
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.chunking.record import Asked
-    from hypar.graph import LayerGraph
+    from hypar.graph.layers import LayerGraph
     from hypar.profiles import Profile
 
 

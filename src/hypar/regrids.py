@@ -19,16 +19,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.tiles import Bounds, Layout, Numbers, Side, bounds, boxes, copies, layout, overlap, reach, side
+from hypar.tiles.bounds import Bounds, Side, bounds, reach, side
+from hypar.tiles.layouts import Layout, Numbers, layout
+from hypar.tiles.overlap import boxes, copies, overlap
 from hypar.traffic import COLLECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph import Content
+    from hypar.edge import Costs
+    from hypar.graph.contraction import Content
     from hypar.ops.base import Einsum, Window
     from hypar.placement import Choice, Options
-    from hypar.problem import Costs
 
 Codes = NDArray[np.int64]
 Names = tuple[tuple[str | None, str | None], ...]

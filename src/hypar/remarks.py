@@ -14,14 +14,15 @@ from hypar.question import ask
 from hypar.recipe import Recipe
 from hypar.refinement import LEAST_GAIN
 from hypar.solvers.base import load_solver
-from hypar.staging import BEST
+from hypar.staging.search import BEST
 from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.graph import LayerGraph
-    from hypar.hardware import Machine, MixedMachine
+    from hypar.graph.layers import LayerGraph
+    from hypar.hardware.machine import Machine
+    from hypar.hardware.mixed import MixedMachine
     from hypar.plan import Plan
     from hypar.profiles import Profile
     from hypar.score import Score

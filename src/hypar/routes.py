@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hypar.topologies.base import busiest
 
 if TYPE_CHECKING:
-    from hypar.hardware import Machine
+    from hypar.hardware.machine import Machine
 
 
 class Route(NamedTuple):

@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.branches import branch_of, lanes_of
-from hypar.chunking import chunks_of
+from hypar.branches.stored import branch_of
+from hypar.branches.tree import lanes_of
+from hypar.chunking.stored import chunks_of
 from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, PlanError
-from hypar.graph import LayerGraph
-from hypar.hardware import Machine, MixedMachine, as_hardware
+from hypar.graph.layers import LayerGraph
+from hypar.hardware.load_groups import as_hardware
+from hypar.hardware.machine import Machine
+from hypar.hardware.mixed import MixedMachine
 from hypar.origin import machine_of, model_of, require_groups
 from hypar.plan import Plan, read_plan
 from hypar.recipe import Recipe, checked_optimizer
@@ -19,7 +22,9 @@ from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
 from hypar.schedule.setting import Setting
 from hypar.schedule.step import Step, lower_lanes
-from hypar.staging import microbatch_step, score_of, stages_of, stored_stages
+from hypar.staging.plans import stages_of
+from hypar.staging.scores import score_of
+from hypar.staging.stored import microbatch_step, stored_stages
 from hypar.timeline import Timeline, run
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from hypar.stages import held
 
 if TYPE_CHECKING:
     from hypar.edge import Costs
-    from hypar.hardware import Machine
+    from hypar.hardware.machine import Machine
     from hypar.stages import Span, Spans
 
 BALANCES = {"time": "seconds", "memory": "bytes", "traffic": "bytes", "macs": "MACs"}

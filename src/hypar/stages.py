@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.edge import Costs
-    from hypar.graph import LayerGraph
     from hypar.graph.layer import Layer
+    from hypar.graph.layers import LayerGraph
     from hypar.schedule.setting import Setting
 
 _SUMMED = ("weights", "gradients", "activations", "macs", "forward_s", "backward_s", "update_s")

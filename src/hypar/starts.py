@@ -10,7 +10,7 @@ from hypar.errors import OptionError, shown, suggestion
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph import LayerGraph
+    from hypar.graph.layers import LayerGraph
 
 MOST_STAGES = 256
 

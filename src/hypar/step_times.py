@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.chunks import LayerTimes, StepTimes
+from hypar.chunks.times import LayerTimes, StepTimes
 from hypar.errors import HardwareError
 from hypar.gradients import gradients_of
 from hypar.placement import cut
@@ -15,8 +15,9 @@ from hypar.transfers import inside
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph import LayerGraph
-    from hypar.hardware import LevelLink, Machine
+    from hypar.graph.layers import LayerGraph
+    from hypar.hardware.machine import Machine
+    from hypar.hardware.routing import LevelLink
     from hypar.ops.base import Einsum
 
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, TableLimitError
-from hypar.graph import LayerGraph, load_model
-from hypar.hardware import Machine, as_machine
+from hypar.graph.build import load_model
+from hypar.graph.layers import LayerGraph
+from hypar.hardware.load import as_machine
+from hypar.hardware.machine import Machine
 from hypar.plan import MOST_DEVICES
 from hypar.planner import plan_model
 from hypar.recipe import checked_optimizer

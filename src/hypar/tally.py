@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from hypar.hardware import fullest_share
+from hypar.hardware.machine import fullest_share
 from hypar.schedule.setting import degrees
 from hypar.training import OPTIMIZERS
 from hypar.words import CUTTABLE
@@ -14,8 +14,8 @@ from hypar.words import CUTTABLE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph import ContractedGraph, Tensor
-    from hypar.hardware import LayerTime, Machine
+    from hypar.graph.contraction import ContractedGraph, Tensor
+    from hypar.hardware.machine import LayerTime, Machine
     from hypar.ops.base import Einsum
     from hypar.placement import Options
     from hypar.schedule.lanes import Lane

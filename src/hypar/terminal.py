@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rich.console import Console
 from rich.measure import Measurement
 
-from hypar.files import not_printed
-from hypar.json_files import format_json
+from hypar.files.json_file import format_json
+from hypar.files.text import not_printed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

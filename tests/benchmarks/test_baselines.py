@@ -13,7 +13,8 @@ import pytest
 
 from hypar import load_machine, load_model, plan_model
 from hypar.baselines import BASELINES
-from hypar.hardware import MixedMachine, as_hardware
+from hypar.hardware.load_groups import as_hardware
+from hypar.hardware.mixed import MixedMachine
 from hypar.registry import data_names
 
 if TYPE_CHECKING:

@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 from hypar import load_model, plan_model
-from hypar.documents import parse_yaml
-from hypar.graph import LayerGraph, build_graph
+from hypar.files.yaml_file import parse_yaml
+from hypar.graph.build import build_graph
 from hypar.solvers.base import load_solver
-from hypar.spec import parse_spec
+from hypar.spec.load import parse_spec
 from tests.problems import random_problem
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
+
+    from hypar.graph.layers import LayerGraph
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from hypar.edge import min_plus
-from hypar.problem import CostGraph, Edge
+from hypar.edge import Edge, min_plus
+from hypar.problem import CostGraph
 from hypar.solvers.base import load_solver
 from tests.problems import random_problem
 

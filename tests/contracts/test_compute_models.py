@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar.compute_models.base import ComputeModel, LocalShape, memory_words
-from hypar.hardware import load_machine
+from hypar.hardware.load import load_machine
 from hypar.hardware.machine import local_shape
 from hypar.ops.base import Window
 from hypar.ops.conv import Conv

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hypar.errors import ProblemError, TableLimitError
 from hypar.problem import CostGraph
-from hypar.reduction import steps
+from hypar.reduction.order import steps
 from hypar.registry import plugin_names
 from hypar.solvers.base import cheapest, load_solver
 from tests.problems import bridges, cost_graphs, general, random_problem, series_parallel, structure

@@ -15,7 +15,7 @@ from hypar.placement import Partial, partial_results, placement
 from hypar.traffic import received, resolve
 
 if TYPE_CHECKING:
-    from hypar.graph import LayerGraph
+    from hypar.graph.layers import LayerGraph
     from hypar.plan import Plan
 
 MODEL = Path(__file__).parent / "alexnet-accpar.yaml"

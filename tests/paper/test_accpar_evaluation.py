@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import load_model, plan_model
-from hypar.hardware import load_hardware
+from hypar.hardware.load_groups import load_hardware
 from hypar.reproductions.sections.accpar.amounts import amounts, inside
 from hypar.reproductions.sections.accpar.averages import averages
 from hypar.reproductions.sections.accpar.runs import BATCH, LEVELS, NETWORKS, PUBLISHED, Runs
@@ -18,8 +18,9 @@ from hypar.reproductions.sections.accpar.runs import BATCH, LEVELS, NETWORKS, PU
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar.graph import LayerGraph
-    from hypar.hardware import Machine, MixedMachine
+    from hypar.graph.layers import LayerGraph
+    from hypar.hardware.machine import Machine
+    from hypar.hardware.mixed import MixedMachine
     from hypar.plan import Plan
     from hypar.score import Score
 

@@ -11,11 +11,11 @@ import pytest
 from hypar import load_model, plan_model
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError
-from hypar.hardware import load_machine
+from hypar.hardware.load import load_machine
 from hypar.levels import WHOLE_LAYER, levels_of
 from hypar.placement import Choice, cut, grid
 from hypar.profiles import Profile, ProfiledModel
-from hypar.reduction import reduced
+from hypar.reduction.rules import reduced
 from hypar.reproductions.sections.deepa.configurations import seconds_of, words_of
 from hypar.reproductions.sections.deepa.counting import READINGS, count_bytes
 from hypar.reproductions.sections.deepa.estimates import (
@@ -63,7 +63,8 @@ from tests.problems import random_problem
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hypar.graph import CutLayer, LayerGraph
+    from hypar.graph.contraction import CutLayer
+    from hypar.graph.layers import LayerGraph
 
 BATCH = 512
 NETWORKS = ("alexnet", "vgg16", "inception-v3")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from hypar import load_model
-from hypar.hardware import LayerTime, load_machine
+from hypar.hardware.load import load_machine
 from hypar.words import CUTTABLE
+
+if TYPE_CHECKING:
+    from hypar.hardware.machine import LayerTime
 
 BATCH = 4
 WORD_BYTES = 2

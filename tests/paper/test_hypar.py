@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import pytest
 
 from hypar import load_model, plan_model
-from hypar.graph import LayerGraph, build_graph
+from hypar.graph.build import build_graph
 from hypar.ops.conv import Conv
 from hypar.ops.input import Input
 from hypar.ops.linear import Linear
 from hypar.placement import Partial, partial_results, placement
-from hypar.spec import LayerSpec, ModelSpec
+from hypar.spec.expansion import LayerSpec
+from hypar.spec.load import ModelSpec
 from hypar.traffic import received, resolve
+
+if TYPE_CHECKING:
+    from hypar.graph.layers import LayerGraph
 
 HALF = (Fraction(1, 2), Fraction(1, 2))
 DP, MP = "batch", "in_channels"

@@ -26,7 +26,8 @@ from tests import oracle
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.graph import ContractedGraph, CutLayer, LayerGraph
+    from hypar.graph.contraction import ContractedGraph, CutLayer
+    from hypar.graph.layers import LayerGraph
     from hypar.plan import Plan
     from hypar.problem import CostGraph
     from hypar.searches.base import Question

@@ -16,8 +16,11 @@ from hypar.branches.memory import fits, limits
 from hypar.branches.tree import Branching, Leaf
 from hypar.costs.base import load_cost, structure
 from hypar.errors import MemoryLimitError, OptionError
-from hypar.forking import best, by_layer, fork_of, quadratics_of, search, settled, settled_costs
-from hypar.hardware import MixedMachine
+from hypar.forking.by_layer import by_layer, settled, settled_costs
+from hypar.forking.common import best, search
+from hypar.forking.fork import fork_of
+from hypar.forking.quadratics import quadratics_of
+from hypar.hardware.mixed import MixedMachine
 from hypar.pins import apply_pins
 from hypar.question import question_of, setting_for, space_of
 from hypar.schedule.lanes import Lane
@@ -30,9 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.branches.tree import Branch
-    from hypar.forking import Decision, Fork, Line, Offer, Quadratics
-    from hypar.graph import ContractedGraph
-    from hypar.hardware import Machine, Side
+    from hypar.forking.by_layer import Offer
+    from hypar.forking.common import Decision
+    from hypar.forking.fork import Fork
+    from hypar.forking.quadratics import Line, Quadratics
+    from hypar.graph.contraction import ContractedGraph
+    from hypar.hardware.machine import Machine
+    from hypar.hardware.mixed import Side
     from hypar.pins import Pin
     from hypar.placement import Options
     from hypar.recipe import Recipe

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.branches.tree import Branching, Leaf
-from hypar.forking import Offer
-from hypar.hardware import MixedMachine
+from hypar.forking.by_layer import Offer
+from hypar.hardware.mixed import MixedMachine
 from hypar.schedule.lanes import Lane
 from hypar.schedule.setting import Setting
 from hypar.splits import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from hypar.branches.tree import Branch
-    from hypar.graph import ContractedGraph
-    from hypar.hardware import Machine
+    from hypar.graph.contraction import ContractedGraph
+    from hypar.hardware.machine import Machine
     from hypar.plan import Plan
 
 

@@ -13,10 +13,11 @@ from hypar.schedule.lanes import Crossing, Lane, Receiver
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.forking import Line, Offer
+    from hypar.forking.by_layer import Offer
+    from hypar.forking.quadratics import Line
     from hypar.forks.amounts import Shares
-    from hypar.graph import ContractedGraph
-    from hypar.hardware import MixedMachine
+    from hypar.graph.contraction import ContractedGraph
+    from hypar.hardware.mixed import MixedMachine
     from hypar.levels import Level
     from hypar.placement import Choice
 

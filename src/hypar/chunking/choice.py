@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.chunking.candidates import candidates, neighbours
 from hypar.chunking.record import ChunksRecord
-from hypar.chunks import rule_sizes
+from hypar.chunks.sizes import rule_sizes
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.tally import holds
 from hypar.timeline import run
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.chunking.record import Asked
-    from hypar.chunks import Sizes
+    from hypar.chunks.exchanges import Sizes
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.step import Step

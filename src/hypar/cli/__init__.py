@@ -11,7 +11,7 @@ import click
 
 from hypar import __version__
 from hypar.errors import HyparError
-from hypar.files import not_printed
+from hypar.files.text import not_printed
 from hypar.interrupts import LINE, STATUS
 
 if TYPE_CHECKING:

@@ -12,12 +12,13 @@ from click.exceptions import Exit
 from click.shell_completion import CompletionItem
 
 from hypar.errors import OptionError, shown
-from hypar.files import require_writable
+from hypar.files.text import require_writable
 from hypar.registry import data_names, plugin_names
 from hypar.terminal import warn
 
 if TYPE_CHECKING:
-    from hypar.hardware import Machine, MixedMachine
+    from hypar.hardware.machine import Machine
+    from hypar.hardware.mixed import MixedMachine
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -109,7 +110,7 @@ def writable(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
 def _drawable(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     """A file that can be drawn, told before the work and not after it."""
     if value is not None:
-        from hypar.plots import require_plot  # noqa: PLC0415 (only where it is asked for)
+        from hypar.files.figures import require_plot  # noqa: PLC0415 (only where it is asked for)
 
         require_plot(value)
     return value
@@ -202,7 +203,7 @@ def needed_machine(hardware: str | None, changes: dict[str, Any]) -> Machine:
     """
     if hardware is None:
         raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
-    from hypar.hardware import load_machine  # noqa: PLC0415 (only where it is asked for)
+    from hypar.hardware.load import load_machine  # noqa: PLC0415 (only where it is asked for)
 
     return load_machine(hardware, changes)
 
@@ -228,7 +229,7 @@ def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | Mi
         if changes:
             raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
         return None
-    from hypar.hardware import load_hardware  # noqa: PLC0415 (only where it is asked for)
+    from hypar.hardware.load_groups import load_hardware  # noqa: PLC0415 (only where it is asked for)
 
     return load_hardware(hardware, changes)
 

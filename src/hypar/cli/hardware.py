@@ -8,8 +8,9 @@ import click
 
 from hypar.cli.base import as_json, change_option, complete_hardware, complete_model
 from hypar.errors import OptionError
-from hypar.graph import load_model
-from hypar.hardware import load_hardware, load_machine
+from hypar.graph.build import load_model
+from hypar.hardware.load import load_machine
+from hypar.hardware.load_groups import load_hardware
 from hypar.listings.machines import (
     machine_data,
     machine_table,

@@ -17,14 +17,14 @@ from hypar.cli.base import (
     plot_option,
     writable,
 )
-from hypar.files import write_text
+from hypar.files.figures import draw_timeline
+from hypar.files.text import write_text
 from hypar.listings.overlaps import overlap_data, overlap_head, overlap_notes, overlap_table
-from hypar.overlaps import overlap_model
-from hypar.plots import draw_timeline
+from hypar.overlaps.run import overlap_model
 from hypar.terminal import note, show, write_json
 
 if TYPE_CHECKING:
-    from hypar.overlaps import Overlap
+    from hypar.overlaps.outcome import Overlap
 
 
 @click.command("overlap")

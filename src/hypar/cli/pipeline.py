@@ -16,7 +16,8 @@ from hypar.cli.base import (
     plot_option,
     writable,
 )
-from hypar.files import write_text
+from hypar.files.figures import draw_timeline
+from hypar.files.text import write_text
 from hypar.listings.pipelines import (
     pipeline_data,
     pipeline_head,
@@ -25,7 +26,6 @@ from hypar.listings.pipelines import (
     stages_timeline,
 )
 from hypar.pipelining import pipeline_model
-from hypar.plots import draw_timeline
 from hypar.terminal import note, show, write_json
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from hypar.cli.base import complete_plugin
-from hypar.files import make_folder
-from hypar.plots import require_plot
+from hypar.files.figures import require_plot
+from hypar.files.text import make_folder
 from hypar.reproductions.base import load_reproduction
 from hypar.terminal import note, progress_bar, write
 

@@ -8,9 +8,9 @@ import click
 
 from hypar.cli.base import as_csv, as_json, complete_model, plot_option, read_changes
 from hypar.errors import OptionError, shown
+from hypar.files.figures import draw
 from hypar.listings.base import csv_text
 from hypar.listings.points import runs_data, runs_figure, runs_head, runs_table
-from hypar.plots import draw
 from hypar.sweeps import sweep_model
 from hypar.terminal import note, progress_bar, show, write, write_json
 

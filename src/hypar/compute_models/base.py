@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hypar.quantities import Description
+from hypar.files.quantities import Description
 from hypar.training import PHASES
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from hypar.compute_models.base import ComputeModel, LocalShape, Work, memory_words
-from hypar.quantities import AsNumber, FlopPerSecond, Sourced
+from hypar.files.quantities import AsNumber, FlopPerSecond, Sourced
 
 
 class Roofline(ComputeModel):

@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from hypar.compute_models.base import ComputeModel, LocalShape, Work, memory_words
-from hypar.quantities import Count, Hertz, Sourced
+from hypar.files.quantities import Count, Hertz, Sourced
 from hypar.training import PHASES
 
 

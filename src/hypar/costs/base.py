@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from hypar.edge import Costs, Edge
 from hypar.errors import OptionError
-from hypar.problem import CostGraph, Costs, Edge, Link, Structure
+from hypar.problem import CostGraph, Link, Structure
 from hypar.registry import load_plugin
 from hypar.schedule.setting import Setting
 from hypar.units import exact_number
@@ -24,8 +25,9 @@ from hypar.units import exact_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph import ContractedGraph, CutLayer, Tensor
-    from hypar.hardware import Machine, Side
+    from hypar.graph.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.hardware.machine import Machine
+    from hypar.hardware.mixed import Side
     from hypar.levels import Level, LocalSizes
     from hypar.placement import Options
     from hypar.profiles import Profile

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.edge import Edge
 from hypar.errors import OptionError
 from hypar.forks.amounts import between, inside, work
-from hypar.problem import CostGraph, Edge
+from hypar.problem import CostGraph
 from hypar.training import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hypar.costs.base import Cost, SideRates
+    from hypar.edge import Costs
     from hypar.forks.amounts import Amount, Shares
-    from hypar.graph import ContractedGraph, CutLayer, Tensor
-    from hypar.hardware import Side
+    from hypar.graph.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.hardware.mixed import Side
     from hypar.placement import Choice, Options
-    from hypar.problem import Costs
     from hypar.solvers.base import Solver
     from hypar.traffic import Number
 

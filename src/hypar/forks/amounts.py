@@ -18,7 +18,7 @@ from hypar.transfers import PHASE_OF, borders, changes, dim_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.graph import CutLayer, Tensor
+    from hypar.graph.contraction import CutLayer, Tensor
     from hypar.ops.base import Einsum
     from hypar.placement import Choice, Placement
 

@@ -6,13 +6,13 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hypar.graph import ContractedGraph
+from hypar.graph.contraction import ContractedGraph
 from hypar.transfers import dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph import CutLayer, Tensor
+    from hypar.graph.contraction import CutLayer, Tensor
     from hypar.ops.base import Einsum
     from hypar.placement import Choice
 

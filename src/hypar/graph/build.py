@@ -8,10 +8,12 @@ from hypar.errors import ModelError
 from hypar.graph.layer import Layer
 from hypar.graph.layers import LayerGraph, digraph_of
 from hypar.ops.base import LARGEST_SIZE, Shape, ShapeError, describe
-from hypar.spec import LayerSpec, ModelSpec, load_spec
+from hypar.spec.load import ModelSpec, load_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from hypar.spec.expansion import LayerSpec
 
 
 def load_model(model: str | Path, *, batch: int | None = None) -> LayerGraph:

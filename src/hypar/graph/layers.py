@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from hypar.graph.layer import Layer
-    from hypar.spec import LayerSpec
+    from hypar.spec.expansion import LayerSpec
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

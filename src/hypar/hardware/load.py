@@ -9,19 +9,19 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.documents import Document, parse_yaml, read_yaml
 from hypar.errors import HardwareError, OptionError, UnknownNameError, Where, shown
+from hypar.files.validation import validated
+from hypar.files.yaml_file import Document, parse_yaml, read_yaml
 from hypar.hardware.machine import Machine
 from hypar.hardware.routing import Tier
 from hypar.hardware.schema import MOST_HELD, Assumptions, HardwareFile, Network
 from hypar.registry import data_file, load_plugin, plugin_names
-from hypar.validation import validated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hypar.compute_models.base import ComputeModel
-    from hypar.quantities import Description
+    from hypar.files.quantities import Description
 
 _OF_NETWORK = ("topology", "devices", "link_bandwidth", "total_bandwidth", "latency")
 CHANGEABLE = (*_OF_NETWORK, *Assumptions.model_fields)

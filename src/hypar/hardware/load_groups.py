@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.documents import Document, read_yaml
 from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError, Where, shown
+from hypar.files.validation import validated
+from hypar.files.yaml_file import Document, read_yaml
 from hypar.hardware.load import has_groups, load_machine, machine_in
 from hypar.hardware.mixed import MixedMachine, Side
 from hypar.hardware.schema import MOST_GROUPS, MOST_HELD, GroupEntry, MixedFile, group_name
 from hypar.registry import data_file
-from hypar.validation import validated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from hypar.quantities import (
+from hypar.files.quantities import (
     AsNumber,
     Bytes,
     BytesPerSecond,

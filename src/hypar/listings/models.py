@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from hypar.graph import LayerGraph
+    from hypar.graph.layers import LayerGraph
     from hypar.strategies.base import Strategy
 
 

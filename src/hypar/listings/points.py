@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.hardware import Machine
+from hypar.files.figures import Figure
+from hypar.hardware.machine import Machine
 from hypar.listings.base import Data, ratio, remarked_table
-from hypar.plots import Figure
 from hypar.reports.base import on_machine, question
 from hypar.score import Totals
 from hypar.sweeps import varied

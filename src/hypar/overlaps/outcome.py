@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hypar.chunks import SizeSearch, StepTimes
-    from hypar.graph import LayerGraph
-    from hypar.hardware import Machine
+    from hypar.chunks.sizes import SizeSearch
+    from hypar.chunks.times import StepTimes
+    from hypar.graph.layers import LayerGraph
+    from hypar.hardware.machine import Machine
     from hypar.timeline import Timeline
 
 

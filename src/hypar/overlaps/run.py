@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from hypar.chunks import Sizes, exchange_named, typical
+from hypar.chunks.exchanges import Sizes, exchange_named, typical
 from hypar.gradients import Gradients, gradients_of
-from hypar.graph import LayerGraph, load_model
+from hypar.graph.build import load_model
+from hypar.graph.layers import LayerGraph
 from hypar.overlaps.choice import chosen_sizes, search_settings, step_s
 from hypar.overlaps.outcome import Chunk, Overlap
 from hypar.overlaps.source import measured, on_machine
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from hypar.hardware import Machine
+    from hypar.hardware.machine import Machine
 
 
 def overlap_model(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import HardwareError, OptionError
-from hypar.hardware import Machine, MixedMachine, as_machine
+from hypar.hardware.load import as_machine
+from hypar.hardware.mixed import MixedMachine
 from hypar.overlap_table import read_overlap_table
 from hypar.step_times import machine_times, whole_array
 
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from hypar.chunks import StepTimes
+    from hypar.chunks.times import StepTimes
     from hypar.gradients import Gradients
-    from hypar.graph import LayerGraph
+    from hypar.graph.layers import LayerGraph
+    from hypar.hardware.machine import Machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

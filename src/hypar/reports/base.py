@@ -14,7 +14,7 @@ from hypar.words import choice_word, vocabulary
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hypar.chunking import ChunksRecord
+    from hypar.chunking.record import ChunksRecord
     from hypar.plan import BaselinesRecord, Plan, RefinementRecord
     from hypar.score import GroupScore, Score
     from hypar.splits import StageRecord, StagesRecord

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.graph import load_model
-from hypar.hardware import load_machine
+from hypar.files.figures import Figure
+from hypar.graph.build import load_model
+from hypar.hardware.load import load_machine
 from hypar.page import Page, Section, beside
-from hypar.plots import Figure
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from hypar.timeline import Task
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.chunks import Exchange, LayerTimes, Sizes, StepTimes
+    from hypar.chunks.exchanges import Exchange, Sizes
+    from hypar.chunks.times import LayerTimes, StepTimes
 
 DEVICES, LINK = "devices", "link"
 """What computes, and what sends one chunk after another."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.hardware import MixedMachine
+from hypar.hardware.mixed import MixedMachine
 from hypar.schedule.lanes import Lane
 from hypar.schedule.lowering import COMPUTE
 from hypar.schedule.step import Step, lower_lanes
@@ -18,8 +18,8 @@ from hypar.units import exact_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph import ContractedGraph
-    from hypar.hardware import Machine
+    from hypar.graph.contraction import ContractedGraph
+    from hypar.hardware.machine import Machine
     from hypar.placement import Options
     from hypar.schedule.setting import Setting
 

@@ -13,7 +13,7 @@ from hypar.words import CUTTABLE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.hardware import LayerTime, Machine
+    from hypar.hardware.machine import LayerTime, Machine
     from hypar.placement import Options
 
 

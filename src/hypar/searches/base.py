@@ -13,7 +13,7 @@ from hypar.solvers.base import Solver, cheapest, load_solver
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph import ContractedGraph
+    from hypar.graph.contraction import ContractedGraph
     from hypar.levels import Level, LocalSizes
     from hypar.placement import Choice, Options
     from hypar.problem import CostGraph, Structure

@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.problem import Solution
-from hypar.reduction import LocalSearch, Messages, eliminated, trace, undominated, work_of_round
-from hypar.reduction.reparametrisation import PAYS
+from hypar.reduction.dominance import undominated
+from hypar.reduction.folding import eliminated
+from hypar.reduction.local_search import LocalSearch
+from hypar.reduction.order import trace
+from hypar.reduction.reparametrisation import PAYS, Messages, work_of_round
 from hypar.solvers.base import Solver, Tables, load_solver, require_tables
 
 if TYPE_CHECKING:

@@ -20,7 +20,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.problem import Solution
-from hypar.reduction import eliminated, trace, undominated
+from hypar.reduction.dominance import undominated
+from hypar.reduction.folding import eliminated
+from hypar.reduction.order import trace
 from hypar.solvers.base import Solver, Tables, require_tables
 
 if TYPE_CHECKING:

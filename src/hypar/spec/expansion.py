@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError, UnknownNameError
+from hypar.files.validation import validated
 from hypar.registry import load_plugin
 from hypar.spec.schema import Argument, Block, BlockUse, LayerHead
-from hypar.validation import validated
 
 if TYPE_CHECKING:
-    from hypar.documents import Document
     from hypar.errors import Where
+    from hypar.files.yaml_file import Document
     from hypar.ops.base import Op
 
 MOST_LAYERS = 20_000

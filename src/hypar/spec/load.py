@@ -7,12 +7,12 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hypar.documents import Document, read_yaml
 from hypar.errors import ModelError, UnknownNameError, shown
+from hypar.files.validation import validated
+from hypar.files.yaml_file import Document, read_yaml
 from hypar.registry import data_file
 from hypar.spec.expansion import Expansion, LayerSpec
 from hypar.spec.schema import ModelFile, SameAs
-from hypar.validation import validated
 
 if TYPE_CHECKING:
     from pathlib import Path

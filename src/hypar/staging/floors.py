@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.hardware import fullest_share
+from hypar.hardware.machine import fullest_share
 from hypar.question import question_of
 from hypar.schedule.moves import moves_inside
 from hypar.schedule.setting import degrees
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.edge import Costs
-    from hypar.graph import ContractedGraph, CutLayer
+    from hypar.graph.contraction import ContractedGraph, CutLayer
     from hypar.placement import Options
     from hypar.schedule.setting import Setting
     from hypar.staging.spans import CutSpans

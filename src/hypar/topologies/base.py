@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hypar.quantities import Description
+from hypar.files.quantities import Description
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

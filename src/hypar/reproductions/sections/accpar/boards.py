@@ -7,9 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from hypar.balance import linear
+from hypar.files.figures import Figure
 from hypar.page import Section
 from hypar.planner import plan_model
-from hypar.plots import Figure
 from hypar.reproductions.sections.accpar.runs import (
     LEVELS,
     MEANS,

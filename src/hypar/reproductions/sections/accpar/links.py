@@ -6,8 +6,8 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from hypar.files.figures import Figure
 from hypar.page import Section
-from hypar.plots import Figure
 from hypar.reproductions.sections.accpar.runs import MEANS, PUBLISHED, Links
 
 if TYPE_CHECKING:

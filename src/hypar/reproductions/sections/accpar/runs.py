@@ -10,17 +10,20 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.graph import load_model
-from hypar.hardware import Machine, MixedMachine, load_machine, load_mixed
+from hypar.files.figures import Figure
+from hypar.graph.build import load_model
+from hypar.hardware.load import load_machine
+from hypar.hardware.load_groups import load_mixed
+from hypar.hardware.machine import Machine
 from hypar.page import geometric_mean
 from hypar.planner import plan_model
-from hypar.plots import Figure
 from hypar.score import totals_of
 from hypar.scoring import score_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from hypar.hardware.mixed import MixedMachine
     from hypar.plan import Plan
 
     Speeds = Mapping[str, Mapping[str, float]]

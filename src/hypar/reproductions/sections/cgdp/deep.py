@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypar.chunks import SizeSearch, rule_sizes, search_size
+from hypar.chunks.sizes import SizeSearch, rule_sizes, search_size
+from hypar.files.figures import Figure
 from hypar.page import Section
-from hypar.plots import Figure
 from hypar.reproductions.sections.cgdp.published import (
     BEST_SIZES,
     FIGURE_2_BATCH,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypar.files.figures import Figure
 from hypar.gradients import gradients_of
-from hypar.graph import load_model
+from hypar.graph.build import load_model
 from hypar.page import Section, beside
-from hypar.plots import Figure
 from hypar.reproductions.sections.cgdp.phases import iteration
 from hypar.reproductions.sections.cgdp.published import ALEXNET, GOOGLENET, GPUS, NETWORKS, TIMED, VGG_16
 from hypar.reproductions.sections.cgdp.texts import either, ms, yes

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hypar.chunks import best_sizes, rule_sizes
+from hypar.chunks.best import best_sizes
+from hypar.chunks.sizes import rule_sizes
+from hypar.files.figures import Figure
 from hypar.gradients import gradients_of
-from hypar.graph import load_model
+from hypar.graph.build import load_model
 from hypar.page import Section
-from hypar.plots import Figure
 from hypar.reproductions.sections.cgdp.published import (
     ACCUMULATE,
     ADDED_UP_MS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import comb
 
-from hypar.chunks import SizeSearch, groupings, rule_sizes, search_size
+from hypar.chunks.sizes import SizeSearch, groupings, rule_sizes, search_size
 from hypar.page import Section
 from hypar.reproductions.sections.cgdp.published import (
     CHUNKS_OF_3,

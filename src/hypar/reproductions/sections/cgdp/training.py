@@ -8,20 +8,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
-from hypar.chunks import (
-    EXCHANGES,
-    LayerTimes,
-    Sizes,
-    SizeSearch,
-    StepTimes,
-    best_sizes,
-    rule_sizes,
-    search_size,
-    typical,
-)
+from hypar.chunks.best import best_sizes
+from hypar.chunks.exchanges import EXCHANGES, Sizes, typical
+from hypar.chunks.sizes import SizeSearch, rule_sizes, search_size
+from hypar.chunks.times import LayerTimes, StepTimes
 from hypar.gradients import gradients_of
-from hypar.graph import LayerGraph, load_model
+from hypar.graph.build import load_model
 from hypar.reproductions.sections.cgdp.published import (
     ACCUMULATE,
     ADDED_UP_MS,
@@ -42,6 +36,9 @@ from hypar.reproductions.sections.cgdp.published import (
 )
 from hypar.schedule.overlap import lower_chunks
 from hypar.timeline import run
+
+if TYPE_CHECKING:
+    from hypar.graph.layers import LayerGraph
 
 PAPER = EXCHANGES["independent"]
 """The paper's manner of exchange: any number of chunks at once."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from hypar.files.figures import Figure
 from hypar.page import Section
-from hypar.plots import Figure
 from hypar.reproductions.sections.deepa.networks import ALEXNET
 from hypar.reproductions.sections.deepa.plans import EXACT, IMAGE, OWT, PUBLISHED, SERIAL, WAYS, Cut
 from hypar.words import grid_word
@@ -14,7 +14,7 @@ from hypar.words import grid_word
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.graph import LayerGraph
+    from hypar.graph.layers import LayerGraph
     from hypar.plan import Plan
     from hypar.reproductions.sections.deepa.plans import Plans
 

@@ -19,7 +19,8 @@ from hypar.words import grid_word
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.graph import CutLayer, LayerGraph
+    from hypar.graph.contraction import CutLayer
+    from hypar.graph.layers import LayerGraph
 
 K80_PEAK = 4.37e12
 """flop/s of one of the two GPUs of a Tesla K80 in single precision (its datasheet: 8.74 TFLOP/s a card)."""

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.base import load_cost
+from hypar.files.figures import Figure
 from hypar.levels import WHOLE_LAYER, levels_of
 from hypar.page import Section
 from hypar.placement import ALONE, Choice, cut
-from hypar.plots import Figure
 from hypar.reproductions.sections.deepa.counting import READINGS, count_bytes
 from hypar.reproductions.sections.deepa.networks import ALEXNET, BATCH
 from hypar.reproductions.sections.deepa.plans import IMAGE, SPACE, WAYS, Cut
@@ -20,9 +20,10 @@ from hypar.words import grid_word
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.graph import CutLayer, LayerGraph
+    from hypar.graph.contraction import CutLayer
     from hypar.graph.layer import Layer
-    from hypar.hardware import Machine
+    from hypar.graph.layers import LayerGraph
+    from hypar.hardware.machine import Machine
     from hypar.reproductions.sections.deepa.plans import Plans
 
 COUNTS = (1, 2, 4, 8, 16)

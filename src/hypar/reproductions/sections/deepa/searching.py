@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import structure
 from hypar.page import Section
-from hypar.reduction import reduced, trace
+from hypar.reduction.order import trace
+from hypar.reduction.rules import reduced
 from hypar.reproductions.sections.deepa.plans import SPACE, WAYS
 from hypar.space import parse_space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.graph import LayerGraph
+    from hypar.graph.layers import LayerGraph
 
 SECONDS = (0.7, 1.1, 4.8)
 """Published seconds of the searches for AlexNet, VGG-16 and Inception-v3, measuring included (section 7.1)."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypar.files.figures import Figure
 from hypar.page import Section
-from hypar.plots import Figure
 from hypar.reproductions.sections.deepa.layers import COUNTS
 from hypar.reproductions.sections.deepa.networks import BATCH, CLASSES_22K, networks
 from hypar.reproductions.sections.deepa.plans import EXACT, IMAGE, OWT, SERIAL, WAYS
@@ -15,7 +15,7 @@ from hypar.training import PHASES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.graph import LayerGraph
+    from hypar.graph.layers import LayerGraph
     from hypar.reproductions.sections.deepa.plans import Plans
 
 TRICK = (1.4, 1.2, 1.07)

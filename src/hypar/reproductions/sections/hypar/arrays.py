@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypar.evaluation import speedups
+from hypar.files.figures import Figure
 from hypar.page import Section, geometric_mean
-from hypar.plots import Figure
 from hypar.reproductions.sections.hypar.networks import HALF, NETWORKS, ORDERED, SPEED, TORUS, bars
 from hypar.sweeps import Run, sweep_model
 from hypar.units import format_bytes

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypar.files.figures import Figure
 from hypar.page import geometric_mean
-from hypar.plots import Figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

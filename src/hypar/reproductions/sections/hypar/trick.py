@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.evaluation import joules
-from hypar.hardware import load_machine
+from hypar.files.figures import Figure
+from hypar.hardware.load import load_machine
 from hypar.ops.input import Input
 from hypar.page import Section, beside
 from hypar.placement import divisor
 from hypar.planner import plan_model
-from hypar.plots import Figure
 from hypar.reproductions.sections.hypar.amounts import one_layer
 from hypar.reproductions.sections.hypar.networks import LEVELS
 from hypar.score import totals_of
 
 if TYPE_CHECKING:
     from hypar.evaluation import Evaluation
-    from hypar.graph import LayerGraph
+    from hypar.graph.layers import LayerGraph
 
 CASES = (("conv5_4", 32), ("fc3", 4096))
 """Layers of VGG-E, each with the batch at which HyPar does otherwise than the trick."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from hypar.files.figures import Figure
 from hypar.page import Section
-from hypar.plots import Figure
 from hypar.reproductions.sections.pipeline.published import STARTS_OF
 from hypar.schedule.orders import SCHEDULES, in_flight, staleness
 from hypar.schedule.pipeline import Pace, lower, ran, step_ends

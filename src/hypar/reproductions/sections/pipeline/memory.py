@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypar.files.figures import Figure
 from hypar.page import Section
 from hypar.pipelining import pipeline_model
-from hypar.plots import Figure
 from hypar.reproductions.sections.pipeline.counts import Counted, cut_beside, readings
 from hypar.reproductions.sections.pipeline.published import (
     ACTIVATIONS,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypar.files.figures import Figure
 from hypar.page import Section
 from hypar.pipelining import pipeline_model
-from hypar.plots import Figure
 from hypar.reproductions.sections.pipeline.published import BATCHES, CONVERGENCE, SPEEDUPS, STARTS, STARTS_OF
 
 if TYPE_CHECKING:
-    from hypar.graph import LayerGraph
+    from hypar.graph.layers import LayerGraph
     from hypar.pipelines import Pipeline
 
 

@@ -6,8 +6,12 @@ Published numbers stand here to be printed beside ours; no computation reads the
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from hypar.graph import LayerGraph, load_model
+from hypar.graph.build import load_model
+
+if TYPE_CHECKING:
+    from hypar.graph.layers import LayerGraph
 
 MODEL, STARTS = "vgg-f", "conv1,conv2,conv3,pool5"
 BATCHES = (1, 32)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypar.files.figures import Figure
 from hypar.ops.base import elements_of
 from hypar.page import Section
 from hypar.pipelining import pipeline_model
-from hypar.plots import Figure
 from hypar.reproductions.sections.pipeline.counts import cut_beside
 from hypar.reproductions.sections.pipeline.published import (
     BATCHES,

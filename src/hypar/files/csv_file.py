@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import DocumentError, shown
-from hypar.files import read_text
+from hypar.files.text import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.errors import DocumentError
-from hypar.targets import Target
+from hypar.files.targets import Target
 
 if TYPE_CHECKING:
     from pathlib import Path

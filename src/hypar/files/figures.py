@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hypar.errors import OptionError
-from hypar.files import require_writable, write_bytes
+from hypar.files.text import require_writable, write_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import DocumentError, shown
-from hypar.files import read_text
+from hypar.files.text import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path

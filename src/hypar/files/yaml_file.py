@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from hypar.errors import DocumentError, Where, field_name, shown
-from hypar.files import read_text
+from hypar.files.text import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
