@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import strategies as st
 
-from hypar.edge import Edge
-from hypar.problem import CostGraph, Link, Structure
+from hypar.solve.cost_graph import CostGraph, Link, Structure
+from hypar.solve.edge import Edge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

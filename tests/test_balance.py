@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hypar.balance import balance, linear, times_at
+from hypar.solve.balance import balance, linear, times_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

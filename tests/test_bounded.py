@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.edge import Edge
 from hypar.errors import TableLimitError
-from hypar.problem import CostGraph, Structure
-from hypar.reduction.local_search import LocalSearch
-from hypar.reduction.reparametrisation import Messages
-from hypar.solvers import bounded
-from hypar.solvers.base import FALLBACK, Tables, cheapest, load_solver
-from hypar.solvers.bounded import Bounded
+from hypar.solve.cost_graph import CostGraph, Structure
+from hypar.solve.edge import Edge
+from hypar.solve.elimination.local_search import LocalSearch
+from hypar.solve.elimination.reparametrisation import Messages
+from hypar.solve.solvers import bounded
+from hypar.solve.solvers.base import FALLBACK, Tables, cheapest, load_solver
+from hypar.solve.solvers.bounded import Bounded
 from tests.problems import chains, cost_graphs, random_problem, structure, trees
 
 EVERYONE = list(itertools.combinations(range(12), 2))

@@ -22,7 +22,7 @@ from hypar.hardware.load_groups import load_hardware
 from hypar.planner import follow
 from hypar.recipe import Recipe
 from hypar.registry import data_file, load_plugin
-from hypar.solvers.bounded import Bounded
+from hypar.solve.solvers.bounded import Bounded
 from tests.benches import FakeBench
 from tests.mixed import group, kind, write_machine
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hypar.graph.layers import LayerGraph
-    from hypar.problem import CostGraph, Solution
+    from hypar.solve.cost_graph import CostGraph, Solution
 
 Place = tuple[str | int, ...]
 
@@ -211,7 +211,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Be in the folder, with a solver that leaves a gap."""
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("hypar.solvers.bounded.plugin", Loose())
+    monkeypatch.setattr("hypar.solve.solvers.bounded.plugin", Loose())
     load_plugin.cache_clear()
     yield
     load_plugin.cache_clear()

@@ -14,7 +14,7 @@ import pytest
 
 import hypar
 from hypar import registry
-from hypar.solvers.base import cheapest, load_solver
+from hypar.solve.solvers.base import cheapest, load_solver
 from tests.problems import random_problem
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hypar.edge
-from hypar.edge import Costs, Edge, entries_computed, min_plus
+import hypar.solve.edge
+from hypar.solve.edge import Costs, Edge, entries_computed, min_plus
 
 
 @st.composite
@@ -67,7 +67,7 @@ def test_digit_by_digit_is_the_minimum_over_the_whole_end(edge: Edge, others: in
 def test_min_plus_is_the_same_in_blocks(
     monkeypatch: pytest.MonkeyPatch, block: int, shape: tuple[int, int, int]
 ) -> None:
-    monkeypatch.setattr(hypar.edge, "BLOCK", block)
+    monkeypatch.setattr(hypar.solve.edge, "BLOCK", block)
     terms, height, width = shape
     generator = np.random.default_rng(5)
     left, right = generator.random((terms, height)), generator.random((terms, width)) * 1e6

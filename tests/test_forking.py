@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import load_machine
-from hypar.balance import balance, times_at
 from hypar.costs.base import SideRates
 from hypar.forking.by_layer import Offer, by_layer, settled, settled_costs
 from hypar.forking.common import Decision, best, search
 from hypar.forking.fork import Fork
 from hypar.forking.quadratics import quadratics_of
 from hypar.hardware.mixed import Side
-from hypar.solvers.base import load_solver
+from hypar.solve.balance import balance, times_at
+from hypar.solve.solvers.base import load_solver
 from hypar.space import parse_space
 from hypar.splits import RULES
 from hypar.transfers import dim_of, simple

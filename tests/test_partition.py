@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar.errors import ProblemError, TableLimitError
-from hypar.partition import MOST_ENTRIES, Partition, partition
+from hypar.solve.partition import MOST_ENTRIES, Partition, partition
 
 if TYPE_CHECKING:
-    from hypar.edge import Costs
+    from hypar.solve.edge import Costs
 
 LARGEST = 14
 Key = tuple[float, float, float, tuple[int, ...]]

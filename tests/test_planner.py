@@ -15,7 +15,7 @@ from hypar.graph.build import build_graph
 from hypar.placement import WHOLE, Choice, cut
 from hypar.registry import data_names, plugin_names
 from hypar.remarks import finer_than_whole, remarks
-from hypar.solvers.base import load_solver
+from hypar.solve.solvers.base import load_solver
 from hypar.space import parse_space
 from hypar.spec.load import parse_spec
 from tests import oracle

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hypar.edge import Edge
 from hypar.errors import ProblemError
-from hypar.problem import CostGraph
+from hypar.solve.cost_graph import CostGraph
+from hypar.solve.edge import Edge
 
 
 def graph(nodes: list[list[float]], edges: list[tuple[int, int, list[list[float]]]]) -> CostGraph:

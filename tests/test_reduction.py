@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from hypar.edge import Edge
 from hypar.errors import TableLimitError
-from hypar.problem import CostGraph
-from hypar.reduction import folding, order
-from hypar.reduction.dominance import undominated
-from hypar.reduction.folding import identity
-from hypar.reduction.order import trace
-from hypar.reduction.rules import reduced
-from hypar.reduction.separators import separators
-from hypar.solvers import elimination
-from hypar.solvers.base import load_solver
+from hypar.solve.cost_graph import CostGraph
+from hypar.solve.edge import Edge
+from hypar.solve.elimination import folding, order
+from hypar.solve.elimination.dominance import undominated
+from hypar.solve.elimination.folding import identity
+from hypar.solve.elimination.order import trace
+from hypar.solve.elimination.rules import reduced
+from hypar.solve.elimination.separators import separators
+from hypar.solve.solvers import elimination
+from hypar.solve.solvers.base import load_solver
 from tests.problems import (
     Pair,
     any_graphs,
@@ -31,9 +31,9 @@ from tests.problems import (
 )
 
 if TYPE_CHECKING:
-    from hypar.edge import Costs
-    from hypar.reduction.folding import Taken
-    from hypar.reduction.order import Step
+    from hypar.solve.edge import Costs
+    from hypar.solve.elimination.folding import Taken
+    from hypar.solve.elimination.order import Step
 
 BRIDGE = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
 

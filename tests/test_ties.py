@@ -9,8 +9,8 @@ import pytest
 import hypar
 from hypar.errors import ProblemError, TableLimitError
 from hypar.registry import data_names, plugin_names
-from hypar.solvers import exhaustive
-from hypar.solvers.base import Tables, load_solver
+from hypar.solve.solvers import exhaustive
+from hypar.solve.solvers.base import Tables, load_solver
 
 if TYPE_CHECKING:
     from hypar.plan import Plan

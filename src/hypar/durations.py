@@ -14,10 +14,10 @@ from hypar.words import CUTTABLE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hypar.edge import Costs
     from hypar.levels import LocalSizes
     from hypar.ops.base import Einsum
     from hypar.schedule.setting import Setting
+    from hypar.solve.edge import Costs
 
 
 @lru_cache(maxsize=256)

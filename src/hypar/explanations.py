@@ -11,18 +11,17 @@ import numpy as np
 
 from hypar.errors import OptionError, suggestion
 from hypar.levels import WHOLE_LAYER
-from hypar.problem import CostGraph
 from hypar.question import ask
 from hypar.recipe import Recipe
-from hypar.reduction.order import Trace, trace
-from hypar.reduction.rules import Reduction, reduced
-from hypar.solvers.base import cheapest, load_solver
+from hypar.solve.cost_graph import CostGraph
+from hypar.solve.elimination.order import Trace, trace
+from hypar.solve.elimination.rules import Reduction, reduced
+from hypar.solve.solvers.base import cheapest, load_solver
 from hypar.space import parse_space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.edge import Edge
     from hypar.graph.layers import LayerGraph
     from hypar.hardware.machine import Machine
     from hypar.levels import LocalSizes
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from hypar.plan import Plan
     from hypar.profiles import Profile
     from hypar.searches.base import Question
+    from hypar.solve.edge import Edge
 
 MOST_REPLANNED = 8
 """Alternatives of a layer for which all other layers are chosen anew."""

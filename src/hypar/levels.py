@@ -13,9 +13,9 @@ from hypar.tiles.layouts import layout
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
-    from hypar.edge import Costs
     from hypar.ops.base import Einsum
     from hypar.placement import Options
+    from hypar.solve.edge import Costs
 
 TENSORS = ("input", "weight", "output")
 WORKING = "working"

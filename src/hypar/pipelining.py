@@ -9,11 +9,11 @@ from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimi
 from hypar.graph.build import load_model
 from hypar.graph.layers import LayerGraph
 from hypar.hardware.load import as_machine
-from hypar.partition import Partition, partition, require_entries
 from hypar.pipeline_runs import Job, run_job
 from hypar.recipe import checked_optimizer
 from hypar.schedule.orders import SCHEDULES, checked_microbatches, checked_schedule, in_flight
 from hypar.schedule.setting import Setting
+from hypar.solve.partition import Partition, partition, require_entries
 from hypar.stage_costs import StageCosts, checked_balance
 from hypar.stages import Spans, layer_sums
 from hypar.starts import checked_stages, given_bounds, places

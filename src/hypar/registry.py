@@ -24,7 +24,7 @@ GROUPS = {
     "reports": "reports",
     "reproductions": "reproductions",
     "searches": "searches",
-    "solvers": "solvers",
+    "solvers": "solve/solvers",
     "strategies": "strategies",
     "topologies": "topologies",
 }

@@ -27,10 +27,10 @@ from hypar.traffic import COLLECTIVES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.edge import Costs
     from hypar.graph.contraction import Content
     from hypar.ops.base import Einsum, Window
     from hypar.placement import Choice, Options
+    from hypar.solve.edge import Costs
 
 Codes = NDArray[np.int64]
 Names = tuple[tuple[str | None, str | None], ...]

@@ -13,7 +13,7 @@ from hypar.planner import follow
 from hypar.question import ask
 from hypar.recipe import Recipe
 from hypar.refinement import LEAST_GAIN
-from hypar.solvers.base import load_solver
+from hypar.solve.solvers.base import load_solver
 from hypar.staging.search import BEST
 from hypar.units import amount, format_seconds
 

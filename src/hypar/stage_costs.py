@@ -14,8 +14,8 @@ from hypar.splits import stage_name
 from hypar.stages import held
 
 if TYPE_CHECKING:
-    from hypar.edge import Costs
     from hypar.hardware.machine import Machine
+    from hypar.solve.edge import Costs
     from hypar.stages import Span, Spans
 
 BALANCES = {"time": "seconds", "memory": "bytes", "traffic": "bytes", "macs": "MACs"}

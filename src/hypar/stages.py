@@ -19,10 +19,10 @@ from hypar.training import OPTIMIZERS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.edge import Costs
     from hypar.graph.layer import Layer
     from hypar.graph.layers import LayerGraph
     from hypar.schedule.setting import Setting
+    from hypar.solve.edge import Costs
 
 _SUMMED = ("weights", "gradients", "activations", "macs", "forward_s", "backward_s", "update_s")
 

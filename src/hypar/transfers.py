@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.edge import Costs
     from hypar.ops.base import Einsum, Roles
+    from hypar.solve.edge import Costs
 
     Numbers = NDArray[np.int64]
 

@@ -16,9 +16,9 @@ from hypar.costs.base import cost_graph, load_cost
 from hypar.files.yaml_file import parse_yaml
 from hypar.graph.build import build_graph
 from hypar.levels import WHOLE_LAYER, levels_of
-from hypar.problem import CostGraph
 from hypar.regrids import Gap, regrids
-from hypar.solvers.base import load_solver
+from hypar.solve.cost_graph import CostGraph
+from hypar.solve.solvers.base import load_solver
 from hypar.space import parse_space
 from hypar.spec.load import parse_spec
 from hypar.strategies.base import load_strategy

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hypar import load_machine, load_model, pipeline_model
-from hypar.partition import partition
+from hypar.solve.partition import partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ import pytest
 from hypar import load_model, plan_model
 from hypar.files.yaml_file import parse_yaml
 from hypar.graph.build import build_graph
-from hypar.solvers.base import load_solver
+from hypar.solve.solvers.base import load_solver
 from hypar.spec.load import parse_spec
 from tests.problems import random_problem
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from hypar.edge import Edge, min_plus
-from hypar.problem import CostGraph
-from hypar.solvers.base import load_solver
+from hypar.solve.cost_graph import CostGraph
+from hypar.solve.edge import Edge, min_plus
+from hypar.solve.solvers.base import load_solver
 from tests.problems import random_problem
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar.errors import ProblemError, TableLimitError
-from hypar.problem import CostGraph
-from hypar.reduction.order import steps
 from hypar.registry import plugin_names
-from hypar.solvers.base import cheapest, load_solver
+from hypar.solve.cost_graph import CostGraph
+from hypar.solve.elimination.order import steps
+from hypar.solve.solvers.base import cheapest, load_solver
 from tests.problems import bridges, cost_graphs, general, random_problem, series_parallel, structure
 
 NAMES = plugin_names("solvers")

@@ -15,7 +15,6 @@ from hypar.hardware.load import load_machine
 from hypar.levels import WHOLE_LAYER, levels_of
 from hypar.placement import Choice, cut, grid
 from hypar.profiles import Profile, ProfiledModel
-from hypar.reduction.rules import reduced
 from hypar.reproductions.sections.deepa.configurations import seconds_of, words_of
 from hypar.reproductions.sections.deepa.counting import READINGS, count_bytes
 from hypar.reproductions.sections.deepa.estimates import (
@@ -56,7 +55,8 @@ from hypar.reproductions.sections.deepa.transfers import (
     moved,
 )
 from hypar.searches.base import Question
-from hypar.solvers.base import load_solver
+from hypar.solve.elimination.rules import reduced
+from hypar.solve.solvers.base import load_solver
 from hypar.space import parse_space
 from tests.problems import random_problem
 

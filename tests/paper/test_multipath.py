@@ -20,7 +20,7 @@ from hypar.levels import WHOLE_LAYER
 from hypar.placement import WHOLE, Choice, cut
 from hypar.question import ask
 from hypar.recipe import Recipe
-from hypar.solvers.base import load_solver
+from hypar.solve.solvers.base import load_solver
 from tests import oracle
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from hypar.graph.contraction import ContractedGraph, CutLayer
     from hypar.graph.layers import LayerGraph
     from hypar.plan import Plan
-    from hypar.problem import CostGraph
     from hypar.searches.base import Question
+    from hypar.solve.cost_graph import CostGraph
 
 TYPES = "batch,in_channels,out_channels"
 Table = NDArray[Any]

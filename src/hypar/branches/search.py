@@ -25,7 +25,7 @@ from hypar.pins import apply_pins
 from hypar.question import question_of, setting_for, space_of
 from hypar.schedule.lanes import Lane
 from hypar.searches.base import load_search
-from hypar.solvers.base import cheapest, load_solver
+from hypar.solve.solvers.base import cheapest, load_solver
 from hypar.splits import WHOLE_ARRAY
 from hypar.transfers import simple
 

@@ -20,13 +20,13 @@ from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
-    from hypar.edge import Costs
     from hypar.exchange import Rates
     from hypar.graph.contraction import CutLayer, Tensor
     from hypar.hardware.machine import Machine
     from hypar.hardware.mixed import Side
     from hypar.levels import Level, LocalSizes
     from hypar.placement import Options
+    from hypar.solve.edge import Costs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

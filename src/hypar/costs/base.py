@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from hypar.edge import Costs, Edge
 from hypar.errors import OptionError
-from hypar.problem import CostGraph, Link, Structure
 from hypar.registry import load_plugin
 from hypar.schedule.setting import Setting
+from hypar.solve.cost_graph import CostGraph, Link, Structure
+from hypar.solve.edge import Costs, Edge
 from hypar.units import exact_number
 
 if TYPE_CHECKING:

@@ -23,7 +23,6 @@ from hypar.exchange import between_costs, inside_costs
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
-    from hypar.edge import Costs
     from hypar.exchange import Rates
     from hypar.graph.contraction import CutLayer, Tensor
     from hypar.hardware.machine import Machine
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from hypar.placement import Choice, Options
     from hypar.profiles import Profile
     from hypar.schedule.setting import Setting
+    from hypar.solve.edge import Costs
 
 MODES = ("exact", "serial", "paper")
 CHANNELS = ("out_channels", "channels", "groups")

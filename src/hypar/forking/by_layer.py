@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.balance import balance
 from hypar.forks.amounts import work
 from hypar.forks.parts import whole_shares
+from hypar.solve.balance import balance
 from hypar.transfers import dim_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.balance import balance, linear, times_at
+from hypar.solve.balance import balance, linear, times_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.edge import Edge
 from hypar.errors import OptionError
 from hypar.forks.amounts import between, inside, work
-from hypar.problem import CostGraph
+from hypar.solve.cost_graph import CostGraph
+from hypar.solve.edge import Edge
 from hypar.training import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hypar.costs.base import Cost, SideRates
-    from hypar.edge import Costs
     from hypar.forks.amounts import Amount, Shares
     from hypar.graph.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.hardware.mixed import Side
     from hypar.placement import Choice, Options
-    from hypar.solvers.base import Solver
+    from hypar.solve.edge import Costs
+    from hypar.solve.solvers.base import Solver
     from hypar.traffic import Number
 
 Assignment = tuple[int, ...]

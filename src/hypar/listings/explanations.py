@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.listings.base import make_table
-from hypar.solvers.base import load_solver
+from hypar.solve.solvers.base import load_solver
 from hypar.space import parse_space
 from hypar.units import amount
 from hypar.words import choice_word, vocabulary

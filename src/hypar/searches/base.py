@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from hypar.costs.base import Cost, cost_graph, structure
 from hypar.levels import WHOLE_LAYER
 from hypar.registry import load_plugin
-from hypar.solvers.base import Solver, cheapest, load_solver
+from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hypar.graph.contraction import ContractedGraph
     from hypar.levels import Level, LocalSizes
     from hypar.placement import Choice, Options
-    from hypar.problem import CostGraph, Structure
+    from hypar.solve.cost_graph import CostGraph, Structure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from hypar.levels import WHOLE_LAYER
 from hypar.searches.base import Answer, Question, Search, costs_by_level, load_search
-from hypar.solvers.base import FALLBACK, load_solver, require_tables
+from hypar.solve.solvers.base import FALLBACK, load_solver, require_tables
 
 if TYPE_CHECKING:
     from hypar.levels import LocalSizes

@@ -23,10 +23,10 @@ from hypar.training import OPTIMIZERS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.edge import Costs
     from hypar.graph.contraction import ContractedGraph, CutLayer
     from hypar.placement import Options
     from hypar.schedule.setting import Setting
+    from hypar.solve.edge import Costs
     from hypar.staging.spans import CutSpans
 
 MOST_COMBINATIONS = 4096

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.partition import Partition, partition
+from hypar.solve.partition import Partition, partition
 from hypar.staging.floors import ROUNDING, crossing_bytes, floors_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from hypar.edge import Costs
+    from hypar.solve.edge import Costs
     from hypar.staging.cut_span import CutSpan
     from hypar.staging.spans import CutSpans
 

@@ -11,8 +11,8 @@ import numpy as np
 from hypar.errors import TableLimitError
 
 if TYPE_CHECKING:
-    from hypar.edge import Costs
     from hypar.ops.base import Window
+    from hypar.solve.edge import Costs
 
 MOST_SHARED = 2**27
 """Entries of a ``Side``: a gigabyte."""

@@ -17,7 +17,7 @@ from hypar.tiles.meeting import Meeting, meeting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.edge import Costs
+    from hypar.solve.edge import Costs
     from hypar.tiles.bounds import Bounds, Side
 
 CACHED = 2**14

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hypar.balance import linear
 from hypar.files.figures import Figure
 from hypar.page import Section
 from hypar.planner import plan_model
@@ -21,6 +20,7 @@ from hypar.reproductions.sections.accpar.runs import (
     over_dp,
     seconds,
 )
+from hypar.solve.balance import linear
 
 if TYPE_CHECKING:
     from hypar.plan import Plan

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.edge import entries_computed
-from hypar.reduction.reparametrisation import OVERHEAD
+from hypar.solve.edge import entries_computed
+from hypar.solve.elimination.reparametrisation import OVERHEAD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.edge import Costs, Edge
-    from hypar.problem import CostGraph
+    from hypar.solve.cost_graph import CostGraph
+    from hypar.solve.edge import Costs, Edge
 
 
 class LocalSearch:

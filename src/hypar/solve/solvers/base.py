@@ -12,7 +12,7 @@ from hypar.registry import load_plugin, plugin_names
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from hypar.problem import CostGraph, Solution, Structure
+    from hypar.solve.cost_graph import CostGraph, Solution, Structure
 
 STORED_LIMIT = 2**28
 """Table entries that a solver may hold: 2 GiB of 64-bit numbers."""

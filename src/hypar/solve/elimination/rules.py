@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.problem import Structure
+    from hypar.solve.cost_graph import Structure
 
 Pair = tuple[int, int]
 
@@ -51,7 +51,7 @@ def reduced(structure: Structure) -> Reduction:
     """Apply the two rules until neither applies: like edges first, then the node of the lowest index.
 
     Example:
-        >>> from hypar.problem import Link, Structure
+        >>> from hypar.solve.cost_graph import Link, Structure
         >>> pairs = [(0, 1), (0, 2), (1, 3), (2, 3)]
         >>> diamond = Structure(sizes=(2,) * 4, links=tuple(Link(a, b, (2,), (2,)) for a, b in pairs))
         >>> found = reduced(diamond)

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.problem import Solution
-from hypar.reduction.dominance import undominated
-from hypar.reduction.folding import eliminated
-from hypar.reduction.local_search import LocalSearch
-from hypar.reduction.order import trace
-from hypar.reduction.reparametrisation import PAYS, Messages, work_of_round
-from hypar.solvers.base import Solver, Tables, load_solver, require_tables
+from hypar.solve.cost_graph import Solution
+from hypar.solve.elimination.dominance import undominated
+from hypar.solve.elimination.local_search import LocalSearch
+from hypar.solve.elimination.order import trace
+from hypar.solve.elimination.reparametrisation import PAYS, Messages, work_of_round
+from hypar.solve.elimination.ties import eliminated
+from hypar.solve.solvers.base import Solver, Tables, load_solver, require_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.problem import CostGraph, Structure
+    from hypar.solve.cost_graph import CostGraph, Structure
 
 ROUNDING = 2.0**-36
 """What the bound may be off by, as a part of the sum of the largest costs; it is lowered by as much."""

@@ -13,13 +13,13 @@ import itertools
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from hypar.edge import Costs, Edge, entries_computed
 from hypar.errors import ProblemError
-from hypar.problem import Solution
-from hypar.solvers.base import Solver, Tables, require_tables
+from hypar.solve.cost_graph import Solution
+from hypar.solve.edge import Costs, Edge, entries_computed
+from hypar.solve.solvers.base import Solver, Tables, require_tables
 
 if TYPE_CHECKING:
-    from hypar.problem import CostGraph, Structure
+    from hypar.solve.cost_graph import CostGraph, Structure
 
 
 class Chain:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.edge import entries_computed
+from hypar.solve.edge import entries_computed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.edge import Costs, Edge
-    from hypar.problem import CostGraph, Link
+    from hypar.solve.cost_graph import CostGraph, Link
+    from hypar.solve.edge import Costs, Edge
 
 OVERHEAD = 2**12
 """Entries that could be computed while one look at an edge is set up."""

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.edge import Costs, Edge
-from hypar.problem import CostGraph
-from hypar.reduction.folding import identity
+from hypar.solve.cost_graph import CostGraph
+from hypar.solve.edge import Costs, Edge
+from hypar.solve.elimination.folding import identity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

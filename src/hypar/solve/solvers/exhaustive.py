@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.errors import ProblemError
-from hypar.problem import Solution
-from hypar.solvers.base import Solver, Tables, require_tables
+from hypar.solve.cost_graph import Solution
+from hypar.solve.solvers.base import Solver, Tables, require_tables
 
 if TYPE_CHECKING:
-    from hypar.problem import CostGraph, Structure
+    from hypar.solve.cost_graph import CostGraph, Structure
 
 MOST_NODES = 32
 """Dims that numpy 1 gives one table."""

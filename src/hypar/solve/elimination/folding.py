@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.edge import Costs, Edge, Indices
-from hypar.reduction.ties import first_optimum
+from hypar.solve.edge import Costs, Edge, Indices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from hypar.problem import CostGraph
-    from hypar.reduction.order import Scope, Step
+    from hypar.solve.cost_graph import CostGraph
+    from hypar.solve.elimination.order import Scope, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +125,6 @@ class Folding:
             [edge for parallel in edges.values() for edge in parallel],
             [(named, table) for named, like in tables.items() for table in like],
         )
-
-
-def eliminated(problem: CostGraph, steps: Iterable[Step]) -> tuple[int, ...]:
-    """Return the first best assignment: all nodes leave, then each gets its choice, the last that left first."""
-    folding = Folding(problem)
-    taken = [folding.fold(step) for step in steps]
-    assignment = [0] * len(problem.nodes)
-    ties = 0
-    for each in reversed(taken):
-        costs = each.costs(assignment)
-        best = assignment[each.node] = int(costs.argmin())
-        ties += int(np.count_nonzero(costs == costs[best])) - 1
-    return first_optimum(taken, [costs.size for costs in problem.nodes]) if ties else tuple(assignment)
 
 
 def identity(costs: Costs) -> object:

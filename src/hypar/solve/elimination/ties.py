@@ -16,11 +16,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.solve.edge import Indices
+from hypar.solve.elimination.folding import Folding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hypar.solve.cost_graph import CostGraph
+    from hypar.solve.elimination.order import Step
+
+
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.edge import Indices
-    from hypar.reduction.folding import Taken
+    from hypar.solve.edge import Indices
+    from hypar.solve.elimination.folding import Taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +114,16 @@ def _distinct(chosen: Indices, sizes: Sequence[int]) -> tuple[Indices, Indices]:
     entries = np.ravel_multi_index(tuple(chosen.T), tuple(sizes))
     _, first, place = np.unique(entries, return_index=True, return_inverse=True)
     return chosen[first], place
+
+
+def eliminated(problem: CostGraph, steps: Iterable[Step]) -> tuple[int, ...]:
+    """Return the first best assignment: all nodes leave, then each gets its choice, the last that left first."""
+    folding = Folding(problem)
+    taken = [folding.fold(step) for step in steps]
+    assignment = [0] * len(problem.nodes)
+    ties = 0
+    for each in reversed(taken):
+        costs = each.costs(assignment)
+        best = assignment[each.node] = int(costs.argmin())
+        ties += int(np.count_nonzero(costs == costs[best])) - 1
+    return first_optimum(taken, [costs.size for costs in problem.nodes]) if ties else tuple(assignment)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.problem import Solution
-from hypar.solvers.base import Solver, Tables
+from hypar.solve.cost_graph import Solution
+from hypar.solve.solvers.base import Solver, Tables
 
 if TYPE_CHECKING:
-    from hypar.problem import CostGraph, Structure
+    from hypar.solve.cost_graph import CostGraph, Structure
 
 
 class Uniform:

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.problem import Solution
-from hypar.reduction.dominance import undominated
-from hypar.reduction.folding import eliminated
-from hypar.reduction.order import trace
-from hypar.solvers.base import Solver, Tables, require_tables
+from hypar.solve.cost_graph import Solution
+from hypar.solve.elimination.dominance import undominated
+from hypar.solve.elimination.order import trace
+from hypar.solve.elimination.ties import eliminated
+from hypar.solve.solvers.base import Solver, Tables, require_tables
 
 if TYPE_CHECKING:
-    from hypar.problem import CostGraph, Structure
+    from hypar.solve.cost_graph import CostGraph, Structure
 
 
 DROPPING_PAYS = 128

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.edge import Costs
+    from hypar.solve.edge import Costs
 
 MOST_ENTRIES = 2**27
 """Entries computed: some seconds."""

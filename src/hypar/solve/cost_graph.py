@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.edge import Costs, Edge
 from hypar.errors import ProblemError
+from hypar.solve.edge import Costs, Edge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -19,14 +19,14 @@ from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
-from hypar.edge import entries_computed
-from hypar.problem import Link
-from hypar.reduction.separators import separators
+from hypar.solve.cost_graph import Link
+from hypar.solve.edge import entries_computed
+from hypar.solve.elimination.separators import separators
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hypar.problem import Structure
+    from hypar.solve.cost_graph import Structure
 
 Scope = tuple[int, ...]
 Kind = Literal["last", "leaf", "node", "table"]
@@ -93,7 +93,7 @@ def trace(structure: Structure) -> Trace:
     """How elimination would go.
 
     Example:
-        >>> from hypar.problem import Structure
+        >>> from hypar.solve.cost_graph import Structure
         >>> pairs = [(0, 1), (0, 2), (1, 3), (2, 3)]
         >>> diamond = Structure(sizes=(2,) * 4, links=tuple(Link(a, b, (2,), (2,)) for a, b in pairs))
         >>> found = trace(diamond)

@@ -1,0 +1,1 @@
+"""The first waist: the cost graph, and every exact or bounded minimisation over plain numbers."""

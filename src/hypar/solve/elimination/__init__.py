@@ -1,0 +1,1 @@
+"""How a cost graph gets smaller while its optimum stays, and what bounds it where it cannot."""

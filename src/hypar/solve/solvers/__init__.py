@@ -1,0 +1,1 @@
+"""Searches over a cost graph, one file each."""

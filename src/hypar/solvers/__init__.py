@@ -1,1 +1,0 @@
-"""Searches over a CostGraph, one file each."""
