@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from hypar.costs.base import SideRates
 from hypar.files.yaml_file import parse_yaml
-from hypar.graph.build import build_graph
-from hypar.spec.load import parse_spec
+from hypar.network.build import build_graph
+from hypar.network.spec.load import parse_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 INPUT = "  - {{op: input, channels: {}, height: {}, width: {}}}\n"
 CONV = "  - {{name: {}, op: conv, out_channels: {}, kernel: 3, padding: 1, inputs: {}}}\n"

@@ -17,8 +17,8 @@ from hypar.placement import Choice
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.graph.contraction import CutLayer, Tensor
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.contraction import CutLayer, Tensor
+    from hypar.network.graph import LayerGraph
 
 Choices = Sequence[Choice]
 

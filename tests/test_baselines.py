@@ -26,7 +26,7 @@ from tests.test_cli import output, run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
 
 H100 = load_machine("h100-8x")

@@ -11,7 +11,7 @@ import pytest
 from hypar import load_model
 from hypar.bench import MOST_RUNS, TorchBench, least_seconds, load_bench
 from hypar.errors import OptionError
-from hypar.ops.base import Window
+from hypar.network.ops.base import Window
 from hypar.pieces import Piece
 from hypar.profiling import pieces_of
 

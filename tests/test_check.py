@@ -17,8 +17,8 @@ from hypar import Plan, check_plan, plan_model, profile_model, read_plan
 from hypar.check import FREE
 from hypar.cli import main
 from hypar.errors import HyparError, PlanError
-from hypar.graph.build import load_model
 from hypar.hardware.load_groups import load_hardware
+from hypar.network.build import load_model
 from hypar.planner import follow
 from hypar.recipe import Recipe
 from hypar.registry import data_file, load_plugin
@@ -29,7 +29,7 @@ from tests.mixed import group, kind, write_machine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.solve.cost_graph import CostGraph, Solution
 
 Place = tuple[str | int, ...]

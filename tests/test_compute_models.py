@@ -15,9 +15,9 @@ from hypar.compute_models.row_stationary import RowStationary
 from hypar.files.quantities import Sourced
 from hypar.hardware.load import load_machine
 from hypar.hardware.machine import local_shape
-from hypar.ops.base import Window
-from hypar.ops.linear import Linear
-from hypar.training import PHASES
+from hypar.network.ops.base import Window
+from hypar.network.ops.linear import Linear
+from hypar.network.training import PHASES
 from hypar.words import CUTTABLE
 from tests.contracts.test_compute_models import FIELDS, shapes, sourced
 

@@ -13,16 +13,16 @@ import pytest
 from hypar import load_machine, load_model, plan_model
 from hypar.costs.base import cost_graph, load_cost
 from hypar.files.yaml_file import parse_yaml
-from hypar.graph.build import build_graph
 from hypar.levels import WHOLE_LAYER, levels_of
+from hypar.network.build import build_graph
+from hypar.network.spec.load import parse_spec
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.solvers.base import load_solver
 from hypar.space import parse_space
-from hypar.spec.load import parse_spec
 from hypar.strategies.base import load_strategy
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 MACHINE = load_machine("p100-4x4")
 SPACE = load_strategy("deepa").space

@@ -32,10 +32,10 @@ from hypar.hardware.schema import (
     Network,
     Outward,
 )
-from hypar.ops.base import LARGEST_SIZE
+from hypar.network.ops.base import LARGEST_SIZE
+from hypar.network.spec import schema
+from hypar.network.spec.expansion import MOST_LAYERS
 from hypar.registry import data_names, load_plugin
-from hypar.spec import schema
-from hypar.spec.expansion import MOST_LAYERS
 from tests.test_layers import FLOORS
 
 if TYPE_CHECKING:

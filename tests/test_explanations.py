@@ -14,8 +14,8 @@ from hypar import explain_plan, load_machine, load_model, plan_model
 from hypar.cli import main
 from hypar.errors import OptionError
 from hypar.files.yaml_file import parse_yaml
-from hypar.graph.build import build_graph
-from hypar.spec.load import parse_spec
+from hypar.network.build import build_graph
+from hypar.network.spec.load import parse_spec
 
 if TYPE_CHECKING:
     from hypar.explanations import Explanation

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from hypar import load_mixed, load_model, plan_model, score_plan
 from hypar.files.yaml_file import Document
 from hypar.hardware.load import machine_in
+from hypar.network.training import OPTIMIZERS
 from hypar.placement import cut
 from hypar.schedule.lanes import Lane
 from hypar.schedule.orders import SCHEDULES
 from hypar.schedule.setting import Setting
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.timeline import run
-from hypar.training import OPTIMIZERS
 from tests.mixed import CONV, INPUT, LINEAR, group, kind, write_machine, written
 
 if TYPE_CHECKING:

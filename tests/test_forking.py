@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.forking.quadratics import Quadratics
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 MACHINE = load_machine("tpu-v2")
 Assignment = tuple[int, ...]

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from hypar.forks.amounts import between, inside, work
 from hypar.forks.parts import part_of, whole_shares
+from hypar.network.training import PHASES
 from hypar.placement import WHOLE, Choice, cut
-from hypar.training import PHASES
 from hypar.transfers import dim_of
 from tests.mixed import written
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.forks.amounts import Amount
-    from hypar.graph.contraction import ContractedGraph, CutLayer
+    from hypar.network.contraction import ContractedGraph, CutLayer
 
     Array = NDArray[np.float64]
     Mask = NDArray[np.bool_]

@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 
 from hypar import HyparError, diff_plans, load_machine, plan_model, read_plan, score_plan
 from hypar.files.yaml_file import parse_yaml
-from hypar.graph.build import build_graph, load_model
 from hypar.hardware.load import CHANGEABLE, parse_change
+from hypar.network.build import build_graph, load_model
+from hypar.network.spec.load import parse_spec
 from hypar.pins import apply_pins, parse_pin
 from hypar.plan import Plan
 from hypar.registry import data_folder, plugin_names
 from hypar.space import parse_space
-from hypar.spec.load import parse_spec
 from hypar.words import CUTTABLE, WORDS
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 fuzz = settings(max_examples=200, deadline=None)
 

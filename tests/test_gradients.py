@@ -9,13 +9,13 @@ import pytest
 
 from hypar import load_model
 from hypar.files.yaml_file import parse_yaml
-from hypar.gradients import gradients_of
-from hypar.graph.build import build_graph
+from hypar.network.build import build_graph
+from hypar.network.gradients import gradients_of
+from hypar.network.spec.load import parse_spec
 from hypar.registry import load_plugin
-from hypar.spec.load import parse_spec
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 
 def network(*layers: str, name: str = "own") -> LayerGraph:

@@ -9,11 +9,11 @@ import pytest
 from hypar import load_model
 from hypar.errors import ModelError
 from hypar.files.yaml_file import parse_yaml
-from hypar.graph.build import build_graph
-from hypar.spec.load import parse_spec
+from hypar.network.build import build_graph
+from hypar.network.spec.load import parse_spec
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 HEAD = "source: made up\nbatch: 4\nlayers:\n  - {op: input, channels: 3, height: 8, width: 8}\n"
 

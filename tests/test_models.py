@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar.graph.build import load_model
+from hypar.network.build import load_model
 from hypar.registry import data_names
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 MODELS = data_names("models")
 ALIASES = {"vgg-a": "vgg11", "vgg-b": "vgg13", "vgg-d": "vgg16", "vgg-e": "vgg19"}

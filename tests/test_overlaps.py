@@ -27,7 +27,7 @@ from tests.test_timeline import check_trace
 if TYPE_CHECKING:
     from hypar.chunks.exchanges import Exchange, Sizes
     from hypar.chunks.times import StepTimes
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 TABLE = """\
 synchronisation: 1 ms

@@ -8,17 +8,17 @@ import pytest
 
 from hypar import load_model
 from hypar.errors import OptionError
-from hypar.graph.layer import Layer
-from hypar.ops.base import Op, Shape, Window
-from hypar.ops.concat import Concat
-from hypar.ops.pool import Pool
+from hypar.network.layer import Layer
+from hypar.network.ops.base import Op, Shape, Window
+from hypar.network.ops.concat import Concat
+from hypar.network.ops.pool import Pool
 from hypar.pieces import Piece, piece_of
 from hypar.placement import ALONE, WHOLE, Choice, cut, grid
 from hypar.space import parse_space
 
 if TYPE_CHECKING:
-    from hypar.graph.contraction import CutLayer
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.contraction import CutLayer
+    from hypar.network.graph import LayerGraph
 
 SPACES = ["batch*out_channels*height*width", "all", "batch,in_channels,out_channels,height"]
 

@@ -13,10 +13,10 @@ import pytest
 from hypar import LayerGraph, Pipeline, load_machine, load_model, pipeline_model, plan_model
 from hypar.errors import HardwareError, HyparError, OptionError, TableLimitError, UnknownNameError
 from hypar.files.yaml_file import parse_yaml
-from hypar.graph.build import build_graph
+from hypar.network.build import build_graph
+from hypar.network.spec.load import parse_spec
 from hypar.schedule.scoring import totals
 from hypar.schedule.setting import Setting
-from hypar.spec.load import parse_spec
 from hypar.stage_costs import BALANCES
 from hypar.starts import MOST_STAGES
 

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from hypar import load_machine, load_model, plan_model
 from hypar.errors import OptionError, TableLimitError, UnknownNameError
 from hypar.files.yaml_file import parse_yaml
-from hypar.graph.build import build_graph
+from hypar.network.build import build_graph
+from hypar.network.spec.load import parse_spec
 from hypar.placement import WHOLE, Choice, cut
 from hypar.registry import data_names, plugin_names
 from hypar.remarks import finer_than_whole, remarks
 from hypar.solve.solvers.base import load_solver
 from hypar.space import parse_space
-from hypar.spec.load import parse_spec
 from tests import oracle
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
 
 MODELS = data_names("models")

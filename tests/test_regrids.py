@@ -13,10 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hypar import regrids as regrids_module
-from hypar.graph.contraction import Content
-from hypar.ops.add import Add
-from hypar.ops.base import ShapeError
-from hypar.ops.linear import Linear
+from hypar.network.contraction import Content
+from hypar.network.ops.add import Add
+from hypar.network.ops.base import ShapeError
+from hypar.network.ops.linear import Linear
 from hypar.placement import WHOLE, Choice, cut, grid
 from hypar.registry import load_plugin
 from hypar.regrids import Gap, Regrid, regrid, regrids
@@ -28,7 +28,7 @@ from hypar.transfers import between, borders, crossing, halo
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hypar.ops.base import Einsum, Op
+    from hypar.network.ops.base import Einsum, Op
 
 ORDER = ("batch", "height", "width", "in_channels", "out_channels", "channels")
 BATCH = 6

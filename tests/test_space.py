@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from hypar import LayerGraph, load_model, plan_model
 from hypar.errors import OptionError
 from hypar.files.yaml_file import parse_yaml
-from hypar.graph.build import build_graph
+from hypar.network.build import build_graph
+from hypar.network.spec.load import parse_spec
 from hypar.placement import ALONE, WHOLE, Choice, cut, grid, partial_results, placement
 from hypar.space import parse_space
-from hypar.spec.load import parse_spec
 from hypar.words import CUTTABLE, dim_of, vocabulary
 
 if TYPE_CHECKING:
-    from hypar.graph.contraction import ContractedGraph, CutLayer
+    from hypar.network.contraction import ContractedGraph, CutLayer
 
 TEXT = """
 source: a grouped and a depthwise convolution, a join, a linear layer

@@ -14,7 +14,7 @@ from hypar.schedule.setting import Setting, degrees
 from hypar.stages import Span, Spans, crossing, held, layer_sums
 
 if TYPE_CHECKING:
-    from hypar.graph.layer import Layer
+    from hypar.network.layer import Layer
 
 MODELS = ("vgg-f", "resnet18", "googlenet", "lenet-c")
 

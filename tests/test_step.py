@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from hypar import LayerGraph, Machine, Plan, load_machine, load_model, plan_model, score_plan
 from hypar.files.yaml_file import parse_yaml
-from hypar.graph.build import build_graph
+from hypar.network.build import build_graph
+from hypar.network.spec.load import parse_spec
 from hypar.placement import ALONE
 from hypar.schedule.lowering import COMPUTE
 from hypar.schedule.scoring import score_step, totals
@@ -22,11 +23,10 @@ from hypar.schedule.setting import Setting
 from hypar.schedule.step import Step, lower
 from hypar.score import totals_of
 from hypar.space import parse_space
-from hypar.spec.load import parse_spec
 from hypar.timeline import run
 
 if TYPE_CHECKING:
-    from hypar.graph.contraction import CutLayer
+    from hypar.network.contraction import CutLayer
 
 MODELS = ("sfc", "lenet-c", "alexnet", "resnet18", "alexnet-2012")
 graph_of = cache(load_model)

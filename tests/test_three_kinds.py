@@ -17,8 +17,8 @@ from hypar import check_plan, load_mixed, load_model, plan_model, read_plan, sco
 from hypar.errors import HardwareError
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.mixed import MixedMachine
+    from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
 
 NETWORKS = ("lenet-c", "cifar-c", "sfc")

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from hypar.errors import HyparError
     from hypar.explanations import Explanation, explain_plan
     from hypar.exploration import Exploration, explore_model
-    from hypar.graph.build import load_model
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.load import load_machine
     from hypar.hardware.load_groups import load_mixed
     from hypar.hardware.machine import Machine
     from hypar.hardware.mixed import MixedMachine
+    from hypar.network.build import load_model
+    from hypar.network.graph import LayerGraph
     from hypar.overlaps.outcome import Overlap
     from hypar.overlaps.run import overlap_model
     from hypar.pipelines import Pipeline
@@ -49,7 +49,7 @@ _HOMES = {
     "Explanation": "explanations",
     "Exploration": "exploration",
     "HyparError": "errors",
-    "LayerGraph": "graph.layers",
+    "LayerGraph": "network.graph",
     "Machine": "hardware.machine",
     "MixedMachine": "hardware.mixed",
     "Overlap": "overlaps.outcome",
@@ -67,7 +67,7 @@ _HOMES = {
     "explore_model": "exploration",
     "load_machine": "hardware.load",
     "load_mixed": "hardware.load_groups",
-    "load_model": "graph.build",
+    "load_model": "network.build",
     "overlap_model": "overlaps.run",
     "pipeline_model": "pipelining",
     "plan_model": "planner",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.chunking.choice import Ran
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.placement import Options
     from hypar.plan import Operators
     from hypar.searches.base import Answer, Question

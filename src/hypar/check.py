@@ -14,7 +14,7 @@ from hypar.planner import follow
 from hypar.recipe import Recipe
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
 
 FREE = (

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.errors import TableLimitError
-from hypar.graph.build import load_model
-from hypar.graph.layers import LayerGraph
 from hypar.hardware.load_groups import as_hardware
+from hypar.network.build import load_model
+from hypar.network.graph import LayerGraph
 from hypar.planner import plan_model
 from hypar.registry import plugin_names
 from hypar.strategies.base import load_strategy

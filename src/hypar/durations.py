@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.levels import LocalSizes
-    from hypar.ops.base import Einsum
+    from hypar.network.ops.base import Einsum
     from hypar.schedule.setting import Setting
     from hypar.solve.edge import Costs
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from hypar.graph.build import load_model
 from hypar.hardware.load import load_machine
+from hypar.network.build import load_model
 from hypar.planner import plan_model
 from hypar.schedule.scoring import score_step, totals
 from hypar.schedule.setting import Setting
@@ -16,9 +16,9 @@ from hypar.score import Score, Totals
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.graph.contraction import ContractedGraph
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.machine import Machine
+    from hypar.network.contraction import ContractedGraph
+    from hypar.network.graph import LayerGraph
     from hypar.placement import Options
     from hypar.plan import Plan
 

@@ -19,8 +19,8 @@ from hypar.traffic import COLLECTIVES
 from hypar.transfers import between, borders, crossing, halo, insides, simple
 
 if TYPE_CHECKING:
-    from hypar.graph.contraction import CutLayer, Tensor
-    from hypar.ops.base import Einsum, Roles
+    from hypar.network.contraction import CutLayer, Tensor
+    from hypar.network.ops.base import Einsum, Roles
     from hypar.placement import Options
     from hypar.regrids import Manner
     from hypar.solve.edge import Costs

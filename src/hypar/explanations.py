@@ -22,9 +22,9 @@ from hypar.space import parse_space
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.machine import Machine
     from hypar.levels import LocalSizes
+    from hypar.network.graph import LayerGraph
     from hypar.placement import Choice
     from hypar.plan import Plan
     from hypar.profiles import Profile

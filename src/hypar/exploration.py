@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import OptionError, suggestion
 from hypar.files.figures import Figure
-from hypar.graph.build import load_model
-from hypar.graph.layers import LayerGraph
 from hypar.hardware.load import as_machine
+from hypar.network.build import load_model
+from hypar.network.graph import LayerGraph
 from hypar.pins import level_of
 from hypar.planner import plan_model
 from hypar.question import ask, setting_of

@@ -13,7 +13,7 @@ from hypar.tiles.layouts import layout
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
-    from hypar.ops.base import Einsum
+    from hypar.network.ops.base import Einsum
     from hypar.placement import Options
     from hypar.solve.edge import Costs
 

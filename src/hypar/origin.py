@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import HardwareError, OptionError, PlanError, shown
-from hypar.graph.build import load_model
 from hypar.hardware.load_groups import load_hardware
 from hypar.hardware.mixed import MixedMachine
+from hypar.network.build import load_model
 from hypar.profiles import Profile, read_profile
 from hypar.registry import data_names
 from hypar.splits import WHOLE_ARRAY
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hypar.errors import InputError
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.machine import Machine
+    from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
 
 LONGEST_NAME = 200

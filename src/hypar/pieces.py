@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError
-from hypar.ops.add import Add
-from hypar.ops.concat import Concat
-from hypar.ops.conv import Conv
-from hypar.ops.linear import Linear
-from hypar.ops.pool import Pool
+from hypar.network.ops.add import Add
+from hypar.network.ops.concat import Concat
+from hypar.network.ops.conv import Conv
+from hypar.network.ops.linear import Linear
+from hypar.network.ops.pool import Pool
 from hypar.units import DTYPE_BYTES
 
 if TYPE_CHECKING:
-    from hypar.graph.layer import Layer
-    from hypar.ops.base import Einsum, Window
+    from hypar.network.layer import Layer
+    from hypar.network.ops.base import Einsum, Window
     from hypar.placement import Choice
 
 Sizes = tuple[int, ...]

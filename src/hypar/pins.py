@@ -14,7 +14,7 @@ from hypar.words import CUTTABLE, dim_of, grid_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.contraction import ContractedGraph, CutLayer
+    from hypar.network.contraction import ContractedGraph, CutLayer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from hypar.timeline import Timeline, run
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.schedule.orders import Work
     from hypar.stage_costs import StageCosts
     from hypar.stages import LayerSums, Span

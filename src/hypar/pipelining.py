@@ -6,9 +6,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError, shown
-from hypar.graph.build import load_model
-from hypar.graph.layers import LayerGraph
 from hypar.hardware.load import as_machine
+from hypar.network.build import load_model
+from hypar.network.graph import LayerGraph
 from hypar.pipeline_runs import Job, run_job
 from hypar.recipe import checked_optimizer
 from hypar.schedule.orders import SCHEDULES, checked_microbatches, checked_schedule, in_flight

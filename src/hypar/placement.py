@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.training import PHASES
+from hypar.network.training import PHASES
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.ops.base import Einsum, Roles
+    from hypar.network.ops.base import Einsum, Roles
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ from hypar.chunking.choice import run_chunked
 from hypar.claims import claim_of
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
-from hypar.graph.build import load_model
-from hypar.graph.layers import LayerGraph
 from hypar.hardware.machine import Machine
 from hypar.hardware.mixed import MixedMachine
+from hypar.network.build import load_model
+from hypar.network.graph import LayerGraph
 from hypar.pins import parse_pin
 from hypar.plan import CostRecord, ModelRecord, Plan, ProfileRecord, RefinementRecord
 from hypar.profiles import Profile, read_profile

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from hypar.bench import Bench, load_bench
 from hypar.errors import OptionError, ProfileError
-from hypar.graph.build import load_model
-from hypar.graph.layers import LayerGraph
+from hypar.network.build import load_model
+from hypar.network.graph import LayerGraph
 from hypar.pieces import Piece, piece_of
 from hypar.placement import WHOLE
 from hypar.plan import MOST_DEVICES

@@ -16,8 +16,8 @@ from hypar.space import Space, parse_space
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.contraction import ContractedGraph
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.contraction import ContractedGraph
+    from hypar.network.graph import LayerGraph
     from hypar.recipe import Recipe
 
 

@@ -9,7 +9,7 @@ from hypar.chunks.sizes import checked_size
 from hypar.errors import OptionError
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 
 import math
@@ -21,19 +21,19 @@ from hypar.errors import UnknownNameError
 from hypar.hardware.machine import Machine
 from hypar.hardware.mixed import MixedMachine
 from hypar.hardware.routing import primes
+from hypar.network.training import OPTIMIZERS
 from hypar.plan import MOST_DEVICES, Operators, Plan
 from hypar.registry import plugin_names
 from hypar.schedule.orders import checked_schedule
 from hypar.space import parse_space
 from hypar.splits import RULES
 from hypar.strategies.base import load_strategy
-from hypar.training import OPTIMIZERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.chunking.record import Asked
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.profiles import Profile
 
 

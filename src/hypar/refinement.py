@@ -16,7 +16,7 @@ from hypar.timeline import run
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.graph.contraction import ContractedGraph
+    from hypar.network.contraction import ContractedGraph
     from hypar.placement import Options
     from hypar.schedule.setting import Setting
 

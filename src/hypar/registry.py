@@ -20,7 +20,7 @@ _PACKAGE = Path(__file__).parent
 GROUPS = {
     "compute_models": "compute_models",
     "costs": "costs",
-    "ops": "ops",
+    "ops": "network/ops",
     "reports": "reports",
     "reproductions": "reproductions",
     "searches": "searches",

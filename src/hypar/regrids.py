@@ -27,8 +27,8 @@ from hypar.traffic import COLLECTIVES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.contraction import Content
-    from hypar.ops.base import Einsum, Window
+    from hypar.network.contraction import Content
+    from hypar.network.ops.base import Einsum, Window
     from hypar.placement import Choice, Options
     from hypar.solve.edge import Costs
 

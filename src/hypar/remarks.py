@@ -20,9 +20,9 @@ from hypar.units import amount, format_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.machine import Machine
     from hypar.hardware.mixed import MixedMachine
+    from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
     from hypar.profiles import Profile
     from hypar.score import Score

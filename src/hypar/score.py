@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from hypar.training import OPTIMIZERS
+from hypar.network.training import OPTIMIZERS
 
 Amount = Annotated[int | float, Field(ge=0, le=1e200)]
 Items = dict[str, Amount]

@@ -11,10 +11,10 @@ from hypar.branches.tree import lanes_of
 from hypar.chunking.stored import chunks_of
 from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, PlanError
-from hypar.graph.layers import LayerGraph
 from hypar.hardware.load_groups import as_hardware
 from hypar.hardware.machine import Machine
 from hypar.hardware.mixed import MixedMachine
+from hypar.network.graph import LayerGraph
 from hypar.origin import machine_of, model_of, require_groups
 from hypar.plan import Plan, read_plan
 from hypar.recipe import Recipe, checked_optimizer

@@ -21,7 +21,7 @@ from hypar.words import CUTTABLE, dim_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.graph.contraction import CutLayer
+    from hypar.network.contraction import CutLayer
     from hypar.placement import Options
 
 _CHANNELS = {"in_channels", "out_channels"}

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hypar.network.training import OPTIMIZERS
 from hypar.schedule.setting import degrees
-from hypar.training import OPTIMIZERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.graph.layer import Layer
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
+    from hypar.network.layer import Layer
     from hypar.schedule.setting import Setting
     from hypar.solve.edge import Costs
 

@@ -10,7 +10,7 @@ from hypar.errors import OptionError, shown, suggestion
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 MOST_STAGES = 256
 

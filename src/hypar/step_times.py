@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.chunks.times import LayerTimes, StepTimes
 from hypar.errors import HardwareError
-from hypar.gradients import gradients_of
+from hypar.network.gradients import gradients_of
 from hypar.placement import cut
 from hypar.schedule.setting import degrees
 from hypar.transfers import inside
@@ -15,10 +15,10 @@ from hypar.transfers import inside
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.machine import Machine
     from hypar.hardware.routing import LevelLink
-    from hypar.ops.base import Einsum
+    from hypar.network.graph import LayerGraph
+    from hypar.network.ops.base import Einsum
 
 
 def whole_array(machine: Machine) -> tuple[int, ...]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, TableLimitError
-from hypar.graph.build import load_model
-from hypar.graph.layers import LayerGraph
 from hypar.hardware.load import as_machine
 from hypar.hardware.machine import Machine
+from hypar.network.build import load_model
+from hypar.network.graph import LayerGraph
 from hypar.plan import MOST_DEVICES
 from hypar.planner import plan_model
 from hypar.recipe import checked_optimizer

@@ -7,16 +7,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.hardware.machine import fullest_share
+from hypar.network.training import OPTIMIZERS
 from hypar.schedule.setting import degrees
-from hypar.training import OPTIMIZERS
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.contraction import ContractedGraph, Tensor
     from hypar.hardware.machine import LayerTime, Machine
-    from hypar.ops.base import Einsum
+    from hypar.network.contraction import ContractedGraph, Tensor
+    from hypar.network.ops.base import Einsum
     from hypar.placement import Options
     from hypar.schedule.lanes import Lane
     from hypar.schedule.moves import Move

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.network.training import PHASES
 from hypar.placement import Choice, Partial, Placement, Replicate, divisor, partial_results, placement
 from hypar.traffic import Number, after_contraction, collective, equal_shares, received, resolve
-from hypar.training import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
-    from hypar.ops.base import Einsum, Roles
+    from hypar.network.ops.base import Einsum, Roles
     from hypar.solve.edge import Costs
 
     Numbers = NDArray[np.int64]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.ops.base import Einsum
+    from hypar.network.ops.base import Einsum
     from hypar.placement import Choice, Options
     from hypar.regrids import Gap
 

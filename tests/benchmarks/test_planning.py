@@ -10,15 +10,15 @@ import pytest
 
 from hypar import load_model, plan_model
 from hypar.files.yaml_file import parse_yaml
-from hypar.graph.build import build_graph
+from hypar.network.build import build_graph
+from hypar.network.spec.load import parse_spec
 from hypar.solve.solvers.base import load_solver
-from hypar.spec.load import parse_spec
 from tests.problems import random_problem
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from hypar.timeline import run
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
-    from hypar.graph.contraction import ContractedGraph
+    from hypar.network.contraction import ContractedGraph
     from hypar.placement import Options
 
 Job = tuple["ContractedGraph", "list[Options]", Setting]

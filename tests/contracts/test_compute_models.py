@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypar.compute_models.base import ComputeModel, LocalShape, memory_words
 from hypar.hardware.load import load_machine
 from hypar.hardware.machine import local_shape
-from hypar.ops.base import Window
-from hypar.ops.conv import Conv
-from hypar.ops.linear import Linear
+from hypar.network.ops.base import Window
+from hypar.network.ops.conv import Conv
+from hypar.network.ops.linear import Linear
+from hypar.network.training import PHASES
 from hypar.registry import load_plugin, plugin_names
-from hypar.training import PHASES
 from hypar.words import CUTTABLE
 
 NAMES = plugin_names("compute_models")

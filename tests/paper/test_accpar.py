@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import load_model, plan_model
-from hypar.ops.linear import Linear
+from hypar.network.ops.linear import Linear
 from hypar.placement import Partial, partial_results, placement
 from hypar.traffic import received, resolve
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
 
 MODEL = Path(__file__).parent / "alexnet-accpar.yaml"

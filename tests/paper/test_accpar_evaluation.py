@@ -18,9 +18,9 @@ from hypar.reproductions.sections.accpar.runs import BATCH, LEVELS, NETWORKS, PU
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.machine import Machine
     from hypar.hardware.mixed import MixedMachine
+    from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
     from hypar.score import Score
 

@@ -11,7 +11,7 @@ import pytest
 from hypar.chunks.best import best_sizes
 from hypar.chunks.exchanges import typical
 from hypar.chunks.sizes import groupings, rule_sizes, search_size
-from hypar.graph.build import load_model
+from hypar.network.build import load_model
 from hypar.reproductions.sections.cgdp.deep import figure_2, figure_5, more_sizes, no_chunks, with_best
 from hypar.reproductions.sections.cgdp.iterations import condition, scaling, table_1, table_2, weak_scaling
 from hypar.reproductions.sections.cgdp.long_run import minutes

@@ -63,8 +63,8 @@ from tests.problems import random_problem
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hypar.graph.contraction import CutLayer
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.contraction import CutLayer
+    from hypar.network.graph import LayerGraph
 
 BATCH = 512
 NETWORKS = ("alexnet", "vgg16", "inception-v3")

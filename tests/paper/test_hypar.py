@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import load_model, plan_model
-from hypar.graph.build import build_graph
-from hypar.ops.conv import Conv
-from hypar.ops.input import Input
-from hypar.ops.linear import Linear
+from hypar.network.build import build_graph
+from hypar.network.ops.conv import Conv
+from hypar.network.ops.input import Input
+from hypar.network.ops.linear import Linear
+from hypar.network.spec.expansion import LayerSpec
+from hypar.network.spec.load import ModelSpec
 from hypar.placement import Partial, partial_results, placement
-from hypar.spec.expansion import LayerSpec
-from hypar.spec.load import ModelSpec
 from hypar.traffic import received, resolve
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 HALF = (Fraction(1, 2), Fraction(1, 2))
 DP, MP = "batch", "in_channels"

@@ -9,7 +9,7 @@ import pytest
 
 from hypar import plan_model
 from hypar.evaluation import Evaluation, speedups
-from hypar.ops.linear import Linear
+from hypar.network.ops.linear import Linear
 from hypar.page import Section, geometric_mean
 from hypar.placement import cut
 from hypar.reproductions.sections.hypar import amounts, arrays, fused, networks, plans, trick

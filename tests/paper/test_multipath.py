@@ -26,8 +26,8 @@ from tests import oracle
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.graph.contraction import ContractedGraph, CutLayer
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.contraction import ContractedGraph, CutLayer
+    from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
     from hypar.searches.base import Question
     from hypar.solve.cost_graph import CostGraph

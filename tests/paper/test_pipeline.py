@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hypar import LayerGraph, Pipeline, pipeline_model
-from hypar.ops.base import elements_of
+from hypar.network.ops.base import elements_of
 from hypar.reproductions.base import load_reproduction
 from hypar.reproductions.sections.pipeline import memory, partitions, published, transfers
 from hypar.reproductions.sections.pipeline.algorithm import DEPTHS, Rings, rings

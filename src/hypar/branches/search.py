@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from hypar.forking.common import Decision
     from hypar.forking.fork import Fork
     from hypar.forking.quadratics import Line, Quadratics
-    from hypar.graph.contraction import ContractedGraph
     from hypar.hardware.machine import Machine
     from hypar.hardware.mixed import Side
+    from hypar.network.contraction import ContractedGraph
     from hypar.pins import Pin
     from hypar.placement import Options
     from hypar.recipe import Recipe

@@ -13,8 +13,8 @@ from hypar.splits import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from hypar.branches.tree import Branch
-    from hypar.graph.contraction import ContractedGraph
     from hypar.hardware.machine import Machine
+    from hypar.network.contraction import ContractedGraph
     from hypar.plan import Plan
 
 

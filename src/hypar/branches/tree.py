@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from hypar.forking.by_layer import Offer
     from hypar.forking.quadratics import Line
     from hypar.forks.amounts import Shares
-    from hypar.graph.contraction import ContractedGraph
     from hypar.hardware.mixed import MixedMachine
     from hypar.levels import Level
+    from hypar.network.contraction import ContractedGraph
     from hypar.placement import Choice
 
 

@@ -8,7 +8,6 @@ import click
 
 from hypar.cli.base import as_json, change_option, complete_hardware, complete_model
 from hypar.errors import OptionError
-from hypar.graph.build import load_model
 from hypar.hardware.load import load_machine
 from hypar.hardware.load_groups import load_hardware
 from hypar.listings.machines import (
@@ -19,6 +18,7 @@ from hypar.listings.machines import (
     whole_times_data,
     whole_times_table,
 )
+from hypar.network.build import load_model
 from hypar.registry import data_names
 from hypar.terminal import show, write, write_json
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from hypar.cli.base import as_json, complete_model
-from hypar.graph.build import load_model
 from hypar.listings.models import layers_data, layers_table, models_data, models_table
+from hypar.network.build import load_model
 from hypar.registry import data_names
 from hypar.terminal import show, write_json
 

@@ -21,8 +21,8 @@ from hypar.cli.base import (
     writable,
 )
 from hypar.errors import OptionError, shown
-from hypar.graph.build import load_model
 from hypar.hardware.mixed import MixedMachine
+from hypar.network.build import load_model
 from hypar.planner import plan_model
 from hypar.profiles import read_profile
 from hypar.remarks import remarks
@@ -31,7 +31,7 @@ from hypar.reports.table import PlanTable
 from hypar.terminal import note, progress_bar, show, write, write_json
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from hypar.files.quantities import Description
-from hypar.training import PHASES
+from hypar.network.training import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.ops.base import Window
+    from hypar.network.ops.base import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from hypar.compute_models.base import ComputeModel, LocalShape, Work, memory_words
 from hypar.files.quantities import Count, Hertz, Sourced
-from hypar.training import PHASES
+from hypar.network.training import PHASES
 
 
 class Mapping(NamedTuple):

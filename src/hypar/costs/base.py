@@ -25,10 +25,10 @@ from hypar.units import exact_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.hardware.machine import Machine
     from hypar.hardware.mixed import Side
     from hypar.levels import Level, LocalSizes
+    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.placement import Options
     from hypar.profiles import Profile
 

@@ -24,10 +24,10 @@ from hypar.exchange import between_costs, inside_costs
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
     from hypar.exchange import Rates
-    from hypar.graph.contraction import CutLayer, Tensor
     from hypar.hardware.machine import Machine
     from hypar.hardware.mixed import Side
     from hypar.levels import Level, LocalSizes
+    from hypar.network.contraction import CutLayer, Tensor
     from hypar.placement import Choice, Options
     from hypar.profiles import Profile
     from hypar.schedule.setting import Setting

@@ -15,9 +15,9 @@ from hypar.exchange import between_costs, even_rates, inside_costs
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
-    from hypar.graph.contraction import CutLayer, Tensor
     from hypar.hardware.mixed import Side
     from hypar.levels import Level, LocalSizes
+    from hypar.network.contraction import CutLayer, Tensor
     from hypar.placement import Options
     from hypar.solve.edge import Costs
 

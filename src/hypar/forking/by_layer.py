@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hypar.forking.fork import Assignment, Fork
     from hypar.forking.quadratics import Array, Quadratics
     from hypar.forks.amounts import Shares
-    from hypar.graph.contraction import CutLayer, Tensor
+    from hypar.network.contraction import CutLayer, Tensor
     from hypar.placement import Choice
 
 MOST_TURNS = 24

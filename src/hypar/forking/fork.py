@@ -9,17 +9,17 @@ import numpy as np
 
 from hypar.errors import OptionError
 from hypar.forks.amounts import between, inside, work
+from hypar.network.training import PHASES
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
-from hypar.training import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hypar.costs.base import Cost, SideRates
     from hypar.forks.amounts import Amount, Shares
-    from hypar.graph.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.hardware.mixed import Side
+    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.placement import Choice, Options
     from hypar.solve.edge import Costs
     from hypar.solve.solvers.base import Solver

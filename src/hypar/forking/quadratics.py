@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from hypar.forking.fork import Assignment, Fork
     from hypar.forks.amounts import Shares
-    from hypar.graph.contraction import CutLayer, Tensor
+    from hypar.network.contraction import CutLayer, Tensor
     from hypar.placement import Options
     from hypar.traffic import Number
 

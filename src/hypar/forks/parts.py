@@ -6,14 +6,14 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hypar.graph.contraction import ContractedGraph
+from hypar.network.contraction import ContractedGraph
 from hypar.transfers import dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.contraction import CutLayer, Tensor
-    from hypar.ops.base import Einsum
+    from hypar.network.contraction import CutLayer, Tensor
+    from hypar.network.ops.base import Einsum
     from hypar.placement import Choice
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from hypar.compute_models.base import LocalShape
 from hypar.hardware.routing import LevelLink, Tier, level_links
-from hypar.training import PHASES
+from hypar.network.training import PHASES
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hypar.compute_models.base import ComputeModel, Work
     from hypar.hardware.schema import HardwareFile
-    from hypar.ops.base import Einsum
+    from hypar.network.ops.base import Einsum
 
 
 Degrees = Sequence[Any]

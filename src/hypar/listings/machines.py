@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.hardware.mixed import MixedMachine
 from hypar.listings.base import Data, make_table
-from hypar.training import PHASES
+from hypar.network.training import PHASES
 from hypar.units import format_bytes, format_count, format_joules, format_seconds
 from hypar.words import CUTTABLE
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.machine import LayerTime, Machine
     from hypar.hardware.mixed import Side
+    from hypar.network.graph import LayerGraph
     from hypar.scoring import ScoredStep
 
 WHOLE_ON_ONE = (1,) * len(CUTTABLE)

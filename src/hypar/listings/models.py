@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hypar.listings.base import Data, make_table
-from hypar.ops.base import describe
+from hypar.network.ops.base import describe
 from hypar.units import format_count
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.strategies.base import Strategy
 
 

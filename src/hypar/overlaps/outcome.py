@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hypar.chunks.sizes import SizeSearch
     from hypar.chunks.times import StepTimes
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.machine import Machine
+    from hypar.network.graph import LayerGraph
     from hypar.timeline import Timeline
 
 

@@ -6,9 +6,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from hypar.chunks.exchanges import Sizes, exchange_named, typical
-from hypar.gradients import Gradients, gradients_of
-from hypar.graph.build import load_model
-from hypar.graph.layers import LayerGraph
+from hypar.network.build import load_model
+from hypar.network.gradients import Gradients, gradients_of
+from hypar.network.graph import LayerGraph
 from hypar.overlaps.choice import chosen_sizes, search_settings, step_s
 from hypar.overlaps.outcome import Chunk, Overlap
 from hypar.overlaps.source import measured, on_machine

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.chunks.times import StepTimes
-    from hypar.gradients import Gradients
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.machine import Machine
+    from hypar.network.gradients import Gradients
+    from hypar.network.graph import LayerGraph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

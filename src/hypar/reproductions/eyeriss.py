@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.files.figures import Figure
-from hypar.graph.build import load_model
 from hypar.hardware.load import load_machine
+from hypar.network.build import load_model
 from hypar.page import Page, Section, beside
 from hypar.words import CUTTABLE
 

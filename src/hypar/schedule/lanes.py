@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.forks.amounts import Amount
-    from hypar.graph.contraction import ContractedGraph
+    from hypar.network.contraction import ContractedGraph
     from hypar.placement import Options
     from hypar.schedule.setting import Setting
 

@@ -13,8 +13,8 @@ from hypar.transfers import PHASE_OF, Transfer, between, borders, crossing, dim_
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
-    from hypar.graph.contraction import Content
-    from hypar.ops.base import Einsum
+    from hypar.network.contraction import Content
+    from hypar.network.ops.base import Einsum
     from hypar.placement import Choice, Options
 
 

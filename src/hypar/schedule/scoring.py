@@ -6,20 +6,20 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.hardware.mixed import MixedMachine
+from hypar.network.training import PHASES
 from hypar.schedule.lanes import Lane
 from hypar.schedule.lowering import COMPUTE
 from hypar.schedule.step import Step, lower_lanes
 from hypar.score import GroupScore, Score, Totals
 from hypar.tally import energy_of, memory_of, received_at
 from hypar.timeline import Timeline, run
-from hypar.training import PHASES
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.contraction import ContractedGraph
     from hypar.hardware.machine import Machine
+    from hypar.network.contraction import ContractedGraph
     from hypar.placement import Options
     from hypar.schedule.setting import Setting
 

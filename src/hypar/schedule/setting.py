@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from hypar.training import OPTIMIZERS
+from hypar.network.training import OPTIMIZERS
 from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:

@@ -38,8 +38,8 @@ from hypar.schedule.setting import Setting, degrees, working
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.contraction import ContractedGraph
     from hypar.hardware.machine import LayerTime
+    from hypar.network.contraction import ContractedGraph
     from hypar.placement import Options
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing

@@ -13,8 +13,8 @@ from hypar.solve.solvers.base import Solver, cheapest, load_solver
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.contraction import ContractedGraph
     from hypar.levels import Level, LocalSizes
+    from hypar.network.contraction import ContractedGraph
     from hypar.placement import Choice, Options
     from hypar.solve.cost_graph import CostGraph, Structure
 

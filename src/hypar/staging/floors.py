@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.hardware.machine import fullest_share
+from hypar.network.training import OPTIMIZERS
 from hypar.question import question_of
 from hypar.schedule.moves import moves_inside
 from hypar.schedule.setting import degrees
 from hypar.tally import repeated
-from hypar.training import OPTIMIZERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.contraction import ContractedGraph, CutLayer
+    from hypar.network.contraction import ContractedGraph, CutLayer
     from hypar.placement import Options
     from hypar.schedule.setting import Setting
     from hypar.solve.edge import Costs

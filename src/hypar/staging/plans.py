@@ -20,7 +20,7 @@ from hypar.units import exact_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.recipe import Recipe
     from hypar.staging.running import Staging
 

@@ -24,8 +24,8 @@ from hypar.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.machine import Machine
+    from hypar.network.graph import LayerGraph
     from hypar.pins import Pin
     from hypar.recipe import Recipe
     from hypar.searches.base import Answer

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.graph.contraction import ContractedGraph
+from hypar.network.contraction import ContractedGraph
 
 if TYPE_CHECKING:
-    from hypar.graph.contraction import Tensor
+    from hypar.network.contraction import Tensor
 
 
 import math
@@ -34,9 +34,9 @@ from hypar.tally import memory_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.contraction import Tensor
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.routing import LevelLink
+    from hypar.network.contraction import Tensor
+    from hypar.network.graph import LayerGraph
     from hypar.pins import Pin
     from hypar.placement import Options
     from hypar.recipe import Recipe

@@ -13,7 +13,7 @@ from hypar.staging.spans import CutSpans
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.placement import Options
     from hypar.plan import Plan
     from hypar.recipe import Recipe

@@ -11,7 +11,7 @@ import numpy as np
 from hypar.errors import TableLimitError
 
 if TYPE_CHECKING:
-    from hypar.ops.base import Window
+    from hypar.network.ops.base import Window
     from hypar.solve.edge import Costs
 
 MOST_SHARED = 2**27

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from hypar.network.training import PHASES
 from hypar.page import Section
 from hypar.placement import Partial, partial_results, placement
 from hypar.reproductions.sections.accpar.runs import TYPES
 from hypar.traffic import received, resolve
-from hypar.training import PHASES
 
 if TYPE_CHECKING:
     from hypar.reproductions.sections.accpar.runs import Runs

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.files.figures import Figure
-from hypar.graph.build import load_model
 from hypar.hardware.load import load_machine
 from hypar.hardware.load_groups import load_mixed
 from hypar.hardware.machine import Machine
+from hypar.network.build import load_model
 from hypar.page import geometric_mean
 from hypar.planner import plan_model
 from hypar.score import totals_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.files.figures import Figure
-from hypar.gradients import gradients_of
-from hypar.graph.build import load_model
+from hypar.network.build import load_model
+from hypar.network.gradients import gradients_of
 from hypar.page import Section, beside
 from hypar.reproductions.sections.cgdp.phases import iteration
 from hypar.reproductions.sections.cgdp.published import ALEXNET, GOOGLENET, GPUS, NETWORKS, TIMED, VGG_16

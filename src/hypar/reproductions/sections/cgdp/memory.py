@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.graph.build import load_model
+from hypar.network.build import load_model
 from hypar.page import Section, beside
 from hypar.planner import plan_model
 from hypar.reproductions.sections.cgdp.published import BATCHES_OF_VGG, GOOGLENET, GPUS, TIMED, VGG_16
 from hypar.reproductions.sections.cgdp.training import rounds
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.reproductions.sections.cgdp.published import Network
 
 MIB = 2**20

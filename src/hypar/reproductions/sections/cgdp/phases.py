@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hypar.chunks.best import best_sizes
 from hypar.chunks.sizes import rule_sizes
 from hypar.files.figures import Figure
-from hypar.gradients import gradients_of
-from hypar.graph.build import load_model
+from hypar.network.build import load_model
+from hypar.network.gradients import gradients_of
 from hypar.page import Section
 from hypar.reproductions.sections.cgdp.published import (
     ACCUMULATE,

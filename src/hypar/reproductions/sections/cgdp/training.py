@@ -14,8 +14,8 @@ from hypar.chunks.best import best_sizes
 from hypar.chunks.exchanges import EXCHANGES, Sizes, typical
 from hypar.chunks.sizes import SizeSearch, rule_sizes, search_size
 from hypar.chunks.times import LayerTimes, StepTimes
-from hypar.gradients import gradients_of
-from hypar.graph.build import load_model
+from hypar.network.build import load_model
+from hypar.network.gradients import gradients_of
 from hypar.reproductions.sections.cgdp.published import (
     ACCUMULATE,
     ADDED_UP_MS,
@@ -38,7 +38,7 @@ from hypar.schedule.overlap import lower_chunks
 from hypar.timeline import run
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 PAPER = EXCHANGES["independent"]
 """The paper's manner of exchange: any number of chunks at once."""

@@ -14,7 +14,7 @@ from hypar.words import grid_word
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
     from hypar.reproductions.sections.deepa.plans import Plans
 

@@ -13,8 +13,8 @@ from hypar.schedule.setting import Setting
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.machine import Machine
+    from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
     from hypar.schedule.moves import Move
 

@@ -8,19 +8,19 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING
 
 from hypar.costs.deepa import transfer_copies, update_copies
+from hypar.network.training import PHASES
 from hypar.page import Section
 from hypar.placement import Choice, grid
 from hypar.reproductions.sections.deepa.networks import ALEXNET
 from hypar.reproductions.sections.deepa.plans import SPACE, WAYS
 from hypar.space import parse_space
-from hypar.training import PHASES
 from hypar.words import grid_word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.graph.contraction import CutLayer
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.contraction import CutLayer
+    from hypar.network.graph import LayerGraph
 
 K80_PEAK = 4.37e12
 """flop/s of one of the two GPUs of a Tesla K80 in single precision (its datasheet: 8.74 TFLOP/s a card)."""

@@ -20,10 +20,10 @@ from hypar.words import grid_word
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.graph.contraction import CutLayer
-    from hypar.graph.layer import Layer
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.machine import Machine
+    from hypar.network.contraction import CutLayer
+    from hypar.network.graph import LayerGraph
+    from hypar.network.layer import Layer
     from hypar.reproductions.sections.deepa.plans import Plans
 
 COUNTS = (1, 2, 4, 8, 16)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.graph.build import build_graph
-from hypar.spec.load import ModelSpec, load_spec
+from hypar.network.build import build_graph
+from hypar.network.spec.load import ModelSpec, load_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 BATCH = 512
 CLASSES_22K = 21_841

@@ -10,8 +10,8 @@ from hypar.reproductions.sections.deepa.counting import count_bytes
 from hypar.reproductions.sections.deepa.networks import ALEXNET
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
     from hypar.hardware.machine import Machine
+    from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
     from hypar.reproductions.sections.deepa.counting import Bytes
     from hypar.score import Score

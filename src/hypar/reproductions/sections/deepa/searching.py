@@ -14,7 +14,7 @@ from hypar.space import parse_space
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 SECONDS = (0.7, 1.1, 4.8)
 """Published seconds of the searches for AlexNet, VGG-16 and Inception-v3, measuring included (section 7.1)."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.files.figures import Figure
+from hypar.network.training import PHASES
 from hypar.page import Section
 from hypar.reproductions.sections.deepa.layers import COUNTS
 from hypar.reproductions.sections.deepa.networks import BATCH, CLASSES_22K, networks
 from hypar.reproductions.sections.deepa.plans import EXACT, IMAGE, OWT, SERIAL, WAYS
 from hypar.reproductions.sections.deepa.transfers import TIMELINE, TIMELINE_BATCH, TIMELINE_WAYS
-from hypar.training import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.reproductions.sections.deepa.plans import Plans
 
 TRICK = (1.4, 1.2, 1.07)

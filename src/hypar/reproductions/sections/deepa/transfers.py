@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hypar.files.figures import Figure
-from hypar.graph.build import load_model
+from hypar.network.build import load_model
 from hypar.page import Section
 from hypar.reproductions.sections.deepa.counting import READINGS, count_bytes
 from hypar.reproductions.sections.deepa.networks import ALEXNET, BATCH, CLASSES_22K, networks
@@ -15,7 +15,7 @@ from hypar.reproductions.sections.deepa.plans import EXACT, IMAGE, OWT, PUBLISHE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.reproductions.sections.deepa.plans import Plans
 
 OWT_FACTOR, OWN_FACTOR, MOST = (1.05, 8.4), (1.2, 2.7), 23

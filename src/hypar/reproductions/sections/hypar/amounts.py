@@ -6,23 +6,23 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hypar.graph.build import build_graph
 from hypar.hardware.load import load_machine
-from hypar.ops.conv import Conv
-from hypar.ops.input import Input
-from hypar.ops.linear import Linear
+from hypar.network.build import build_graph
+from hypar.network.ops.conv import Conv
+from hypar.network.ops.input import Input
+from hypar.network.ops.linear import Linear
+from hypar.network.spec.expansion import LayerSpec
+from hypar.network.spec.load import ModelSpec
 from hypar.page import Section
 from hypar.placement import partial_results, placement
 from hypar.planner import plan_model
 from hypar.reproductions.sections.hypar.networks import LEVELS, NETWORKS, bars
-from hypar.spec.expansion import LayerSpec
-from hypar.spec.load import ModelSpec
 from hypar.traffic import received
 
 if TYPE_CHECKING:
     from hypar.evaluation import Evaluation
-    from hypar.graph.layers import LayerGraph
-    from hypar.ops.base import Op
+    from hypar.network.graph import LayerGraph
+    from hypar.network.ops.base import Op
 
 EXAMPLES = {"fully connected, 70 to 100": (56.0, 25.6), "convolution, 12x12x20 to 8x8x50": (200.0, 819.0)}
 """Section 3.4: kB between two accelerators at batch 32, by dp and by mp."""

@@ -15,7 +15,7 @@ from hypar.transfers import dim_of
 
 if TYPE_CHECKING:
     from hypar.evaluation import Evaluation
-    from hypar.ops.base import Einsum
+    from hypar.network.ops.base import Einsum
     from hypar.placement import Options
 
 PLANS = ("mp", "hypar")

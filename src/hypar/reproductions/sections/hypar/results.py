@@ -19,7 +19,7 @@ from hypar.reproductions.sections.hypar.networks import (
 
 if TYPE_CHECKING:
     from hypar.evaluation import Evaluation
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 
 def summary(ran: Evaluation) -> Section:

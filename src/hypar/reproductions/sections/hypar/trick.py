@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypar.evaluation import joules
 from hypar.files.figures import Figure
 from hypar.hardware.load import load_machine
-from hypar.ops.input import Input
+from hypar.network.ops.input import Input
 from hypar.page import Section, beside
 from hypar.placement import divisor
 from hypar.planner import plan_model
@@ -17,7 +17,7 @@ from hypar.score import totals_of
 
 if TYPE_CHECKING:
     from hypar.evaluation import Evaluation
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 CASES = (("conv5_4", 32), ("fc3", 4096))
 """Layers of VGG-E, each with the batch at which HyPar does otherwise than the trick."""

@@ -10,7 +10,7 @@ from hypar.pipelining import pipeline_model
 from hypar.reproductions.sections.pipeline.published import BATCHES, CONVERGENCE, SPEEDUPS, STARTS, STARTS_OF
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
     from hypar.pipelines import Pipeline
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.graph.build import load_model
+from hypar.network.build import load_model
 
 if TYPE_CHECKING:
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
 
 MODEL, STARTS = "vgg-f", "conv1,conv2,conv3,pool5"
 BATCHES = (1, 32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.files.figures import Figure
-from hypar.ops.base import elements_of
+from hypar.network.ops.base import elements_of
 from hypar.page import Section
 from hypar.pipelining import pipeline_model
 from hypar.reproductions.sections.pipeline.counts import cut_beside

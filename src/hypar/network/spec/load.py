@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from hypar.errors import ModelError, UnknownNameError, shown
 from hypar.files.validation import validated
 from hypar.files.yaml_file import Document, read_yaml
+from hypar.network.spec.expansion import Expansion, LayerSpec
+from hypar.network.spec.schema import ModelFile, SameAs
 from hypar.registry import data_file
-from hypar.spec.expansion import Expansion, LayerSpec
-from hypar.spec.schema import ModelFile, SameAs
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hypar.ops.base import Op
+from hypar.network.ops.base import Op
 
 
 class Softmax(Op):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from hypar.ops.base import Op
-from hypar.ops.base import Pointwise as Base
+from hypar.network.ops.base import Op
+from hypar.network.ops.base import Pointwise as Base
 
 
 class Pointwise(Base):

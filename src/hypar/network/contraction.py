@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.graph.layer import Layer
-    from hypar.ops.base import Einsum, Op, Shape
+    from hypar.network.layer import Layer
+    from hypar.network.ops.base import Einsum, Op, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

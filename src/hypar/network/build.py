@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.errors import ModelError
-from hypar.graph.layer import Layer
-from hypar.graph.layers import LayerGraph, digraph_of
-from hypar.ops.base import LARGEST_SIZE, Shape, ShapeError, describe
-from hypar.spec.load import ModelSpec, load_spec
+from hypar.network.graph import LayerGraph, digraph_of
+from hypar.network.layer import Layer
+from hypar.network.ops.base import LARGEST_SIZE, Shape, ShapeError, describe
+from hypar.network.spec.load import ModelSpec, load_spec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar.spec.expansion import LayerSpec
+    from hypar.network.spec.expansion import LayerSpec
 
 
 def load_model(model: str | Path, *, batch: int | None = None) -> LayerGraph:

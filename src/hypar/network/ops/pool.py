@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from hypar.ops.base import (
+from hypar.network.ops.base import (
     CountPair,
     Einsum,
     Op,

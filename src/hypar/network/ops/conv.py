@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from hypar.ops.base import (
+from hypar.network.ops.base import (
     CountPair,
     Einsum,
     Op,

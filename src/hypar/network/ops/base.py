@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from hypar.training import PHASES
+from hypar.network.training import PHASES
 
 LARGEST_SIZE = 2**24
 """No dim of a network or a mini-batch is larger than this."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hypar.graph.layer import Layer
-    from hypar.graph.layers import LayerGraph
+    from hypar.network.graph import LayerGraph
+    from hypar.network.layer import Layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

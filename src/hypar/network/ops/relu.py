@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypar.ops.base import Op, Pointwise
+from hypar.network.ops.base import Op, Pointwise
 
 
 class Relu(Pointwise):

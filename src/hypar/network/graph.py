@@ -7,15 +7,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError
-from hypar.graph.contraction import ContractedGraph, contract
-from hypar.ops.base import LARGEST_SIZE
+from hypar.network.contraction import ContractedGraph, contract
+from hypar.network.ops.base import LARGEST_SIZE
 from hypar.units import DTYPE_BYTES, format_count
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from hypar.graph.layer import Layer
-    from hypar.spec.expansion import LayerSpec
+    from hypar.network.layer import Layer
+    from hypar.network.spec.expansion import LayerSpec
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.ops.base import Einsum, Op, Shape
+    from hypar.network.ops.base import Einsum, Op, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hypar.ops.base import Einsum, Op, Shape, ShapeError, Size, describe, one_input
+from hypar.network.ops.base import Einsum, Op, Shape, ShapeError, Size, describe, one_input
 
 
 class Linear(Op):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypar.ops.base import Op, Shape, ShapeError, Size
+from hypar.network.ops.base import Op, Shape, ShapeError, Size
 
 
 class Input(Op):

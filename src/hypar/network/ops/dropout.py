@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hypar.ops.base import Op, Pointwise
+from hypar.network.ops.base import Op, Pointwise
 
 
 class Dropout(Pointwise):

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError, UnknownNameError
 from hypar.files.validation import validated
+from hypar.network.spec.schema import Argument, Block, BlockUse, LayerHead
 from hypar.registry import load_plugin
-from hypar.spec.schema import Argument, Block, BlockUse, LayerHead
 
 if TYPE_CHECKING:
     from hypar.errors import Where
     from hypar.files.yaml_file import Document
-    from hypar.ops.base import Op
+    from hypar.network.ops.base import Op
 
 MOST_LAYERS = 20_000
 """Layers of a network, blocks and repeats expanded."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hypar.ops.base import Op, Shape, ShapeError, describe, elements_of
+from hypar.network.ops.base import Op, Shape, ShapeError, describe, elements_of
 
 
 class Add(Op):
