@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hypar.placement import Choice
+from hypar.sharding.placement import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from hypar.schedule.step import lower
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.placement import Options
+    from hypar.sharding.placement import Options
 
 COPIES = {
     "input": {"batch": 1, "in_channels": 1, "out_channels": 2},

@@ -18,7 +18,7 @@ from hypar.hardware.machine import local_shape
 from hypar.network.ops.base import Window
 from hypar.network.ops.linear import Linear
 from hypar.network.training import PHASES
-from hypar.words import CUTTABLE
+from hypar.sharding.dims import CUTTABLE
 from tests.contracts.test_compute_models import FIELDS, shapes, sourced
 
 ARRAYS = [(12, 14), (1, 1), (3, 2), (16, 16), (5, 30), (32, 4)]

@@ -13,12 +13,12 @@ import pytest
 from hypar import load_machine, load_model, plan_model
 from hypar.costs.base import cost_graph, load_cost
 from hypar.files.yaml_file import parse_yaml
-from hypar.levels import WHOLE_LAYER, levels_of
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
+from hypar.sharding.levels import WHOLE_LAYER, levels_of
+from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.solvers.base import load_solver
-from hypar.space import parse_space
 from hypar.strategies.base import load_strategy
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from hypar import load_mixed, load_model, plan_model, score_plan
 from hypar.files.yaml_file import Document
 from hypar.hardware.load import machine_in
 from hypar.network.training import OPTIMIZERS
-from hypar.placement import cut
 from hypar.schedule.lanes import Lane
 from hypar.schedule.orders import SCHEDULES
 from hypar.schedule.setting import Setting
 from hypar.schedule.step import exchanging, lower_lanes
+from hypar.sharding.placement import cut
 from hypar.timeline import run
 from tests.mixed import CONV, INPUT, LINEAR, group, kind, write_machine, written
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar import LayerGraph, Machine, MixedMachine
-    from hypar.placement import Options
     from hypar.schedule.chunked import Chunks
+    from hypar.sharding.placement import Options
 
 EXAMPLES = int(os.environ.get("HYPAR_FASTER", "1000"))
 ROUNDING = 1 + 1e-9

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar.forks.amounts import between, inside, work
-from hypar.forks.parts import part_of, whole_shares
 from hypar.network.training import PHASES
-from hypar.placement import WHOLE, Choice, cut
-from hypar.transfers import dim_of
+from hypar.sharding.placement import WHOLE, Choice, cut
+from hypar.sharding.transfers import dim_of
+from hypar.sharding.uneven.remainder import part_of, whole_shares
+from hypar.sharding.uneven.transfers import between, inside, work
 from tests.mixed import written
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.forks.amounts import Amount
     from hypar.network.contraction import ContractedGraph, CutLayer
+    from hypar.sharding.uneven.transfers import Amount
 
     Array = NDArray[np.float64]
     Mask = NDArray[np.bool_]

@@ -18,11 +18,11 @@ from hypar.files.yaml_file import parse_yaml
 from hypar.hardware.load import CHANGEABLE, parse_change
 from hypar.network.build import build_graph, load_model
 from hypar.network.spec.load import parse_spec
-from hypar.pins import apply_pins, parse_pin
 from hypar.plan import Plan
 from hypar.registry import data_folder, plugin_names
-from hypar.space import parse_space
-from hypar.words import CUTTABLE, WORDS
+from hypar.sharding.dims import CUTTABLE, WORDS
+from hypar.sharding.pins import apply_pins, parse_pin
+from hypar.sharding.space import parse_space
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph

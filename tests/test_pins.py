@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypar import LayerGraph, load_machine, load_model, plan_model, read_plan
 from hypar.cli import main
 from hypar.errors import OptionError
-from hypar.pins import apply_pins, parse_pin
-from hypar.placement import ALONE, WHOLE, Choice, cut, grid
-from hypar.space import parse_space
+from hypar.sharding.pins import apply_pins, parse_pin
+from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid
+from hypar.sharding.space import parse_space
 
 if TYPE_CHECKING:
     from pathlib import Path

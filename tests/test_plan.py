@@ -9,8 +9,8 @@ import pytest
 from hypar import Plan, check_plan, diff_plans, plan_model, read_plan, score_plan
 from hypar.errors import DocumentError, PlanError, UnknownNameError
 from hypar.files.text import write_text
-from hypar.placement import ALONE, WHOLE, grid
 from hypar.registry import plugin_names
+from hypar.sharding.placement import ALONE, WHOLE, grid
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,9 @@ from hypar import load_model, plan_model, profile_model, profiling, read_profile
 from hypar.cli import main
 from hypar.errors import InputError, ProfileError
 from hypar.profiling import pieces_of
-from hypar.space import parse_space
+from hypar.sharding.dims import grid_word
+from hypar.sharding.space import parse_space
 from hypar.strategies.base import load_strategy
-from hypar.words import grid_word
 from tests.benches import FakeBench, lenet_profile
 
 if TYPE_CHECKING:

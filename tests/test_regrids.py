@@ -12,18 +12,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hypar import regrids as regrids_module
 from hypar.network.contraction import Content
 from hypar.network.ops.add import Add
 from hypar.network.ops.base import ShapeError
 from hypar.network.ops.linear import Linear
-from hypar.placement import WHOLE, Choice, cut, grid
 from hypar.registry import load_plugin
-from hypar.regrids import Gap, Regrid, regrid, regrids
-from hypar.tiles.bounds import Side
-from hypar.tiles.layouts import layout
-from hypar.tiles.overlap import overlap
-from hypar.transfers import between, borders, crossing, halo
+from hypar.sharding.grids import reshard as regrids_module
+from hypar.sharding.grids.bounds import Side
+from hypar.sharding.grids.intersection import overlap
+from hypar.sharding.grids.layouts import layout
+from hypar.sharding.grids.reshard import Gap, Regrid, regrid, regrids
+from hypar.sharding.placement import WHOLE, Choice, cut, grid
+from hypar.sharding.transfers import between, borders, crossing, halo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -14,9 +14,9 @@ from hypar.errors import OptionError
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
-from hypar.placement import ALONE, WHOLE, Choice, cut, grid, partial_results, placement
-from hypar.space import parse_space
-from hypar.words import CUTTABLE, dim_of, vocabulary
+from hypar.sharding.dims import CUTTABLE, dim_of, vocabulary
+from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid, partial_results, placement
+from hypar.sharding.space import parse_space
 
 if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph, CutLayer

@@ -16,13 +16,13 @@ from hypar import LayerGraph, Machine, Plan, load_machine, load_model, plan_mode
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
-from hypar.placement import ALONE
 from hypar.schedule.lowering import COMPUTE
 from hypar.schedule.scoring import score_step, totals
 from hypar.schedule.setting import Setting
 from hypar.schedule.step import Step, lower
 from hypar.score import totals_of
-from hypar.space import parse_space
+from hypar.sharding.placement import ALONE
+from hypar.sharding.space import parse_space
 from hypar.timeline import run
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypar import load_model
 from hypar.costs.base import cost_graph
 from hypar.costs.volume import Volume
-from hypar.levels import WHOLE_LAYER, levels_of
+from hypar.sharding.levels import WHOLE_LAYER, levels_of
+from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 from hypar.solve.solvers.base import load_solver
-from hypar.space import parse_space
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

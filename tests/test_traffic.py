@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.placement import Partial, Placement, Replicate, Shard
-from hypar.traffic import after_contraction, equal_shares, received, resolve
+from hypar.sharding.placement import Partial, Placement, Replicate, Shard
+from hypar.sharding.redistribution import after_contraction, equal_shares, received, resolve
 
 DIMS = ("batch", "channels")
 PLACED: list[Placement] = [Shard("batch"), Shard("channels"), Replicate()]

@@ -11,7 +11,7 @@ from hypar import plan_model, read_plan
 from hypar.errors import DocumentError, PlanError, UnknownNameError, suggestion
 from hypar.files.json_file import MOST_DEPTH, read_json
 from hypar.files.validation import MOST_CHARACTERS, MOST_ENTRIES
-from hypar.space import LONGEST_TEXT, parse_space
+from hypar.sharding.space import LONGEST_TEXT, parse_space
 
 if TYPE_CHECKING:
     from pathlib import Path

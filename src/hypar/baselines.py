@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from hypar.chunking.choice import Ran
     from hypar.network.graph import LayerGraph
-    from hypar.placement import Options
     from hypar.plan import Operators
     from hypar.searches.base import Answer, Question
+    from hypar.sharding.placement import Options
 
 FIXED = ("dp", "owt")
 """Strategies that decide without a search: what practitioners do by default."""

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.exchange import Rates
-from hypar.traffic import COLLECTIVES
-from hypar.words import CUTTABLE
+from hypar.sharding.dims import CUTTABLE
+from hypar.sharding.rates import Rates
+from hypar.sharding.redistribution import COLLECTIVES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hypar.levels import LocalSizes
     from hypar.network.ops.base import Einsum
     from hypar.schedule.setting import Setting
+    from hypar.sharding.levels import LocalSizes
     from hypar.solve.edge import Costs
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from hypar.hardware.machine import Machine
     from hypar.network.contraction import ContractedGraph
     from hypar.network.graph import LayerGraph
-    from hypar.placement import Options
     from hypar.plan import Plan
+    from hypar.sharding.placement import Options
 
 Scores = dict[tuple[str, str], Totals]
 """Totals by network and strategy."""

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.errors import OptionError, suggestion
-from hypar.levels import WHOLE_LAYER
 from hypar.question import ask
 from hypar.recipe import Recipe
+from hypar.sharding.levels import WHOLE_LAYER
+from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.elimination.order import Trace, trace
 from hypar.solve.elimination.rules import Reduction, reduced
 from hypar.solve.solvers.base import cheapest, load_solver
-from hypar.space import parse_space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.hardware.machine import Machine
-    from hypar.levels import LocalSizes
     from hypar.network.graph import LayerGraph
-    from hypar.placement import Choice
     from hypar.plan import Plan
     from hypar.profiles import Profile
     from hypar.searches.base import Question
+    from hypar.sharding.levels import LocalSizes
+    from hypar.sharding.placement import Choice
     from hypar.solve.edge import Edge
 
 MOST_REPLANNED = 8

@@ -13,12 +13,12 @@ from hypar.files.figures import Figure
 from hypar.hardware.load import as_machine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.pins import level_of
 from hypar.planner import plan_model
 from hypar.question import ask, setting_of
 from hypar.recipe import Recipe
 from hypar.schedule.scoring import totals
 from hypar.score import Totals, totals_of
+from hypar.sharding.pins import level_of
 from hypar.units import format_seconds
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.hardware.machine import Machine
-    from hypar.placement import Options
     from hypar.plan import Plan
     from hypar.searches.base import Question
+    from hypar.sharding.placement import Options
 
 MOST_POINTS = 2**20
 """Points of one exploration; a million take some ten minutes."""

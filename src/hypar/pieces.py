@@ -21,7 +21,7 @@ from hypar.units import DTYPE_BYTES
 if TYPE_CHECKING:
     from hypar.network.layer import Layer
     from hypar.network.ops.base import Einsum, Window
-    from hypar.placement import Choice
+    from hypar.sharding.placement import Choice
 
 Sizes = tuple[int, ...]
 

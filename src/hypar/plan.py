@@ -20,11 +20,11 @@ from hypar.files.text import write_text
 from hypar.files.validation import validated
 from hypar.registry import load_plugin
 from hypar.score import Amount, Score
-from hypar.space import parse_space
+from hypar.sharding.space import parse_space
 from hypar.splits import Group, Record, Split, StagesRecord, groups_of, stage_name
 
 if TYPE_CHECKING:
-    from hypar.placement import Choice
+    from hypar.sharding.placement import Choice
 
 MOST_DEVICES = 2**20
 """Devices of an array: 20 two-way levels."""

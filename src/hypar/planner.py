@@ -21,7 +21,6 @@ from hypar.hardware.machine import Machine
 from hypar.hardware.mixed import MixedMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.pins import parse_pin
 from hypar.plan import CostRecord, ModelRecord, Plan, ProfileRecord, RefinementRecord
 from hypar.profiles import Profile, read_profile
 from hypar.question import ask, setting_of
@@ -40,6 +39,7 @@ from hypar.refinement import refine as refine_choices
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
 from hypar.searches.base import Answer, Question, costs_by_level, load_search
+from hypar.sharding.pins import parse_pin
 from hypar.splits import WHOLE_ARRAY
 from hypar.staging.plans import staged_plan
 from hypar.staging.search import BEST

@@ -16,7 +16,7 @@ from hypar.errors import ProfileError, field_name, shown, suggestion
 from hypar.files.json_file import format_json, read_json
 from hypar.files.text import write_text
 from hypar.files.validation import validated
-from hypar.words import grid_word
+from hypar.sharding.dims import grid_word
 
 if TYPE_CHECKING:
     from hypar.errors import Where

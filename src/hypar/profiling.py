@@ -10,14 +10,14 @@ from hypar.errors import OptionError, ProfileError
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.pieces import Piece, piece_of
-from hypar.placement import WHOLE
 from hypar.plan import MOST_DEVICES
 from hypar.profiles import Profile, ProfiledModel
 from hypar.recipe import space_text
-from hypar.space import parse_space
+from hypar.sharding.dims import grid_word
+from hypar.sharding.placement import WHOLE
+from hypar.sharding.space import parse_space
 from hypar.strategies.base import load_strategy
 from hypar.units import format_bytes
-from hypar.words import grid_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

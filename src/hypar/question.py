@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError
-from hypar.levels import levels_of
-from hypar.pins import Pin, apply_pins, parse_pin
 from hypar.registry import load_plugin
 from hypar.schedule.setting import Setting
 from hypar.searches.base import Question, load_search
-from hypar.space import Space, parse_space
+from hypar.sharding.levels import levels_of
+from hypar.sharding.pins import Pin, apply_pins, parse_pin
+from hypar.sharding.space import Space, parse_space
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,7 +25,7 @@ from hypar.network.training import OPTIMIZERS
 from hypar.plan import MOST_DEVICES, Operators, Plan
 from hypar.registry import plugin_names
 from hypar.schedule.orders import checked_schedule
-from hypar.space import parse_space
+from hypar.sharding.space import parse_space
 from hypar.splits import RULES
 from hypar.strategies.base import load_strategy
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.network.contraction import ContractedGraph
-    from hypar.placement import Options
     from hypar.schedule.setting import Setting
+    from hypar.sharding.placement import Options
 
 LEAST_GAIN = 1e-12
 """Relative gain below which an exchange is none."""

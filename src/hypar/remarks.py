@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from hypar.baselines import BASELINES, FIXED, baseline_recipe
 from hypar.errors import HardwareError, OptionError, TableLimitError
-from hypar.pins import parse_pin
 from hypar.plan import SEARCHED
 from hypar.planner import follow
 from hypar.question import ask
 from hypar.recipe import Recipe
 from hypar.refinement import LEAST_GAIN
+from hypar.sharding.pins import parse_pin
 from hypar.solve.solvers.base import load_solver
 from hypar.staging.search import BEST
 from hypar.units import amount, format_seconds

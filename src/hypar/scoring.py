@@ -30,9 +30,9 @@ from hypar.timeline import Timeline, run
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.placement import Options
     from hypar.schedule.lanes import Crossing
     from hypar.score import Score
+    from hypar.sharding.placement import Options
     from hypar.splits import StagesRecord
 
 

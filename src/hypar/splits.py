@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from hypar.errors import field_name, shown
-from hypar.placement import ALONE, WHOLE, Choice, grid
 from hypar.score import Amount
-from hypar.words import CUTTABLE
+from hypar.sharding.dims import CUTTABLE
+from hypar.sharding.placement import ALONE, WHOLE, Choice, grid
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from hypar.chunks.times import LayerTimes, StepTimes
 from hypar.errors import HardwareError
 from hypar.network.gradients import gradients_of
-from hypar.placement import cut
 from hypar.schedule.setting import degrees
-from hypar.transfers import inside
+from hypar.sharding.placement import cut
+from hypar.sharding.transfers import inside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

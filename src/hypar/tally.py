@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypar.hardware.machine import fullest_share
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.setting import degrees
-from hypar.words import CUTTABLE
+from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from hypar.hardware.machine import LayerTime, Machine
     from hypar.network.contraction import ContractedGraph, Tensor
     from hypar.network.ops.base import Einsum
-    from hypar.placement import Options
     from hypar.schedule.lanes import Lane
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step
+    from hypar.sharding.placement import Options
 
 
 def received_at(step: Step, levels: int) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 
-from hypar import regrids
+from hypar.sharding.grids import reshard as regrids
 
 KEPT = ("hypar.registry.", "hypar.topologies.", "hypar.hardware.routing.", "hypar.hardware.machine._links")
 """What belongs to the program and to the machine: plug-ins that are imported, routes and links."""

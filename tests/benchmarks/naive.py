@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.ops.base import Einsum
-    from hypar.placement import Choice, Options
-    from hypar.regrids import Gap
+    from hypar.sharding.grids.reshard import Gap
+    from hypar.sharding.placement import Choice, Options
 
 ORDER = ("batch", "height", "width", "in_channels", "out_channels", "channels")
 

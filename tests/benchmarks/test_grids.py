@@ -14,13 +14,13 @@ import pytest
 from hypar import load_machine, load_model, plan_model
 from hypar.costs.base import cost_graph, load_cost
 from hypar.files.yaml_file import parse_yaml
-from hypar.levels import WHOLE_LAYER, levels_of
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
-from hypar.regrids import Gap, regrids
+from hypar.sharding.grids.reshard import Gap, regrids
+from hypar.sharding.levels import WHOLE_LAYER, levels_of
+from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.solvers.base import load_solver
-from hypar.space import parse_space
 from hypar.strategies.base import load_strategy
 from tests.benchmarks import naive
 from tests.benchmarks.cold import forget
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from hypar.network.contraction import ContractedGraph
     from hypar.network.graph import LayerGraph
-    from hypar.placement import Options
     from hypar.plan import Plan
+    from hypar.sharding.placement import Options
 
     Say = Callable[[str], None]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
     from hypar.network.contraction import ContractedGraph
-    from hypar.placement import Options
+    from hypar.sharding.placement import Options
 
 Job = tuple["ContractedGraph", "list[Options]", Setting]
 

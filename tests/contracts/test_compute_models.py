@@ -18,7 +18,7 @@ from hypar.network.ops.conv import Conv
 from hypar.network.ops.linear import Linear
 from hypar.network.training import PHASES
 from hypar.registry import load_plugin, plugin_names
-from hypar.words import CUTTABLE
+from hypar.sharding.dims import CUTTABLE
 
 NAMES = plugin_names("compute_models")
 

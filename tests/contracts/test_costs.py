@@ -7,9 +7,9 @@ import pytest
 
 from hypar import LayerGraph, load_machine, load_model, plan_model
 from hypar.costs.base import Cost, load_cost
-from hypar.levels import WHOLE_LAYER, levels_of
 from hypar.registry import plugin_names
-from hypar.space import parse_space
+from hypar.sharding.levels import WHOLE_LAYER, levels_of
+from hypar.sharding.space import parse_space
 
 HMC = load_machine("hmc")
 COSTS = plugin_names("costs")

@@ -11,8 +11,8 @@ import pytest
 
 from hypar import load_model, plan_model
 from hypar.network.ops.linear import Linear
-from hypar.placement import Partial, partial_results, placement
-from hypar.traffic import received, resolve
+from hypar.sharding.placement import Partial, partial_results, placement
+from hypar.sharding.redistribution import received, resolve
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph

@@ -12,8 +12,6 @@ from hypar import load_model, plan_model
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError
 from hypar.hardware.load import load_machine
-from hypar.levels import WHOLE_LAYER, levels_of
-from hypar.placement import Choice, cut, grid
 from hypar.profiles import Profile, ProfiledModel
 from hypar.reproductions.sections.deepa.configurations import seconds_of, words_of
 from hypar.reproductions.sections.deepa.counting import READINGS, count_bytes
@@ -55,9 +53,11 @@ from hypar.reproductions.sections.deepa.transfers import (
     moved,
 )
 from hypar.searches.base import Question
+from hypar.sharding.levels import WHOLE_LAYER, levels_of
+from hypar.sharding.placement import Choice, cut, grid
+from hypar.sharding.space import parse_space
 from hypar.solve.elimination.rules import reduced
 from hypar.solve.solvers.base import load_solver
-from hypar.space import parse_space
 from tests.problems import random_problem
 
 if TYPE_CHECKING:

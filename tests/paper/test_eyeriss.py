@@ -8,7 +8,7 @@ import pytest
 
 from hypar import load_model
 from hypar.hardware.load import load_machine
-from hypar.words import CUTTABLE
+from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
     from hypar.hardware.machine import LayerTime

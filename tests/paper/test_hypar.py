@@ -14,8 +14,8 @@ from hypar.network.ops.input import Input
 from hypar.network.ops.linear import Linear
 from hypar.network.spec.expansion import LayerSpec
 from hypar.network.spec.load import ModelSpec
-from hypar.placement import Partial, partial_results, placement
-from hypar.traffic import received, resolve
+from hypar.sharding.placement import Partial, partial_results, placement
+from hypar.sharding.redistribution import received, resolve
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph

@@ -11,12 +11,12 @@ from hypar import plan_model
 from hypar.evaluation import Evaluation, speedups
 from hypar.network.ops.linear import Linear
 from hypar.page import Section, geometric_mean
-from hypar.placement import cut
 from hypar.reproductions.sections.hypar import amounts, arrays, fused, networks, plans, trick
 from hypar.reproductions.sections.hypar.networks import EIGHT, GIGABYTES, NETWORKS, SPEED
+from hypar.sharding.placement import cut
 
 if TYPE_CHECKING:
-    from hypar.placement import Options
+    from hypar.sharding.placement import Options
 
 LAYER = Linear(out_features=8).einsum(8, ({"channels": 8},), {"channels": 8})
 WORDS = ("batch", "in_channels")

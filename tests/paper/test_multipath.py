@@ -16,10 +16,10 @@ import pytest
 from numpy.typing import NDArray
 
 from hypar import load_model, plan_model
-from hypar.levels import WHOLE_LAYER
-from hypar.placement import WHOLE, Choice, cut
 from hypar.question import ask
 from hypar.recipe import Recipe
+from hypar.sharding.levels import WHOLE_LAYER
+from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.solve.solvers.base import load_solver
 from tests import oracle
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.branches.tree import lanes_of
-from hypar.forks.parts import part_of
 from hypar.schedule.step import lower_lanes
+from hypar.sharding.uneven.remainder import part_of
 from hypar.tally import holds
 
 if TYPE_CHECKING:

@@ -6,17 +6,17 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.branches.tree import Leaf
+from hypar.sharding.redistribution import equal_shares
 from hypar.splits import SideRecord, Split
-from hypar.traffic import equal_shares
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.branches.tree import Branch, Branching
-    from hypar.levels import Level
-    from hypar.placement import Choice
     from hypar.recipe import Recipe
+    from hypar.sharding.levels import Level
+    from hypar.sharding.placement import Choice
 
 
 def splits_of(branch: Branch) -> Iterator[Split]:

@@ -21,13 +21,13 @@ from hypar.forking.common import best, search
 from hypar.forking.fork import fork_of
 from hypar.forking.quadratics import quadratics_of
 from hypar.hardware.mixed import MixedMachine
-from hypar.pins import apply_pins
 from hypar.question import question_of, setting_for, space_of
 from hypar.schedule.lanes import Lane
 from hypar.searches.base import load_search
+from hypar.sharding.pins import apply_pins
+from hypar.sharding.transfers import simple
 from hypar.solve.solvers.base import cheapest, load_solver
 from hypar.splits import WHOLE_ARRAY
-from hypar.transfers import simple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from hypar.hardware.machine import Machine
     from hypar.hardware.mixed import Side
     from hypar.network.contraction import ContractedGraph
-    from hypar.pins import Pin
-    from hypar.placement import Options
     from hypar.recipe import Recipe
+    from hypar.sharding.pins import Pin
+    from hypar.sharding.placement import Options
 
 LEAST_GAIN = 1e-12
 """Relative gain below which a decision is no better: equal shares stay where others are no cheaper."""

@@ -6,20 +6,20 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hypar.forks.amounts import between, inside
-from hypar.forks.parts import part_of
 from hypar.schedule.lanes import Crossing, Lane, Receiver
+from hypar.sharding.uneven.remainder import part_of
+from hypar.sharding.uneven.transfers import between, inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.forking.by_layer import Offer
     from hypar.forking.quadratics import Line
-    from hypar.forks.amounts import Shares
     from hypar.hardware.mixed import MixedMachine
-    from hypar.levels import Level
     from hypar.network.contraction import ContractedGraph
-    from hypar.placement import Choice
+    from hypar.sharding.levels import Level
+    from hypar.sharding.placement import Choice
+    from hypar.sharding.uneven.transfers import Shares
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -14,18 +14,18 @@ import numpy as np
 
 from hypar.costs.base import SideRates, machine_setting
 from hypar.durations import time_rates
-from hypar.exchange import between_costs, inside_costs
 from hypar.network.training import PHASES
-from hypar.words import CUTTABLE
+from hypar.sharding.dims import CUTTABLE
+from hypar.sharding.rates import between_costs, inside_costs
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
-    from hypar.exchange import Rates
     from hypar.hardware.machine import Machine
     from hypar.hardware.mixed import Side
-    from hypar.levels import Level, LocalSizes
     from hypar.network.contraction import CutLayer, Tensor
-    from hypar.placement import Options
+    from hypar.sharding.levels import Level, LocalSizes
+    from hypar.sharding.placement import Options
+    from hypar.sharding.rates import Rates
     from hypar.solve.edge import Costs
 
 

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from hypar.hardware.machine import Machine
     from hypar.hardware.mixed import Side
-    from hypar.levels import Level, LocalSizes
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
-    from hypar.placement import Options
     from hypar.profiles import Profile
+    from hypar.sharding.levels import Level, LocalSizes
+    from hypar.sharding.placement import Options
 
 CONTEXT = ("machine", "optimizer", "profile")
 """What a cost may take besides its parameters."""

@@ -19,18 +19,18 @@ import numpy as np
 from hypar.costs.base import machine_setting
 from hypar.durations import computation, time_rates
 from hypar.errors import OptionError
-from hypar.exchange import between_costs, inside_costs
+from hypar.sharding.rates import between_costs, inside_costs
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
-    from hypar.exchange import Rates
     from hypar.hardware.machine import Machine
     from hypar.hardware.mixed import Side
-    from hypar.levels import Level, LocalSizes
     from hypar.network.contraction import CutLayer, Tensor
-    from hypar.placement import Choice, Options
     from hypar.profiles import Profile
     from hypar.schedule.setting import Setting
+    from hypar.sharding.levels import Level, LocalSizes
+    from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.rates import Rates
     from hypar.solve.edge import Costs
 
 MODES = ("exact", "serial", "paper")

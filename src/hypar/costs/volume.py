@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hypar.costs.base import SideRates
 from hypar.errors import OptionError
-from hypar.exchange import between_costs, even_rates, inside_costs
+from hypar.sharding.rates import between_costs, even_rates, inside_costs
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
     from hypar.hardware.mixed import Side
-    from hypar.levels import Level, LocalSizes
     from hypar.network.contraction import CutLayer, Tensor
-    from hypar.placement import Options
+    from hypar.sharding.levels import Level, LocalSizes
+    from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.forks.amounts import work
-from hypar.forks.parts import whole_shares
+from hypar.sharding.transfers import dim_of
+from hypar.sharding.uneven.remainder import whole_shares
+from hypar.sharding.uneven.transfers import work
 from hypar.solve.balance import balance
-from hypar.transfers import dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from hypar.forking.common import Decision
     from hypar.forking.fork import Assignment, Fork
     from hypar.forking.quadratics import Array, Quadratics
-    from hypar.forks.amounts import Shares
     from hypar.network.contraction import CutLayer, Tensor
-    from hypar.placement import Choice
+    from hypar.sharding.placement import Choice
+    from hypar.sharding.uneven.transfers import Shares
 
 MOST_TURNS = 24
 """Times that the sides are weighed anew."""

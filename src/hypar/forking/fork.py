@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.errors import OptionError
-from hypar.forks.amounts import between, inside, work
 from hypar.network.training import PHASES
+from hypar.sharding.uneven.transfers import between, inside, work
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hypar.costs.base import Cost, SideRates
-    from hypar.forks.amounts import Amount, Shares
     from hypar.hardware.mixed import Side
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
-    from hypar.placement import Choice, Options
+    from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.redistribution import Number
+    from hypar.sharding.uneven.transfers import Amount, Shares
     from hypar.solve.edge import Costs
     from hypar.solve.solvers.base import Solver
-    from hypar.traffic import Number
 
 Assignment = tuple[int, ...]
 """An option of each layer."""

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.forking.fork import Assignment, Fork
-    from hypar.forks.amounts import Shares
     from hypar.network.contraction import CutLayer, Tensor
-    from hypar.placement import Options
-    from hypar.traffic import Number
+    from hypar.sharding.placement import Options
+    from hypar.sharding.redistribution import Number
+    from hypar.sharding.uneven.transfers import Shares
 
     Array = NDArray[np.float64]
 

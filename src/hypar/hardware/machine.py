@@ -13,7 +13,7 @@ import numpy as np
 from hypar.compute_models.base import LocalShape
 from hypar.hardware.routing import LevelLink, Tier, level_links
 from hypar.network.training import PHASES
-from hypar.words import CUTTABLE
+from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,8 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import HardwareError
+from hypar.sharding.redistribution import COLLECTIVES
 from hypar.topologies.base import busiest
-from hypar.traffic import COLLECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.listings.base import make_table
+from hypar.sharding.dims import choice_word, vocabulary
+from hypar.sharding.space import parse_space
 from hypar.solve.solvers.base import load_solver
-from hypar.space import parse_space
 from hypar.units import amount
-from hypar.words import choice_word, vocabulary
 
 if TYPE_CHECKING:
     from rich.table import Table

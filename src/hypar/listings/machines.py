@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from hypar.hardware.mixed import MixedMachine
 from hypar.listings.base import Data, make_table
 from hypar.network.training import PHASES
+from hypar.sharding.dims import CUTTABLE
 from hypar.units import format_bytes, format_count, format_joules, format_seconds
-from hypar.words import CUTTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

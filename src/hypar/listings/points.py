@@ -9,9 +9,9 @@ from hypar.hardware.machine import Machine
 from hypar.listings.base import Data, ratio, remarked_table
 from hypar.reports.base import on_machine, question
 from hypar.score import Totals
+from hypar.sharding.dims import choice_word, vocabulary
 from hypar.sweeps import varied
 from hypar.units import format_bytes, format_joules, format_seconds
-from hypar.words import choice_word, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hypar.schedule.orders import SCHEDULES
-from hypar.space import parse_space
+from hypar.sharding.dims import choice_word, vocabulary
+from hypar.sharding.space import parse_space
 from hypar.splits import WHOLE_ARRAY, Split
 from hypar.units import amount, format_bytes, format_joules, format_seconds
-from hypar.words import choice_word, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

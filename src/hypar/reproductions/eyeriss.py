@@ -11,7 +11,7 @@ from hypar.files.figures import Figure
 from hypar.hardware.load import load_machine
 from hypar.network.build import load_model
 from hypar.page import Page, Section, beside
-from hypar.words import CUTTABLE
+from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,10 +15,10 @@ from hypar.schedule.moves import PHASE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.forks.amounts import Amount
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.lowering import After, Lowering
     from hypar.schedule.moves import Move
+    from hypar.sharding.uneven.transfers import Amount
 
 Chunks = tuple[tuple[int, ...], ...]
 """The numbers of the layers of each chunk, in the order of the backward phase."""

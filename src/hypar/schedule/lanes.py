@@ -9,10 +9,10 @@ from hypar.schedule.moves import Move
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.forks.amounts import Amount
     from hypar.network.contraction import ContractedGraph
-    from hypar.placement import Options
     from hypar.schedule.setting import Setting
+    from hypar.sharding.placement import Options
+    from hypar.sharding.uneven.transfers import Amount
 
 
 class Lane(NamedTuple):

@@ -9,9 +9,9 @@ from hypar.timeline import Task
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.forks.amounts import Amount
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.moves import Move
+    from hypar.sharding.uneven.transfers import Amount
 
 COMPUTE = "devices"
 """The resource that computes: every device of a lane, doing the same."""

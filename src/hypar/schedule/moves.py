@@ -6,16 +6,26 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.placement import divisor
-from hypar.regrids import Gap, regrid
 from hypar.schedule.setting import Setting, working
-from hypar.transfers import PHASE_OF, Transfer, between, borders, crossing, dim_of, halo, inside, simple
-from hypar.words import CUTTABLE
+from hypar.sharding.dims import CUTTABLE
+from hypar.sharding.grids.reshard import Gap, regrid
+from hypar.sharding.placement import divisor
+from hypar.sharding.transfers import (
+    PHASE_OF,
+    Transfer,
+    between,
+    borders,
+    crossing,
+    dim_of,
+    halo,
+    inside,
+    simple,
+)
 
 if TYPE_CHECKING:
     from hypar.network.contraction import Content
     from hypar.network.ops.base import Einsum
-    from hypar.placement import Choice, Options
+    from hypar.sharding.placement import Choice, Options
 
 
 class Move(NamedTuple):

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from hypar.hardware.machine import Machine
     from hypar.network.contraction import ContractedGraph
-    from hypar.placement import Options
     from hypar.schedule.setting import Setting
+    from hypar.sharding.placement import Options
 
 
 KINDS = (*PHASES, "update", "communication")

@@ -8,13 +8,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.network.training import OPTIMIZERS
-from hypar.words import CUTTABLE
+from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.hardware.machine import LayerTime, Machine
-    from hypar.placement import Options
+    from hypar.sharding.placement import Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

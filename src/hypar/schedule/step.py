@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
     from hypar.hardware.machine import LayerTime
     from hypar.network.contraction import ContractedGraph
-    from hypar.placement import Options
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing
     from hypar.schedule.lowering import After
+    from hypar.sharding.placement import Options
     from hypar.timeline import Task
 
 

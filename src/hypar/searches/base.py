@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from hypar.costs.base import Cost, cost_graph, structure
-from hypar.levels import WHOLE_LAYER
 from hypar.registry import load_plugin
+from hypar.sharding.levels import WHOLE_LAYER
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.levels import Level, LocalSizes
     from hypar.network.contraction import ContractedGraph
-    from hypar.placement import Choice, Options
+    from hypar.sharding.levels import Level, LocalSizes
+    from hypar.sharding.placement import Choice, Options
     from hypar.solve.cost_graph import CostGraph, Structure
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.levels import WHOLE_LAYER
 from hypar.searches.base import Answer, Question, Search, layer_costs
+from hypar.sharding.levels import WHOLE_LAYER
 
 if TYPE_CHECKING:
-    from hypar.placement import Choice
+    from hypar.sharding.placement import Choice
 
 
 class Greedy:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.levels import WHOLE_LAYER
 from hypar.searches.base import Answer, Question, Search, costs_by_level, load_search
+from hypar.sharding.levels import WHOLE_LAYER
 from hypar.solve.solvers.base import FALLBACK, load_solver, require_tables
 
 if TYPE_CHECKING:
-    from hypar.levels import LocalSizes
-    from hypar.placement import Options
+    from hypar.sharding.levels import LocalSizes
+    from hypar.sharding.placement import Options
 
 
 class Joint:

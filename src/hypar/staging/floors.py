@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.contraction import ContractedGraph, CutLayer
-    from hypar.placement import Options
     from hypar.schedule.setting import Setting
+    from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
     from hypar.staging.spans import CutSpans
 

@@ -10,11 +10,11 @@ from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.plan import CostRecord, ModelRecord, Plan
 from hypar.searches.base import load_search
+from hypar.sharding.redistribution import equal_shares
 from hypar.solve.solvers.base import load_solver
 from hypar.splits import Split, StageRecord, StagesRecord
 from hypar.staging.scores import score_of
 from hypar.staging.search import pins_of, plan_stages
-from hypar.traffic import equal_shares
 from hypar.units import exact_number
 
 if TYPE_CHECKING:

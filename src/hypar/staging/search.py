@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError
-from hypar.pins import parse_pin
 from hypar.schedule.orders import SCHEDULES, checked_microbatches
+from hypar.sharding.pins import parse_pin
 from hypar.staging.partitions import best_partition
 from hypar.staging.running import kept_in_flight, run_stages
 from hypar.staging.spans import CutSpans
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from hypar.hardware.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.pins import Pin
     from hypar.recipe import Recipe
     from hypar.searches.base import Answer
+    from hypar.sharding.pins import Pin
     from hypar.staging.running import Staging
 
 BEST = "best"

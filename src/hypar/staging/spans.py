@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from hypar.costs.base import load_cost
-from hypar.pins import parse_pin
-from hypar.placement import divisor
 from hypar.question import question_of, setting_for
 from hypar.schedule.lanes import Lane
 from hypar.schedule.step import lower_lanes
 from hypar.searches.base import Answer, load_search
+from hypar.sharding.pins import parse_pin
+from hypar.sharding.placement import divisor
 from hypar.staging.cut_span import Cuts, CutSpan, phases_of
 from hypar.tally import memory_of
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from hypar.hardware.routing import LevelLink
     from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
-    from hypar.pins import Pin
-    from hypar.placement import Options
     from hypar.recipe import Recipe
     from hypar.schedule.setting import Setting
+    from hypar.sharding.pins import Pin
+    from hypar.sharding.placement import Options
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -14,7 +14,7 @@ class Strategy:
     Attributes:
         summary: what it does, in a line.
         source: where it is published.
-        space: the choices, as ``hypar.space`` reads them.
+        space: the choices, as ``hypar.sharding.space`` reads them.
         cost: name of the cost that is minimised.
         search: name of the search.
         graph: ``contracted``, or ``operators`` to plan pools too.

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from hypar.network.training import PHASES
 from hypar.page import Section
-from hypar.placement import Partial, partial_results, placement
 from hypar.reproductions.sections.accpar.runs import TYPES
-from hypar.traffic import received, resolve
+from hypar.sharding.placement import Partial, partial_results, placement
+from hypar.sharding.redistribution import received, resolve
 
 if TYPE_CHECKING:
     from hypar.reproductions.sections.accpar.runs import Runs

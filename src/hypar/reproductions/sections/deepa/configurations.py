@@ -9,7 +9,7 @@ from hypar.files.figures import Figure
 from hypar.page import Section
 from hypar.reproductions.sections.deepa.networks import ALEXNET
 from hypar.reproductions.sections.deepa.plans import EXACT, IMAGE, OWT, PUBLISHED, SERIAL, WAYS, Cut
-from hypar.words import grid_word
+from hypar.sharding.dims import grid_word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from hypar.costs.deepa import transfer_copies, update_copies
 from hypar.network.training import PHASES
 from hypar.page import Section
-from hypar.placement import Choice, grid
 from hypar.reproductions.sections.deepa.networks import ALEXNET
 from hypar.reproductions.sections.deepa.plans import SPACE, WAYS
-from hypar.space import parse_space
-from hypar.words import grid_word
+from hypar.sharding.dims import grid_word
+from hypar.sharding.placement import Choice, grid
+from hypar.sharding.space import parse_space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.base import load_cost
 from hypar.files.figures import Figure
-from hypar.levels import WHOLE_LAYER, levels_of
 from hypar.page import Section
-from hypar.placement import ALONE, Choice, cut
 from hypar.reproductions.sections.deepa.counting import READINGS, count_bytes
 from hypar.reproductions.sections.deepa.networks import ALEXNET, BATCH
 from hypar.reproductions.sections.deepa.plans import IMAGE, SPACE, WAYS, Cut
 from hypar.schedule.setting import degrees
-from hypar.space import parse_space
-from hypar.words import grid_word
+from hypar.sharding.dims import grid_word
+from hypar.sharding.levels import WHOLE_LAYER, levels_of
+from hypar.sharding.placement import ALONE, Choice, cut
+from hypar.sharding.space import parse_space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from hypar.costs.base import structure
 from hypar.page import Section
 from hypar.reproductions.sections.deepa.plans import SPACE, WAYS
+from hypar.sharding.space import parse_space
 from hypar.solve.elimination.order import trace
 from hypar.solve.elimination.rules import reduced
-from hypar.space import parse_space
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

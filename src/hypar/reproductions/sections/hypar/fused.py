@@ -7,16 +7,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.page import Section, beside, geometric_mean
-from hypar.placement import divisor, placement
 from hypar.planner import plan_model
 from hypar.reproductions.sections.hypar.networks import EIGHT, GIGABYTES, HALF, LEVELS, NETWORKS, SPEED, bars
 from hypar.schedule.moves import moves_inside
-from hypar.transfers import dim_of
+from hypar.sharding.placement import divisor, placement
+from hypar.sharding.transfers import dim_of
 
 if TYPE_CHECKING:
     from hypar.evaluation import Evaluation
     from hypar.network.ops.base import Einsum
-    from hypar.placement import Options
+    from hypar.sharding.placement import Options
 
 PLANS = ("mp", "hypar")
 

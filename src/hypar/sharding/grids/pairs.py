@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hypar.tiles.layouts import Layout, Numbers
+    from hypar.sharding.grids.layouts import Layout, Numbers
 
 
 FEW = 2**17

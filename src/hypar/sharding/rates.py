@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.levels import TENSORS, LocalSizes
-from hypar.regrids import Gap, regrids
-from hypar.tiles.layouts import layout
-from hypar.traffic import COLLECTIVES
-from hypar.transfers import between, borders, crossing, halo, insides, simple
+from hypar.sharding.grids.layouts import layout
+from hypar.sharding.grids.reshard import Gap, regrids
+from hypar.sharding.levels import TENSORS, LocalSizes
+from hypar.sharding.redistribution import COLLECTIVES
+from hypar.sharding.transfers import between, borders, crossing, halo, insides, simple
 
 if TYPE_CHECKING:
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.network.ops.base import Einsum, Roles
-    from hypar.placement import Options
-    from hypar.regrids import Manner
+    from hypar.sharding.grids.reshard import Manner
+    from hypar.sharding.placement import Options
+    from hypar.sharding.transfers import Border
     from hypar.solve.edge import Costs
-    from hypar.transfers import Border
 
 
 @dataclass(frozen=True, slots=True)

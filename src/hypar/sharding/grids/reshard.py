@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.tiles.bounds import Bounds, Side, bounds, reach, side
-from hypar.tiles.layouts import Layout, Numbers, layout
-from hypar.tiles.overlap import boxes, copies, overlap
-from hypar.traffic import COLLECTIVES
+from hypar.sharding.grids.bounds import Bounds, Side, bounds, reach, side
+from hypar.sharding.grids.intersection import boxes, copies, overlap
+from hypar.sharding.grids.layouts import Layout, Numbers, layout
+from hypar.sharding.redistribution import COLLECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.contraction import Content
     from hypar.network.ops.base import Einsum, Window
-    from hypar.placement import Choice, Options
+    from hypar.sharding.placement import Choice, Options
     from hypar.solve.edge import Costs
 
 Codes = NDArray[np.int64]

@@ -15,14 +15,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, shown
-from hypar.placement import WHOLE, cut, grids
-from hypar.words import CUTTABLE, dim_of
+from hypar.sharding.dims import CUTTABLE, dim_of
+from hypar.sharding.placement import WHOLE, cut, grids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.network.contraction import CutLayer
-    from hypar.placement import Options
+    from hypar.sharding.placement import Options
 
 _CHANNELS = {"in_channels", "out_channels"}
 _DIVISORS = "divisors"

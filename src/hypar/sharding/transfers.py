@@ -14,8 +14,23 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.network.training import PHASES
-from hypar.placement import Choice, Partial, Placement, Replicate, divisor, partial_results, placement
-from hypar.traffic import Number, after_contraction, collective, equal_shares, received, resolve
+from hypar.sharding.placement import (
+    Choice,
+    Partial,
+    Placement,
+    Replicate,
+    divisor,
+    partial_results,
+    placement,
+)
+from hypar.sharding.redistribution import (
+    Number,
+    after_contraction,
+    collective,
+    equal_shares,
+    received,
+    resolve,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

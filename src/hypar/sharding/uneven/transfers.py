@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.network.training import PHASES
-from hypar.placement import Partial, Replicate, Shard, partial_results
-from hypar.traffic import Number, collective, received, resolve
-from hypar.transfers import PHASE_OF, borders, changes, dim_of
+from hypar.sharding.placement import Partial, Replicate, Shard, partial_results
+from hypar.sharding.redistribution import Number, collective, received, resolve
+from hypar.sharding.transfers import PHASE_OF, borders, changes, dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.network.ops.base import Einsum
-    from hypar.placement import Choice, Placement
+    from hypar.sharding.placement import Choice, Placement
 
 Shares = tuple[Number, ...]
 ROUNDING = 1e-12

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.tiles.layouts import ORDER, Layout, Numbers
-from hypar.tiles.meeting import Meeting, meeting
+from hypar.sharding.grids.layouts import ORDER, Layout, Numbers
+from hypar.sharding.grids.pairs import Meeting, meeting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.sharding.grids.bounds import Bounds, Side
     from hypar.solve.edge import Costs
-    from hypar.tiles.bounds import Bounds, Side
 
 CACHED = 2**14
 """Devices of pairs whose pieces are multiplied at once."""

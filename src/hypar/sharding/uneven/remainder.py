@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.network.contraction import ContractedGraph
-from hypar.transfers import dim_of
+from hypar.sharding.transfers import dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.network.ops.base import Einsum
-    from hypar.placement import Choice
+    from hypar.sharding.placement import Choice
 
 
 def part_of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.placement import Partial, Placement, Replicate, Shard
+from hypar.sharding.placement import Partial, Placement, Replicate, Shard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.placement import Choice, grids
+from hypar.sharding.placement import Choice, grids
 
 Numbers = NDArray[np.int64]
 

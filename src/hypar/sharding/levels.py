@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.tiles.layouts import layout
-from hypar.words import CUTTABLE
+from hypar.sharding.dims import CUTTABLE
+from hypar.sharding.grids.layouts import layout
 
 if TYPE_CHECKING:
     from hypar.network.ops.base import Einsum
-    from hypar.placement import Options
+    from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
 TENSORS = ("input", "weight", "output")

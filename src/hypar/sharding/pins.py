@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, suggestion
-from hypar.placement import WHOLE, Choice, Options, cut, grid
-from hypar.words import CUTTABLE, dim_of, grid_of
+from hypar.sharding.dims import CUTTABLE, dim_of, grid_of
+from hypar.sharding.placement import WHOLE, Choice, Options, cut, grid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

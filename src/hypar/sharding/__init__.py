@@ -1,0 +1,1 @@
+"""What a choice does to tensors, and how many elements must then move; knows no seconds."""

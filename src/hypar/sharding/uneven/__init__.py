@@ -1,0 +1,1 @@
+"""Shards of unequal size, over unlike device groups."""
