@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar import LayerGraph, Machine, plan_model
-from hypar.schedule.setting import Setting
+from hypar.machine.setting import Setting
 from hypar.schedule.step import lower
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import yaml
 
 from hypar import plan_model
 from hypar.errors import InputError
-from hypar.hardware.load_groups import as_hardware, load_hardware
+from hypar.machine.load_mixed import as_hardware, load_hardware
 from tests.test_bad_input import assert_refused
 
 OUTWARD = {"bandwidth": {"value": "1 GB/s", "source": "a test"}}

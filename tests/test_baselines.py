@@ -18,7 +18,7 @@ from hypar import (
 )
 from hypar.baselines import BASELINES, FIXED
 from hypar.errors import HyparError, PlanError
-from hypar.hardware.load_groups import as_hardware
+from hypar.machine.load_mixed import as_hardware
 from hypar.registry import data_file
 from hypar.remarks import remarks
 from tests.test_cli import output, run

@@ -31,7 +31,7 @@ from tests.mixed import group, groups_of, kind, machines, networks, write_machin
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar.hardware.mixed import Side
+    from hypar.machine.mixed import Side
     from tests.mixed import Drawn
 
 

@@ -17,7 +17,7 @@ from hypar import Plan, check_plan, plan_model, profile_model, read_plan
 from hypar.check import FREE
 from hypar.cli import main
 from hypar.errors import HyparError, PlanError
-from hypar.hardware.load_groups import load_hardware
+from hypar.machine.load_mixed import load_hardware
 from hypar.network.build import load_model
 from hypar.planner import follow
 from hypar.recipe import Recipe

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import load_model, plan_model
+from hypar.machine.setting import Setting
 from hypar.schedule.lanes import Lane
-from hypar.schedule.setting import Setting
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.timeline import run
 from tests.test_gradients import network

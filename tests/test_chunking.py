@@ -16,7 +16,7 @@ from hypar.chunking.candidates import neighbours
 from hypar.chunks.sizes import groupings
 from hypar.cli import main
 from hypar.errors import OptionError, PlanError
-from hypar.hardware.load_groups import load_hardware
+from hypar.machine.load_mixed import load_hardware
 from hypar.registry import data_folder, plugin_names
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.scoring import run_plan

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.compute_models.base import LocalShape
-from hypar.compute_models.roofline import Roofline
-from hypar.compute_models.row_stationary import RowStationary
 from hypar.files.quantities import Sourced
-from hypar.hardware.load import load_machine
-from hypar.hardware.machine import local_shape
+from hypar.machine.compute_models.base import LocalShape
+from hypar.machine.compute_models.roofline import Roofline
+from hypar.machine.compute_models.row_stationary import RowStationary
+from hypar.machine.load import load_machine
+from hypar.machine.machine import local_shape
 from hypar.network.ops.base import Window
 from hypar.network.ops.linear import Linear
 from hypar.network.training import PHASES

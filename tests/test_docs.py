@@ -15,12 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 import hypar
-from hypar import chunking, errors, overlap_table, plan, profiles, score, splits
+from hypar import chunking, errors, overlap_table, plan, score, splits
 from hypar.check import FREE
 from hypar.cli import main
 from hypar.files.quantities import Sourced
 from hypar.files.yaml_file import MOST_NODES
-from hypar.hardware.schema import (
+from hypar.machine import profiles
+from hypar.machine.schema import (
     MOST_HELD,
     Assumptions,
     Device,

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from hypar import load_mixed, load_model, plan_model, score_plan
 from hypar.files.yaml_file import Document
-from hypar.hardware.load import machine_in
+from hypar.machine.load import machine_in
+from hypar.machine.setting import Setting
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lanes import Lane
 from hypar.schedule.orders import SCHEDULES
-from hypar.schedule.setting import Setting
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.sharding.placement import cut
 from hypar.timeline import run

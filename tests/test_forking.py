@@ -16,7 +16,7 @@ from hypar.forking.by_layer import Offer, by_layer, settled, settled_costs
 from hypar.forking.common import Decision, best, search
 from hypar.forking.fork import Fork
 from hypar.forking.quadratics import quadratics_of
-from hypar.hardware.mixed import Side
+from hypar.machine.mixed import Side
 from hypar.sharding.space import parse_space
 from hypar.sharding.transfers import dim_of, simple
 from hypar.solve.balance import balance, times_at

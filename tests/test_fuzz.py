@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hypar import HyparError, diff_plans, load_machine, plan_model, read_plan, score_plan
 from hypar.files.yaml_file import parse_yaml
-from hypar.hardware.load import CHANGEABLE, parse_change
+from hypar.machine.load import CHANGEABLE, parse_change
 from hypar.network.build import build_graph, load_model
 from hypar.network.spec.load import parse_spec
 from hypar.plan import Plan

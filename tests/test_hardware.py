@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError
-from hypar.hardware.load import CHANGEABLE, load_machine, parse_change
-from hypar.hardware.load_groups import load_hardware
-from hypar.hardware.mixed import MixedMachine
+from hypar.machine.load import CHANGEABLE, load_machine, parse_change
+from hypar.machine.load_mixed import load_hardware
+from hypar.machine.mixed import MixedMachine
 from hypar.registry import data_file, data_folder, data_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
 
 MACHINES = data_names("hardware")
 Where = tuple[str | int, ...]

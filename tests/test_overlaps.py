@@ -16,8 +16,8 @@ from hypar.chunks.exchanges import EXCHANGES
 from hypar.chunks.sizes import rule_sizes
 from hypar.cli import main
 from hypar.errors import HardwareError, OptionError
-from hypar.hardware.load_groups import load_hardware
 from hypar.listings.overlaps import overlap_data
+from hypar.machine.load_mixed import load_hardware
 from hypar.overlaps.choice import step_s
 from hypar.scoring import run_plan
 from hypar.step_times import machine_times

@@ -13,17 +13,17 @@ import pytest
 from hypar import LayerGraph, Pipeline, load_machine, load_model, pipeline_model, plan_model
 from hypar.errors import HardwareError, HyparError, OptionError, TableLimitError, UnknownNameError
 from hypar.files.yaml_file import parse_yaml
+from hypar.machine.setting import Setting
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
 from hypar.schedule.scoring import totals
-from hypar.schedule.setting import Setting
 from hypar.stage_costs import BALANCES
 from hypar.starts import MOST_STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
 
 LENET = load_model("lenet-c").with_batch(16)
 HMC = load_machine("hmc")

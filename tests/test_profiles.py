@@ -14,9 +14,9 @@ from hypar import Profile, plan_model, read_profile
 from hypar.cli import main
 from hypar.errors import InputError, ProfileError
 from hypar.files.yaml_file import parse_yaml
+from hypar.machine.profiles import ProfiledModel
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
-from hypar.profiles import ProfiledModel
 from tests.benches import lenet_profile
 
 PLAN = ["plan", "lenet-c", "--strategy", "deepa", "--hardware", "h100-8x", "--profile", "p.json"]

@@ -4,10 +4,10 @@ import pkgutil
 import subprocess
 import sys
 
+import hypar.hardware
 import pytest
 
 import hypar
-import hypar.hardware
 
 
 def test_public_names_are_pinned() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hypar import load_machine
-from hypar.routes import route
+from hypar.machine.routes import route
 
 
 @pytest.mark.parametrize(("name", "topology"), [("hmc", "h_tree"), ("hmc", "torus"), ("tpu-v3", "ring")])

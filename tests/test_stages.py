@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hypar import LayerGraph, load_machine, load_model
-from hypar.schedule.setting import Setting, degrees
+from hypar.machine.setting import Setting, degrees
 from hypar.stages import Span, Spans, crossing, held, layer_sums
 
 if TYPE_CHECKING:

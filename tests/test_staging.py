@@ -18,12 +18,12 @@ from hypar import Plan, check_plan, diff_plans, explain_plan, load_machine, load
 from hypar.cli import main
 from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
 from hypar.listings.machines import layer_times_data
+from hypar.machine.setting import Setting, degrees
 from hypar.recipe import Recipe
 from hypar.registry import data_file, plugin_names
 from hypar.remarks import finer_than_whole, remarks
 from hypar.reproductions.sections.hypar.networks import NETWORKS
 from hypar.schedule.scoring import score_step
-from hypar.schedule.setting import Setting, degrees
 from hypar.scoring import run_plan
 from hypar.solve.partition import partition
 from hypar.staging.floors import crossing_bytes, floors_of

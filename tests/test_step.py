@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from hypar import LayerGraph, Machine, Plan, load_machine, load_model, plan_model, score_plan
 from hypar.files.yaml_file import parse_yaml
+from hypar.machine.setting import Setting
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
 from hypar.schedule.lowering import COMPUTE
 from hypar.schedule.scoring import score_step, totals
-from hypar.schedule.setting import Setting
 from hypar.schedule.step import Step, lower
 from hypar.score import totals_of
 from hypar.sharding.placement import ALONE

@@ -17,7 +17,7 @@ from hypar import check_plan, load_mixed, load_model, plan_model, read_plan, sco
 from hypar.errors import HardwareError
 
 if TYPE_CHECKING:
-    from hypar.hardware.mixed import MixedMachine
+    from hypar.machine.mixed import MixedMachine
     from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar.hardware.load import load_machine
-from hypar.topologies.base import busiest
-from hypar.topologies.graph import Graph
-from hypar.topologies.ring import Ring
-from hypar.topologies.torus import Torus
+from hypar.machine.load import load_machine
+from hypar.machine.topologies.base import busiest
+from hypar.machine.topologies.graph import Graph
+from hypar.machine.topologies.ring import Ring
+from hypar.machine.topologies.torus import Torus
 
 if TYPE_CHECKING:
-    from hypar.hardware.routing import LevelLink
+    from hypar.machine.routing import LevelLink
 
 LINK = 200e6
 """Bytes a second of one link: 1600 Mb/s."""

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from hypar.errors import HyparError
     from hypar.explanations import Explanation, explain_plan
     from hypar.exploration import Exploration, explore_model
-    from hypar.hardware.load import load_machine
-    from hypar.hardware.load_groups import load_mixed
-    from hypar.hardware.machine import Machine
-    from hypar.hardware.mixed import MixedMachine
+    from hypar.machine.load import load_machine
+    from hypar.machine.load_mixed import load_mixed
+    from hypar.machine.machine import Machine
+    from hypar.machine.mixed import MixedMachine
+    from hypar.machine.profiles import Profile, read_profile
     from hypar.network.build import load_model
     from hypar.network.graph import LayerGraph
     from hypar.overlaps.outcome import Overlap
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from hypar.pipelining import pipeline_model
     from hypar.plan import Plan, read_plan
     from hypar.planner import plan_model
-    from hypar.profiles import Profile, read_profile
     from hypar.profiling import profile_model
     from hypar.score import Score
     from hypar.scoring import score_plan
@@ -50,12 +50,12 @@ _HOMES = {
     "Exploration": "exploration",
     "HyparError": "errors",
     "LayerGraph": "network.graph",
-    "Machine": "hardware.machine",
-    "MixedMachine": "hardware.mixed",
+    "Machine": "machine.machine",
+    "MixedMachine": "machine.mixed",
     "Overlap": "overlaps.outcome",
     "Pipeline": "pipelines",
     "Plan": "plan",
-    "Profile": "profiles",
+    "Profile": "machine.profiles",
     "Row": "comparison",
     "Run": "sweeps",
     "Score": "score",
@@ -65,15 +65,15 @@ _HOMES = {
     "diff_plans": "diff",
     "explain_plan": "explanations",
     "explore_model": "exploration",
-    "load_machine": "hardware.load",
-    "load_mixed": "hardware.load_groups",
+    "load_machine": "machine.load",
+    "load_mixed": "machine.load_mixed",
     "load_model": "network.build",
     "overlap_model": "overlaps.run",
     "pipeline_model": "pipelining",
     "plan_model": "planner",
     "profile_model": "profiling",
     "read_plan": "plan",
-    "read_profile": "profiles",
+    "read_profile": "machine.profiles",
     "score_plan": "scoring",
     "sweep_model": "sweeps",
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.errors import TableLimitError
-from hypar.hardware.load_groups import as_hardware
+from hypar.machine.load_mixed import as_hardware
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.planner import plan_model
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from hypar.hardware.machine import Machine
-    from hypar.hardware.mixed import MixedMachine
+    from hypar.machine.machine import Machine
+    from hypar.machine.mixed import MixedMachine
     from hypar.plan import Plan
 
 BASELINE = "dp"

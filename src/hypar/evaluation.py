@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from hypar.hardware.load import load_machine
+from hypar.machine.load import load_machine
+from hypar.machine.setting import Setting
 from hypar.network.build import load_model
 from hypar.planner import plan_model
 from hypar.schedule.scoring import score_step, totals
-from hypar.schedule.setting import Setting
 from hypar.schedule.step import Step, lower
 from hypar.score import Score, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
     from hypar.network.contraction import ContractedGraph
     from hypar.network.graph import LayerGraph
     from hypar.plan import Plan

@@ -22,10 +22,10 @@ from hypar.solve.solvers.base import cheapest, load_solver
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
+    from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
-    from hypar.profiles import Profile
     from hypar.searches.base import Question
     from hypar.sharding.levels import LocalSizes
     from hypar.sharding.placement import Choice

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import OptionError, suggestion
 from hypar.files.figures import Figure
-from hypar.hardware.load import as_machine
+from hypar.machine.load import as_machine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.planner import plan_model
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
     from hypar.plan import Plan
     from hypar.searches.base import Question
     from hypar.sharding.placement import Options

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import HardwareError, OptionError, PlanError, shown
-from hypar.hardware.load_groups import load_hardware
-from hypar.hardware.mixed import MixedMachine
+from hypar.machine.load_mixed import load_hardware
+from hypar.machine.mixed import MixedMachine
+from hypar.machine.profiles import Profile, read_profile
 from hypar.network.build import load_model
-from hypar.profiles import Profile, read_profile
 from hypar.registry import data_names
 from hypar.splits import WHOLE_ARRAY
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hypar.errors import InputError
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
 

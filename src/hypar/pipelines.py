@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.timeline import Timeline
 

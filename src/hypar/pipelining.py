@@ -6,13 +6,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError, shown
-from hypar.hardware.load import as_machine
+from hypar.machine.load import as_machine
+from hypar.machine.setting import Setting
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.pipeline_runs import Job, run_job
 from hypar.recipe import checked_optimizer
 from hypar.schedule.orders import SCHEDULES, checked_microbatches, checked_schedule, in_flight
-from hypar.schedule.setting import Setting
 from hypar.solve.partition import Partition, partition, require_entries
 from hypar.stage_costs import StageCosts, checked_balance
 from hypar.stages import Spans, layer_sums
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
     from hypar.pipelines import Pipeline
 
 

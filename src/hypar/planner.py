@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import hypar.hardware
 from hypar.baselines import BASELINES, take_fastest
 from hypar.branches.records import claim_of as branch_claim
 from hypar.branches.records import like_split, splits_of
@@ -17,12 +16,13 @@ from hypar.chunking.choice import run_chunked
 from hypar.claims import claim_of
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
-from hypar.hardware.machine import Machine
-from hypar.hardware.mixed import MixedMachine
+from hypar.machine.load_mixed import as_hardware
+from hypar.machine.machine import Machine
+from hypar.machine.mixed import MixedMachine
+from hypar.machine.profiles import Profile, read_profile
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan import CostRecord, ModelRecord, Plan, ProfileRecord, RefinementRecord
-from hypar.profiles import Profile, read_profile
 from hypar.question import ask, setting_of
 from hypar.recipe import (
     Recipe,
@@ -134,7 +134,7 @@ def plan_model(
     if hardware is None and optimizer != "sgd":
         raise OptionError("optimizer", "no machine is named", "one, as --hardware hmc")
     named = load_strategy("hypar" if strategy is None else strategy)
-    machine = None if hardware is None else hypar.hardware.as_hardware(hardware)
+    machine = None if hardware is None else as_hardware(hardware)
     mixed = machine if isinstance(machine, MixedMachine) else None
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
     own = named.fork_cost if mixed and named.fork_cost else named.cost

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError
+from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
-from hypar.schedule.setting import Setting
 from hypar.searches.base import Question, load_search
 from hypar.sharding.levels import levels_of
 from hypar.sharding.pins import Pin, apply_pins, parse_pin

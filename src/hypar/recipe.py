@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost
 from hypar.errors import UnknownNameError
-from hypar.hardware.machine import Machine
-from hypar.hardware.mixed import MixedMachine
-from hypar.hardware.routing import primes
+from hypar.machine.machine import Machine
+from hypar.machine.mixed import MixedMachine
+from hypar.machine.routing import primes
 from hypar.network.training import OPTIMIZERS
 from hypar.plan import MOST_DEVICES, Operators, Plan
 from hypar.registry import plugin_names
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.chunking.record import Asked
+    from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
-    from hypar.profiles import Profile
 
 
 SHARES = (*RULES, "layers")

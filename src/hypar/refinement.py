@@ -16,8 +16,8 @@ from hypar.timeline import run
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
-    from hypar.schedule.setting import Setting
     from hypar.sharding.placement import Options
 
 LEAST_GAIN = 1e-12

@@ -18,7 +18,7 @@ from hypar.errors import UnknownNameError
 _PACKAGE = Path(__file__).parent
 
 GROUPS = {
-    "compute_models": "compute_models",
+    "compute_models": "machine/compute_models",
     "costs": "costs",
     "ops": "network/ops",
     "reports": "reports",
@@ -26,11 +26,11 @@ GROUPS = {
     "searches": "searches",
     "solvers": "solve/solvers",
     "strategies": "strategies",
-    "topologies": "topologies",
+    "topologies": "machine/topologies",
 }
 """The folder of each group of plug-ins, inside the package."""
 
-DATA = {"hardware": "hardware", "models": "models"}
+DATA = {"hardware": "machine/catalog", "models": "models"}
 """The folder of each kind of data files, inside the installed package."""
 
 

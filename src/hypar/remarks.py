@@ -20,11 +20,11 @@ from hypar.units import amount, format_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.hardware.machine import Machine
-    from hypar.hardware.mixed import MixedMachine
+    from hypar.machine.machine import Machine
+    from hypar.machine.mixed import MixedMachine
+    from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
-    from hypar.profiles import Profile
     from hypar.score import Score
 
 LEAST_SHOWN = 1e-4

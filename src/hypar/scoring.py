@@ -11,16 +11,16 @@ from hypar.branches.tree import lanes_of
 from hypar.chunking.stored import chunks_of
 from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, PlanError
-from hypar.hardware.load_groups import as_hardware
-from hypar.hardware.machine import Machine
-from hypar.hardware.mixed import MixedMachine
+from hypar.machine.load_mixed import as_hardware
+from hypar.machine.machine import Machine
+from hypar.machine.mixed import MixedMachine
+from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph
 from hypar.origin import machine_of, model_of, require_groups
 from hypar.plan import Plan, read_plan
 from hypar.recipe import Recipe, checked_optimizer
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
-from hypar.schedule.setting import Setting
 from hypar.schedule.step import Step, lower_lanes
 from hypar.staging.plans import stages_of
 from hypar.staging.scores import score_of

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hypar.errors import OptionError, UnknownNameError
-from hypar.routes import Route, route
+from hypar.machine.routes import Route, route
 from hypar.schedule.pipeline import Pace, Send
 from hypar.splits import stage_name
 from hypar.stages import held
 
 if TYPE_CHECKING:
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
     from hypar.solve.edge import Costs
     from hypar.stages import Span, Spans
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hypar.machine.setting import degrees
 from hypar.network.training import OPTIMIZERS
-from hypar.schedule.setting import degrees
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.machine.setting import Setting
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
-    from hypar.schedule.setting import Setting
     from hypar.solve.edge import Costs
 
 _SUMMED = ("weights", "gradients", "activations", "macs", "forward_s", "backward_s", "update_s")

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from hypar.chunks.times import LayerTimes, StepTimes
 from hypar.errors import HardwareError
+from hypar.machine.setting import degrees
 from hypar.network.gradients import gradients_of
-from hypar.schedule.setting import degrees
 from hypar.sharding.placement import cut
 from hypar.sharding.transfers import inside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.hardware.machine import Machine
-    from hypar.hardware.routing import LevelLink
+    from hypar.machine.machine import Machine
+    from hypar.machine.routing import LevelLink
     from hypar.network.graph import LayerGraph
     from hypar.network.ops.base import Einsum
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, TableLimitError
-from hypar.hardware.load import as_machine
-from hypar.hardware.machine import Machine
+from hypar.machine.load import as_machine
+from hypar.machine.machine import Machine
+from hypar.machine.setting import Setting
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan import MOST_DEVICES
 from hypar.planner import plan_model
 from hypar.recipe import checked_optimizer
 from hypar.schedule.scoring import totals
-from hypar.schedule.setting import Setting
 from hypar.score import Totals, totals_of
 from hypar.strategies.base import load_strategy
 

@@ -6,15 +6,15 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from hypar.hardware.machine import fullest_share
+from hypar.machine.machine import fullest_share
+from hypar.machine.setting import degrees
 from hypar.network.training import OPTIMIZERS
-from hypar.schedule.setting import degrees
 from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.hardware.machine import LayerTime, Machine
+    from hypar.machine.machine import LayerTime, Machine
     from hypar.network.contraction import ContractedGraph, Tensor
     from hypar.network.ops.base import Einsum
     from hypar.schedule.lanes import Lane

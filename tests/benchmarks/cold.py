@@ -7,7 +7,7 @@ import sys
 
 from hypar.sharding.grids import reshard as regrids
 
-KEPT = ("hypar.registry.", "hypar.topologies.", "hypar.hardware.routing.", "hypar.hardware.machine._links")
+KEPT = ("hypar.registry.", "hypar.topologies.", "hypar.machine.routing.", "hypar.machine.machine._links")
 """What belongs to the program and to the machine: plug-ins that are imported, routes and links."""
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from hypar import load_machine, load_model, plan_model
 from hypar.baselines import BASELINES
-from hypar.hardware.load_groups import as_hardware
-from hypar.hardware.mixed import MixedMachine
+from hypar.machine.load_mixed import as_hardware
+from hypar.machine.mixed import MixedMachine
 from hypar.registry import data_names
 
 if TYPE_CHECKING:

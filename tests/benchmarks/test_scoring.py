@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import explore_model, load_machine, load_model, plan_model
-from hypar.compute_models import row_stationary
-from hypar.hardware import machine
+from hypar.machine import machine
+from hypar.machine.compute_models import row_stationary
+from hypar.machine.setting import Setting
 from hypar.reproductions.base import load_reproduction
 from hypar.schedule import step
 from hypar.schedule.scoring import score_step
-from hypar.schedule.setting import Setting
 from hypar.schedule.step import lower
 from hypar.timeline import run
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.compute_models.base import ComputeModel, LocalShape, memory_words
-from hypar.hardware.load import load_machine
-from hypar.hardware.machine import local_shape
+from hypar.machine.compute_models.base import ComputeModel, LocalShape, memory_words
+from hypar.machine.load import load_machine
+from hypar.machine.machine import local_shape
 from hypar.network.ops.base import Window
 from hypar.network.ops.conv import Conv
 from hypar.network.ops.linear import Linear

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from hypar.machine.topologies.base import Topology, busiest
 from hypar.registry import load_plugin, plugin_names
-from hypar.topologies.base import Topology, busiest
 
 NAMES = plugin_names("topologies")
 FIELDS: dict[str, tuple[dict[str, Any], ...]] = {

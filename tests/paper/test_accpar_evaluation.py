@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import load_model, plan_model
-from hypar.hardware.load_groups import load_hardware
+from hypar.machine.load_mixed import load_hardware
 from hypar.reproductions.sections.accpar.amounts import amounts, inside
 from hypar.reproductions.sections.accpar.averages import averages
 from hypar.reproductions.sections.accpar.runs import BATCH, LEVELS, NETWORKS, PUBLISHED, Runs
@@ -18,8 +18,8 @@ from hypar.reproductions.sections.accpar.runs import BATCH, LEVELS, NETWORKS, PU
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar.hardware.machine import Machine
-    from hypar.hardware.mixed import MixedMachine
+    from hypar.machine.machine import Machine
+    from hypar.machine.mixed import MixedMachine
     from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
     from hypar.score import Score

@@ -11,8 +11,8 @@ import pytest
 from hypar import load_model, plan_model
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError
-from hypar.hardware.load import load_machine
-from hypar.profiles import Profile, ProfiledModel
+from hypar.machine.load import load_machine
+from hypar.machine.profiles import Profile, ProfiledModel
 from hypar.reproductions.sections.deepa.configurations import seconds_of, words_of
 from hypar.reproductions.sections.deepa.counting import READINGS, count_bytes
 from hypar.reproductions.sections.deepa.estimates import (

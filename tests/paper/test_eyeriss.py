@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import load_model
-from hypar.hardware.load import load_machine
+from hypar.machine.load import load_machine
 from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
-    from hypar.hardware.machine import LayerTime
+    from hypar.machine.machine import LayerTime
 
 BATCH = 4
 WORD_BYTES = 2

@@ -20,7 +20,7 @@ from hypar.forking.by_layer import by_layer, settled, settled_costs
 from hypar.forking.common import best, search
 from hypar.forking.fork import fork_of
 from hypar.forking.quadratics import quadratics_of
-from hypar.hardware.mixed import MixedMachine
+from hypar.machine.mixed import MixedMachine
 from hypar.question import question_of, setting_for, space_of
 from hypar.schedule.lanes import Lane
 from hypar.searches.base import load_search
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from hypar.forking.common import Decision
     from hypar.forking.fork import Fork
     from hypar.forking.quadratics import Line, Quadratics
-    from hypar.hardware.machine import Machine
-    from hypar.hardware.mixed import Side
+    from hypar.machine.machine import Machine
+    from hypar.machine.mixed import Side
     from hypar.network.contraction import ContractedGraph
     from hypar.recipe import Recipe
     from hypar.sharding.pins import Pin

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from hypar.branches.tree import Branching, Leaf
 from hypar.forking.by_layer import Offer
-from hypar.hardware.mixed import MixedMachine
+from hypar.machine.mixed import MixedMachine
+from hypar.machine.setting import Setting
 from hypar.schedule.lanes import Lane
-from hypar.schedule.setting import Setting
 from hypar.splits import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from hypar.branches.tree import Branch
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
     from hypar.network.contraction import ContractedGraph
     from hypar.plan import Plan
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hypar.forking.by_layer import Offer
     from hypar.forking.quadratics import Line
-    from hypar.hardware.mixed import MixedMachine
+    from hypar.machine.mixed import MixedMachine
     from hypar.network.contraction import ContractedGraph
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice

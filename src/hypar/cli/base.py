@@ -17,8 +17,8 @@ from hypar.registry import data_names, plugin_names
 from hypar.terminal import warn
 
 if TYPE_CHECKING:
-    from hypar.hardware.machine import Machine
-    from hypar.hardware.mixed import MixedMachine
+    from hypar.machine.machine import Machine
+    from hypar.machine.mixed import MixedMachine
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -88,7 +88,7 @@ def read_changes(values: Sequence[str]) -> dict[str, Any]:
     """``duplex=half`` as what a hardware file would say."""
     if not values:
         return {}
-    from hypar.hardware.load import parse_change  # noqa: PLC0415 (only where it is asked for)
+    from hypar.machine.load import parse_change  # noqa: PLC0415 (only where it is asked for)
 
     return dict(parse_change(value) for value in values)
 
@@ -203,7 +203,7 @@ def needed_machine(hardware: str | None, changes: dict[str, Any]) -> Machine:
     """
     if hardware is None:
         raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
-    from hypar.hardware.load import load_machine  # noqa: PLC0415 (only where it is asked for)
+    from hypar.machine.load import load_machine  # noqa: PLC0415 (only where it is asked for)
 
     return load_machine(hardware, changes)
 
@@ -229,7 +229,7 @@ def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | Mi
         if changes:
             raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
         return None
-    from hypar.hardware.load_groups import load_hardware  # noqa: PLC0415 (only where it is asked for)
+    from hypar.machine.load_mixed import load_hardware  # noqa: PLC0415 (only where it is asked for)
 
     return load_hardware(hardware, changes)
 

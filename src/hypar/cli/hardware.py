@@ -8,8 +8,6 @@ import click
 
 from hypar.cli.base import as_json, change_option, complete_hardware, complete_model
 from hypar.errors import OptionError
-from hypar.hardware.load import load_machine
-from hypar.hardware.load_groups import load_hardware
 from hypar.listings.machines import (
     machine_data,
     machine_table,
@@ -18,6 +16,8 @@ from hypar.listings.machines import (
     whole_times_data,
     whole_times_table,
 )
+from hypar.machine.load import load_machine
+from hypar.machine.load_mixed import load_hardware
 from hypar.network.build import load_model
 from hypar.registry import data_names
 from hypar.terminal import show, write, write_json

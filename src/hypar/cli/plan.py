@@ -21,10 +21,10 @@ from hypar.cli.base import (
     writable,
 )
 from hypar.errors import OptionError, shown
-from hypar.hardware.mixed import MixedMachine
+from hypar.machine.mixed import MixedMachine
+from hypar.machine.profiles import read_profile
 from hypar.network.build import load_model
 from hypar.planner import plan_model
-from hypar.profiles import read_profile
 from hypar.remarks import remarks
 from hypar.reports.base import headline, summary, unfit_line
 from hypar.reports.table import PlanTable

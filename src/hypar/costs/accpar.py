@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from hypar.costs.base import SideRates, machine_setting
-from hypar.durations import time_rates
+from hypar.machine.rates import time_rates
 from hypar.network.training import PHASES
 from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.rates import between_costs, inside_costs
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
-    from hypar.hardware.machine import Machine
-    from hypar.hardware.mixed import Side
+    from hypar.machine.machine import Machine
+    from hypar.machine.mixed import Side
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options

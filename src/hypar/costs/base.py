@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from hypar.errors import OptionError
+from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
-from hypar.schedule.setting import Setting
 from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Costs, Edge
 from hypar.units import exact_number
@@ -25,10 +25,10 @@ from hypar.units import exact_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.hardware.machine import Machine
-    from hypar.hardware.mixed import Side
+    from hypar.machine.machine import Machine
+    from hypar.machine.mixed import Side
+    from hypar.machine.profiles import Profile
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
-    from hypar.profiles import Profile
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
 

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from hypar.costs.base import machine_setting
-from hypar.durations import computation, time_rates
 from hypar.errors import OptionError
+from hypar.machine.rates import computation, time_rates
 from hypar.sharding.rates import between_costs, inside_costs
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
-    from hypar.hardware.machine import Machine
-    from hypar.hardware.mixed import Side
+    from hypar.machine.machine import Machine
+    from hypar.machine.mixed import Side
+    from hypar.machine.profiles import Profile
+    from hypar.machine.setting import Setting
     from hypar.network.contraction import CutLayer, Tensor
-    from hypar.profiles import Profile
-    from hypar.schedule.setting import Setting
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.rates import Rates

@@ -15,7 +15,7 @@ from hypar.sharding.rates import between_costs, even_rates, inside_costs
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
-    from hypar.hardware.mixed import Side
+    from hypar.machine.mixed import Side
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hypar.costs.base import Cost, SideRates
-    from hypar.hardware.mixed import Side
+    from hypar.machine.mixed import Side
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.redistribution import Number

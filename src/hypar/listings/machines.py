@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.hardware.mixed import MixedMachine
 from hypar.listings.base import Data, make_table
+from hypar.machine.mixed import MixedMachine
 from hypar.network.training import PHASES
 from hypar.sharding.dims import CUTTABLE
 from hypar.units import format_bytes, format_count, format_joules, format_seconds
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from hypar.hardware.machine import LayerTime, Machine
-    from hypar.hardware.mixed import Side
+    from hypar.machine.machine import LayerTime, Machine
+    from hypar.machine.mixed import Side
     from hypar.network.graph import LayerGraph
     from hypar.scoring import ScoredStep
 

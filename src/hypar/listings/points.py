@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.files.figures import Figure
-from hypar.hardware.machine import Machine
 from hypar.listings.base import Data, ratio, remarked_table
+from hypar.machine.machine import Machine
 from hypar.reports.base import on_machine, question
 from hypar.score import Totals
 from hypar.sharding.dims import choice_word, vocabulary

@@ -10,7 +10,7 @@ from hypar.units import format_seconds
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from hypar.profiles import Profile
+    from hypar.machine.profiles import Profile
 
 
 def profile_table(profile: Profile) -> Table:

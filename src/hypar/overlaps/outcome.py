@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hypar.chunks.sizes import SizeSearch
     from hypar.chunks.times import StepTimes
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.timeline import Timeline
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
 
 
 def overlap_model(

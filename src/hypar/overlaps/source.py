@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import HardwareError, OptionError
-from hypar.hardware.load import as_machine
-from hypar.hardware.mixed import MixedMachine
+from hypar.machine.load import as_machine
+from hypar.machine.mixed import MixedMachine
 from hypar.overlap_table import read_overlap_table
 from hypar.step_times import machine_times, whole_array
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.chunks.times import StepTimes
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
     from hypar.network.gradients import Gradients
     from hypar.network.graph import LayerGraph
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hypar.hardware.load import load_machine
+from hypar.machine.load import load_machine
 from hypar.page import Page, Section
 from hypar.reproductions.sections.deepa import configurations, layers, throughput, transfers
 from hypar.reproductions.sections.deepa.estimates import TABLE_2, TABLE_3, table

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.files.figures import Figure
-from hypar.hardware.load import load_machine
+from hypar.machine.load import load_machine
 from hypar.network.build import load_model
 from hypar.page import Page, Section, beside
 from hypar.sharding.dims import CUTTABLE

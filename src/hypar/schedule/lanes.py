@@ -9,8 +9,8 @@ from hypar.schedule.moves import Move
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
-    from hypar.schedule.setting import Setting
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.transfers import Amount
 

@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.schedule.setting import Setting, working
+from hypar.machine.setting import Setting, working
 from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.grids.reshard import Gap, regrid
 from hypar.sharding.placement import divisor

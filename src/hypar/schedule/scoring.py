@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.hardware.mixed import MixedMachine
+from hypar.machine.mixed import MixedMachine
 from hypar.network.training import PHASES
 from hypar.schedule.lanes import Lane
 from hypar.schedule.lowering import COMPUTE
@@ -18,9 +18,9 @@ from hypar.units import exact_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
+    from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
-    from hypar.schedule.setting import Setting
     from hypar.sharding.placement import Options
 
 

@@ -29,16 +29,16 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from hypar.machine.setting import Setting, degrees, working
 from hypar.schedule.chunked import ChunkedGradients
 from hypar.schedule.lanes import Lane
 from hypar.schedule.lowering import Lowering
 from hypar.schedule.moves import Move, moves_between, moves_inside
-from hypar.schedule.setting import Setting, degrees, working
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.hardware.machine import LayerTime
+    from hypar.machine.machine import LayerTime
     from hypar.network.contraction import ContractedGraph
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing

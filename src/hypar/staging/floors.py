@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.hardware.machine import fullest_share
+from hypar.machine.machine import fullest_share
+from hypar.machine.setting import degrees
 from hypar.network.training import OPTIMIZERS
 from hypar.question import question_of
 from hypar.schedule.moves import moves_inside
-from hypar.schedule.setting import degrees
 from hypar.tally import repeated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph, CutLayer
-    from hypar.schedule.setting import Setting
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
     from hypar.staging.spans import CutSpans

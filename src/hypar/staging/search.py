@@ -24,7 +24,7 @@ from hypar.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.recipe import Recipe
     from hypar.searches.base import Answer

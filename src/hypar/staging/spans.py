@@ -34,11 +34,11 @@ from hypar.tally import memory_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.hardware.routing import LevelLink
+    from hypar.machine.routing import LevelLink
+    from hypar.machine.setting import Setting
     from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
     from hypar.recipe import Recipe
-    from hypar.schedule.setting import Setting
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
 

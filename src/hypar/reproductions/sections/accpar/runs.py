@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.files.figures import Figure
-from hypar.hardware.load import load_machine
-from hypar.hardware.load_groups import load_mixed
-from hypar.hardware.machine import Machine
+from hypar.machine.load import load_machine
+from hypar.machine.load_mixed import load_mixed
+from hypar.machine.machine import Machine
 from hypar.network.build import load_model
 from hypar.page import geometric_mean
 from hypar.planner import plan_model
@@ -23,7 +23,7 @@ from hypar.scoring import score_plan
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from hypar.hardware.mixed import MixedMachine
+    from hypar.machine.mixed import MixedMachine
     from hypar.plan import Plan
 
     Speeds = Mapping[str, Mapping[str, float]]

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.costs.deepa import transfer_copies, update_copies
+from hypar.machine.setting import Setting
 from hypar.schedule.moves import moves_between, moves_inside
-from hypar.schedule.setting import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
     from hypar.schedule.moves import Move

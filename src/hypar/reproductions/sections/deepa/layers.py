@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.base import load_cost
 from hypar.files.figures import Figure
+from hypar.machine.setting import degrees
 from hypar.page import Section
 from hypar.reproductions.sections.deepa.counting import READINGS, count_bytes
 from hypar.reproductions.sections.deepa.networks import ALEXNET, BATCH
 from hypar.reproductions.sections.deepa.plans import IMAGE, SPACE, WAYS, Cut
-from hypar.schedule.setting import degrees
 from hypar.sharding.dims import grid_word
 from hypar.sharding.levels import WHOLE_LAYER, levels_of
 from hypar.sharding.placement import ALONE, Choice, cut
@@ -20,7 +20,7 @@ from hypar.sharding.space import parse_space
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
     from hypar.network.contraction import CutLayer
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer

@@ -10,7 +10,7 @@ from hypar.reproductions.sections.deepa.counting import count_bytes
 from hypar.reproductions.sections.deepa.networks import ALEXNET
 
 if TYPE_CHECKING:
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan import Plan
     from hypar.reproductions.sections.deepa.counting import Bytes

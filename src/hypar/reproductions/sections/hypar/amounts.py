@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from hypar.hardware.load import load_machine
+from hypar.machine.load import load_machine
 from hypar.network.build import build_graph
 from hypar.network.ops.conv import Conv
 from hypar.network.ops.input import Input

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hypar.evaluation import savings, speedups
-from hypar.hardware.load import load_machine
+from hypar.machine.load import load_machine
 from hypar.page import Section, geometric_mean
 from hypar.planner import plan_model
 from hypar.reproductions.sections.hypar.networks import (

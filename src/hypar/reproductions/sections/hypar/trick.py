@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypar.evaluation import joules
 from hypar.files.figures import Figure
-from hypar.hardware.load import load_machine
+from hypar.machine.load import load_machine
 from hypar.network.ops.input import Input
 from hypar.page import Section, beside
 from hypar.planner import plan_model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from hypar.topologies.base import Link, Path, Topology
+from hypar.machine.topologies.base import Link, Path, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

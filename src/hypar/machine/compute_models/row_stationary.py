@@ -20,8 +20,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from hypar.compute_models.base import ComputeModel, LocalShape, Work, memory_words
 from hypar.files.quantities import Count, Hertz, Sourced
+from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work, memory_words
 from hypar.network.training import PHASES
 
 

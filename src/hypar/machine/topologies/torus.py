@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from hypar.topologies.base import Link, Path, Topology
+from hypar.machine.topologies.base import Link, Path, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

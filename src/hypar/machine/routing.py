@@ -13,13 +13,13 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import HardwareError
+from hypar.machine.topologies.base import busiest
 from hypar.sharding.redistribution import COLLECTIVES
-from hypar.topologies.base import busiest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hypar.topologies.base import Topology
+    from hypar.machine.topologies.base import Topology
 
 
 MOST_MESSAGES = 2**17

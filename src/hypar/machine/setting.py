@@ -13,7 +13,7 @@ from hypar.sharding.dims import CUTTABLE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.hardware.machine import LayerTime, Machine
+    from hypar.machine.machine import LayerTime, Machine
     from hypar.sharding.placement import Options
 
 

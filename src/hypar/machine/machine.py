@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hypar.compute_models.base import LocalShape
-from hypar.hardware.routing import LevelLink, Tier, level_links
+from hypar.machine.compute_models.base import LocalShape
+from hypar.machine.routing import LevelLink, Tier, level_links
 from hypar.network.training import PHASES
 from hypar.sharding.dims import CUTTABLE
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.compute_models.base import ComputeModel, Work
-    from hypar.hardware.schema import HardwareFile
+    from hypar.machine.compute_models.base import ComputeModel, Work
+    from hypar.machine.schema import HardwareFile
     from hypar.network.ops.base import Einsum
 
 

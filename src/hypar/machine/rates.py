@@ -14,8 +14,8 @@ from hypar.sharding.redistribution import COLLECTIVES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hypar.machine.setting import Setting
     from hypar.network.ops.base import Einsum
-    from hypar.schedule.setting import Setting
     from hypar.sharding.levels import LocalSizes
     from hypar.solve.edge import Costs
 

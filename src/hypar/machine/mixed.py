@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import HardwareError, OptionError, UnknownNameError, Where, shown
 from hypar.files.validation import validated
 from hypar.files.yaml_file import Document, parse_yaml, read_yaml
-from hypar.hardware.machine import Machine
-from hypar.hardware.routing import Tier
-from hypar.hardware.schema import MOST_HELD, Assumptions, HardwareFile, Network
+from hypar.machine.machine import Machine
+from hypar.machine.routing import Tier
+from hypar.machine.schema import MOST_HELD, Assumptions, HardwareFile, Network
 from hypar.registry import data_file, load_plugin, plugin_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hypar.compute_models.base import ComputeModel
     from hypar.files.quantities import Description
+    from hypar.machine.compute_models.base import ComputeModel
 
 _OF_NETWORK = ("topology", "devices", "link_bandwidth", "total_bandwidth", "latency")
 CHANGEABLE = (*_OF_NETWORK, *Assumptions.model_fields)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.topologies.base import busiest
+from hypar.machine.topologies.base import busiest
 
 if TYPE_CHECKING:
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
 
 
 class Route(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from hypar.topologies.base import Link, Path, Topology
+from hypar.machine.topologies.base import Link, Path, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.topologies.base import Link, Node, Path, Topology
+from hypar.machine.topologies.base import Link, Node, Path, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

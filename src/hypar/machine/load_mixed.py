@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError, Where, shown
 from hypar.files.validation import validated
 from hypar.files.yaml_file import Document, read_yaml
-from hypar.hardware.load import has_groups, load_machine, machine_in
-from hypar.hardware.mixed import MixedMachine, Side
-from hypar.hardware.schema import MOST_GROUPS, MOST_HELD, GroupEntry, MixedFile, group_name
+from hypar.machine.load import has_groups, load_machine, machine_in
+from hypar.machine.mixed import MixedMachine, Side
+from hypar.machine.schema import MOST_GROUPS, MOST_HELD, GroupEntry, MixedFile, group_name
 from hypar.registry import data_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hypar.hardware.machine import Machine
+    from hypar.machine.machine import Machine
 
 WHOLE = "all"
 """The group of all devices."""

@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from hypar.compute_models.base import ComputeModel, LocalShape, Work, memory_words
 from hypar.files.quantities import AsNumber, FlopPerSecond, Sourced
+from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work, memory_words
 
 
 class Roofline(ComputeModel):

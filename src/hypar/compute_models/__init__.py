@@ -1,1 +1,0 @@
-"""How long a device computes, one file a manner of computing."""

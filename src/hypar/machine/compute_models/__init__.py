@@ -1,0 +1,1 @@
+"""How fast a device computes, one file each."""

@@ -1,0 +1,1 @@
+"""How devices are linked, one file each."""

@@ -1,1 +1,0 @@
-"""How devices are wired, one file a manner of wiring."""
