@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
 
 H100 = load_machine("h100-8x")
 RESNET = {"levels": 6, "cost": "time", "space": "all", "hardware": H100}

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import hypar
-from hypar import chunking, errors, overlap_table, plan, score, splits
+from hypar import chunking, errors, overlap_table
 from hypar.check import FREE
 from hypar.cli import main
 from hypar.files.quantities import Sourced
@@ -36,6 +36,7 @@ from hypar.machine.schema import (
 from hypar.network.ops.base import LARGEST_SIZE
 from hypar.network.spec import schema
 from hypar.network.spec.expansion import MOST_LAYERS
+from hypar.plan import plan, score, splits
 from hypar.registry import data_names, load_plugin
 from tests.test_layers import FLOORS
 

@@ -17,11 +17,11 @@ from hypar.forking.common import Decision, best, search
 from hypar.forking.fork import Fork
 from hypar.forking.quadratics import quadratics_of
 from hypar.machine.mixed import Side
+from hypar.plan.splits import RULES
 from hypar.sharding.space import parse_space
 from hypar.sharding.transfers import dim_of, simple
 from hypar.solve.balance import balance, times_at
 from hypar.solve.solvers.base import load_solver
-from hypar.splits import RULES
 from tests.mixed import CONV, LINEAR, chains, networks, rates, shares, skips, written
 
 if TYPE_CHECKING:

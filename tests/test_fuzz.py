@@ -18,7 +18,7 @@ from hypar.files.yaml_file import parse_yaml
 from hypar.machine.load import CHANGEABLE, parse_change
 from hypar.network.build import build_graph, load_model
 from hypar.network.spec.load import parse_spec
-from hypar.plan import Plan
+from hypar.plan.plan import Plan
 from hypar.registry import data_folder, plugin_names
 from hypar.sharding.dims import CUTTABLE, WORDS
 from hypar.sharding.pins import apply_pins, parse_pin

@@ -22,7 +22,7 @@ from tests import oracle
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
 
 MODELS = data_names("models")
 SEARCHES = plugin_names("searches")

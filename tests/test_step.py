@@ -17,10 +17,10 @@ from hypar.files.yaml_file import parse_yaml
 from hypar.machine.setting import Setting
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
+from hypar.plan.score import totals_of
 from hypar.schedule.lowering import COMPUTE
 from hypar.schedule.scoring import score_step, totals
 from hypar.schedule.step import Step, lower
-from hypar.score import totals_of
 from hypar.sharding.placement import ALONE
 from hypar.sharding.space import parse_space
 from hypar.timeline import run

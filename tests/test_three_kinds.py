@@ -19,7 +19,7 @@ from hypar.errors import HardwareError
 if TYPE_CHECKING:
     from hypar.machine.mixed import MixedMachine
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
 
 NETWORKS = ("lenet-c", "cifar-c", "sfc")
 

@@ -13,7 +13,7 @@ from hypar.solve.solvers import exhaustive
 from hypar.solve.solvers.base import Tables, load_solver
 
 if TYPE_CHECKING:
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
 
 EXACT = [name for name in plugin_names("solvers") if load_solver(name).exact]
 FEW = 2**22

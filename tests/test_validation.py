@@ -40,7 +40,7 @@ def test_what_is_too_large(
     def judged(*_: object) -> None:
         pytest.fail("its entries were judged")
 
-    monkeypatch.setattr("hypar.plan.Plan.model_validate", judged)
+    monkeypatch.setattr("hypar.plan.plan.Plan.model_validate", judged)
     file = tmp_path / "p.json"
     file.write_text(json.dumps(PLAN | changes))
     with pytest.raises(PlanError) as caught:

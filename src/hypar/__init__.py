@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from hypar.check import Verdict, check_plan
     from hypar.comparison import Row, compare_strategies
-    from hypar.diff import Change, diff_plans
     from hypar.errors import HyparError
     from hypar.explanations import Explanation, explain_plan
     from hypar.exploration import Exploration, explore_model
@@ -35,17 +34,18 @@ if TYPE_CHECKING:
     from hypar.overlaps.run import overlap_model
     from hypar.pipelines import Pipeline
     from hypar.pipelining import pipeline_model
-    from hypar.plan import Plan, read_plan
+    from hypar.plan.diff import Change, diff_plans
+    from hypar.plan.plan import Plan, read_plan
+    from hypar.plan.score import Score
     from hypar.planner import plan_model
     from hypar.profiling import profile_model
-    from hypar.score import Score
     from hypar.scoring import score_plan
     from hypar.sweeps import Run, sweep_model
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Change": "diff",
+    "Change": "plan.diff",
     "Explanation": "explanations",
     "Exploration": "exploration",
     "HyparError": "errors",
@@ -54,15 +54,15 @@ _HOMES = {
     "MixedMachine": "machine.mixed",
     "Overlap": "overlaps.outcome",
     "Pipeline": "pipelines",
-    "Plan": "plan",
+    "Plan": "plan.plan",
     "Profile": "machine.profiles",
     "Row": "comparison",
     "Run": "sweeps",
-    "Score": "score",
+    "Score": "plan.score",
     "Verdict": "check",
     "check_plan": "check",
     "compare_strategies": "comparison",
-    "diff_plans": "diff",
+    "diff_plans": "plan.diff",
     "explain_plan": "explanations",
     "explore_model": "exploration",
     "load_machine": "machine.load",
@@ -72,7 +72,7 @@ _HOMES = {
     "pipeline_model": "pipelining",
     "plan_model": "planner",
     "profile_model": "profiling",
-    "read_plan": "plan",
+    "read_plan": "plan.plan",
     "read_profile": "machine.profiles",
     "score_plan": "scoring",
     "sweep_model": "sweeps",

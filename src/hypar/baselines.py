@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.chunking.choice import run_chunked
 from hypar.errors import OptionError, TableLimitError
-from hypar.plan import SEARCHED, BaselinesRecord
+from hypar.plan.plan import SEARCHED, BaselinesRecord
 from hypar.question import ask, setting_of
 from hypar.recipe import Recipe
 from hypar.refinement import LEAST_GAIN
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from hypar.chunking.choice import Ran
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Operators
+    from hypar.plan.plan import Operators
     from hypar.searches.base import Answer, Question
     from hypar.sharding.placement import Options
 

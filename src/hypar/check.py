@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypar.diff import Change, changes_between
 from hypar.errors import InputError, PlanError, ProblemError, TableLimitError
 from hypar.origin import machine_of, model_of, profile_of
-from hypar.plan import read_plan
+from hypar.plan.diff import Change, changes_between
+from hypar.plan.plan import read_plan
 from hypar.planner import follow
 from hypar.recipe import Recipe
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
 
 FREE = (
     "arrays.*",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.machine.mixed import MixedMachine
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
 
 BASELINE = "dp"
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from hypar.machine.load import load_machine
 from hypar.machine.setting import Setting
 from hypar.network.build import load_model
+from hypar.plan.score import Score, Totals
 from hypar.planner import plan_model
 from hypar.schedule.scoring import score_step, totals
 from hypar.schedule.step import Step, lower
-from hypar.score import Score, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.contraction import ContractedGraph
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
     from hypar.sharding.placement import Options
 
 Scores = dict[tuple[str, str], Totals]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
     from hypar.searches.base import Question
     from hypar.sharding.levels import LocalSizes
     from hypar.sharding.placement import Choice

@@ -13,11 +13,11 @@ from hypar.files.figures import Figure
 from hypar.machine.load import as_machine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
+from hypar.plan.score import Totals, totals_of
 from hypar.planner import plan_model
 from hypar.question import ask, setting_of
 from hypar.recipe import Recipe
 from hypar.schedule.scoring import totals
-from hypar.score import Totals, totals_of
 from hypar.sharding.pins import level_of
 from hypar.units import format_seconds
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hypar.machine.machine import Machine
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
     from hypar.searches.base import Question
     from hypar.sharding.placement import Options
 

@@ -10,8 +10,8 @@ from hypar.machine.load_mixed import load_hardware
 from hypar.machine.mixed import MixedMachine
 from hypar.machine.profiles import Profile, read_profile
 from hypar.network.build import load_model
+from hypar.plan.splits import WHOLE_ARRAY
 from hypar.registry import data_names
-from hypar.splits import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hypar.errors import InputError
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
 
 LONGEST_NAME = 200
 """Characters of a name, so that with its ending it is a file's."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from hypar.errors import HardwareError, OptionError
 from hypar.machine.setting import Setting
 from hypar.pipelines import DataParallel, Pipeline, Stage
+from hypar.plan.splits import stage_name
 from hypar.schedule.orders import SCHEDULES, in_flight, staleness
 from hypar.schedule.pipeline import full_step, lower, ran
 from hypar.schedule.scoring import totals
 from hypar.sharding.placement import cut
-from hypar.splits import stage_name
 from hypar.stages import held
 from hypar.timeline import Timeline, run
 

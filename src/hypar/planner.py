@@ -22,7 +22,8 @@ from hypar.machine.mixed import MixedMachine
 from hypar.machine.profiles import Profile, read_profile
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.plan import CostRecord, ModelRecord, Plan, ProfileRecord, RefinementRecord
+from hypar.plan.plan import CostRecord, ModelRecord, Plan, ProfileRecord, RefinementRecord
+from hypar.plan.splits import WHOLE_ARRAY
 from hypar.question import ask, setting_of
 from hypar.recipe import (
     Recipe,
@@ -40,7 +41,6 @@ from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
 from hypar.searches.base import Answer, Question, costs_by_level, load_search
 from hypar.sharding.pins import parse_pin
-from hypar.splits import WHOLE_ARRAY
 from hypar.staging.plans import staged_plan
 from hypar.staging.search import BEST
 from hypar.strategies.base import load_strategy
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.chunking.choice import Ran
-    from hypar.chunking.record import ChunksRecord
-    from hypar.score import Score
+    from hypar.plan.chunks import ChunksRecord
+    from hypar.plan.score import Score
 
 
 def plan_model(

@@ -11,7 +11,7 @@ from hypar.machine.profiles import Profile, ProfiledModel
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.pieces import Piece, piece_of
-from hypar.plan import MOST_DEVICES
+from hypar.plan.plan import MOST_DEVICES
 from hypar.recipe import space_text
 from hypar.sharding.dims import grid_word
 from hypar.sharding.placement import WHOLE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from hypar.chunking.record import CHUNKS, Asked, Manner
 from hypar.chunks.sizes import checked_size
 from hypar.errors import OptionError
+from hypar.plan.chunks import CHUNKS, Asked, Manner
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -22,19 +22,19 @@ from hypar.machine.machine import Machine
 from hypar.machine.mixed import MixedMachine
 from hypar.machine.routing import primes
 from hypar.network.training import OPTIMIZERS
-from hypar.plan import MOST_DEVICES, Operators, Plan
+from hypar.plan.plan import MOST_DEVICES, Operators, Plan
+from hypar.plan.splits import RULES
 from hypar.registry import plugin_names
 from hypar.schedule.orders import checked_schedule
 from hypar.sharding.space import parse_space
-from hypar.splits import RULES
 from hypar.strategies.base import load_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hypar.chunking.record import Asked
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
+    from hypar.plan.chunks import Asked
 
 
 SHARES = (*RULES, "layers")

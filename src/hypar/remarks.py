@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.baselines import BASELINES, FIXED, baseline_recipe
 from hypar.errors import HardwareError, OptionError, TableLimitError
-from hypar.plan import SEARCHED
+from hypar.plan.plan import SEARCHED
 from hypar.planner import follow
 from hypar.question import ask
 from hypar.recipe import Recipe
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from hypar.machine.mixed import MixedMachine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
-    from hypar.score import Score
+    from hypar.plan.plan import Plan
+    from hypar.plan.score import Score
 
 LEAST_SHOWN = 1e-4
 """Part by which a baseline is faster that is said as a number."""

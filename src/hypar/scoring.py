@@ -17,7 +17,7 @@ from hypar.machine.mixed import MixedMachine
 from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph
 from hypar.origin import machine_of, model_of, require_groups
-from hypar.plan import Plan, read_plan
+from hypar.plan.plan import Plan, read_plan
 from hypar.recipe import Recipe, checked_optimizer
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
@@ -30,10 +30,10 @@ from hypar.timeline import Timeline, run
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.plan.score import Score
+    from hypar.plan.splits import StagesRecord
     from hypar.schedule.lanes import Crossing
-    from hypar.score import Score
     from hypar.sharding.placement import Options
-    from hypar.splits import StagesRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from hypar.errors import OptionError, UnknownNameError
 from hypar.machine.routes import Route, route
+from hypar.plan.splits import stage_name
 from hypar.schedule.pipeline import Pace, Send
-from hypar.splits import stage_name
 from hypar.stages import held
 
 if TYPE_CHECKING:

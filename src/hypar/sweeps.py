@@ -14,11 +14,11 @@ from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.plan import MOST_DEVICES
+from hypar.plan.plan import MOST_DEVICES
+from hypar.plan.score import Totals, totals_of
 from hypar.planner import plan_model
 from hypar.recipe import checked_optimizer
 from hypar.schedule.scoring import totals
-from hypar.score import Totals, totals_of
 from hypar.strategies.base import load_strategy
 
 if TYPE_CHECKING:

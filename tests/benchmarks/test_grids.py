@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from hypar.network.contraction import ContractedGraph
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
     from hypar.sharding.placement import Options
 
     Say = Callable[[str], None]

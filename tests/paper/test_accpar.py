@@ -16,7 +16,7 @@ from hypar.sharding.redistribution import received, resolve
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
 
 MODEL = Path(__file__).parent / "alexnet-accpar.yaml"
 TYPES = ("batch", "in_channels", "out_channels")

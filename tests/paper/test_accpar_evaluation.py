@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.mixed import MixedMachine
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
-    from hypar.score import Score
+    from hypar.plan.plan import Plan
+    from hypar.plan.score import Score
 
 
 @cache

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from hypar.network.contraction import ContractedGraph, CutLayer
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
     from hypar.searches.base import Question
     from hypar.solve.cost_graph import CostGraph
 

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.branches.tree import Leaf
+from hypar.plan.splits import SideRecord, Split
 from hypar.sharding.redistribution import equal_shares
-from hypar.splits import SideRecord, Split
 from hypar.units import exact_number
 
 if TYPE_CHECKING:

@@ -21,13 +21,13 @@ from hypar.forking.common import best, search
 from hypar.forking.fork import fork_of
 from hypar.forking.quadratics import quadratics_of
 from hypar.machine.mixed import MixedMachine
+from hypar.plan.splits import WHOLE_ARRAY
 from hypar.question import question_of, setting_for, space_of
 from hypar.schedule.lanes import Lane
 from hypar.searches.base import load_search
 from hypar.sharding.pins import apply_pins
 from hypar.sharding.transfers import simple
 from hypar.solve.solvers.base import cheapest, load_solver
-from hypar.splits import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

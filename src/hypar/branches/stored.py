@@ -8,14 +8,14 @@ from hypar.branches.tree import Branching, Leaf
 from hypar.forking.by_layer import Offer
 from hypar.machine.mixed import MixedMachine
 from hypar.machine.setting import Setting
+from hypar.plan.splits import WHOLE_ARRAY
 from hypar.schedule.lanes import Lane
-from hypar.splits import WHOLE_ARRAY
 
 if TYPE_CHECKING:
     from hypar.branches.tree import Branch
     from hypar.machine.machine import Machine
     from hypar.network.contraction import ContractedGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
 
 
 def branch_of(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hypar.chunking.choice import Ran, run_chunked
-from hypar.chunking.record import CHUNKS, Asked, ChunksRecord
 from hypar.chunking.stored import chunks_of
+from hypar.plan.chunks import CHUNKS, Asked, ChunksRecord
 from hypar.recipe import checked_chunks
 
 __all__ = ["CHUNKS", "Asked", "ChunksRecord", "Ran", "checked_chunks", "chunks_of", "run_chunked"]

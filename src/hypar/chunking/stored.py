@@ -10,7 +10,7 @@ from hypar.schedule.step import exchanging, lower_lanes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.chunking.record import ChunksRecord
+    from hypar.plan.chunks import ChunksRecord
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing, Lane
 

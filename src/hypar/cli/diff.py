@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from hypar.cli.base import as_json
-from hypar.diff import diff_plans
 from hypar.listings.plans import changes_data, changes_table
-from hypar.plan import read_plan
+from hypar.plan.diff import diff_plans
+from hypar.plan.plan import read_plan
 from hypar.terminal import show, write, write_json
 
 

@@ -32,7 +32,7 @@ from hypar.terminal import note, progress_bar, show, write, write_json
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
 
 
 def explain(plan: Plan, network: LayerGraph, *, as_json: bool, **named: Any) -> None:

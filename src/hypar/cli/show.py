@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from hypar.cli.base import as_json, complete_plugin, judged
-from hypar.plan import read_plan
+from hypar.plan.plan import read_plan
 from hypar.reports.base import headline, summary, unfit_line
 from hypar.reports.table import PlanTable
 from hypar.terminal import show, write

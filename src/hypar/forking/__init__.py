@@ -6,7 +6,7 @@ from hypar.forking.by_layer import Offer, by_layer, settled, settled_costs
 from hypar.forking.common import Decision, best, search
 from hypar.forking.fork import Fork, fork_of
 from hypar.forking.quadratics import Line, Quadratics, quadratics_of
-from hypar.splits import RULES
+from hypar.plan.splits import RULES
 
 __all__ = [
     "RULES",

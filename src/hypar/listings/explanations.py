@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from hypar.explanations import Alternative, Explanation, LayerExplanation
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
 
 MOST_ROWS = 12
 """Alternatives that a table shows of a layer."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from hypar.costs.base import load_cost
 from hypar.errors import HyparError
 from hypar.listings.base import Data, make_table, ratio
+from hypar.plan.score import Totals
+from hypar.plan.splits import WHOLE_ARRAY
 from hypar.reports.base import on_machine, question, unfit_line
-from hypar.score import Totals
-from hypar.splits import WHOLE_ARRAY
 from hypar.units import amount
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hypar.check import Verdict
     from hypar.comparison import Row
-    from hypar.diff import Change
+    from hypar.plan.diff import Change
 
 
 def comparison_data(rows: Sequence[Row]) -> Data:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from hypar.files.figures import Figure
 from hypar.listings.base import Data, ratio, remarked_table
 from hypar.machine.machine import Machine
+from hypar.plan.score import Totals
 from hypar.reports.base import on_machine, question
-from hypar.score import Totals
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.sweeps import varied
 from hypar.units import format_bytes, format_joules, format_seconds

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from hypar.comparison import Row
-    from hypar.score import Score
+    from hypar.plan.score import Score
     from hypar.timeline import Timeline
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from hypar.plan.splits import WHOLE_ARRAY, Split
 from hypar.schedule.orders import SCHEDULES
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.sharding.space import parse_space
-from hypar.splits import WHOLE_ARRAY, Split
 from hypar.units import amount, format_bytes, format_joules, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hypar.chunking.record import ChunksRecord
-    from hypar.plan import BaselinesRecord, Plan, RefinementRecord
-    from hypar.score import GroupScore, Score
-    from hypar.splits import StageRecord, StagesRecord
+    from hypar.plan.chunks import ChunksRecord
+    from hypar.plan.plan import BaselinesRecord, Plan, RefinementRecord
+    from hypar.plan.score import GroupScore, Score
+    from hypar.plan.splits import StageRecord, StagesRecord
 
 
 COLOURS = {

@@ -18,7 +18,7 @@ from hypar.reports.base import (
 from hypar.units import amount
 
 if TYPE_CHECKING:
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
 
 
 class Html:

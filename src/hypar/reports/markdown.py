@@ -8,7 +8,7 @@ from hypar.reports.base import Report, grid, headline, level_names, stage_number
 from hypar.units import amount
 
 if TYPE_CHECKING:
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
 
 
 class Markdown:

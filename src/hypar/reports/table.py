@@ -22,7 +22,7 @@ from hypar.terminal import as_text
 from hypar.units import amount
 
 if TYPE_CHECKING:
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
 
 
 class PlanTable:

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError, UnknownNameError, shown
-from hypar.splits import FLUSHES
+from hypar.plan.splits import FLUSHES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -21,7 +21,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.splits import stage_name
+from hypar.plan.splits import stage_name
 from hypar.timeline import Task
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from hypar.machine.mixed import MixedMachine
 from hypar.network.training import PHASES
+from hypar.plan.score import GroupScore, Score, Totals
 from hypar.schedule.lanes import Lane
 from hypar.schedule.lowering import COMPUTE
 from hypar.schedule.step import Step, lower_lanes
-from hypar.score import GroupScore, Score, Totals
 from hypar.tally import energy_of, memory_of, received_at
 from hypar.timeline import Timeline, run
 from hypar.units import exact_number

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from hypar.claims import objective
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
-from hypar.plan import CostRecord, ModelRecord, Plan
+from hypar.plan.plan import CostRecord, ModelRecord, Plan
+from hypar.plan.splits import Split, StageRecord, StagesRecord
 from hypar.searches.base import load_search
 from hypar.sharding.redistribution import equal_shares
 from hypar.solve.solvers.base import load_solver
-from hypar.splits import Split, StageRecord, StagesRecord
 from hypar.staging.scores import score_of
 from hypar.staging.search import pins_of, plan_stages
 from hypar.units import exact_number

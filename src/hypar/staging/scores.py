@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.plan.score import GroupScore, Score
+from hypar.plan.splits import stage_name
 from hypar.schedule.scoring import KINDS
-from hypar.score import GroupScore, Score
-from hypar.splits import stage_name
 from hypar.staging.cut_span import items_of
 from hypar.tally import energy_of, moving_energy, repeated
 from hypar.units import exact_number

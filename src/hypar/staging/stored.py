@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
+    from hypar.plan.splits import StagesRecord
     from hypar.recipe import Recipe
     from hypar.sharding.placement import Options
-    from hypar.splits import StagesRecord
     from hypar.staging.running import Staging
     from hypar.timeline import Task
 

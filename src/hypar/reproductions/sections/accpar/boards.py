@@ -23,7 +23,7 @@ from hypar.reproductions.sections.accpar.runs import (
 from hypar.solve.balance import linear
 
 if TYPE_CHECKING:
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
     from hypar.reproductions.sections.accpar.runs import Runs
 
 

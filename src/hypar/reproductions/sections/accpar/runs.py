@@ -16,15 +16,15 @@ from hypar.machine.load_mixed import load_mixed
 from hypar.machine.machine import Machine
 from hypar.network.build import load_model
 from hypar.page import geometric_mean
+from hypar.plan.score import totals_of
 from hypar.planner import plan_model
-from hypar.score import totals_of
 from hypar.scoring import score_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from hypar.machine.mixed import MixedMachine
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
 
     Speeds = Mapping[str, Mapping[str, float]]
     """Times faster than dp, by strategy and network."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
     from hypar.reproductions.sections.deepa.plans import Plans
 
 ESTIMATED = Cut(name="deepa, paper", mode="paper")

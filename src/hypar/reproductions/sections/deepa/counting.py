@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
     from hypar.schedule.moves import Move
 
 

@@ -12,9 +12,9 @@ from hypar.reproductions.sections.deepa.networks import ALEXNET
 if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.plan import Plan
+    from hypar.plan.plan import Plan
+    from hypar.plan.score import Score
     from hypar.reproductions.sections.deepa.counting import Bytes
-    from hypar.score import Score
 
 WAYS = 16
 MACHINE = "p100-4x4"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.evaluation import Evaluation
-    from hypar.score import Totals
+    from hypar.plan.score import Totals
 
 
 def figure_11(ran: Evaluation) -> Section:

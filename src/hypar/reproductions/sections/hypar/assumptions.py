@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.evaluation import savings, speedups
 from hypar.machine.load import load_machine
 from hypar.page import Section, geometric_mean
+from hypar.plan.score import totals_of
 from hypar.planner import plan_model
 from hypar.reproductions.sections.hypar.networks import (
     EIGHT,
@@ -19,7 +20,6 @@ from hypar.reproductions.sections.hypar.networks import (
     SPEED,
     TORUS,
 )
-from hypar.score import totals_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

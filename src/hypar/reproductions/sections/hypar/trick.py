@@ -9,10 +9,10 @@ from hypar.files.figures import Figure
 from hypar.machine.load import load_machine
 from hypar.network.ops.input import Input
 from hypar.page import Section, beside
+from hypar.plan.score import totals_of
 from hypar.planner import plan_model
 from hypar.reproductions.sections.hypar.amounts import one_layer
 from hypar.reproductions.sections.hypar.networks import LEVELS
-from hypar.score import totals_of
 from hypar.sharding.placement import divisor
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from hypar.chunking.record import ChunksRecord
 from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_name, shown
 from hypar.files.json_file import format_json, read_json
 from hypar.files.text import write_text
 from hypar.files.validation import validated
+from hypar.plan.chunks import ChunksRecord
+from hypar.plan.score import Amount, Score
+from hypar.plan.splits import Group, Record, Split, StagesRecord, groups_of, stage_name
 from hypar.registry import load_plugin
-from hypar.score import Amount, Score
 from hypar.sharding.space import parse_space
-from hypar.splits import Group, Record, Split, StagesRecord, groups_of, stage_name
 
 if TYPE_CHECKING:
     from hypar.sharding.placement import Choice

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from hypar.errors import shown
-from hypar.score import Amount
+from hypar.plan.score import Amount
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

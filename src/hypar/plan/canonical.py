@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hypar.plan import Plan
-    from hypar.splits import Split
+    from hypar.plan.plan import Plan
+    from hypar.plan.splits import Split
 
     Place = tuple[Any, ...]
     Difference = tuple[Place, Any, Any]

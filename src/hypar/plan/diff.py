@@ -6,14 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hypar.canonical import differences, document
-from hypar.chunking.record import ChunksRecord
 from hypar.errors import PlanError, shown
-from hypar.splits import WHOLE_ARRAY
+from hypar.plan.canonical import differences, document
+from hypar.plan.chunks import ChunksRecord
+from hypar.plan.splits import WHOLE_ARRAY
 
 if TYPE_CHECKING:
-    from hypar.canonical import Place
-    from hypar.plan import Plan
+    from hypar.plan.canonical import Place
+    from hypar.plan.plan import Plan
 
 PARTS = {"model", "profile", "cost", "stages", "refined", "chunks", "score"}
 """Parts of a plan file whose entries are known by their own names."""

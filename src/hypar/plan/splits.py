@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from hypar.errors import field_name, shown
-from hypar.score import Amount
+from hypar.plan.score import Amount
 from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.placement import ALONE, WHOLE, Choice, grid
 

@@ -1,0 +1,1 @@
+"""The plan file: records, their checks, the difference of two plans; stores, neither decides nor computes."""
