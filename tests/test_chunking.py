@@ -13,11 +13,11 @@ from click.testing import CliRunner, Result
 
 from hypar import Plan, check_plan, diff_plans, load_machine, plan_model, read_plan, score_plan
 from hypar.chunking.candidates import neighbours
-from hypar.chunks.sizes import groupings
 from hypar.cli import main
 from hypar.errors import OptionError, PlanError
 from hypar.machine.load_mixed import load_hardware
 from hypar.registry import data_folder, plugin_names
+from hypar.schedule.chunks.sizes import groupings
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.scoring import run_plan
 from hypar.timeline import run
@@ -26,7 +26,7 @@ from tests.test_step import wired
 
 if TYPE_CHECKING:
     from hypar import Machine, Score
-    from hypar.chunks.exchanges import Sizes
+    from hypar.schedule.chunks.exchanges import Sizes
     from hypar.schedule.lanes import Lane
 
 OVERLAPPING = {

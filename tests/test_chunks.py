@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.chunks.best import best_sizes
-from hypar.chunks.exchanges import EXCHANGES, exchange_named, typical
-from hypar.chunks.sizes import groupings, rule_sizes, search_size
-from hypar.chunks.times import LayerTimes, StepTimes
 from hypar.errors import UnknownNameError
-from hypar.schedule.overlap import lower_chunks
+from hypar.schedule.chunks.best import best_sizes
+from hypar.schedule.chunks.exchanges import EXCHANGES, exchange_named, typical
+from hypar.schedule.chunks.sizes import groupings, rule_sizes, search_size
+from hypar.schedule.chunks.times import LayerTimes, StepTimes
+from hypar.schedule.data_parallel import lower_chunks
 from hypar.timeline import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.chunks.exchanges import Sizes
+    from hypar.schedule.chunks.exchanges import Sizes
 
 WHOLE = st.integers(0, 6).map(float)
 """Few numbers, so that many groupings take as long."""

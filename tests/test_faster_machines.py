@@ -22,7 +22,7 @@ from hypar.machine.load import machine_in
 from hypar.machine.setting import Setting
 from hypar.network.training import OPTIMIZERS
 from hypar.schedule.lanes import Lane
-from hypar.schedule.orders import SCHEDULES
+from hypar.schedule.pipeline_orders import SCHEDULES
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.sharding.placement import cut
 from hypar.timeline import run

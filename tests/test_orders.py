@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar.plan.splits import stage_name
-from hypar.schedule.orders import SCHEDULES, Work, in_flight, staleness
 from hypar.schedule.pipeline import STEPS, Lowered, Pace, Send, full_step, lower, ran, step_ends
+from hypar.schedule.pipeline_orders import SCHEDULES, Work, in_flight, staleness
 from hypar.timeline import Timeline, run
 
 SECONDS = st.integers(0, 5).map(float)

@@ -18,7 +18,7 @@ from hypar.files.csv_file import read_csv
 from hypar.overlap_table import read_overlap_table
 
 if TYPE_CHECKING:
-    from hypar.chunks.times import StepTimes
+    from hypar.schedule.chunks.times import StepTimes
 
 LAYERS = ("conv1", "conv2", "fc1", "fc2")
 ROWS = {

@@ -11,23 +11,23 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hypar import load_machine, overlap_model, plan_model
-from hypar.chunks.best import best_sizes
-from hypar.chunks.exchanges import EXCHANGES
-from hypar.chunks.sizes import rule_sizes
 from hypar.cli import main
 from hypar.errors import HardwareError, OptionError
 from hypar.listings.overlaps import overlap_data
 from hypar.machine.load_mixed import load_hardware
 from hypar.overlaps.choice import step_s
+from hypar.schedule.chunks.best import best_sizes
+from hypar.schedule.chunks.exchanges import EXCHANGES
+from hypar.schedule.chunks.sizes import rule_sizes
 from hypar.scoring import run_plan
 from hypar.step_times import machine_times
 from tests.test_gradients import network
 from tests.test_timeline import check_trace
 
 if TYPE_CHECKING:
-    from hypar.chunks.exchanges import Exchange, Sizes
-    from hypar.chunks.times import StepTimes
     from hypar.network.graph import LayerGraph
+    from hypar.schedule.chunks.exchanges import Exchange, Sizes
+    from hypar.schedule.chunks.times import StepTimes
 
 TABLE = """\
 synchronisation: 1 ms

@@ -18,9 +18,9 @@ from hypar.machine.setting import Setting
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
 from hypar.plan.score import totals_of
-from hypar.schedule.lowering import COMPUTE
 from hypar.schedule.scoring import score_step, totals
 from hypar.schedule.step import Step, lower
+from hypar.schedule.tasks import COMPUTE
 from hypar.sharding.placement import ALONE
 from hypar.sharding.space import parse_space
 from hypar.timeline import run

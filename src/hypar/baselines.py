@@ -21,9 +21,9 @@ from hypar.question import ask, setting_of
 from hypar.recipe import Recipe
 from hypar.refinement import LEAST_GAIN
 from hypar.schedule.lanes import Lane
+from hypar.schedule.totals import holds
 from hypar.searches.base import costs_by_level, load_search
 from hypar.strategies.base import load_strategy
-from hypar.tally import holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from hypar.chunks.times import LayerTimes, StepTimes
 from hypar.errors import ProfileError, UnknownNameError, Where, field_name, shown
 from hypar.files.csv_file import Row, read_csv
 from hypar.files.quantities import Description, Text
 from hypar.files.validation import validated
 from hypar.files.yaml_file import read_yaml
+from hypar.schedule.chunks.times import LayerTimes, StepTimes
 from hypar.units import parse_quantity
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from hypar.errors import HardwareError, OptionError
 from hypar.machine.setting import Setting
 from hypar.pipelines import DataParallel, Pipeline, Stage
 from hypar.plan.splits import stage_name
-from hypar.schedule.orders import SCHEDULES, in_flight, staleness
 from hypar.schedule.pipeline import full_step, lower, ran
+from hypar.schedule.pipeline_orders import SCHEDULES, in_flight, staleness
 from hypar.schedule.scoring import totals
 from hypar.sharding.placement import cut
 from hypar.stages import held
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.graph import LayerGraph
-    from hypar.schedule.orders import Work
+    from hypar.schedule.pipeline_orders import Work
     from hypar.stage_costs import StageCosts
     from hypar.stages import LayerSums, Span
 

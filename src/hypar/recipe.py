@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from hypar.chunks.sizes import checked_size
 from hypar.errors import OptionError
 from hypar.plan.chunks import CHUNKS, Asked, Manner
+from hypar.schedule.chunks.sizes import checked_size
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -25,7 +25,7 @@ from hypar.network.training import OPTIMIZERS
 from hypar.plan.plan import MOST_DEVICES, Operators, Plan
 from hypar.plan.splits import RULES
 from hypar.registry import plugin_names
-from hypar.schedule.orders import checked_schedule
+from hypar.schedule.pipeline_orders import checked_schedule
 from hypar.sharding.space import parse_space
 from hypar.strategies.base import load_strategy
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.chunks.times import LayerTimes, StepTimes
 from hypar.errors import HardwareError
 from hypar.machine.setting import degrees
 from hypar.network.gradients import gradients_of
+from hypar.schedule.chunks.times import LayerTimes, StepTimes
 from hypar.sharding.placement import cut
 from hypar.sharding.transfers import inside
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import load_machine, load_model, overlap_model
-from hypar.chunks.best import best_sizes
-from hypar.chunks.exchanges import EXCHANGES
+from hypar.schedule.chunks.best import best_sizes
+from hypar.schedule.chunks.exchanges import EXCHANGES
 from tests.test_chunks import deep
 
 if TYPE_CHECKING:

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar.chunks.best import best_sizes
-from hypar.chunks.exchanges import typical
-from hypar.chunks.sizes import groupings, rule_sizes, search_size
 from hypar.network.build import load_model
 from hypar.reproductions.sections.cgdp.deep import figure_2, figure_5, more_sizes, no_chunks, with_best
 from hypar.reproductions.sections.cgdp.iterations import condition, scaling, table_1, table_2, weak_scaling
@@ -60,6 +57,9 @@ from hypar.reproductions.sections.cgdp.training import (
     training,
     typical_backward_s,
 )
+from hypar.schedule.chunks.best import best_sizes
+from hypar.schedule.chunks.exchanges import typical
+from hypar.schedule.chunks.sizes import groupings, rule_sizes, search_size
 
 if TYPE_CHECKING:
     from hypar.page import Section

@@ -29,7 +29,7 @@ from hypar.reproductions.sections.pipeline.published import (
     WEIGHTS,
     network,
 )
-from hypar.schedule.orders import SCHEDULES
+from hypar.schedule.pipeline_orders import SCHEDULES
 
 if TYPE_CHECKING:
     from hypar.page import Page, Section

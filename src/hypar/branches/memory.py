@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from hypar.branches.tree import lanes_of
 from hypar.schedule.step import lower_lanes
+from hypar.schedule.totals import holds
 from hypar.sharding.uneven.remainder import part_of
-from hypar.tally import holds
 
 if TYPE_CHECKING:
     from hypar.branches.tree import Branch, Branching

@@ -5,16 +5,16 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hypar.chunks.best import best_sizes
-from hypar.chunks.exchanges import exchange_named
-from hypar.chunks.sizes import rule_sizes
-from hypar.chunks.times import LayerTimes, StepTimes
+from hypar.schedule.chunks.best import best_sizes
+from hypar.schedule.chunks.exchanges import exchange_named
+from hypar.schedule.chunks.sizes import rule_sizes
+from hypar.schedule.chunks.times import LayerTimes, StepTimes
 from hypar.schedule.moves import PHASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.chunks.exchanges import Sizes
+    from hypar.schedule.chunks.exchanges import Sizes
     from hypar.schedule.lanes import Lane
     from hypar.schedule.step import Step
 

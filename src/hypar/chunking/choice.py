@@ -12,18 +12,18 @@ from itertools import accumulate, pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.chunking.candidates import candidates, neighbours
-from hypar.chunks.sizes import rule_sizes
 from hypar.plan.chunks import ChunksRecord
+from hypar.schedule.chunks.sizes import rule_sizes
 from hypar.schedule.step import exchanging, lower_lanes
-from hypar.tally import holds
+from hypar.schedule.totals import holds
 from hypar.timeline import run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.chunks.exchanges import Sizes
     from hypar.plan.chunks import Asked
     from hypar.schedule.chunked import Chunks
+    from hypar.schedule.chunks.exchanges import Sizes
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.step import Step
     from hypar.timeline import Timeline

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hypar.listings.base import make_table
-from hypar.schedule.orders import SCHEDULES
 from hypar.schedule.pipeline import STEPS
+from hypar.schedule.pipeline_orders import SCHEDULES
 from hypar.stage_costs import BALANCES
 from hypar.starts import places
 from hypar.timeline import Timeline

@@ -5,17 +5,17 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from hypar.chunks.best import best_sizes
-from hypar.chunks.sizes import SizeSearch, checked_size, rule_sizes, search_size
 from hypar.errors import OptionError, shown
-from hypar.schedule.overlap import lower_chunks
+from hypar.schedule.chunks.best import best_sizes
+from hypar.schedule.chunks.sizes import SizeSearch, checked_size, rule_sizes, search_size
+from hypar.schedule.data_parallel import lower_chunks
 from hypar.timeline import run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.chunks.exchanges import Exchange, Sizes
-    from hypar.chunks.times import StepTimes
+    from hypar.schedule.chunks.exchanges import Exchange, Sizes
+    from hypar.schedule.chunks.times import StepTimes
 
 MOST_ASKED = 20_000
 """The largest step, range or interval of a search for a size: no network has more layers."""

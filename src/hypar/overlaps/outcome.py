@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hypar.chunks.sizes import SizeSearch
-    from hypar.chunks.times import StepTimes
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
+    from hypar.schedule.chunks.sizes import SizeSearch
+    from hypar.schedule.chunks.times import StepTimes
     from hypar.timeline import Timeline
 
 

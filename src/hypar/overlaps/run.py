@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from hypar.chunks.exchanges import Sizes, exchange_named, typical
 from hypar.network.build import load_model
 from hypar.network.gradients import Gradients, gradients_of
 from hypar.network.graph import LayerGraph
 from hypar.overlaps.choice import chosen_sizes, search_settings, step_s
 from hypar.overlaps.outcome import Chunk, Overlap
 from hypar.overlaps.source import measured, on_machine
-from hypar.schedule.overlap import OverlappedStep, lower_chunks
+from hypar.schedule.chunks.exchanges import Sizes, exchange_named, typical
+from hypar.schedule.data_parallel import OverlappedStep, lower_chunks
 from hypar.timeline import Timeline, run
 
 if TYPE_CHECKING:

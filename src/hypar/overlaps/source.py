@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from hypar.chunks.times import StepTimes
     from hypar.machine.machine import Machine
     from hypar.network.gradients import Gradients
     from hypar.network.graph import LayerGraph
+    from hypar.schedule.chunks.times import StepTimes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

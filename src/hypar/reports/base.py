@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hypar.plan.splits import WHOLE_ARRAY, Split
-from hypar.schedule.orders import SCHEDULES
+from hypar.schedule.pipeline_orders import SCHEDULES
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.sharding.space import parse_space
 from hypar.units import amount, format_bytes, format_joules, format_seconds

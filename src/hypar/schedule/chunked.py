@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.lowering import After, Lowering
     from hypar.schedule.moves import Move
+    from hypar.schedule.tasks import After, Lowering
     from hypar.sharding.uneven.transfers import Amount
 
 Chunks = tuple[tuple[int, ...], ...]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hypar.timeline import Timeline
 
 if TYPE_CHECKING:
-    from hypar.schedule.orders import Work
+    from hypar.schedule.pipeline_orders import Work
 
 
 from collections import deque
@@ -27,7 +27,7 @@ from hypar.timeline import Task
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.schedule.orders import Schedule, Work
+    from hypar.schedule.pipeline_orders import Schedule, Work
 
 STEPS = "steps"
 """The resource that ends steps, which takes no time."""

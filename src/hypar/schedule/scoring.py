@@ -9,9 +9,9 @@ from hypar.machine.mixed import MixedMachine
 from hypar.network.training import PHASES
 from hypar.plan.score import GroupScore, Score, Totals
 from hypar.schedule.lanes import Lane
-from hypar.schedule.lowering import COMPUTE
 from hypar.schedule.step import Step, lower_lanes
-from hypar.tally import energy_of, memory_of, received_at
+from hypar.schedule.tasks import COMPUTE
+from hypar.schedule.totals import energy_of, memory_of, received_at
 from hypar.timeline import Timeline, run
 from hypar.units import exact_number
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.lowering import After, Lowering
     from hypar.schedule.moves import Move
+    from hypar.schedule.tasks import After, Lowering
 
 
 from dataclasses import dataclass
@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING
 from hypar.machine.setting import Setting, degrees, working
 from hypar.schedule.chunked import ChunkedGradients
 from hypar.schedule.lanes import Lane
-from hypar.schedule.lowering import Lowering
 from hypar.schedule.moves import Move, moves_between, moves_inside
+from hypar.schedule.tasks import Lowering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing
-    from hypar.schedule.lowering import After
+    from hypar.schedule.tasks import After
     from hypar.sharding.placement import Options
     from hypar.timeline import Task
 

@@ -18,7 +18,7 @@ from hypar.machine.setting import degrees
 from hypar.network.training import OPTIMIZERS
 from hypar.question import question_of
 from hypar.schedule.moves import moves_inside
-from hypar.tally import repeated
+from hypar.schedule.totals import repeated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

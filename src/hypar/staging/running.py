@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.plan.splits import stage_name
-from hypar.schedule.orders import SCHEDULES, in_flight, staleness
 from hypar.schedule.pipeline import Pace, Send, full_step, lower, ran
+from hypar.schedule.pipeline_orders import SCHEDULES, in_flight, staleness
 from hypar.timeline import run
 
 if TYPE_CHECKING:

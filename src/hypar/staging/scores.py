@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from hypar.plan.score import GroupScore, Score
 from hypar.plan.splits import stage_name
 from hypar.schedule.scoring import KINDS
+from hypar.schedule.totals import energy_of, moving_energy, repeated
 from hypar.staging.cut_span import items_of
-from hypar.tally import energy_of, moving_energy, repeated
 from hypar.units import exact_number
 
 if TYPE_CHECKING:

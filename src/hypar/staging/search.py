@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError
-from hypar.schedule.orders import SCHEDULES, checked_microbatches
+from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.sharding.pins import parse_pin
 from hypar.staging.partitions import best_partition
 from hypar.staging.running import kept_in_flight, run_stages

@@ -25,11 +25,11 @@ from hypar.costs.base import load_cost
 from hypar.question import question_of, setting_for
 from hypar.schedule.lanes import Lane
 from hypar.schedule.step import lower_lanes
+from hypar.schedule.totals import memory_of
 from hypar.searches.base import Answer, load_search
 from hypar.sharding.pins import parse_pin
 from hypar.sharding.placement import divisor
 from hypar.staging.cut_span import Cuts, CutSpan, phases_of
-from hypar.tally import memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

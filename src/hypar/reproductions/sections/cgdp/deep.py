@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypar.chunks.sizes import SizeSearch, rule_sizes, search_size
 from hypar.files.figures import Figure
 from hypar.page import Section
 from hypar.reproductions.sections.cgdp.published import (
@@ -25,6 +24,7 @@ from hypar.reproductions.sections.cgdp.published import (
 )
 from hypar.reproductions.sections.cgdp.texts import ms, yes
 from hypar.reproductions.sections.cgdp.training import Training, training
+from hypar.schedule.chunks.sizes import SizeSearch, rule_sizes, search_size
 
 SHOWN = (1, 2, 3, 4, 6, 8, 9, 10, 20, 31, 50, 75, 100)
 """The sizes of Figure 2's table."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hypar.chunks.best import best_sizes
-from hypar.chunks.sizes import rule_sizes
 from hypar.files.figures import Figure
 from hypar.network.build import load_model
 from hypar.network.gradients import gradients_of
@@ -36,6 +34,8 @@ from hypar.reproductions.sections.cgdp.training import (
     typical_backward_s,
     typical_with_cgdp_s,
 )
+from hypar.schedule.chunks.best import best_sizes
+from hypar.schedule.chunks.sizes import rule_sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

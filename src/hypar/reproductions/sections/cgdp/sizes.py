@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import comb
 
-from hypar.chunks.sizes import SizeSearch, groupings, rule_sizes, search_size
 from hypar.page import Section
 from hypar.reproductions.sections.cgdp.published import (
     CHUNKS_OF_3,
@@ -16,6 +15,7 @@ from hypar.reproductions.sections.cgdp.published import (
     THREE_CHUNKS,
 )
 from hypar.reproductions.sections.cgdp.texts import chunks
+from hypar.schedule.chunks.sizes import SizeSearch, groupings, rule_sizes, search_size
 
 
 def algorithm_1() -> SizeSearch:

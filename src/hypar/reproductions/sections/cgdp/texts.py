@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hypar.chunks.exchanges import Sizes
+    from hypar.schedule.chunks.exchanges import Sizes
 
 
 def chunks(sizes: Sizes) -> str:

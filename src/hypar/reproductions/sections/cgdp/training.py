@@ -10,10 +10,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from hypar.chunks.best import best_sizes
-from hypar.chunks.exchanges import EXCHANGES, Sizes, typical
-from hypar.chunks.sizes import SizeSearch, rule_sizes, search_size
-from hypar.chunks.times import LayerTimes, StepTimes
 from hypar.network.build import load_model
 from hypar.network.gradients import gradients_of
 from hypar.reproductions.sections.cgdp.published import (
@@ -34,7 +30,11 @@ from hypar.reproductions.sections.cgdp.published import (
     UPDATE_MS,
     Network,
 )
-from hypar.schedule.overlap import lower_chunks
+from hypar.schedule.chunks.best import best_sizes
+from hypar.schedule.chunks.exchanges import EXCHANGES, Sizes, typical
+from hypar.schedule.chunks.sizes import SizeSearch, rule_sizes, search_size
+from hypar.schedule.chunks.times import LayerTimes, StepTimes
+from hypar.schedule.data_parallel import lower_chunks
 from hypar.timeline import run
 
 if TYPE_CHECKING:

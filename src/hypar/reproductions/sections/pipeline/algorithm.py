@@ -7,8 +7,8 @@ from collections import Counter
 from hypar.files.figures import Figure
 from hypar.page import Section
 from hypar.reproductions.sections.pipeline.published import STARTS_OF
-from hypar.schedule.orders import SCHEDULES, in_flight, staleness
 from hypar.schedule.pipeline import Pace, lower, ran, step_ends
+from hypar.schedule.pipeline_orders import SCHEDULES, in_flight, staleness
 from hypar.timeline import run
 
 DEPTHS = tuple(STARTS_OF)

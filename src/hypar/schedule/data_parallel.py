@@ -17,8 +17,8 @@ from hypar.timeline import Task
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.chunks.exchanges import Exchange, Sizes
-    from hypar.chunks.times import LayerTimes, StepTimes
+    from hypar.schedule.chunks.exchanges import Exchange, Sizes
+    from hypar.schedule.chunks.times import LayerTimes, StepTimes
 
 DEVICES, LINK = "devices", "link"
 """What computes, and what sends one chunk after another."""

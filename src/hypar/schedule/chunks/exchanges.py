@@ -22,7 +22,7 @@ from hypar.errors import UnknownNameError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hypar.chunks.times import StepTimes
+    from hypar.schedule.chunks.times import StepTimes
 
 Sizes = tuple[int, ...]
 """How many layers each chunk has, in the order of the backward phase."""

@@ -15,7 +15,7 @@ from hypar.errors import OptionError, shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from hypar.chunks.exchanges import Sizes
+    from hypar.schedule.chunks.exchanges import Sizes
 
 
 def rule_sizes(layers: int, size: int) -> Sizes:

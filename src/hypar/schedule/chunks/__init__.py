@@ -1,0 +1,1 @@
+"""The exchange of gradients in chunks of layers, as closed forms."""
