@@ -16,9 +16,9 @@ from hypar import (
     read_plan,
     score_plan,
 )
-from hypar.baselines import BASELINES, FIXED
 from hypar.errors import HyparError, PlanError
 from hypar.machine.load_mixed import as_hardware
+from hypar.planning.baselines import BASELINES, FIXED
 from hypar.registry import data_file
 from hypar.remarks import remarks
 from tests.test_cli import output, run

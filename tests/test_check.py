@@ -19,8 +19,8 @@ from hypar.cli import main
 from hypar.errors import HyparError, PlanError
 from hypar.machine.load_mixed import load_hardware
 from hypar.network.build import load_model
-from hypar.planner import follow
-from hypar.recipe import Recipe
+from hypar.planning.planner import follow
+from hypar.planning.request import Recipe
 from hypar.registry import data_file, load_plugin
 from hypar.solve.solvers.bounded import Bounded
 from tests.benches import FakeBench
@@ -220,8 +220,8 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load and plan nothing twice."""
-    monkeypatch.setattr("hypar.origin.load_model", lru_cache(load_model))
-    monkeypatch.setattr("hypar.origin.load_hardware", once(load_hardware))
+    monkeypatch.setattr("hypar.planning.sources.load_model", lru_cache(load_model))
+    monkeypatch.setattr("hypar.planning.sources.load_hardware", once(load_hardware))
     monkeypatch.setattr("hypar.check.follow", once(follow))
 
 

@@ -12,14 +12,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hypar import Plan, check_plan, diff_plans, load_machine, plan_model, read_plan, score_plan
-from hypar.chunking.candidates import neighbours
 from hypar.cli import main
 from hypar.errors import OptionError, PlanError
 from hypar.machine.load_mixed import load_hardware
+from hypar.planning.chunks.candidates import neighbours
+from hypar.planning.replay import run_plan
 from hypar.registry import data_folder, plugin_names
 from hypar.schedule.chunks.sizes import groupings
 from hypar.schedule.step import exchanging, lower_lanes
-from hypar.scoring import run_plan
 from hypar.timeline import run
 from tests.test_chunked import graph_of, lane_of
 from tests.test_step import wired

@@ -16,10 +16,10 @@ from hypar import load_machine, plan_model, read_plan, score_plan, sweep_model
 from hypar.cli import main
 from hypar.errors import OptionError
 from hypar.plan.score import GroupScore, Totals
+from hypar.planning.replay import run_plan
 from hypar.registry import data_folder, data_names
 from hypar.reports.base import score_lines, unfit_line
 from hypar.reproductions.base import load_reproduction
-from hypar.scoring import run_plan
 from hypar.sweeps import varied
 from tests.test_timeline import check_trace
 

@@ -15,11 +15,11 @@ from hypar.costs.base import cost_graph, load_cost
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
+from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.levels import WHOLE_LAYER, levels_of
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.solvers.base import load_solver
-from hypar.strategies.base import load_strategy
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from hypar import load_machine
 from hypar.costs.base import SideRates
-from hypar.forking.by_layer import Offer, by_layer, settled, settled_costs
-from hypar.forking.common import Decision, best, search
-from hypar.forking.fork import Fork
-from hypar.forking.quadratics import quadratics_of
 from hypar.machine.mixed import Side
 from hypar.plan.splits import RULES
+from hypar.planning.uneven.common_shares import Decision, best, search
+from hypar.planning.uneven.fork import Fork
+from hypar.planning.uneven.layer_shares import Offer, by_layer, settled, settled_costs
+from hypar.planning.uneven.quadratics import quadratics_of
 from hypar.sharding.space import parse_space
 from hypar.sharding.transfers import dim_of, simple
 from hypar.solve.balance import balance, times_at
@@ -27,8 +27,8 @@ from tests.mixed import CONV, LINEAR, chains, networks, rates, shares, skips, wr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.forking.quadratics import Quadratics
     from hypar.network.graph import LayerGraph
+    from hypar.planning.uneven.quadratics import Quadratics
 
 MACHINE = load_machine("tpu-v2")
 Assignment = tuple[int, ...]

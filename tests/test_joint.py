@@ -10,11 +10,11 @@ import pytest
 
 import hypar
 from hypar.errors import TableLimitError
-from hypar.question import ask
-from hypar.recipe import Recipe
-from hypar.searches import joint
-from hypar.searches.base import Question, load_search
-from hypar.searches.joint import Joint
+from hypar.planning.question import ask
+from hypar.planning.request import Recipe
+from hypar.planning.searches import joint
+from hypar.planning.searches.base import Question, load_search
+from hypar.planning.searches.joint import Joint
 from hypar.sharding.levels import LocalSizes
 from hypar.solve.cost_graph import CostGraph, Solution, Structure
 from hypar.solve.solvers.base import Tables

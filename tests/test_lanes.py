@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import LayerGraph, load_mixed, plan_model
-from hypar.scoring import ScoredStep, run_plan
+from hypar.planning.replay import ScoredStep, run_plan
 from tests.mixed import group, groups_of, kind, machines, networks, write_machine, written
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from hypar.errors import HardwareError, OptionError
 from hypar.listings.overlaps import overlap_data
 from hypar.machine.load_mixed import load_hardware
 from hypar.overlaps.choice import step_s
+from hypar.planning.replay import run_plan
 from hypar.schedule.chunks.best import best_sizes
 from hypar.schedule.chunks.exchanges import EXCHANGES
 from hypar.schedule.chunks.sizes import rule_sizes
-from hypar.scoring import run_plan
 from hypar.step_times import machine_times
 from tests.test_gradients import network
 from tests.test_timeline import check_trace

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from hypar import load_model, plan_model, profile_model, profiling, read_profile
 from hypar.cli import main
 from hypar.errors import InputError, ProfileError
+from hypar.planning.strategies.base import load_strategy
 from hypar.profiling import pieces_of
 from hypar.sharding.dims import grid_word
 from hypar.sharding.space import parse_space
-from hypar.strategies.base import load_strategy
 from tests.benches import FakeBench, lenet_profile
 
 if TYPE_CHECKING:

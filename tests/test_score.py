@@ -9,8 +9,8 @@ import pytest
 
 from hypar import Plan, Score, explore_model, load_machine, load_model, plan_model, read_plan, score_plan
 from hypar.errors import HardwareError, OptionError, PlanError, UnknownNameError
+from hypar.planning.replay import run_plan
 from hypar.registry import data_folder
-from hypar.scoring import run_plan
 
 TINY = """
 source: a test

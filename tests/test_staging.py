@@ -19,17 +19,17 @@ from hypar.cli import main
 from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
 from hypar.listings.machines import layer_times_data
 from hypar.machine.setting import Setting, degrees
-from hypar.recipe import Recipe
+from hypar.planning.replay import run_plan
+from hypar.planning.request import Recipe
+from hypar.planning.stages.lower_bounds import crossing_bytes, floors_of
+from hypar.planning.stages.partition import best_partition
+from hypar.planning.stages.running import kept_in_flight
+from hypar.planning.stages.spans import CutSpans
 from hypar.registry import data_file, plugin_names
 from hypar.remarks import finer_than_whole, remarks
 from hypar.reproductions.sections.hypar.networks import NETWORKS
 from hypar.schedule.scoring import score_step
-from hypar.scoring import run_plan
 from hypar.solve.partition import partition
-from hypar.staging.floors import crossing_bytes, floors_of
-from hypar.staging.partitions import best_partition
-from hypar.staging.running import kept_in_flight
-from hypar.staging.spans import CutSpans
 from tests.staged import BruteForce
 from tests.test_pipelining import chain
 from tests.test_timeline import check_trace

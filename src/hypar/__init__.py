@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from hypar.plan.diff import Change, diff_plans
     from hypar.plan.plan import Plan, read_plan
     from hypar.plan.score import Score
-    from hypar.planner import plan_model
+    from hypar.planning.planner import plan_model
+    from hypar.planning.replay import score_plan
     from hypar.profiling import profile_model
-    from hypar.scoring import score_plan
     from hypar.sweeps import Run, sweep_model
 
 __version__ = "0.1.0"
@@ -70,11 +70,11 @@ _HOMES = {
     "load_model": "network.build",
     "overlap_model": "overlaps.run",
     "pipeline_model": "pipelining",
-    "plan_model": "planner",
+    "plan_model": "planning.planner",
     "profile_model": "profiling",
     "read_plan": "plan.plan",
     "read_profile": "machine.profiles",
-    "score_plan": "scoring",
+    "score_plan": "planning.replay",
     "sweep_model": "sweeps",
 }
 

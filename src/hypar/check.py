@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypar.errors import InputError, PlanError, ProblemError, TableLimitError
-from hypar.origin import machine_of, model_of, profile_of
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.plan import read_plan
-from hypar.planner import follow
-from hypar.recipe import Recipe
+from hypar.planning.planner import follow
+from hypar.planning.request import Recipe
+from hypar.planning.sources import machine_of, model_of, profile_of
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph

@@ -9,9 +9,9 @@ from hypar.errors import TableLimitError
 from hypar.machine.load_mixed import as_hardware
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.planner import plan_model
+from hypar.planning.planner import plan_model
+from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
-from hypar.strategies.base import load_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from hypar.machine.load import load_machine
 from hypar.machine.setting import Setting
 from hypar.network.build import load_model
 from hypar.plan.score import Score, Totals
-from hypar.planner import plan_model
+from hypar.planning.planner import plan_model
 from hypar.schedule.scoring import score_step, totals
 from hypar.schedule.step import Step, lower
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.errors import OptionError, suggestion
-from hypar.question import ask
-from hypar.recipe import Recipe
+from hypar.planning.question import ask
+from hypar.planning.request import Recipe
 from hypar.sharding.levels import WHOLE_LAYER
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.searches.base import Question
+    from hypar.planning.searches.base import Question
     from hypar.sharding.levels import LocalSizes
     from hypar.sharding.placement import Choice
     from hypar.solve.edge import Edge

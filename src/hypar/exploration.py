@@ -14,9 +14,9 @@ from hypar.machine.load import as_machine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.score import Totals, totals_of
-from hypar.planner import plan_model
-from hypar.question import ask, setting_of
-from hypar.recipe import Recipe
+from hypar.planning.planner import plan_model
+from hypar.planning.question import ask, setting_of
+from hypar.planning.request import Recipe
 from hypar.schedule.scoring import totals
 from hypar.sharding.pins import level_of
 from hypar.units import format_seconds
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
-    from hypar.searches.base import Question
+    from hypar.planning.searches.base import Question
     from hypar.sharding.placement import Options
 
 MOST_POINTS = 2**20

@@ -11,7 +11,7 @@ from hypar.machine.setting import Setting
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.pipeline_runs import Job, run_job
-from hypar.recipe import checked_optimizer
+from hypar.planning.request import checked_optimizer
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches, checked_schedule, in_flight
 from hypar.solve.partition import Partition, partition, require_entries
 from hypar.stage_costs import StageCosts, checked_balance

@@ -12,11 +12,11 @@ from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.pieces import Piece, piece_of
 from hypar.plan.plan import MOST_DEVICES
-from hypar.recipe import space_text
+from hypar.planning.request import space_text
+from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
 from hypar.sharding.placement import WHOLE
 from hypar.sharding.space import parse_space
-from hypar.strategies.base import load_strategy
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ GROUPS = {
     "ops": "network/ops",
     "reports": "reports",
     "reproductions": "reproductions",
-    "searches": "searches",
+    "searches": "planning/searches",
     "solvers": "solve/solvers",
-    "strategies": "strategies",
+    "strategies": "planning/strategies",
     "topologies": "machine/topologies",
 }
 """The folder of each group of plug-ins, inside the package."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.baselines import BASELINES, FIXED, baseline_recipe
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.plan.plan import SEARCHED
-from hypar.planner import follow
-from hypar.question import ask
-from hypar.recipe import Recipe
-from hypar.refinement import LEAST_GAIN
+from hypar.planning.baselines import BASELINES, FIXED, baseline_recipe
+from hypar.planning.planner import follow
+from hypar.planning.question import ask
+from hypar.planning.refinement import LEAST_GAIN
+from hypar.planning.request import Recipe
+from hypar.planning.stages.search import BEST
 from hypar.sharding.pins import parse_pin
 from hypar.solve.solvers.base import load_solver
-from hypar.staging.search import BEST
 from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:

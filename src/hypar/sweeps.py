@@ -16,10 +16,10 @@ from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.plan import MOST_DEVICES
 from hypar.plan.score import Totals, totals_of
-from hypar.planner import plan_model
-from hypar.recipe import checked_optimizer
+from hypar.planning.planner import plan_model
+from hypar.planning.request import checked_optimizer
+from hypar.planning.strategies.base import load_strategy
 from hypar.schedule.scoring import totals
-from hypar.strategies.base import load_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -16,12 +16,12 @@ from hypar.costs.base import cost_graph, load_cost
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
+from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.grids.reshard import Gap, regrids
 from hypar.sharding.levels import WHOLE_LAYER, levels_of
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.solvers.base import load_solver
-from hypar.strategies.base import load_strategy
 from tests.benchmarks import naive
 from tests.benchmarks.cold import forget
 

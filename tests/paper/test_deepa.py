@@ -13,6 +13,7 @@ from hypar.costs.base import load_cost
 from hypar.errors import OptionError
 from hypar.machine.load import load_machine
 from hypar.machine.profiles import Profile, ProfiledModel
+from hypar.planning.searches.base import Question
 from hypar.reproductions.sections.deepa.configurations import seconds_of, words_of
 from hypar.reproductions.sections.deepa.counting import READINGS, count_bytes
 from hypar.reproductions.sections.deepa.estimates import (
@@ -52,7 +53,6 @@ from hypar.reproductions.sections.deepa.transfers import (
     factors,
     moved,
 )
-from hypar.searches.base import Question
 from hypar.sharding.levels import WHOLE_LAYER, levels_of
 from hypar.sharding.placement import Choice, cut, grid
 from hypar.sharding.space import parse_space

@@ -16,8 +16,8 @@ import pytest
 from numpy.typing import NDArray
 
 from hypar import load_model, plan_model
-from hypar.question import ask
-from hypar.recipe import Recipe
+from hypar.planning.question import ask
+from hypar.planning.request import Recipe
 from hypar.sharding.levels import WHOLE_LAYER
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.solve.solvers.base import load_solver
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph, CutLayer
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.searches.base import Question
+    from hypar.planning.searches.base import Question
     from hypar.solve.cost_graph import CostGraph
 
 TYPES = "batch,in_channels,out_channels"

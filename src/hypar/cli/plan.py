@@ -24,7 +24,7 @@ from hypar.errors import OptionError, shown
 from hypar.machine.mixed import MixedMachine
 from hypar.machine.profiles import read_profile
 from hypar.network.build import load_model
-from hypar.planner import plan_model
+from hypar.planning.planner import plan_model
 from hypar.remarks import remarks
 from hypar.reports.base import headline, summary, unfit_line
 from hypar.reports.table import PlanTable

@@ -20,8 +20,8 @@ from hypar.files.figures import draw_timeline, require_plot
 from hypar.files.text import require_writable, write_text
 from hypar.listings.machines import layer_times_data, layer_times_table
 from hypar.listings.scores import score_data, timeline_csv
+from hypar.planning.replay import run_plan
 from hypar.reports.base import chunk_lines, headline, score_lines, unfit_line
-from hypar.scoring import run_plan
 from hypar.terminal import note, show, write, write_json
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import click
 
 from hypar.cli.base import as_json
 from hypar.listings.models import strategies_data, strategies_table
+from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
-from hypar.strategies.base import load_strategy
 from hypar.terminal import show, write_json
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import LayerTime, Machine
     from hypar.machine.mixed import Side
     from hypar.network.graph import LayerGraph
-    from hypar.scoring import ScoredStep
+    from hypar.planning.replay import ScoredStep
 
 WHOLE_ON_ONE = (1,) * len(CUTTABLE)
 """No dim is divided."""

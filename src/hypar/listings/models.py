@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from hypar.network.graph import LayerGraph
-    from hypar.strategies.base import Strategy
+    from hypar.planning.strategies.base import Strategy
 
 
 def models_data(graphs: Iterable[LayerGraph]) -> Data:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypar.files.figures import Figure
 from hypar.page import Section
-from hypar.planner import plan_model
+from hypar.planning.planner import plan_model
 from hypar.reproductions.sections.accpar.runs import (
     LEVELS,
     MEANS,

@@ -17,8 +17,8 @@ from hypar.machine.machine import Machine
 from hypar.network.build import load_model
 from hypar.page import geometric_mean
 from hypar.plan.score import totals_of
-from hypar.planner import plan_model
-from hypar.scoring import score_plan
+from hypar.planning.planner import plan_model
+from hypar.planning.replay import score_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

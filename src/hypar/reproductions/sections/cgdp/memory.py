@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.network.build import load_model
 from hypar.page import Section, beside
-from hypar.planner import plan_model
+from hypar.planning.planner import plan_model
 from hypar.reproductions.sections.cgdp.published import BATCHES_OF_VGG, GOOGLENET, GPUS, TIMED, VGG_16
 from hypar.reproductions.sections.cgdp.training import rounds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hypar.planner import plan_model
+from hypar.planning.planner import plan_model
 from hypar.reproductions.sections.deepa.counting import count_bytes
 from hypar.reproductions.sections.deepa.networks import ALEXNET
 

@@ -14,7 +14,7 @@ from hypar.network.ops.linear import Linear
 from hypar.network.spec.expansion import LayerSpec
 from hypar.network.spec.load import ModelSpec
 from hypar.page import Section
-from hypar.planner import plan_model
+from hypar.planning.planner import plan_model
 from hypar.reproductions.sections.hypar.networks import LEVELS, NETWORKS, bars
 from hypar.sharding.placement import partial_results, placement
 from hypar.sharding.redistribution import received

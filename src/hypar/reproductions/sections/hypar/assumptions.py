@@ -9,7 +9,7 @@ from hypar.evaluation import savings, speedups
 from hypar.machine.load import load_machine
 from hypar.page import Section, geometric_mean
 from hypar.plan.score import totals_of
-from hypar.planner import plan_model
+from hypar.planning.planner import plan_model
 from hypar.reproductions.sections.hypar.networks import (
     EIGHT,
     ENERGY,

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.page import Section, beside, geometric_mean
-from hypar.planner import plan_model
+from hypar.planning.planner import plan_model
 from hypar.reproductions.sections.hypar.networks import EIGHT, GIGABYTES, HALF, LEVELS, NETWORKS, SPEED, bars
 from hypar.schedule.moves import moves_inside
 from hypar.sharding.placement import divisor, placement

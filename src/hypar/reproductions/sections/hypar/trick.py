@@ -10,7 +10,7 @@ from hypar.machine.load import load_machine
 from hypar.network.ops.input import Input
 from hypar.page import Section, beside
 from hypar.plan.score import totals_of
-from hypar.planner import plan_model
+from hypar.planning.planner import plan_model
 from hypar.reproductions.sections.hypar.amounts import one_layer
 from hypar.reproductions.sections.hypar.networks import LEVELS
 from hypar.sharding.placement import divisor

@@ -1,0 +1,1 @@
+"""Which chunks of gradients a plan takes."""

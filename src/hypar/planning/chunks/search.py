@@ -1,0 +1,126 @@
+"""Which chunks the gradients of a plan are exchanged in, and the step that this makes.
+
+The engine decides: ``best`` is the first of the fastest of some candidates, every layer by itself the first of them,
+and then goes on to chunks that differ a little as long as that gains. So it is never slower than every layer by
+itself; it claims no optimum. Where devices hold the step with every layer by itself, chunks that they do not hold are
+passed over.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise, takewhile
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.plan.chunks import ChunksRecord
+from hypar.planning.chunks.candidates import candidates, neighbours
+from hypar.schedule.chunks.sizes import rule_sizes
+from hypar.schedule.step import exchanging, lower_lanes
+from hypar.schedule.totals import holds
+from hypar.timeline import run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.plan.chunks import Asked
+    from hypar.schedule.chunked import Chunks
+    from hypar.schedule.chunks.exchanges import Sizes
+    from hypar.schedule.lanes import Crossing, Lane
+    from hypar.schedule.step import Step
+    from hypar.timeline import Timeline
+
+LEAST_GAIN = 1e-12
+"""Relative gain below which chunks are no faster."""
+
+MOST_TRIES = 100
+"""Chunks that are tried after the candidates: half a second for 156 layers."""
+
+
+class Ran(NamedTuple):
+    """A step that was run.
+
+    Attributes:
+        step: its tasks.
+        timeline: when each ran.
+        chunks: what a plan records of its chunks; None where none were asked for.
+    """
+
+    step: Step
+    timeline: Timeline
+    chunks: ChunksRecord | None = None
+
+
+def run_chunked(lanes: Sequence[Lane], crossings: Sequence[Crossing] = (), asked: Asked | None = None) -> Ran:
+    """Lower a step and run it, its gradients in the chunks that are asked for.
+
+    Args:
+        lanes: the groups of like devices.
+        crossings: the forks between them, outer ones first.
+        asked: which chunks; None for every layer by itself without a record of it.
+
+    Raises:
+        HardwareError: an array does not fit its machine.
+    """
+    alone = _ran(lanes, crossings, None)
+    if asked is None:
+        return alone
+    trials = _Trials(lanes, crossings, alone)
+    count = len(trials.layers)
+    if asked == "best":
+        trials.search()
+    elif count and asked != "layers":
+        trials.take((count,) if asked == "one" else rule_sizes(count, asked))
+    names = [layer.name for layer in lanes[0].graph.layers]
+    record = ChunksRecord(
+        asked=asked,
+        layers=[[names[layer] for layer in chunk] for chunk in trials.split(trials.sizes)],
+        alone_s=alone.timeline.makespan,
+    )
+    return trials.best._replace(chunks=record)
+
+
+def _ran(lanes: Sequence[Lane], crossings: Sequence[Crossing], chunks: Chunks | None) -> Ran:
+    """One step."""
+    step = lower_lanes(lanes, crossings, chunks)
+    return Ran(step, run(step.tasks))
+
+
+class _Trials:
+    """The chunks that were taken last, at first every layer by itself."""
+
+    def __init__(self, lanes: Sequence[Lane], crossings: Sequence[Crossing], alone: Ran) -> None:
+        self.lanes, self.crossings = lanes, crossings
+        self.layers = exchanging(alone.step)
+        self.sizes: Sizes = (1,) * len(self.layers)
+        self.best, self.tried = alone, {self.sizes}
+
+    def split(self, sizes: Sizes) -> Chunks:
+        """The layers in chunks of some sizes."""
+        return tuple(self.layers[start:end] for start, end in pairwise(accumulate(sizes, initial=0)))
+
+    def take(self, sizes: Sizes) -> None:
+        """Take chunks, whatever they are worth."""
+        self.sizes, self.best = sizes, _ran(self.lanes, self.crossings, self.split(sizes))
+
+    def search(self) -> None:
+        """Take the fastest of the candidates, and go on from there."""
+        held = holds(self.lanes, self.best.step)
+        for sizes in candidates(self.lanes, self.best.step, self.layers) if self.layers else ():
+            self._gains(sizes, held=held)
+        most = len(self.tried) + MOST_TRIES
+        while any(
+            self._gains(sizes, held=held)
+            for sizes in takewhile(lambda _: len(self.tried) < most, neighbours(self.sizes))
+        ):
+            pass
+
+    def _gains(self, sizes: Sizes, *, held: bool) -> bool:
+        """Take chunks where they are new and faster, and devices that held the step still do."""
+        if sizes in self.tried:
+            return False
+        self.tried.add(sizes)
+        ran = _ran(self.lanes, self.crossings, self.split(sizes))
+        faster = ran.timeline.makespan < self.best.timeline.makespan * (1 - LEAST_GAIN)
+        if not faster or (held and not holds(self.lanes, ran.step)):
+            return False
+        self.sizes, self.best = sizes, ran
+        return True

@@ -1,0 +1,56 @@
+"""What a plan claims to be optimal over: space, search and objective."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hypar.planning.request import Recipe
+    from hypar.planning.searches.base import Answer, Question
+
+
+def claim_of(recipe: Recipe, question: Question, answer: Answer, claim: str) -> str:
+    """What the plan is optimal over: space, search, objective.
+
+    Args:
+        recipe: what was asked for.
+        question: the question that it made.
+        answer: what the search found.
+        claim: what the search is, solved exactly.
+    """
+    pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
+    if question.leaves_no_choice:
+        return f"fixed: the space ({recipe.space}){pins} leave{'s' * (not pins)} every layer one choice"
+    if answer.bounds and not answer.exact:
+        claim = f"not proven optimal, but {_gap_of(answer)}; {recipe.search} search"
+    elif not answer.exact:
+        claim = f"not optimal: solver {answer.solver!r} is not exact; {recipe.search} search"
+    return f"{claim} over ({recipe.space}){pins}, {_kind_of(question)}, for least {objective(recipe)}"
+
+
+def objective(recipe: Recipe) -> str:
+    """What a search minimises: the cost time knows of no overlap, which the machine may have."""
+    overlaps = recipe.cost == "time" and recipe.machine is not None and recipe.machine.overlap
+    return f"{recipe.cost}, nothing overlapped" if overlaps else recipe.cost
+
+
+def _gap_of(answer: Answer) -> str:
+    """How far from its optimum each cost graph's solution may be."""
+    costs = [math.fsum(at_level) for at_level in answer.costs]
+    found = [math.fsum(costs)] if len(answer.bounds) == 1 else costs
+    gaps = [1 - bound / cost if cost else 0.0 for bound, cost in zip(answer.bounds, found, strict=True)]
+    of = "each level's optimum" if len(gaps) > 1 else "the optimum"
+    return f"{of} is at most {max(0.0, *gaps):.2%} lower"
+
+
+def _kind_of(question: Question) -> str:
+    """What the choices of a question are."""
+    every = {
+        (id(options), level.ways): options
+        for at_layer in question.options
+        for options, level in zip(at_layer, question.levels, strict=True)
+    }
+    several = any(len(choice.degrees) > 1 for options in every.values() for choice in options)
+    idle = any(choice.devices(ways) < ways for (_, ways), options in every.items() for choice in options)
+    return ("grids of dims" if several else "one dim a level") + (", devices may be idle" if idle else "")

@@ -1,0 +1,299 @@
+"""From a model and a strategy to a plan."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hypar.costs.base import load_cost, parameters_of
+from hypar.errors import OptionError
+from hypar.machine.load_mixed import as_hardware
+from hypar.machine.machine import Machine
+from hypar.machine.mixed import MixedMachine
+from hypar.machine.profiles import Profile, read_profile
+from hypar.network.build import load_model
+from hypar.network.graph import LayerGraph
+from hypar.plan.plan import CostRecord, ModelRecord, Plan, ProfileRecord, RefinementRecord
+from hypar.plan.splits import WHOLE_ARRAY
+from hypar.planning.baselines import BASELINES, take_fastest
+from hypar.planning.chunks.search import run_chunked
+from hypar.planning.claims import claim_of
+from hypar.planning.question import ask, setting_of
+from hypar.planning.refinement import refine as refine_choices
+from hypar.planning.request import (
+    Recipe,
+    checked_array,
+    checked_arrays,
+    checked_chunks,
+    checked_graph,
+    checked_optimizer,
+    checked_shares,
+    checked_stages,
+    space_text,
+)
+from hypar.planning.searches.base import Answer, Question, costs_by_level, load_search
+from hypar.planning.stages.records import staged_plan
+from hypar.planning.stages.search import BEST
+from hypar.planning.strategies.base import load_strategy
+from hypar.planning.uneven.records import claim_of as branch_claim
+from hypar.planning.uneven.records import like_split, splits_of
+from hypar.planning.uneven.search import plan_branches, solver_for
+from hypar.planning.uneven.tree import lanes_of
+from hypar.schedule.lanes import Lane
+from hypar.schedule.scoring import summarise
+from hypar.sharding.pins import parse_pin
+from hypar.units import exact_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hypar.plan.chunks import ChunksRecord
+    from hypar.plan.score import Score
+    from hypar.planning.chunks.search import Ran
+
+
+def plan_model(
+    model: LayerGraph | str | Path,
+    *,
+    levels: int | None = None,
+    array: Sequence[int] | None = None,
+    batch: int | None = None,
+    strategy: str | None = None,
+    space: str | None = None,
+    cost: str | None = None,
+    search: str | None = None,
+    solver: str | None = None,
+    graph: str | None = None,
+    inter_weight: float | None = None,
+    mode: str | None = None,
+    profile: Profile | str | Path | None = None,
+    pins: str | Sequence[str] = (),
+    hardware: Machine | MixedMachine | str | Path | None = None,
+    shares: str | None = None,
+    integral: bool = False,
+    stages: int | str | None = None,
+    schedule: str | None = None,
+    microbatches: int | None = None,
+    optimizer: str = "sgd",
+    refine: bool = False,
+    chunks: str | int | None = None,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> Plan:
+    """Choose how every layer is cut at every level.
+
+    Args:
+        model: a network, the path of a model file, or a bare name as ``vgg16``.
+        levels: how many two-way levels, forks of a mixed machine among them; 4 unless ``array`` is given, and as many
+            as use all devices of a mixed machine.
+        array: the ways of each level instead, outermost first.
+        batch: samples in a mini-batch, if not the model's own number.
+        strategy: a space, a cost and a search under a name; ``hypar`` if not given.
+        space: other choices than the strategy's, as dims (``batch,out_channels``), ``all``, or the name of a
+            strategy to take the space of.
+        cost: another cost than the strategy's.
+        search: ``greedy`` or ``joint`` instead of the strategy's.
+        solver: a solver by name instead of the cheapest exact one.
+        graph: ``operators`` to plan pools too, ``contracted`` not to; the strategy's own if not given.
+        inter_weight: weight of the amounts between layers in the cost, 1 if not given.
+        mode: of the cost ``deepa``: ``exact``, ``serial``, or ``paper`` for the published estimates.
+        profile: measured times for the same cost, or their file.
+        pins: choices to hold, each ``layer=choice`` or ``layer@level=choice``.
+        hardware: a machine, the path of a hardware file, or a bare name as ``hmc``: the plan gets its score,
+            and the cost ``time`` can be minimised: the plan is then the fastest by the engine of the search's and of those
+            of ``dp``, ``owt``, ``hypar`` and ``accpar`` that are within the space that ``strategy`` or ``space`` asks for.
+            A mixed machine's forks are planned too.
+        shares: of the forks of a mixed machine: ``equal``, ``linear`` for AccPar's rule, ``exact``, or ``layers`` for shares
+            of each layer; the strategy's own if not given.
+        integral: whether these shares are of whole elements.
+        stages: how many stages of consecutive layers, each cut over the levels by itself, as a split outside them; or
+            ``best``: as many over the outermost levels as are fastest. Needs ``hardware``.
+        schedule: of stages: ``1f1b`` if not given, ``gpipe`` or ``layer-block``.
+        microbatches: of a mini-batch that goes through stages; as many as stages, or the next fewer that divide it.
+        optimizer: ``sgd``, ``momentum`` or ``adam``, for updates and memory.
+        refine: whether to exchange choices against the engine's time after the search, from the fastest of the same.
+        chunks: how gradients are exchanged: ``layers`` for every layer by itself, as without, ``one`` for all together, a
+            size for chunks of so many layers by CGDP's rule, or ``best`` for what the engine finds fastest of several.
+        progress: told how many of how many layers of a round of refinement, or tries of the best stages, are done.
+
+    Returns:
+        The plan; ``claim`` says what it is optimal over.
+
+    Raises:
+        InputError: something asked for is not possible.
+        TableLimitError: an exact search would not fit.
+
+    Example:
+        >>> plan = plan_model("lenet-c", levels=2)
+        >>> plan.dims("fc1"), plan.cost.value
+        (('in_channels', 'batch'), 6227680)
+    """
+    network = model if isinstance(model, LayerGraph) else load_model(model)
+    optimizer = checked_optimizer(optimizer)
+    if hardware is None and optimizer != "sgd":
+        raise OptionError("optimizer", "no machine is named", "one, as --hardware hmc")
+    named = load_strategy("hypar" if strategy is None else strategy)
+    machine = None if hardware is None else as_hardware(hardware)
+    mixed = machine if isinstance(machine, MixedMachine) else None
+    given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
+    own = named.fork_cost if mixed and named.fork_cost else named.cost
+    asked = own if cost is None else cost
+    pipeline = checked_stages(stages, schedule, microbatches)
+    recipe = Recipe(
+        strategy="hypar" if strategy is None else strategy,
+        space=named.space if space is None else space_text(space),
+        cost=asked,
+        parameters={name: value for name, value in given.items() if value is not None},
+        search=named.search if search is None else search,
+        graph=checked_graph(named.graph if graph is None else graph),
+        solver=solver,
+        array=() if mixed else checked_array(levels, array, stages=pipeline[0] not in {None, "best"}),
+        pins=(pins,) if isinstance(pins, str) else tuple(pins),
+        machine=None if isinstance(machine, MixedMachine) else machine,
+        mixed=mixed,
+        arrays=checked_arrays(mixed, levels, array) if mixed else {},
+        shares=checked_shares(shares, named.shares, asked, mixed, integral=integral),
+        integral=integral,
+        stages=pipeline[0],
+        schedule=pipeline[1],
+        microbatches=pipeline[2],
+        optimizer=optimizer,
+        profile=read_profile(profile) if isinstance(profile, str | Path) else profile,
+        refine=refine,
+        chunks=checked_chunks(chunks, network, machine=machine is not None),
+        baselines=BASELINES if isinstance(machine, Machine) and (asked == "time" or refine) else (),
+        beyond_space=strategy is None and space is None and asked == "time",
+    )
+    return follow(recipe, network if batch is None else network.with_batch(batch), progress)
+
+
+def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None) -> Plan:
+    """Plan a network by a recipe; ``progress`` as of ``plan_model``.
+
+    Raises:
+        InputError: the recipe does not suit the network.
+        TableLimitError: an exact search would not fit.
+    """
+    if recipe.mixed is not None:
+        return _follow_mixed(recipe, recipe.mixed, graph)
+    if recipe.stages is not None:
+        whole = follow(replace(recipe, stages=None), graph) if recipe.stages == BEST else None
+        return staged_plan(recipe, graph, whole, progress)
+    question, pins = ask(recipe, graph)
+    search = load_search(recipe.search)
+    found = search.run(question)
+    taken = take_fastest(recipe, graph, question, found)
+    answer, refined = _refined(recipe, question, taken.answer, progress)
+    claim = taken.claim(claim_of(recipe, question, answer if taken.searched else found, search.claim))
+    chunks, score = _scored(recipe, question, answer, None if refined else taken.ran)
+    names = [layer.name for layer in question.graph.layers]
+    splits = [
+        like_split(
+            level, names, [options[level.index] for options in answer.choices], costs, group=WHOLE_ARRAY
+        )
+        for level, costs in zip(question.levels, answer.costs, strict=True)
+    ]
+    return Plan(
+        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
+        graph=recipe.graph,
+        strategy=recipe.strategy,
+        space=recipe.space,
+        search=recipe.search,
+        solver=answer.solver,
+        array=list(recipe.array),
+        pins=[str(pin) for pin in pins],
+        profile=_record_of(recipe.profile),
+        bounds=[exact_number(max(0.0, bound)) for bound in answer.bounds] or None,
+        cost=CostRecord(
+            name=recipe.cost,
+            value=exact_number(math.fsum(split.cost for split in splits)),
+            unit=question.cost.unit,
+            parameters=parameters_of(question.cost),
+        ),
+        claim=claim + (f"{'; ' if taken.record else ', '}then refined" if refined else ""),
+        splits=splits,
+        baselines=taken.record,
+        refined=refined,
+        chunks=chunks,
+        score=score,
+    )
+
+
+def _follow_mixed(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Plan:
+    """As ``follow``, for a mixed machine."""
+    refused = {
+        "refine": recipe.refine,
+        "profile": recipe.profile is not None,
+        "stages": recipe.stages is not None,
+    }
+    for what, asked in refused.items():
+        if asked:
+            raise OptionError(
+                what, f"the devices of hardware {mixed.name!r} are unlike", "a machine of like devices"
+            )
+    contracted = graph.nodes(recipe.graph)
+    levels = max(depth + len(recipe.arrays[name]) for name, _, depth in mixed.like())
+    pins = tuple(parse_pin(text, contracted, levels) for text in recipe.pins)
+    recipe = replace(recipe, solver=solver_for(recipe, contracted))
+    found = plan_branches(recipe, contracted, pins, graph.element_bytes)
+    cost = load_cost(recipe.cost, recipe.parameters)
+    lanes, crossings = lanes_of(found)
+    ran = run_chunked(lanes, crossings, recipe.chunks)
+    return Plan(
+        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
+        graph=recipe.graph,
+        strategy=recipe.strategy,
+        space=recipe.space,
+        search=recipe.search,
+        solver=recipe.solver or "",
+        array=[],
+        arrays={name: list(array) for name, array in recipe.arrays.items()},
+        shares=recipe.shares,
+        integral=True if recipe.integral else None,
+        path=found.path if found.slowest else None,
+        pins=[str(pin) for pin in pins],
+        cost=CostRecord(
+            name=recipe.cost, value=exact_number(found.cost), unit=cost.unit, parameters=parameters_of(cost)
+        ),
+        claim=branch_claim(recipe, found),
+        splits=list(splits_of(found)),
+        chunks=ran.chunks,
+        score=summarise(lanes, ran.step, ran.timeline, mixed),
+    )
+
+
+def _refined(
+    recipe: Recipe, question: Question, answer: Answer, progress: Callable[[int, int], None]
+) -> tuple[Answer, RefinementRecord | None]:
+    """The answer with choices exchanged against the engine, where that is asked for."""
+    if not recipe.refine:
+        return answer, None
+    setting = setting_of(recipe, question)
+    found = refine_choices(question.graph, setting, answer.choices, question.options, progress)
+    changed = sum(
+        a != b
+        for old, new in zip(answer.choices, found.choices, strict=True)
+        for a, b in zip(old, new, strict=True)
+    )
+    record = RefinementRecord(before_s=found.before_s, after_s=found.after_s, changed=changed)
+    costs = costs_by_level(question, found.choices)
+    # A level's bound is given the choices above it, which may have been exchanged.
+    bounds = answer.bounds if len(answer.bounds) == 1 else ()
+    return replace(answer, choices=found.choices, costs=costs, bounds=bounds), record
+
+
+def _record_of(profile: Profile | None) -> ProfileRecord | None:
+    """Which measured times were read."""
+    return None if profile is None else ProfileRecord(name=profile.name, digest=profile.digest)
+
+
+def _scored(
+    recipe: Recipe, question: Question, answer: Answer, ran: Ran | None
+) -> tuple[ChunksRecord | None, Score | None]:
+    """What the machine makes of the answer, and in which chunks, where one is named; ``ran`` if it is known."""
+    if recipe.machine is None:
+        return None, None
+    lanes = [Lane(question.graph, answer.choices, setting_of(recipe, question))]
+    ran = run_chunked(lanes, asked=recipe.chunks) if ran is None else ran
+    return ran.chunks, summarise(lanes, ran.step, ran.timeline, recipe.machine)

@@ -1,0 +1,191 @@
+"""A stored plan on a machine: its score, and when every task of the step runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hypar.costs.base import load_cost
+from hypar.errors import InputError, OptionError, PlanError
+from hypar.machine.load_mixed import as_hardware
+from hypar.machine.machine import Machine
+from hypar.machine.mixed import MixedMachine
+from hypar.machine.setting import Setting
+from hypar.network.graph import LayerGraph
+from hypar.plan.plan import Plan, read_plan
+from hypar.planning.chunks.replay import chunks_of
+from hypar.planning.request import Recipe, checked_optimizer
+from hypar.planning.sources import machine_of, model_of, require_groups
+from hypar.planning.stages.records import stages_of
+from hypar.planning.stages.replay import microbatch_step, stored_stages
+from hypar.planning.stages.scoring import score_of
+from hypar.planning.uneven.replay import branch_of
+from hypar.planning.uneven.tree import lanes_of
+from hypar.schedule.lanes import Lane
+from hypar.schedule.scoring import summarise
+from hypar.schedule.step import Step, lower_lanes
+from hypar.timeline import Timeline, run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hypar.plan.score import Score
+    from hypar.plan.splits import StagesRecord
+    from hypar.schedule.lanes import Crossing
+    from hypar.sharding.placement import Options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredStep:
+    """A training step that was run.
+
+    Attributes:
+        plan: whose choices it follows.
+        graph: the network.
+        step: its tasks; in stages those of a microbatch in each of them.
+        score: what they sum to.
+        timeline: when each ran; in stages the work of a mini-batch, as the score's step has it.
+        stages: the plan's stages, as they are on the machine.
+    """
+
+    plan: Plan
+    graph: LayerGraph
+    step: Step
+    score: Score
+    timeline: Timeline
+    stages: StagesRecord | None = None
+
+
+def score_plan(
+    plan: Plan | str | Path,
+    *,
+    hardware: Machine | MixedMachine | str | Path | None = None,
+    model: LayerGraph | str | Path | None = None,
+    optimizer: str | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> Score:
+    """What a machine makes of a plan.
+
+    To score many plans of a network, load it and the machine once and hand them over.
+
+    Args:
+        plan: the plan, or its file.
+        hardware: a machine, the path of a hardware file, or a bare name; the plan's own if none is given.
+        model: the network or its file, if it is not found by the plan's model name.
+        optimizer: ``sgd``, ``momentum`` or ``adam``; the plan's own, or ``sgd``, if none is given.
+        changes: of the machine, where a file or the plan names it.
+
+    Raises:
+        InputError: a file cannot be read, the plan is for another network, or does not fit the machine.
+
+    Example:
+        >>> import hypar
+        >>> score = score_plan(hypar.plan_model("lenet-c", levels=4), hardware="hmc")
+        >>> round(score.time_s * 1e3, 2), score.communication_bytes
+        (5.73, 17603040)
+    """
+    return run_plan(plan, hardware=hardware, model=model, optimizer=optimizer, changes=changes).score
+
+
+def run_plan(
+    plan: Plan | str | Path,
+    *,
+    hardware: Machine | MixedMachine | str | Path | None = None,
+    model: LayerGraph | str | Path | None = None,
+    optimizer: str | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> ScoredStep:
+    """As ``score_plan``, with the step and its timeline."""
+    file = Path("plan") if isinstance(plan, Plan) else Path(plan)
+    plan = plan if isinstance(plan, Plan) else read_plan(plan)
+    graph = model if isinstance(model, LayerGraph) else model_of(plan, file, model)
+    graph = graph.with_batch(plan.model.batch)
+    if graph.digest != plan.model.digest:
+        found = f"model {graph.name!r} is not what was planned: it has changed, or is another"
+        raise PlanError(f"{file}: model.digest", found, hint="plan it again, or name its file with --model")
+    machine = machine_of(plan, file, changes=changes) if hardware is None else as_hardware(hardware, changes)
+    if machine is None:
+        raise OptionError("score", "no machine is named", "one, as --hardware hmc")
+    require_groups(plan, machine, file)
+    own = checked_optimizer(
+        ("sgd" if plan.score is None else plan.score.optimizer) if optimizer is None else optimizer
+    )
+    choices, direct = choices_of(plan, graph, file), _sends_directly(plan, file)
+    if plan.stages is not None and plan.staged and isinstance(machine, Machine):
+        recipe = replace(Recipe.of(plan, machine), optimizer=own)
+        staging = stored_stages(plan, plan.stages, graph, choices, recipe)
+        return ScoredStep(
+            plan=plan,
+            graph=graph,
+            step=microbatch_step(staging),
+            score=score_of(staging),
+            timeline=staging.step,
+            stages=stages_of(staging, recipe),
+        )
+    lanes, crossings = _lanes(plan, graph, choices, machine, own, direct=direct)
+    chunks = chunks_of(plan.chunks, lanes, crossings, f"{file}: chunks.layers")
+    step = lower_lanes(lanes, crossings, chunks)
+    timeline = run(step.tasks)
+    score = summarise(lanes, step, timeline, machine)
+    return ScoredStep(plan=plan, graph=graph, step=step, score=score, timeline=timeline)
+
+
+def _lanes(
+    plan: Plan,
+    graph: LayerGraph,
+    choices: Sequence[Options],
+    machine: Machine | MixedMachine,
+    optimizer: str,
+    *,
+    direct: bool,
+) -> tuple[list[Lane], list[Crossing]]:
+    """The groups of like devices that a plan is for, and what crosses between them."""
+    nodes = graph.nodes(plan.graph)
+    if isinstance(machine, MixedMachine):
+        return lanes_of(branch_of(plan, machine, nodes, graph.element_bytes, optimizer))
+    setting = Setting(
+        machine=machine,
+        array=tuple(plan.array),
+        element_bytes=graph.element_bytes,
+        optimizer=optimizer,
+        direct=direct,
+    )
+    return [Lane(nodes, choices, setting)], []
+
+
+def _sends_directly(plan: Plan, file: Path) -> bool:
+    """Whether the cost of a plan sends the terms of E straight to where they are needed.
+
+    Raises:
+        PlanError: there is no such cost, or not with its parameters.
+    """
+    try:
+        return load_cost(plan.cost.name, plan.cost.parameters).direct
+    except InputError as error:
+        raise PlanError(f"{file}: cost", error.found, error.allowed, error.hint) from None
+
+
+def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> list[Options]:
+    """The choices of each layer at all splits of a plan, which the layers of the network must have.
+
+    Raises:
+        PlanError: the network has other layers, or a layer has no such dim.
+    """
+    layers = graph.nodes(plan.graph).layers
+    if [layer.name for layer in layers] != list(plan.layers):
+        place = f"{file}: {'splits' if plan.splits else 'stages'}"
+        raise PlanError(place, f"the layers are not those of {graph.name!r}", "a plan of this model")
+    found = []
+    for layer in layers:
+        choices = tuple(split.choice(layer.name) for split in plan.splits)
+        found.append(choices)
+        if layer.weighted and not all(choice.degrees for choice in choices):
+            raise PlanError(
+                f"{file}: splits", f"{layer.name!r} is done whole", "a dim that is cut; joins are done whole"
+            )
+        for dim in (dim for choice in choices for dim in choice.divided):
+            if dim not in layer.einsum.sizes:
+                has = ", ".join(layer.einsum.sizes)
+                raise PlanError(f"{file}: splits", f"{layer.name!r} is cut in {dim}", f"its dims, {has}")
+    return found

@@ -1,0 +1,111 @@
+"""All levels at once: a layer's choice is a tuple with one choice a level.
+
+Cost: one search over the product of the levels' choices. Guarantee: the optimum over all levels together where an
+exact solver's tables fit; else a plan no dearer than the greedy one, and a lower bound. Where not even one vector for
+each layer fits, the plan is the greedy one, and the bound the sum of each level's optimum, every layer having been
+left by the levels above what makes it cheapest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.planning.searches.base import Answer, Question, Search, costs_by_level, load_search
+from hypar.sharding.levels import WHOLE_LAYER
+from hypar.solve.solvers.base import FALLBACK, load_solver, require_tables
+
+if TYPE_CHECKING:
+    from hypar.sharding.levels import LocalSizes
+    from hypar.sharding.placement import Options
+
+
+class Joint:
+    """All levels together."""
+
+    claim = "optimal, all levels jointly,"
+    at_once = True
+
+    def run(self, question: Question) -> Answer:
+        """Search one cost graph for all levels."""
+        structure = question.structure(0, len(question.levels))
+        name, solver = question.pick_solver(structure)
+        tables = solver.tables(structure)
+        if name == FALLBACK and tables is not None and not tables.fit:
+            return _level_by_level(question)
+        if tables is not None:
+            require_tables(name, tables)
+        solution = solver.solve(question.cost_graph(0, len(question.levels), _whole(question)))
+        proven = solver.exact or solution.cost == solution.bound
+        answer = _answer(
+            question,
+            tuple(
+                _decoded(options, chosen)
+                for options, chosen in zip(question.options, solution.assignment, strict=True)
+            ),
+            name,
+            exact=proven,
+            bound=solution.bound,
+        )
+        return (
+            answer
+            if proven or name != FALLBACK
+            else min(answer, _greedy(question, solution.bound), key=_cost)
+        )
+
+
+def _level_by_level(question: Question) -> Answer:
+    """Return the greedy plan, with the sum of the bounds of every level by itself."""
+    solver = load_solver(FALLBACK)
+    bounds = []
+    left = _whole(question)
+    for index, level in enumerate(question.levels):
+        solution = solver.solve(question.cost_graph(index, index + 1, left, relaxed=True))
+        bounds.append(solution.cost if solution.bound is None else solution.bound)
+        below: dict[object, LocalSizes] = {}
+        keys = [
+            (layer.einsum, sizes, options[index])
+            for layer, sizes, options in zip(question.graph.layers, left, question.options, strict=True)
+        ]
+        for einsum, sizes, options in dict.fromkeys(keys):
+            below[einsum, sizes, options] = sizes.divided(einsum, options, level.ways).distinct()
+        left = [below[key] for key in keys]
+    return _greedy(question, math.fsum(bounds))
+
+
+def _greedy(question: Question, bound: float | None) -> Answer:
+    """Return the greedy plan as an answer of this search."""
+    found = load_search("greedy").run(replace(question, solver=None))
+    return _answer(question, found.choices, FALLBACK, exact=False, bound=bound)
+
+
+def _answer(
+    question: Question, choices: tuple[Options, ...], solver: str, *, exact: bool, bound: float | None
+) -> Answer:
+    return Answer(
+        choices=choices,
+        costs=costs_by_level(question, choices),
+        solver=solver,
+        exact=exact,
+        bounds=() if bound is None else (bound,),
+    )
+
+
+def _cost(answer: Answer) -> float:
+    return math.fsum(cost for at_level in answer.costs for cost in at_level)
+
+
+def _whole(question: Question) -> list[LocalSizes]:
+    return [WHOLE_LAYER] * len(question.graph.layers)
+
+
+def _decoded(options: tuple[Options, ...], chosen: int) -> Options:
+    """The tuple that an index into the product of the levels' options stands for."""
+    indices = np.unravel_index(chosen, [len(at_level) for at_level in options])
+    return tuple(at_level[int(index)] for at_level, index in zip(options, indices, strict=True))
+
+
+plugin: Search = Joint()

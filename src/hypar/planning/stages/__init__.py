@@ -1,0 +1,1 @@
+"""Planning in stages, each cut by itself."""

@@ -1,0 +1,156 @@
+"""What spans cost as stages at least, whatever their cuts: known of all spans before any of them is planned.
+
+Each layer of a span takes what it takes under its fastest choice, with what is then added up inside it, and a span
+receives every tensor that crosses its ends at least once. What its layers receive of each other is left out; where
+transfers run beside computation, so is what is added up. Of memory, weights and what layers keep are counted.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hypar.machine.machine import fullest_share
+from hypar.machine.setting import degrees
+from hypar.network.training import OPTIMIZERS
+from hypar.planning.question import question_of
+from hypar.schedule.moves import moves_inside
+from hypar.schedule.totals import repeated
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.machine.setting import Setting
+    from hypar.network.contraction import ContractedGraph, CutLayer
+    from hypar.planning.stages.spans import CutSpans
+    from hypar.sharding.placement import Options
+    from hypar.solve.edge import Costs
+
+MOST_COMBINATIONS = 4096
+"""Choices at all levels together that are tried of a layer; of one with more nothing is said."""
+
+ROUNDING = 1e-9
+"""By what part a sum may be less than the same one in another order."""
+
+
+class Floors(NamedTuple):
+    """What each span costs at least: ``[starts, ends]``.
+
+    Attributes:
+        seconds: that a mini-batch keeps it busy; infinite where there is no span.
+        room: for how many microbatches in flight it has memory at most.
+    """
+
+    seconds: Costs
+    room: Costs
+
+
+class _LayerFloor(NamedTuple):
+    """What a layer costs at least.
+
+    Attributes:
+        seconds: of a mini-batch.
+        weights: elements of its weight on the fullest device.
+        input: the share of its input on the fullest device.
+        output: the share of its output there.
+    """
+
+    seconds: float = 0.0
+    weights: float = 0.0
+    input: float = 0.0
+    output: float = 0.0
+
+
+def floors_of(spans: CutSpans, microbatches: int) -> Floors:
+    """The floors of all spans, for so many microbatches of a mini-batch."""
+    layers = _layer_floors(spans, microbatches)
+    computing = _sums([layer.seconds for layer in layers])
+    crossing = np.array([spans.seconds_of(num_bytes) for num_bytes in crossing_bytes(spans)])
+    received, returned = microbatches * crossing[:-1, None], microbatches * crossing[None, :]
+    overlap = spans.setting.machine.overlap
+    found = (
+        np.maximum(computing, np.maximum(received, returned)) if overlap else computing + received + returned
+    )
+    some = np.arange(len(layers) + 1) > np.arange(len(layers))[:, None]
+    return Floors(np.where(some, found * (1 - ROUNDING), np.inf), _room(spans, layers))
+
+
+def crossing_bytes(spans: CutSpans) -> list[float]:
+    """Bytes of a microbatch's F that cross each place between layers, once each, ``[layers + 1]``; E has as many."""
+    found: list[dict[int, int]] = [{} for _ in range(len(spans.part.layers) + 1)]
+    for tensor in spans.part.tensors:
+        for place in range(tensor.producer + 1, tensor.consumer + 1):
+            found[place][tensor.producer] = max(found[place].get(tensor.producer, 0), tensor.elements)
+    return [spans.setting.element_bytes * math.fsum(at.values()) for at in found]
+
+
+def _sums(amounts: Sequence[float]) -> Costs:
+    """What every span of some amounts sums to at least: ``[starts, ends]``; nothing where it is empty."""
+    before = np.concatenate([[0.0], np.cumsum(amounts)])
+    lost = 1e-15 * len(amounts) * before[-1]
+    found: Costs = np.maximum(0.0, (before[None, :] - before[:-1, None]) * (1 - ROUNDING) - lost)
+    return found
+
+
+def _room(spans: CutSpans, layers: Sequence[_LayerFloor]) -> Costs:
+    """For how many microbatches in flight each span has memory at most."""
+    setting, capacity = spans.setting, spans.setting.machine.memory_bytes
+    words = 2 + OPTIMIZERS[setting.optimizer]
+    weights = _sums([words * setting.element_bytes * layer.weights for layer in layers])
+    kept = _sums([setting.element_bytes * elements for elements in _kept(spans.part, layers)])
+    if capacity is None:
+        return np.full(weights.shape, np.inf)
+    with np.errstate(divide="ignore"):
+        return np.where(weights > capacity, 0.0, np.floor(np.divide(capacity - weights, kept)))
+
+
+def _kept(graph: ContractedGraph, layers: Sequence[_LayerFloor]) -> list[float]:
+    """Elements of a microbatch that each weighted layer keeps at least; of a tensor's readers the first keeps it."""
+    read: dict[int, int] = {}
+    fed, known = {tensor.consumer for tensor in graph.tensors}, set()
+    for tensor in sorted(graph.tensors, key=lambda tensor: tensor.consumer):
+        if graph.layers[tensor.consumer].weighted and tensor.producer not in known:
+            known.add(tensor.producer)
+            read[tensor.consumer] = tensor.elements
+    found = []
+    for index, (layer, least) in enumerate(zip(graph.layers, layers, strict=True)):
+        elements = layer.einsum.input_elements if index not in fed else read.get(index, 0)
+        made = layer.einsum.elements("output")
+        reduced = 0 if math.isclose(made, layer.output_elements) else made
+        found.append(elements * least.input + reduced * least.output)
+    return found
+
+
+def _layer_floors(spans: CutSpans, microbatches: int) -> list[_LayerFloor]:
+    """What each layer costs at least, whatever its choices."""
+    question = question_of(spans.recipe, spans.whole, spans.pins, spans.setting.element_bytes)
+    known: dict[object, _LayerFloor] = {}
+    found = []
+    for layer, options in zip(spans.part.layers, question.options, strict=True):
+        key = (layer.einsum, layer.output_elements, options)
+        if key not in known:
+            known[key] = _LayerFloor()
+            if layer.weighted and math.prod(map(len, options)) <= MOST_COMBINATIONS:
+                each = [_under(layer, chosen, spans.setting, microbatches) for chosen in product(*options)]
+                known[key] = _LayerFloor(*map(min, zip(*each, strict=True)))
+        found.append(known[key])
+    return found
+
+
+def _under(layer: CutLayer, chosen: Options, setting: Setting, microbatches: int) -> _LayerFloor:
+    """What a layer costs under a choice at each level."""
+    pieces = degrees(chosen)
+    time = setting.machine.layer_time(layer.einsum, pieces, setting.element_bytes)
+    spent = [microbatches * seconds for seconds in time.seconds.values()]
+    if not setting.machine.overlap:
+        moves = moves_inside(setting, layer.einsum, layer.output_elements, chosen)
+        spent += [repeated(move, microbatches) * move.seconds for move in moves]
+    return _LayerFloor(
+        seconds=math.fsum(spent) + setting.update_seconds(time),
+        weights=time.fullest["weight"],
+        input=fullest_share(layer.einsum, pieces, "input"),
+        output=fullest_share(layer.einsum, pieces, "output"),
+    )

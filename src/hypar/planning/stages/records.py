@@ -1,0 +1,172 @@
+"""A plan in stages, and what it records of them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hypar.costs.base import load_cost, parameters_of
+from hypar.errors import OptionError
+from hypar.plan.plan import CostRecord, ModelRecord, Plan
+from hypar.plan.splits import Split, StageRecord, StagesRecord
+from hypar.planning.claims import objective
+from hypar.planning.searches.base import load_search
+from hypar.planning.stages.scoring import score_of
+from hypar.planning.stages.search import pins_of, plan_stages
+from hypar.sharding.redistribution import equal_shares
+from hypar.solve.solvers.base import load_solver
+from hypar.units import exact_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hypar.network.graph import LayerGraph
+    from hypar.planning.request import Recipe
+    from hypar.planning.stages.running import Staging
+
+
+def staged_plan(
+    recipe: Recipe,
+    graph: LayerGraph,
+    whole: Plan | None = None,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> Plan:
+    """Plan a network in the stages that a recipe asks for.
+
+    Args:
+        recipe: what is asked for.
+        graph: the network.
+        whole: where the best stages are sought, the plan without stages, which is the answer where none are faster.
+        progress: told how many of how many tries are done.
+
+    Raises:
+        InputError: the recipe does not suit the network, or no stages fit the memory.
+        TableLimitError: the network has too many layers, or a search would not fit.
+    """
+    refused = {
+        "refine": recipe.refine,
+        "profile": recipe.profile is not None,
+        "chunks": recipe.chunks is not None,
+    }
+    for what, asked in refused.items():
+        if asked:
+            raise OptionError(what, "given together with stages", "one of the two")
+    # Where no layer is cut neither is used.
+    load_search(recipe.search)
+    if recipe.solver is not None:
+        load_solver(recipe.solver)
+    pins = pins_of(recipe, graph)
+    fitting = whole.score if whole is not None and whole.score is not None and whole.score.fits else None
+    found = plan_stages(recipe, graph, progress, math.inf if fitting is None else fitting.time_s)
+    if found is None:
+        assert whole is not None  # noqa: S101 (of a number of stages there is an answer)
+        claim = f"{whole.claim}; no stages that were tried are faster"
+        return whole.model_copy(update={"stages": _no_stages(recipe, whole), "claim": claim})
+    splits = list(_splits_of(found))
+    context = {"machine": recipe.machine, "optimizer": recipe.optimizer}
+    cost = load_cost(recipe.cost, recipe.parameters, context)
+    return Plan(
+        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
+        graph=recipe.graph,
+        strategy=recipe.strategy,
+        space=recipe.space,
+        search=recipe.search,
+        solver=", ".join(dict.fromkeys(span.cuts.answer.solver for span in found.stages if splits)),
+        array=list(found.recipe.array),
+        pins=[str(pin) for pin in pins],
+        cost=CostRecord(
+            name=recipe.cost,
+            value=exact_number(math.fsum(split.cost for split in splits)),
+            unit=cost.unit,
+            parameters=parameters_of(cost),
+        ),
+        claim=_claim(recipe, found),
+        stages=stages_of(found, recipe),
+        splits=splits,
+        score=score_of(found),
+    )
+
+
+def stages_of(staging: Staging, recipe: Recipe) -> StagesRecord:
+    """The stages as a plan has them.
+
+    Args:
+        staging: what was found.
+        recipe: what was asked for.
+    """
+    return StagesRecord(
+        asked=recipe.stages,  # type: ignore[arg-type]
+        array=list(recipe.array) if recipe.stages == "best" else None,
+        solver=recipe.solver,
+        schedule=recipe.schedule,
+        microbatches=staging.microbatches,
+        bottleneck_s=staging.bottleneck_s,
+        stages=[
+            StageRecord(
+                layers=[layer.name for layer in span.cuts.lane.graph.layers],
+                busy_s=span.seconds(staging.microbatches),
+                in_flight=in_flight,
+                staleness=stale,
+            )
+            for span, in_flight, stale in zip(
+                staging.stages, staging.in_flight, staging.staleness, strict=True
+            )
+        ],
+    )
+
+
+def _no_stages(recipe: Recipe, whole: Plan) -> StagesRecord:
+    """The record of a plan without stages, which is the best: all layers are one stage.
+
+    Args:
+        recipe: what was asked for.
+        whole: the plan.
+    """
+    time_s = 0.0 if whole.score is None else whole.score.time_s
+    return StagesRecord(
+        asked=recipe.stages,  # type: ignore[arg-type]
+        array=list(recipe.array),
+        solver=recipe.solver,
+        schedule=recipe.schedule,
+        microbatches=1,
+        bottleneck_s=time_s,
+        stages=[StageRecord(layers=list(whole.layers), busy_s=time_s, in_flight=1, staleness=0)],
+    )
+
+
+def _claim(recipe: Recipe, staging: Staging) -> str:
+    """What a plan in stages is optimal over."""
+    tried = "of all numbers of stages tried the fastest: " if recipe.stages == "best" else ""
+    fitting = " that fit" if recipe.machine is not None and recipe.machine.memory_bytes is not None else ""
+    bounds = f"{tried}stages of the least bottleneck of all partitions{fitting}"
+    if not staging.recipe.array:
+        return f"{bounds}, not cut"
+    pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
+    exact = all(span.cuts.answer.exact for span in staging.stages)
+    solver = "" if exact else f" and solver {recipe.solver!r}, not exact,"
+    return f"{bounds}, each cut by {recipe.search} search{solver} over ({recipe.space}){pins} for least {objective(recipe)}"
+
+
+def _splits_of(staging: Staging) -> Iterator[Split]:
+    """One split a level inside the stages, for the layers of all of them."""
+    for level, ways in enumerate(staging.recipe.array):
+        choices, costs = {}, {}
+        for span in staging.stages:
+            rows = zip(
+                span.cuts.lane.graph.layers,
+                span.cuts.lane.choices,
+                span.cuts.answer.costs[level],
+                strict=True,
+            )
+            for layer, chosen, cost in rows:
+                choices[layer.name] = chosen[level].as_degrees()
+                costs[layer.name] = exact_number(cost)
+        yield Split(
+            level=level,
+            group="all",
+            ways=ways,
+            shares=list(equal_shares(ways)),
+            choices=choices,
+            costs=costs,
+            cost=exact_number(math.fsum(costs.values())),
+        )

@@ -1,0 +1,133 @@
+"""What a machine makes of stages: the score of one step, a mini-batch."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hypar.plan.score import GroupScore, Score
+from hypar.plan.splits import stage_name
+from hypar.planning.stages.span import items_of
+from hypar.schedule.scoring import KINDS
+from hypar.schedule.totals import energy_of, moving_energy, repeated
+from hypar.units import exact_number
+
+if TYPE_CHECKING:
+    from hypar.planning.stages.running import Staging
+    from hypar.planning.stages.span import CutSpan
+
+ROUNDING = 1e-9
+"""Of a step: less than this is no waiting."""
+
+BETWEEN = "stages"
+"""What goes from stage to stage, beside what goes over the levels inside them."""
+
+
+def score_of(staging: Staging) -> Score:
+    """What a machine makes of the stages: one step, a mini-batch."""
+    setting = staging.stages[0].cuts.lane.setting
+    machine = setting.machine
+    groups = [_group(staging, stage) for stage in range(len(staging.stages))]
+    fullest = max(range(len(groups)), key=lambda stage: groups[stage].memory_bytes)
+    held = staging.stages[fullest].held(staging.in_flight[fullest])
+    communication, energy, critical = _communication(staging), _energy(staging), _critical(staging)
+    return Score(
+        hardware=machine.name,
+        hardware_digest=machine.digest,
+        hardware_changes=dict(machine.changes),
+        optimizer=setting.optimizer,
+        element_bytes=setting.element_bytes,
+        word_bytes=exact_number(machine.content.device.word.value),
+        time_s=staging.step.makespan,
+        energy_j=None if energy is None else math.fsum(energy.values()),
+        communication_bytes=exact_number(math.fsum(communication.values())),
+        memory_bytes=groups[fullest].memory_bytes,
+        capacity_bytes=groups[fullest].capacity_bytes,
+        fits=all(group.fits for group in groups),
+        time=critical,
+        overlapped_s=0.0,
+        critical=critical,
+        busy={**{group.group: 0.0 for group in groups}, **staging.step.busy},
+        energy=energy,
+        communication={level: exact_number(amount) for level, amount in communication.items()},
+        memory={item: exact_number(amount) for item, amount in held.items()},
+        groups=groups,
+    )
+
+
+def _group(staging: Staging, stage: int) -> GroupScore:
+    """What a step is to one stage."""
+    span, name = staging.stages[stage], stage_name(stage)
+    setting, times = span.cuts.lane.setting, _times(span, staging.microbatches)
+    received = times.pop("communication")
+    held = math.fsum(span.held(staging.in_flight[stage]).values())
+    idle = staging.step.makespan - staging.step.busy.get(name, 0.0)
+    capacity = setting.machine.memory_bytes
+    return GroupScore(
+        group=name,
+        devices=math.prod(setting.array),
+        computing_s=math.fsum(times.values()),
+        communicating_s=received,
+        idle_s=idle if idle > ROUNDING * staging.step.makespan else 0.0,
+        memory_bytes=exact_number(held),
+        capacity_bytes=None if capacity is None else exact_number(capacity),
+        fits=setting.machine.fits(held),
+    )
+
+
+def _times(span: CutSpan, microbatches: int) -> dict[str, float]:
+    """Seconds of each kind of work of a stage for a mini-batch; what it receives of others is communication."""
+    found = dict.fromkeys(KINDS, 0.0)
+    for phase, items in items_of(span.cuts.step).items():
+        for kind, seconds in items.items():
+            found[kind] += (1 if phase == "once" else microbatches) * seconds
+    found["communication"] += microbatches * (span.received_s + span.returned_s)
+    return found
+
+
+def _critical(staging: Staging) -> dict[str, float]:
+    """Seconds of each kind of work on the critical path of a step.
+
+    A stage's phase is so many seconds there, of which each kind of its tasks has its part.
+    """
+    on_path: dict[tuple[str, str], float] = {}
+    for index in staging.step.critical_path:
+        task = staging.step.tasks[index]
+        place = (task.resource, "once" if task.kind == "update" else task.kind)
+        on_path[place] = on_path.get(place, 0.0) + task.seconds
+    stages = {stage_name(stage): items_of(span.cuts.step) for stage, span in enumerate(staging.stages)}
+    found = dict.fromkeys(KINDS, 0.0)
+    for (resource, phase), seconds in on_path.items():
+        items = {phase: 1.0} if phase == "communication" else stages[resource][phase]
+        whole = math.fsum(items.values())
+        for kind, part in items.items():
+            found[kind] += seconds * part / whole if whole else 0.0
+    return found
+
+
+def _communication(staging: Staging) -> dict[str, float]:
+    """Bytes that all devices receive: from stage to stage, and at each level inside the stages."""
+    sent = (span.received_bytes + span.returned_bytes for span in staging.stages)
+    found = {BETWEEN: staging.microbatches * math.fsum(sent)}
+    for level in range(len(staging.recipe.array)):
+        found[f"H{level + 1}"] = math.fsum(
+            repeated(move, staging.microbatches) * move.total_bytes
+            for span in staging.stages
+            for move in span.cuts.step.moves
+            if move is not None and move.level == level
+        )
+    return found
+
+
+def _energy(staging: Staging) -> dict[str, float] | None:
+    """Joules of all stages, and of what goes between them."""
+    lane = staging.stages[0].cuts.lane
+    found: dict[str, float] = {}
+    for span in staging.stages:
+        own = energy_of(span.cuts.lane, span.cuts.step, 0, staging.microbatches)
+        if own is None:
+            return None
+        for place, joules in own.items():
+            found[place] = found.get(place, 0.0) + joules
+    found["communication"] += moving_energy(lane.setting.machine, _communication(staging)[BETWEEN])
+    return found

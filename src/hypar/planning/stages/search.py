@@ -1,0 +1,157 @@
+"""The partition of a network into stages, found together with the cuts inside them.
+
+Every span of consecutive layers gets its best cuts, by the search that the recipe names, and what it then costs as a
+stage: the partition whose costliest stage is cheapest is exact over these. With ``best`` in place of a number, every
+number of stages and of levels inside them that the array's devices allow is tried, and the engine decides.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError
+from hypar.planning.stages.partition import best_partition
+from hypar.planning.stages.running import kept_in_flight, run_stages
+from hypar.planning.stages.spans import CutSpans
+from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
+from hypar.sharding.pins import parse_pin
+from hypar.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hypar.machine.machine import Machine
+    from hypar.network.graph import LayerGraph
+    from hypar.planning.request import Recipe
+    from hypar.planning.searches.base import Answer
+    from hypar.planning.stages.running import Staging
+    from hypar.sharding.pins import Pin
+
+BEST = "best"
+"""In place of a number of stages: as many as are fastest."""
+
+MOST_LAYERS = 512
+"""Layers that are cut: some minutes where no two are alike."""
+
+MULTIPLES = (1, 2, 4, 8)
+"""Microbatches a stage that are tried for ``best``."""
+
+
+def pins_of(recipe: Recipe, graph: LayerGraph) -> tuple[Pin, ...]:
+    """The pins of a recipe, which hold at the levels inside every stage.
+
+    Raises:
+        OptionError: there is no such layer, level or choice, or the levels are not known.
+    """
+    if recipe.pins and not recipe.array:
+        raise OptionError("pins", "given where no layer is cut", "levels inside the stages")
+    nodes = graph.nodes(recipe.graph)
+    pins = tuple(parse_pin(text, nodes, len(recipe.array)) for text in recipe.pins)
+    for pin in pins if recipe.stages == BEST else ():
+        if pin.level is not None:
+            allowed = f"one for all levels, as {pin.layer}={pin.choice}"
+            raise OptionError(f"pin {pin.text!r:.200}", "a level where the best stages are sought", allowed)
+    return pins
+
+
+def plan_stages(
+    recipe: Recipe,
+    graph: LayerGraph,
+    progress: Callable[[int, int], None] = lambda *_: None,
+    limit: float = math.inf,
+) -> Staging | None:
+    """Divide a network into the stages that a recipe asks for, and cut each.
+
+    Args:
+        recipe: what is asked for.
+        graph: the network.
+        progress: told how many of how many tries are done.
+        limit: seconds that a step of the best stages must be below.
+
+    Returns:
+        None where the best stages are not.
+
+    Raises:
+        InputError: the network, the batch or the machine does not have so many.
+        TableLimitError: the network has too many layers, or a search would not fit.
+    """
+    if recipe.machine is None:
+        raise OptionError("stages", "no machine is named", "one, as --hardware hmc")
+    if recipe.stages != BEST:
+        assert isinstance(recipe.stages, int)  # noqa: S101 (checked when it was asked for)
+        return staged(recipe, graph, recipe.stages)
+    tries = list(_tries(recipe, graph, recipe.machine))
+    answers: dict[tuple[int, ...], dict[object, Answer]] = {}
+    best = None
+    for number, (stages, own) in enumerate(tries):
+        with suppress(HardwareError):  # what does not fit is not offered
+            found = staged(own, graph, stages, answers.setdefault(own.array, {}), limit)
+            if found is not None and found.step.makespan < limit:
+                best, limit = found, found.step.makespan
+        progress(number + 1, len(tries))
+    return best
+
+
+def _tries(recipe: Recipe, graph: LayerGraph, machine: Machine) -> Iterator[tuple[int, Recipe]]:
+    """Stages over the outermost levels, the levels that are left, all or the innermost, and microbatches."""
+    layers = len(graph.nodes(recipe.graph).layers)
+    for outer in range(1, len(recipe.array) + 1):
+        stages = math.prod(recipe.array[:outer])
+        for inner in range(outer, len(recipe.array) + 1):
+            array = recipe.array[inner:]
+            if stages <= layers and machine.num_devices % math.prod((stages, *array)) == 0:
+                for parts in _microbatches(recipe.schedule, graph.batch, stages):
+                    yield stages, replace(recipe, array=array, microbatches=parts)
+
+
+def _microbatches(schedule: str, batch: int, stages: int) -> list[int]:
+    """Microbatches that are tried: as many as if none were asked for, and multiples of the stages."""
+    own = checked_microbatches(None, schedule, batch, stages)
+    flushes = SCHEDULES[schedule].flushes
+    more = (each * stages for each in MULTIPLES if flushes and batch % (each * stages) == 0)
+    return sorted({own, *more})
+
+
+def staged(
+    recipe: Recipe,
+    graph: LayerGraph,
+    stages: int,
+    answers: dict[object, Answer] | None = None,
+    limit: float = math.inf,
+) -> Staging | None:
+    """The best partition into some stages, and their cuts.
+
+    Args:
+        recipe: how a stage is cut; its array is that inside a stage.
+        graph: the network.
+        stages: how many.
+        answers: the best cuts of spans that are known by the same recipe; others are added.
+        limit: seconds that a step may take.
+
+    Returns:
+        None where the costliest stage alone takes longer than that.
+
+    Raises:
+        InputError: there cannot be so many, or no partition fits the memory.
+        TableLimitError: the network has too many layers, or a search would not fit.
+    """
+    layers = len(graph.nodes(recipe.graph).layers)
+    if not 1 <= stages <= layers:
+        raise OptionError("stages", f"found {stages}", f"1 to {layers}, one for each layer that is cut")
+    if layers > MOST_LAYERS:
+        message = f"stages: found {layers:,} layers that are cut; allowed: {MOST_LAYERS:,}"
+        raise TableLimitError(message, layers, MOST_LAYERS)
+    parts = checked_microbatches(recipe.microbatches, recipe.schedule, graph.batch, stages)
+    spans = CutSpans.of(recipe, graph, (stages, parts), answers)
+    found = best_partition(spans, parts, kept_in_flight(recipe.schedule, stages, parts), limit)
+    if found is not None:
+        return run_stages(recipe, parts, [spans.span(*ends) for ends in pairwise(found.bounds)])
+    if limit < math.inf:
+        return None
+    machine = spans.setting.machine
+    held = f"no {stages} stages fit {format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
+    raise MemoryLimitError(f"hardware {machine.name!r}", held, hint="try more stages, or a smaller batch")

@@ -1,0 +1,133 @@
+"""A span of layers that is cut, as a stage: what a mini-batch takes of its time, and of its devices' memory."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.timeline import run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.schedule.moves import Move
+    from hypar.schedule.step import Step
+    from hypar.timeline import Task
+
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hypar.planning.searches.base import Answer
+    from hypar.schedule.lanes import Lane
+    from hypar.schedule.step import Step
+
+
+class Cuts(NamedTuple):
+    """A span with its best cuts.
+
+    Attributes:
+        answer: what the search found.
+        lane: its layers for a microbatch, their choices, and what they run on.
+        step: the tasks of a microbatch.
+        phases: how long these take.
+        memory: bytes on each device, those of one microbatch's activations among them.
+    """
+
+    answer: Answer
+    lane: Lane
+    step: Step
+    phases: Phases
+    memory: dict[str, float]
+
+
+class CutSpan(NamedTuple):
+    """A span as a stage.
+
+    Attributes:
+        cuts: its cuts.
+        received_s: seconds to receive a microbatch's F.
+        returned_s: seconds to receive its E.
+        received_bytes: bytes that all its devices receive of F.
+        returned_bytes: bytes that they receive of E.
+    """
+
+    cuts: Cuts
+    received_s: float
+    returned_s: float
+    received_bytes: float
+    returned_bytes: float
+
+    def seconds(self, microbatches: int) -> float:
+        """What a mini-batch keeps it busy, were it never to wait for another stage; with overlap it or its links."""
+        phases = self.cuts.phases
+        computing = microbatches * (phases.forward + phases.backward) + phases.once
+        if self.cuts.lane.setting.machine.overlap:
+            return max(computing, microbatches * max(self.received_s, self.returned_s))
+        return computing + microbatches * (self.received_s + self.returned_s)
+
+    def held(self, in_flight: int) -> dict[str, float]:
+        """Bytes on each device with so many microbatches in flight, and a buffer for the largest transfer."""
+        memory, devices = self.cuts.memory, math.prod(self.cuts.lane.setting.array)
+        buffer = max(memory["buffers"], self.received_bytes / devices, self.returned_bytes / devices)
+        return {**memory, "activations": in_flight * memory["activations"], "buffers": buffer}
+
+
+class Phases(NamedTuple):
+    """Seconds of a stage, what it gets from other stages aside.
+
+    Attributes:
+        forward: of a microbatch.
+        backward: of one, with its gradients.
+        once: of adding up gradients and updating, behind the last microbatch of a mini-batch.
+    """
+
+    forward: float
+    backward: float
+    once: float
+
+
+def phases_of(step: Step, *, overlap: bool) -> Phases:
+    """The phases of a microbatch's step.
+
+    With overlap they are as long as the engine has them, each from its own beginning: gradients are added up beside the
+    last backward phase. A phase then gets no longer because another gets shorter.
+    """
+    kinds = [_phase(task, move) for task, move in zip(step.tasks, step.moves, strict=True)]
+    if not overlap:
+        spent: dict[str, list[float]] = {phase: [] for phase in Phases._fields}
+        for phase, task in zip(kinds, step.tasks, strict=True):
+            spent[phase].append(task.seconds)
+        return Phases(*(math.fsum(seconds) for seconds in spent.values()))
+    forward, backward, behind = (
+        _makespan(step.tasks, [phase in some for phase in kinds])
+        for some in (("forward",), ("backward",), ("backward", "once"))
+    )
+    return Phases(forward, backward, max(0.0, behind - backward))
+
+
+def items_of(step: Step) -> dict[str, dict[str, float]]:
+    """For each phase the seconds of each kind of task in a microbatch's step, as if one after another."""
+    found: dict[str, dict[str, float]] = {phase: {} for phase in Phases._fields}
+    for task, move in zip(step.tasks, step.moves, strict=True):
+        items = found[_phase(task, move)]
+        items[task.kind] = items.get(task.kind, 0.0) + task.seconds
+    return found
+
+
+def _phase(task: Task, move: Move | None) -> str:
+    """The phase that a task is of."""
+    if task.kind == "update" or (move is not None and move.phase == "gradient"):
+        return "once"
+    return "forward" if (task.kind if move is None else move.phase) == "forward" else "backward"
+
+
+def _makespan(tasks: Sequence[Task], kept: Sequence[bool]) -> float:
+    """How long some of the tasks take, once the others have ended."""
+    index = {old: new for new, old in enumerate(old for old, keep in enumerate(kept) if keep)}
+    return run(
+        [
+            tasks[old]._replace(after=tuple(index[before] for before in tasks[old].after if before in index))
+            for old in index
+        ]
+    ).makespan

@@ -1,0 +1,192 @@
+"""What any span of a network's layers costs as a stage: its best cuts, and the time and memory that they take.
+
+Cuts are planned for the whole mini-batch, whose gradients are added up once; time is that of a microbatch, and of what
+comes once a mini-batch, the exchange of gradients and the update. A stage waits for what it receives: F as its layers
+need it, from the stage before, and E as its outputs are held, from the stage behind. A span that has the layers of
+another, with the same tensors between them, is planned once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypar.network.contraction import ContractedGraph
+
+if TYPE_CHECKING:
+    from hypar.network.contraction import Tensor
+
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from hypar.costs.base import load_cost
+from hypar.planning.question import question_of, setting_for
+from hypar.planning.searches.base import Answer, load_search
+from hypar.planning.stages.span import Cuts, CutSpan, phases_of
+from hypar.schedule.lanes import Lane
+from hypar.schedule.step import lower_lanes
+from hypar.schedule.totals import memory_of
+from hypar.sharding.pins import parse_pin
+from hypar.sharding.placement import divisor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.machine.routing import LevelLink
+    from hypar.machine.setting import Setting
+    from hypar.network.contraction import Tensor
+    from hypar.network.graph import LayerGraph
+    from hypar.planning.request import Recipe
+    from hypar.sharding.pins import Pin
+    from hypar.sharding.placement import Options
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CutSpans:
+    """All spans of a network on so many devices each.
+
+    Attributes:
+        recipe: how a span is cut; its array is that inside a stage, and may be empty.
+        whole: the layers for a mini-batch.
+        part: the same for a microbatch.
+        pins: choices to hold.
+        setting: what a stage runs on.
+        link: what comes from other stages comes over it; None for one stage.
+        answers: the best cuts of spans, which do not depend on microbatches or the number of stages.
+    """
+
+    recipe: Recipe
+    whole: ContractedGraph
+    part: ContractedGraph
+    pins: tuple[Pin, ...]
+    setting: Setting
+    link: LevelLink | None
+    answers: dict[object, Answer]
+    _cuts: dict[object, Cuts] = field(default_factory=dict)
+    _found: dict[tuple[int, int], CutSpan] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        recipe: Recipe,
+        graph: LayerGraph,
+        counts: tuple[int, int],
+        answers: dict[object, Answer] | None = None,
+    ) -> Self:
+        """The spans of a network.
+
+        Args:
+            recipe: how a span is cut.
+            graph: the network.
+            counts: stages, and microbatches of a mini-batch.
+            answers: the best cuts of spans that are known by the same recipe; others are added.
+
+        Raises:
+            InputError: the recipe does not suit the network, or the array the machine.
+        """
+        stages, microbatches = counts
+        whole = graph.nodes(recipe.graph)
+        direct = load_cost(recipe.cost, recipe.parameters).direct
+        setting = setting_for(recipe, graph.element_bytes, direct=direct)
+        return cls(
+            recipe=recipe,
+            whole=whole,
+            part=graph.with_batch(graph.batch // microbatches).nodes(recipe.graph),
+            pins=tuple(parse_pin(text, whole, max(1, len(recipe.array))) for text in recipe.pins),
+            setting=setting,
+            link=setting.machine.links((stages, *recipe.array))[0] if stages > 1 else None,
+            answers={} if answers is None else answers,
+        )
+
+    def span(self, start: int, end: int) -> CutSpan:
+        """The layers from one up to another."""
+        if (start, end) not in self._found:
+            self._found[start, end] = self._as_stage(start, end, self._cut(start, end))
+        return self._found[start, end]
+
+    def given(self, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
+        """The layers from one up to another with given cuts."""
+        lane = Lane(span_of(self.part, start, end), choices, self.setting)
+        answer = Answer(choices=choices, costs=(), solver="", exact=False)
+        return self._as_stage(start, end, self._lowered(lane, answer, read_of_others(self.part, start, end)))
+
+    def _as_stage(self, start: int, end: int, cuts: Cuts) -> CutSpan:
+        """A span of some cuts, with what it receives of others."""
+        received, returned = self._received(start, end, cuts.lane.choices)
+        return CutSpan(cuts, self.seconds_of(received), self.seconds_of(returned), received, returned)
+
+    def _lowered(self, lane: Lane, answer: Answer, outside: tuple[Tensor, ...]) -> Cuts:
+        """Some layers' cuts with what they cost."""
+        step = lower_lanes([lane])
+        phases = phases_of(step, overlap=self.setting.machine.overlap)
+        return Cuts(answer, lane, step, phases, memory_of(lane, step, 0, outside))
+
+    def _cut(self, start: int, end: int) -> Cuts:
+        """Its cuts, and what they cost."""
+        inside, outside = span_of(self.whole, start, end), read_of_others(self.part, start, end)
+        key = (
+            *((layer.op_name, layer.einsum, layer.output_elements) for layer in inside.layers),
+            *inside.tensors,
+            *((layer.name for layer in inside.layers) if self.pins else ()),
+        )
+        if key not in self.answers:
+            self.answers[key] = self._answer(inside)
+        if (key, outside) not in self._cuts:
+            lane = Lane(span_of(self.part, start, end), self.answers[key].choices, self.setting)
+            self._cuts[key, outside] = self._lowered(lane, self.answers[key], outside)
+        cuts = self._cuts[key, outside]
+        return cuts._replace(lane=cuts.lane._replace(graph=span_of(self.part, start, end)))
+
+    def _answer(self, inside: ContractedGraph) -> Answer:
+        """The best cuts of a span."""
+        if not self.recipe.array:
+            return Answer(choices=((),) * len(inside.layers), costs=(), solver="", exact=True)
+        question = question_of(self.recipe, inside, self.pins, self.setting.element_bytes)
+        return load_search(self.recipe.search).run(question)
+
+    def _received(self, start: int, end: int, choices: Sequence[Options]) -> tuple[float, float]:
+        """Bytes of F that all devices of a stage receive, and of E; what only goes through arrives once."""
+        forward: dict[int, float] = {}
+        backward: dict[int, float] = {}
+        for tensor in self.part.tensors:
+            ends = (tensor.producer, tensor.consumer)
+            if ends[0] < start <= ends[1]:
+                inside = ends[1] < end
+                copies = self._copies(ends[1], choices[ends[1] - start], "input") if inside else 1.0
+                forward[ends[0]] = max(forward.get(ends[0], 0.0), tensor.elements * copies)
+            if ends[0] < end <= ends[1]:
+                inside = ends[0] >= start
+                copies = self._copies(ends[0], choices[ends[0] - start], "output") if inside else 1.0
+                backward[ends[0]] = max(backward.get(ends[0], 0.0), tensor.elements * copies)
+        size = self.setting.element_bytes
+        return size * math.fsum(forward.values()), size * math.fsum(backward.values())
+
+    def _copies(self, layer: int, chosen: Options, tensor: str) -> float:
+        """How many devices need each element of what a layer reads, or gives."""
+        einsum = self.part.layers[layer].einsum
+        pairs = zip(chosen, self.setting.array, strict=True)
+        return math.prod(choice.devices(ways) / divisor(einsum, choice, tensor) for choice, ways in pairs)
+
+    def seconds_of(self, num_bytes: float) -> float:
+        """Seconds until a stage has received so many bytes."""
+        return self.link.seconds("neighbours", num_bytes) if self.link is not None and num_bytes else 0.0
+
+
+def span_of(graph: ContractedGraph, start: int, end: int) -> ContractedGraph:
+    """The layers from one up to another, with the tensors between them."""
+    inside = (tensor for tensor in graph.tensors if start <= tensor.producer and tensor.consumer < end)
+    tensors = tuple(_counted_from(start, tensor) for tensor in inside)
+    return ContractedGraph(layers=graph.layers[start:end], tensors=tensors)
+
+
+def read_of_others(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:
+    """The tensors that these layers read of layers before them, whose indices are negative."""
+    outside = (tensor for tensor in graph.tensors if tensor.producer < start <= tensor.consumer < end)
+    return tuple(_counted_from(start, tensor) for tensor in outside)
+
+
+def _counted_from(start: int, tensor: Tensor) -> Tensor:
+    """A tensor between layers that are counted from another one on."""
+    return replace(tensor, producer=tensor.producer - start, consumer=tensor.consumer - start)

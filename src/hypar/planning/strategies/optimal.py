@@ -1,0 +1,12 @@
+"""Every dim, all levels at once."""
+
+from __future__ import annotations
+
+from hypar.planning.strategies.base import Strategy
+
+plugin: Strategy = Strategy(
+    summary="any dims, all levels jointly",
+    source="the optimum that the level-by-level strategies approach",
+    space="all",
+    search="joint",
+)

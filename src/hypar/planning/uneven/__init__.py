@@ -1,0 +1,1 @@
+"""Planning for unlike device groups."""

@@ -1,0 +1,131 @@
+"""What the options of a fork cost each side, as quadratics in the side's own share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from numpy.typing import NDArray
+
+    from hypar.network.contraction import CutLayer, Tensor
+    from hypar.planning.uneven.fork import Assignment, Fork
+    from hypar.sharding.placement import Options
+    from hypar.sharding.redistribution import Number
+    from hypar.sharding.uneven.transfers import Shares
+
+    Array = NDArray[np.float64]
+
+Line = tuple[float, float]
+"""A cost over a side's own share: constant and linear coefficient."""
+
+SHARE = np.array([0.0, 0.5, 1.0])
+"""The unknown share of a side, at the three points that say which quadratic it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratics:
+    """All options of a fork.
+
+    Attributes:
+        fork: the fork.
+        nodes: of each layer ``[sides, 3, options]``, constant, linear and quadratic coefficients.
+        edges: of each tensor ``[sides, 3, options of producer, options of consumer]``.
+        rest: what each side costs whatever its options, ``[sides, 3]``.
+    """
+
+    fork: Fork
+    nodes: tuple[Array, ...]
+    edges: tuple[Array, ...]
+    rest: Array
+
+    def above(self, lines: Sequence[Line]) -> Quadratics:
+        """The same where each side costs besides what a line over its share says."""
+        rest = np.zeros((len(lines), 3))
+        rest[:, :2] = lines
+        return replace(self, rest=rest)
+
+    def times(self, assignment: Assignment) -> Array:
+        """What each side costs altogether, ``[sides, 3]``."""
+        found = self.rest.copy()
+        for node, pick in zip(self.nodes, assignment, strict=True):
+            found += node[:, :, pick]
+        for tensor, edge in zip(self.fork.graph.tensors, self.edges, strict=True):
+            found += edge[:, :, assignment[tensor.producer], assignment[tensor.consumer]]
+        return found
+
+    def least(self, shares: Sequence[float], weights: Sequence[float]) -> Assignment:
+        """The options of least weighted sum over the sides, at some shares."""
+        powers = np.array([[1.0, share, share * share] for share in shares])
+        each = powers * np.array(weights)[:, None]
+        summed: dict[int, Array] = {}
+        for array in (*self.nodes, *self.edges):
+            if id(array) not in summed:
+                summed[id(array)] = np.tensordot(each, array, 2)
+        return self.fork.least(
+            [summed[id(node)] for node in self.nodes], [summed[id(edge)] for edge in self.edges]
+        )
+
+
+def quadratics_of(fork: Fork) -> Quadratics:
+    """All options of a fork; equal layers and equal tensors share their arrays."""
+    kept: dict[Hashable, Array] = {}
+    nodes = []
+    for layer, options in zip(fork.graph.layers, fork.options, strict=True):
+        key: Hashable = (layer.einsum, layer.output_elements, options)
+        if key not in kept:
+            kept[key] = _node(fork, layer, options)
+        nodes.append(kept[key])
+    edges = []
+    for tensor in fork.graph.tensors:
+        (made, read), pair = fork.ends(tensor), (fork.options[tensor.producer], fork.options[tensor.consumer])
+        key = (made.einsum, read.einsum, tensor.content, pair)
+        if key not in kept:
+            kept[key] = _edge(fork, tensor, pair)
+        edges.append(kept[key])
+    return Quadratics(fork, tuple(nodes), tuple(edges), np.zeros((len(fork.sides), 3)))
+
+
+def _node(fork: Fork, layer: CutLayer, options: Options) -> Array:
+    """All options of a layer."""
+    made = [
+        _of_sides(fork, lambda shares, choice=choice: fork.layer_costs(layer, choice, shares))  # type: ignore[misc]
+        for choice in options
+    ]
+    return np.stack(made, axis=-1)
+
+
+def _edge(fork: Fork, tensor: Tensor, options: tuple[Options, Options]) -> Array:
+    """All pairs of options of a tensor's ends."""
+    found = np.zeros((len(fork.sides), 3, len(options[0]), len(options[1])))
+    for row, maker in enumerate(options[0]):
+        for column, reader in enumerate(options[1]):
+            pair = (maker, reader)
+            found[:, :, row, column] = _of_sides(
+                fork,
+                lambda shares, pair=pair: fork.tensor_costs(tensor, pair, (shares, shares)),  # type: ignore[misc]
+            )
+    return found
+
+
+def _of_sides(fork: Fork, costs: Callable[[Shares], list[Number]]) -> Array:
+    """The coefficients of what something costs each side, ``[sides, 3]``."""
+    count = len(fork.sides)
+    rows = []
+    for side in range(count):
+        shares = tuple(SHARE if other == side else 1 / count for other in range(count))
+        rows.append(_coefficients(costs(shares)[side]))
+    return np.array(rows)
+
+
+def _coefficients(cost: Number) -> list[float]:
+    """Constant, linear and quadratic coefficient of what is known at the three points, or is the same at all."""
+    if not isinstance(cost, np.ndarray):
+        return [float(cost), 0.0, 0.0]
+    none, half, whole = cost.tolist()
+    bend = 2 * (none - 2 * half + whole)
+    return [none, whole - none - bend, bend]

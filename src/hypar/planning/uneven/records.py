@@ -1,0 +1,116 @@
+"""What was found for a mixed machine, as a plan records it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hypar.plan.splits import SideRecord, Split
+from hypar.planning.uneven.tree import Leaf
+from hypar.sharding.redistribution import equal_shares
+from hypar.units import exact_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hypar.planning.request import Recipe
+    from hypar.planning.uneven.tree import Branch, Branching
+    from hypar.sharding.levels import Level
+    from hypar.sharding.placement import Choice
+
+
+def splits_of(branch: Branch) -> Iterator[Split]:
+    """The splits of a group before those of its sides."""
+    if isinstance(branch, Leaf):
+        lane = branch.lane
+        names = [layer.name for layer in lane.graph.layers]
+        for level, costs in zip(branch.levels, branch.costs, strict=True):
+            chosen = [options[level.index] for options in lane.choices]
+            yield like_split(level, names, chosen, costs, group=lane.name, depth=lane.depth)
+        return
+    yield _fork(branch)
+    for below in branch.below:
+        if below is not None:
+            yield from splits_of(below)
+
+
+def like_split(
+    level: Level,
+    names: Sequence[str],
+    choices: Sequence[Choice],
+    costs: Sequence[float],
+    *,
+    group: str,
+    depth: int = 0,
+) -> Split:
+    """One level of like devices."""
+    return Split(
+        level=depth + level.index,
+        group=group,
+        ways=level.ways,
+        shares=list(equal_shares(level.ways)),
+        choices={name: choice.as_degrees() for name, choice in zip(names, choices, strict=True)},
+        costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
+        cost=exact_number(math.fsum(costs)),
+    )
+
+
+def _fork(branch: Branching) -> Split:
+    """A fork: what its slowest side receives, or what all do."""
+    names = [layer.name for layer in branch.graph.layers]
+    rows = [branch.received[branch.late]] if branch.slowest else branch.received
+    costs = [math.fsum(column) for column in zip(*rows, strict=True)]
+    below = branch.below[branch.late]
+    if branch.slowest and isinstance(below, Leaf) and not below.levels:
+        costs = [cost + own for cost, own in zip(costs, branch.computed[branch.late], strict=True)]
+    apart = {
+        name: list(offer.shares)
+        for name, offer in zip(names, branch.offers, strict=True)
+        if offer.shares != branch.shares
+    }
+    sides = zip(branch.machine.sides, branch.received, branch.computed, strict=True)
+    return Split(
+        level=branch.depth,
+        group=branch.name,
+        ways=len(branch.shares),
+        shares=list(branch.shares),
+        choices={name: offer.choice.as_degrees() for name, offer in zip(names, branch.offers, strict=True)},
+        costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
+        cost=exact_number(math.fsum(costs)),
+        sides=[
+            SideRecord(
+                group=side.name,
+                received=exact_number(math.fsum(received)),
+                computed=exact_number(math.fsum(computed)),
+            )
+            for side, received, computed in sides
+        ],
+        layer_shares=apart or None,
+    )
+
+
+def exact(branch: Branch) -> bool:
+    """Whether the cost graphs of all groups were solved to their optimum."""
+    if isinstance(branch, Leaf):
+        return branch.exact
+    return all(exact(below) for below in branch.below if below is not None)
+
+
+def claim_of(recipe: Recipe, branch: Branching) -> str:
+    """What a plan for a mixed machine is optimal over."""
+    pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
+    over = f"over ({recipe.space}){pins}, one dim a fork, for least {recipe.cost}"
+    whole = " of whole elements" if recipe.integral else ""
+    if not exact(branch):
+        shares = f", shares{whole}," * recipe.integral
+        return f"not optimal: solver {recipe.solver!r} is not exact; {recipe.search} search in each group{shares} {over}"
+    inner = f"{recipe.search} search in each group"
+    if recipe.shares == "equal" and not branch.slowest:
+        return f"each fork is optimal at equal shares{whole} given the forks above it, then {inner}, {over}"
+    kinds = {
+        "equal": "equal shares{}, types by weights of the sides",
+        "linear": "shares{} by AccPar's rule, found with the types in turn",
+        "exact": "exact shares{}, found with the types in turn",
+        "layers": "exact shares{}, then shares of each layer",
+    }
+    return f"{kinds[recipe.shares].format(whole)}, not proven optimal, then {inner}, {over}"

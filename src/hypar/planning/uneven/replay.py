@@ -1,0 +1,89 @@
+"""A stored plan for a mixed machine, to be run again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypar.machine.mixed import MixedMachine
+from hypar.machine.setting import Setting
+from hypar.plan.splits import WHOLE_ARRAY
+from hypar.planning.uneven.layer_shares import Offer
+from hypar.planning.uneven.tree import Branching, Leaf
+from hypar.schedule.lanes import Lane
+
+if TYPE_CHECKING:
+    from hypar.machine.machine import Machine
+    from hypar.network.contraction import ContractedGraph
+    from hypar.plan.plan import Plan
+    from hypar.planning.uneven.tree import Branch
+
+
+def branch_of(
+    plan: Plan, machine: MixedMachine, graph: ContractedGraph, element_bytes: int, optimizer: str
+) -> Branch:
+    """What a plan does to a network, without its costs.
+
+    Args:
+        plan: a plan for a mixed machine of these groups.
+        machine: what it runs on.
+        graph: the layers that it cuts.
+        element_bytes: bytes of an element.
+        optimizer: whose updates are counted.
+
+    Raises:
+        HardwareError: a group's array does not fit its machine.
+    """
+    return _Reader(plan, element_bytes, optimizer).branch(
+        WHOLE_ARRAY, machine.using(plan.arrays or {}), graph, 0
+    )
+
+
+class _Reader:
+    """Goes down the tree."""
+
+    def __init__(self, plan: Plan, element_bytes: int, optimizer: str) -> None:
+        self.plan, self.element_bytes, self.optimizer = plan, element_bytes, optimizer
+
+    def branch(
+        self, name: str, machine: Machine | MixedMachine, graph: ContractedGraph, depth: int
+    ) -> Branch:
+        """One group."""
+        if isinstance(machine, MixedMachine):
+            return self.fork(name, machine, graph, depth)
+        own = [split for split in self.plan.splits if split.group == name]
+        setting = Setting(
+            machine=machine,
+            array=tuple(split.ways for split in own),
+            element_bytes=self.element_bytes,
+            optimizer=self.optimizer,
+        )
+        choices = [tuple(split.choice(layer.name) for split in own) for layer in graph.layers]
+        return Leaf(
+            lane=Lane(graph, choices, setting, name, depth), levels=(), costs=(), solver="", exact=True
+        )
+
+    def fork(self, name: str, machine: MixedMachine, graph: ContractedGraph, depth: int) -> Branching:
+        """One fork."""
+        split = next(split for split in self.plan.splits if split.group == name)
+        names = [layer.name for layer in graph.layers]
+        found = Branching(
+            name=name,
+            depth=depth,
+            graph=graph,
+            machine=machine,
+            offers=tuple(Offer(0, split.choice(layer), split.shares_of(layer)) for layer in names),
+            shares=tuple(split.shares),
+            integral=bool(self.plan.integral),
+            received=(),
+            computed=(),
+            below=(None,) * len(machine.sides),
+            slowest=True,
+            element_bytes=self.element_bytes,
+        )
+        below = tuple(
+            self.branch(side.name, side.machine, found.part(number), depth + 1)
+            if split.shares[number]
+            else None
+            for number, side in enumerate(machine.sides)
+        )
+        return found.with_below(below)

@@ -1,1 +1,0 @@
-"""Strategies, one file each: a space, a cost and a search under a name."""
