@@ -9,7 +9,7 @@ from hypar import profile_model
 
 if TYPE_CHECKING:
     from hypar import Profile
-    from hypar.pieces import Piece
+    from hypar.studies.profiling.pieces import Piece
 
 
 @dataclass

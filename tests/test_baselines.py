@@ -20,7 +20,7 @@ from hypar.errors import HyparError, PlanError
 from hypar.machine.load_mixed import as_hardware
 from hypar.planning.baselines import BASELINES, FIXED
 from hypar.registry import data_file
-from hypar.remarks import remarks
+from hypar.studies.notes import remarks
 from tests.test_cli import output, run
 
 if TYPE_CHECKING:

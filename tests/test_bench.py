@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from hypar import load_model
-from hypar.bench import MOST_RUNS, TorchBench, least_seconds, load_bench
 from hypar.errors import OptionError
 from hypar.network.ops.base import Window
-from hypar.pieces import Piece
-from hypar.profiling import pieces_of
+from hypar.studies.profiling.measure import pieces_of
+from hypar.studies.profiling.pieces import Piece
+from hypar.studies.profiling.torch_bench import MOST_RUNS, TorchBench, least_seconds, load_bench
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_without_torch_one_line_says_what_to_install(monkeypatch: pytest.MonkeyP
 
 
 def test_torch_is_loaded_by_a_measurement_only() -> None:
-    code = "import sys, hypar.profiling, hypar.bench, hypar.cli.profile; print('torch' in sys.modules)"
+    code = "import sys, hypar.studies.profiling.measure, hypar.studies.profiling.torch_bench, hypar.cli.profile; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -14,7 +14,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hypar import Plan, check_plan, plan_model, profile_model, read_plan
-from hypar.check import FREE
 from hypar.cli import main
 from hypar.errors import HyparError, PlanError
 from hypar.machine.load_mixed import load_hardware
@@ -23,6 +22,7 @@ from hypar.planning.planner import follow
 from hypar.planning.request import Recipe
 from hypar.registry import data_file, load_plugin
 from hypar.solve.solvers.bounded import Bounded
+from hypar.studies.check import FREE
 from tests.benches import FakeBench
 from tests.mixed import group, kind, write_machine
 
@@ -222,7 +222,7 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Load and plan nothing twice."""
     monkeypatch.setattr("hypar.planning.sources.load_model", lru_cache(load_model))
     monkeypatch.setattr("hypar.planning.sources.load_hardware", once(load_hardware))
-    monkeypatch.setattr("hypar.check.follow", once(follow))
+    monkeypatch.setattr("hypar.studies.check.follow", once(follow))
 
 
 def once(function: Callable[..., Any]) -> Callable[..., Any]:

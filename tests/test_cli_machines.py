@@ -19,8 +19,8 @@ from hypar.plan.score import GroupScore, Totals
 from hypar.planning.replay import run_plan
 from hypar.registry import data_folder, data_names
 from hypar.reports.base import score_lines, unfit_line
-from hypar.reproductions.base import load_reproduction
-from hypar.sweeps import varied
+from hypar.studies.papers.base import load_reproduction
+from hypar.studies.sweep import varied
 from tests.test_timeline import check_trace
 
 

@@ -15,8 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import hypar
-from hypar import chunking, errors, overlap_table
-from hypar.check import FREE
+from hypar import chunking, errors
 from hypar.cli import main
 from hypar.files.quantities import Sourced
 from hypar.files.yaml_file import MOST_NODES
@@ -38,6 +37,8 @@ from hypar.network.spec import schema
 from hypar.network.spec.expansion import MOST_LAYERS
 from hypar.plan import plan, score, splits
 from hypar.registry import data_names, load_plugin
+from hypar.studies.check import FREE
+from hypar.studies.overlap import table as overlap_table
 from tests.test_layers import FLOORS
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from hypar import HyparError, load_model
 from hypar.cli import main
 from hypar.errors import DocumentError
 from hypar.files.csv_file import read_csv
-from hypar.overlap_table import read_overlap_table
+from hypar.studies.overlap.table import read_overlap_table
 
 if TYPE_CHECKING:
     from hypar.schedule.chunks.times import StepTimes

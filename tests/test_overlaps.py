@@ -15,12 +15,12 @@ from hypar.cli import main
 from hypar.errors import HardwareError, OptionError
 from hypar.listings.overlaps import overlap_data
 from hypar.machine.load_mixed import load_hardware
-from hypar.overlaps.choice import step_s
 from hypar.planning.replay import run_plan
 from hypar.schedule.chunks.best import best_sizes
 from hypar.schedule.chunks.exchanges import EXCHANGES
 from hypar.schedule.chunks.sizes import rule_sizes
-from hypar.step_times import machine_times
+from hypar.studies.overlap.machine_times import machine_times
+from hypar.studies.overlap.sizes import step_s
 from tests.test_gradients import network
 from tests.test_timeline import check_trace
 
@@ -175,7 +175,7 @@ def test_a_search_goes_on_beyond_all_layers_as_printed_and_times_no_chunks_twice
         timed.append(sizes)
         return step_s(times, sizes, exchange)
 
-    monkeypatch.setattr("hypar.overlaps.choice.step_s", counted)
+    monkeypatch.setattr("hypar.studies.overlap.sizes.step_s", counted)
     found = overlap_model("lenet-c", table="times.yaml", exchange="independent", chunks="search")
     assert found.search is not None
     assert [trial.size for trial in found.search.trials] == [*range(1, 11), 20, 30, 40, 50]

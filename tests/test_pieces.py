@@ -12,9 +12,9 @@ from hypar.network.layer import Layer
 from hypar.network.ops.base import Op, Shape, Window
 from hypar.network.ops.concat import Concat
 from hypar.network.ops.pool import Pool
-from hypar.pieces import Piece, piece_of
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid
 from hypar.sharding.space import parse_space
+from hypar.studies.profiling.pieces import Piece, piece_of
 
 if TYPE_CHECKING:
     from hypar.network.contraction import CutLayer

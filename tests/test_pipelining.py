@@ -17,8 +17,8 @@ from hypar.machine.setting import Setting
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
 from hypar.schedule.scoring import totals
-from hypar.stage_costs import BALANCES
-from hypar.starts import MOST_STAGES
+from hypar.studies.pipeline.costs import BALANCES
+from hypar.studies.pipeline.starts import MOST_STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,10 +14,10 @@ from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
 from hypar.registry import data_names, plugin_names
-from hypar.remarks import finer_than_whole, remarks
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.space import parse_space
 from hypar.solve.solvers.base import load_solver
+from hypar.studies.notes import finer_than_whole, remarks
 from tests import oracle
 
 if TYPE_CHECKING:

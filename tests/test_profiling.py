@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from hypar import load_model, plan_model, profile_model, profiling, read_profile
+from hypar import load_model, plan_model, profile_model, read_profile
 from hypar.cli import main
 from hypar.errors import InputError, ProfileError
 from hypar.planning.strategies.base import load_strategy
-from hypar.profiling import pieces_of
 from hypar.sharding.dims import grid_word
 from hypar.sharding.space import parse_space
+from hypar.studies.profiling import measure as profiling
+from hypar.studies.profiling.measure import pieces_of
 from tests.benches import FakeBench, lenet_profile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar.pieces import Piece
+    from hypar.studies.profiling.pieces import Piece
 
 SPACE = load_strategy("deepa").space
 

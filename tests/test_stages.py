@@ -11,7 +11,7 @@ import pytest
 
 from hypar import LayerGraph, load_machine, load_model
 from hypar.machine.setting import Setting, degrees
-from hypar.stages import Span, Spans, crossing, held, layer_sums
+from hypar.studies.pipeline.spans import Span, Spans, crossing, held, layer_sums
 
 if TYPE_CHECKING:
     from hypar.network.layer import Layer

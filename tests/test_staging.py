@@ -26,10 +26,10 @@ from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import kept_in_flight
 from hypar.planning.stages.spans import CutSpans
 from hypar.registry import data_file, plugin_names
-from hypar.remarks import finer_than_whole, remarks
-from hypar.reproductions.sections.hypar.networks import NETWORKS
 from hypar.schedule.scoring import score_step
 from hypar.solve.partition import partition
+from hypar.studies.notes import finer_than_whole, remarks
+from hypar.studies.sections.hypar.networks import NETWORKS
 from tests.staged import BruteForce
 from tests.test_pipelining import chain
 from tests.test_timeline import check_trace

@@ -18,11 +18,7 @@ TYPE_CHECKING = False  # a module less to import before the program handles inte
 if TYPE_CHECKING:
     from typing import Any
 
-    from hypar.check import Verdict, check_plan
-    from hypar.comparison import Row, compare_strategies
     from hypar.errors import HyparError
-    from hypar.explanations import Explanation, explain_plan
-    from hypar.exploration import Exploration, explore_model
     from hypar.machine.load import load_machine
     from hypar.machine.load_mixed import load_mixed
     from hypar.machine.machine import Machine
@@ -30,52 +26,56 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile, read_profile
     from hypar.network.build import load_model
     from hypar.network.graph import LayerGraph
-    from hypar.overlaps.outcome import Overlap
-    from hypar.overlaps.run import overlap_model
-    from hypar.pipelines import Pipeline
-    from hypar.pipelining import pipeline_model
     from hypar.plan.diff import Change, diff_plans
     from hypar.plan.plan import Plan, read_plan
     from hypar.plan.score import Score
     from hypar.planning.planner import plan_model
     from hypar.planning.replay import score_plan
-    from hypar.profiling import profile_model
-    from hypar.sweeps import Run, sweep_model
+    from hypar.studies.check import Verdict, check_plan
+    from hypar.studies.comparison import Row, compare_strategies
+    from hypar.studies.explanation import Explanation, explain_plan
+    from hypar.studies.exploration import Exploration, explore_model
+    from hypar.studies.overlap.result import Overlap
+    from hypar.studies.overlap.run import overlap_model
+    from hypar.studies.pipeline.divide import pipeline_model
+    from hypar.studies.pipeline.result import Pipeline
+    from hypar.studies.profiling.measure import profile_model
+    from hypar.studies.sweep import Run, sweep_model
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Change": "plan.diff",
-    "Explanation": "explanations",
-    "Exploration": "exploration",
+    "Explanation": "studies.explanation",
+    "Exploration": "studies.exploration",
     "HyparError": "errors",
     "LayerGraph": "network.graph",
     "Machine": "machine.machine",
     "MixedMachine": "machine.mixed",
-    "Overlap": "overlaps.outcome",
-    "Pipeline": "pipelines",
+    "Overlap": "studies.overlap.result",
+    "Pipeline": "studies.pipeline.result",
     "Plan": "plan.plan",
     "Profile": "machine.profiles",
-    "Row": "comparison",
-    "Run": "sweeps",
+    "Row": "studies.comparison",
+    "Run": "studies.sweep",
     "Score": "plan.score",
-    "Verdict": "check",
-    "check_plan": "check",
-    "compare_strategies": "comparison",
+    "Verdict": "studies.check",
+    "check_plan": "studies.check",
+    "compare_strategies": "studies.comparison",
     "diff_plans": "plan.diff",
-    "explain_plan": "explanations",
-    "explore_model": "exploration",
+    "explain_plan": "studies.explanation",
+    "explore_model": "studies.exploration",
     "load_machine": "machine.load",
     "load_mixed": "machine.load_mixed",
     "load_model": "network.build",
-    "overlap_model": "overlaps.run",
-    "pipeline_model": "pipelining",
+    "overlap_model": "studies.overlap.run",
+    "pipeline_model": "studies.pipeline.divide",
     "plan_model": "planning.planner",
-    "profile_model": "profiling",
+    "profile_model": "studies.profiling.measure",
     "read_plan": "plan.plan",
     "read_profile": "machine.profiles",
     "score_plan": "planning.replay",
-    "sweep_model": "sweeps",
+    "sweep_model": "studies.sweep",
 }
 
 __all__ = [

@@ -22,7 +22,7 @@ GROUPS = {
     "costs": "costs",
     "ops": "network/ops",
     "reports": "reports",
-    "reproductions": "reproductions",
+    "reproductions": "studies/papers",
     "searches": "planning/searches",
     "solvers": "solve/solvers",
     "strategies": "planning/strategies",

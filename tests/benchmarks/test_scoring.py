@@ -11,10 +11,10 @@ from hypar import explore_model, load_machine, load_model, plan_model
 from hypar.machine import machine
 from hypar.machine.compute_models import row_stationary
 from hypar.machine.setting import Setting
-from hypar.reproductions.base import load_reproduction
 from hypar.schedule import step
 from hypar.schedule.scoring import score_step
 from hypar.schedule.step import lower
+from hypar.studies.papers.base import load_reproduction
 from hypar.timeline import run
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import pytest
 
 from hypar import load_model, plan_model
 from hypar.machine.load_mixed import load_hardware
-from hypar.reproductions.sections.accpar.amounts import amounts, inside
-from hypar.reproductions.sections.accpar.averages import averages
-from hypar.reproductions.sections.accpar.runs import BATCH, LEVELS, NETWORKS, PUBLISHED, Runs
+from hypar.studies.sections.accpar.amounts import amounts, inside
+from hypar.studies.sections.accpar.averages import averages
+from hypar.studies.sections.accpar.runs import BATCH, LEVELS, NETWORKS, PUBLISHED, Runs
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar.network.build import load_model
-from hypar.reproductions.sections.cgdp.deep import figure_2, figure_5, more_sizes, no_chunks, with_best
-from hypar.reproductions.sections.cgdp.iterations import condition, scaling, table_1, table_2, weak_scaling
-from hypar.reproductions.sections.cgdp.long_run import minutes
-from hypar.reproductions.sections.cgdp.memory import auxiliary_parameters, image_mb, saved_mb, table_5
-from hypar.reproductions.sections.cgdp.phases import iteration, table_3, table_4
-from hypar.reproductions.sections.cgdp.published import (
+from hypar.schedule.chunks.best import best_sizes
+from hypar.schedule.chunks.exchanges import typical
+from hypar.schedule.chunks.sizes import groupings, rule_sizes, search_size
+from hypar.studies.sections.cgdp.deep import figure_2, figure_5, more_sizes, no_chunks, with_best
+from hypar.studies.sections.cgdp.iterations import condition, scaling, table_1, table_2, weak_scaling
+from hypar.studies.sections.cgdp.long_run import minutes
+from hypar.studies.sections.cgdp.memory import auxiliary_parameters, image_mb, saved_mb, table_5
+from hypar.studies.sections.cgdp.phases import iteration, table_3, table_4
+from hypar.studies.sections.cgdp.published import (
     ACCUMULATE,
     ADDED_UP_MS,
     ALEXNET,
@@ -48,8 +51,8 @@ from hypar.reproductions.sections.cgdp.published import (
     VGG_16,
     Network,
 )
-from hypar.reproductions.sections.cgdp.sizes import algorithm_1
-from hypar.reproductions.sections.cgdp.training import (
+from hypar.studies.sections.cgdp.sizes import algorithm_1
+from hypar.studies.sections.cgdp.training import (
     PAPER,
     alexnet,
     engine_s,
@@ -57,12 +60,9 @@ from hypar.reproductions.sections.cgdp.training import (
     training,
     typical_backward_s,
 )
-from hypar.schedule.chunks.best import best_sizes
-from hypar.schedule.chunks.exchanges import typical
-from hypar.schedule.chunks.sizes import groupings, rule_sizes, search_size
 
 if TYPE_CHECKING:
-    from hypar.page import Section
+    from hypar.studies.page import Section
 
 EACH = (1,) * 8
 

@@ -14,17 +14,15 @@ from hypar.errors import OptionError
 from hypar.machine.load import load_machine
 from hypar.machine.profiles import Profile, ProfiledModel
 from hypar.planning.searches.base import Question
-from hypar.reproductions.sections.deepa.configurations import seconds_of, words_of
-from hypar.reproductions.sections.deepa.counting import READINGS, count_bytes
-from hypar.reproductions.sections.deepa.estimates import (
-    K80_PEAK,
-    TABLE_2,
-    TABLE_3,
-    Estimates,
-    implied,
-    options_of,
-)
-from hypar.reproductions.sections.deepa.layers import (
+from hypar.sharding.levels import WHOLE_LAYER, levels_of
+from hypar.sharding.placement import Choice, cut, grid
+from hypar.sharding.space import parse_space
+from hypar.solve.elimination.rules import reduced
+from hypar.solve.solvers.base import load_solver
+from hypar.studies.sections.deepa.configurations import seconds_of, words_of
+from hypar.studies.sections.deepa.counting import READINGS, count_bytes
+from hypar.studies.sections.deepa.estimates import K80_PEAK, TABLE_2, TABLE_3, Estimates, implied, options_of
+from hypar.studies.sections.deepa.layers import (
     FACTOR,
     FASTEST,
     LAST,
@@ -34,10 +32,10 @@ from hypar.reproductions.sections.deepa.layers import (
     on_devices,
     shape_of,
 )
-from hypar.reproductions.sections.deepa.networks import ALEXNET, CLASSES_22K, networks
-from hypar.reproductions.sections.deepa.plans import EXACT, IMAGE, MACHINE, OWT, PUBLISHED, SERIAL, Cut, Plans
-from hypar.reproductions.sections.deepa.throughput import BATCHES, BY_BATCH, K80_GB, STEP_S
-from hypar.reproductions.sections.deepa.transfers import (
+from hypar.studies.sections.deepa.networks import ALEXNET, CLASSES_22K, networks
+from hypar.studies.sections.deepa.plans import EXACT, IMAGE, MACHINE, OWT, PUBLISHED, SERIAL, Cut, Plans
+from hypar.studies.sections.deepa.throughput import BATCHES, BY_BATCH, K80_GB, STEP_S
+from hypar.studies.sections.deepa.transfers import (
     FEWER,
     MODULES,
     MORE_IMAGE,
@@ -53,11 +51,6 @@ from hypar.reproductions.sections.deepa.transfers import (
     factors,
     moved,
 )
-from hypar.sharding.levels import WHOLE_LAYER, levels_of
-from hypar.sharding.placement import Choice, cut, grid
-from hypar.sharding.space import parse_space
-from hypar.solve.elimination.rules import reduced
-from hypar.solve.solvers.base import load_solver
 from tests.problems import random_problem
 
 if TYPE_CHECKING:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import explore_model, load_machine, load_model, plan_model, sweep_model
-from hypar.evaluation import Evaluation, savings, speedups
-from hypar.page import Page, geometric_mean
 from hypar.registry import data_folder, plugin_names
-from hypar.reproductions.base import load_reproduction
-from hypar.reproductions.hypar import HyPar
-from hypar.reproductions.sections.hypar.networks import EIGHT, NETWORKS, TORUS
-from hypar.reproductions.sections.hypar.plans import differing
-from hypar.reproductions.sections.hypar.trick import alone
+from hypar.studies.evaluation import Evaluation, savings, speedups
+from hypar.studies.page import Page, geometric_mean
+from hypar.studies.papers.base import load_reproduction
+from hypar.studies.papers.hypar import HyPar
+from hypar.studies.sections.hypar.networks import EIGHT, NETWORKS, TORUS
+from hypar.studies.sections.hypar.plans import differing
+from hypar.studies.sections.hypar.trick import alone
 
 if TYPE_CHECKING:
-    from hypar.exploration import Exploration, Point
+    from hypar.studies.exploration import Exploration, Point
 
 DOCS = Path(__file__).parents[2] / "docs" / "reproductions"
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import plan_model
-from hypar.evaluation import Evaluation, speedups
 from hypar.network.ops.linear import Linear
-from hypar.page import Section, geometric_mean
-from hypar.reproductions.sections.hypar import amounts, arrays, fused, networks, plans, trick
-from hypar.reproductions.sections.hypar.networks import EIGHT, GIGABYTES, NETWORKS, SPEED
 from hypar.sharding.placement import cut
+from hypar.studies.evaluation import Evaluation, speedups
+from hypar.studies.page import Section, geometric_mean
+from hypar.studies.sections.hypar import amounts, arrays, fused, networks, plans, trick
+from hypar.studies.sections.hypar.networks import EIGHT, GIGABYTES, NETWORKS, SPEED
 
 if TYPE_CHECKING:
     from hypar.sharding.placement import Options

@@ -8,11 +8,12 @@ import pytest
 
 from hypar import LayerGraph, Pipeline, pipeline_model
 from hypar.network.ops.base import elements_of
-from hypar.reproductions.base import load_reproduction
-from hypar.reproductions.sections.pipeline import memory, partitions, published, transfers
-from hypar.reproductions.sections.pipeline.algorithm import DEPTHS, Rings, rings
-from hypar.reproductions.sections.pipeline.counts import Counted, readings
-from hypar.reproductions.sections.pipeline.published import (
+from hypar.schedule.pipeline_orders import SCHEDULES
+from hypar.studies.papers.base import load_reproduction
+from hypar.studies.sections.pipeline import memory, partitions, published, transfers
+from hypar.studies.sections.pipeline.algorithm import DEPTHS, Rings, rings
+from hypar.studies.sections.pipeline.counts import Counted, readings
+from hypar.studies.sections.pipeline.published import (
     ACTIVATIONS,
     BATCHES,
     CONVERGENCE,
@@ -29,10 +30,9 @@ from hypar.reproductions.sections.pipeline.published import (
     WEIGHTS,
     network,
 )
-from hypar.schedule.pipeline_orders import SCHEDULES
 
 if TYPE_CHECKING:
-    from hypar.page import Page, Section
+    from hypar.studies.page import Page, Section
 
 STAGES = range(4)
 LAYERS = [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from hypar.check import Verdict, check_plan
 from hypar.cli.base import as_json, complete_model
 from hypar.errors import HyparError
 from hypar.listings.plans import verdict_data, verdict_lines
+from hypar.studies.check import Verdict, check_plan
 from hypar.terminal import note, write, write_json
 
 

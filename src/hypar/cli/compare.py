@@ -17,7 +17,6 @@ from hypar.cli.base import (
     named_machine,
     require_hardware,
 )
-from hypar.comparison import compare_strategies
 from hypar.listings.plans import (
     comparison_data,
     comparison_head,
@@ -26,6 +25,7 @@ from hypar.listings.plans import (
     comparison_unfit,
 )
 from hypar.listings.scores import score_table
+from hypar.studies.comparison import compare_strategies
 from hypar.terminal import show, write_json
 
 

@@ -16,11 +16,11 @@ from hypar.cli.base import (
     needed_machine,
     plot_option,
 )
-from hypar.exploration import explore_model
 from hypar.files.figures import draw
 from hypar.listings.base import csv_text
 from hypar.listings.points import exploration_data, exploration_figure, exploration_notes, exploration_table
 from hypar.reports.base import on_machine, question
+from hypar.studies.exploration import explore_model
 from hypar.terminal import note, progress_bar, show, write, write_json
 
 

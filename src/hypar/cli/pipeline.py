@@ -25,11 +25,11 @@ from hypar.listings.pipelines import (
     pipeline_table,
     stages_timeline,
 )
-from hypar.pipelining import pipeline_model
+from hypar.studies.pipeline.divide import pipeline_model
 from hypar.terminal import note, show, write_json
 
 if TYPE_CHECKING:
-    from hypar.pipelines import Pipeline
+    from hypar.studies.pipeline.result import Pipeline
 
 
 @click.command("pipeline")

@@ -25,9 +25,9 @@ from hypar.machine.mixed import MixedMachine
 from hypar.machine.profiles import read_profile
 from hypar.network.build import load_model
 from hypar.planning.planner import plan_model
-from hypar.remarks import remarks
 from hypar.reports.base import headline, summary, unfit_line
 from hypar.reports.table import PlanTable
+from hypar.studies.notes import remarks
 from hypar.terminal import note, progress_bar, show, write, write_json
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def explain(plan: Plan, network: LayerGraph, *, as_json: bool, **named: Any) -> None:
     """Print why a plan is as it is, below the plan itself; ``named`` as ``explain_plan`` takes it."""
     import hypar.listings.explanations as listing  # noqa: PLC0415 (only where it is asked for)
-    from hypar.explanations import explain_plan  # noqa: PLC0415
+    from hypar.studies.explanation import explain_plan  # noqa: PLC0415
 
     found = explain_plan(plan, network, **named)
     if as_json:

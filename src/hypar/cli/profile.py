@@ -8,7 +8,7 @@ import click
 
 from hypar.cli.base import as_json, complete_model, writable
 from hypar.listings.profiles import profile_head, profile_table
-from hypar.profiling import profile_model
+from hypar.studies.profiling.measure import profile_model
 from hypar.terminal import note, progress_bar, show, write
 
 

@@ -11,7 +11,7 @@ from hypar.errors import OptionError, shown
 from hypar.files.figures import draw
 from hypar.listings.base import csv_text
 from hypar.listings.points import runs_data, runs_figure, runs_head, runs_table
-from hypar.sweeps import sweep_model
+from hypar.studies.sweep import sweep_model
 from hypar.terminal import note, progress_bar, show, write, write_json
 
 

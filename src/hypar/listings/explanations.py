@@ -13,8 +13,8 @@ from hypar.units import amount
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from hypar.explanations import Alternative, Explanation, LayerExplanation
     from hypar.plan.plan import Plan
+    from hypar.studies.explanation import Alternative, Explanation, LayerExplanation
 
 MOST_ROWS = 12
 """Alternatives that a table shows of a layer."""

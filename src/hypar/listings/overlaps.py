@@ -10,7 +10,7 @@ from hypar.units import format_bytes, format_seconds
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from hypar.overlaps.outcome import Chunk, Overlap
+    from hypar.studies.overlap.result import Chunk, Overlap
 
 
 def overlap_data(found: Overlap) -> dict[str, Any]:

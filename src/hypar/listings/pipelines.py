@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from hypar.listings.base import make_table
 from hypar.schedule.pipeline import STEPS
 from hypar.schedule.pipeline_orders import SCHEDULES
-from hypar.stage_costs import BALANCES
-from hypar.starts import places
+from hypar.studies.pipeline.costs import BALANCES
+from hypar.studies.pipeline.starts import places
 from hypar.timeline import Timeline
 from hypar.units import amount, exact_number, format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from hypar.pipelines import DataParallel, Pipeline, Stage
+    from hypar.studies.pipeline.result import DataParallel, Pipeline, Stage
 
 
 def pipeline_data(found: Pipeline) -> dict[str, Any]:

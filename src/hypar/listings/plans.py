@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from hypar.check import Verdict
-    from hypar.comparison import Row
     from hypar.plan.diff import Change
+    from hypar.studies.check import Verdict
+    from hypar.studies.comparison import Row
 
 
 def comparison_data(rows: Sequence[Row]) -> Data:

@@ -10,7 +10,7 @@ from hypar.machine.machine import Machine
 from hypar.plan.score import Totals
 from hypar.reports.base import on_machine, question
 from hypar.sharding.dims import choice_word, vocabulary
-from hypar.sweeps import varied
+from hypar.studies.sweep import varied
 from hypar.units import format_bytes, format_joules, format_seconds
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from hypar.exploration import Exploration, Point
-    from hypar.sweeps import Run
+    from hypar.studies.exploration import Exploration, Point
+    from hypar.studies.sweep import Run
 
 
 def exploration_data(found: Exploration, points: Iterable[Point]) -> Data:

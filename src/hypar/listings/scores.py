@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from hypar.comparison import Row
     from hypar.plan.score import Score
+    from hypar.studies.comparison import Row
     from hypar.timeline import Timeline
 
 

@@ -1,1 +1,0 @@
-"""Published evaluations run again, one file a paper."""

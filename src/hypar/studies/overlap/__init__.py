@@ -1,0 +1,1 @@
+"""Data parallelism whose gradients are exchanged in chunks beside the backward phase."""

@@ -1,0 +1,1 @@
+"""Published evaluations run again, one file each."""

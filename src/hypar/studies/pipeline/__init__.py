@@ -1,0 +1,1 @@
+"""A network as a pipeline of stages on one device each."""

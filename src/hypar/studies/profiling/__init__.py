@@ -1,0 +1,1 @@
+"""Measured times of the pieces of layers."""

@@ -1,0 +1,143 @@
+"""AccPar's networks, machines and plans, and how tables and figures list them.
+
+Published numbers stand here to be printed beside ours; no computation reads them, but to say at which bandwidth they
+would come out, and how many times one of them is another.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.files.figures import Figure
+from hypar.machine.load import load_machine
+from hypar.machine.load_mixed import load_mixed
+from hypar.machine.machine import Machine
+from hypar.network.build import load_model
+from hypar.plan.score import totals_of
+from hypar.planning.planner import plan_model
+from hypar.planning.replay import score_plan
+from hypar.studies.page import geometric_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from hypar.machine.mixed import MixedMachine
+    from hypar.plan.plan import Plan
+
+    Speeds = Mapping[str, Mapping[str, float]]
+    """Times faster than dp, by strategy and network."""
+
+NETWORKS = ("lenet-c", "alexnet", "vgg11", "vgg13", "vgg16", "vgg19", "resnet18", "resnet34", "resnet50")
+
+UNLIKE, LIKE = "tpu-v2-v3", "tpu-v3"
+
+BATCH, LEVELS = 512, 8
+
+PUBLISHED = {"owt": 2.98, "hypar": 3.78, "accpar": 6.30}
+"""Averages over dp on the unlike array, from a summary of the paper."""
+
+MEANS: Mapping[str, Callable[[Mapping[str, float]], float]] = {
+    "geometric": lambda speeds: geometric_mean(speeds.values()),
+    "arithmetic": lambda speeds: math.fsum(speeds.values()) / len(speeds),
+}
+"""Over the networks."""
+
+TYPES = {"batch": "I", "in_channels": "II", "out_channels": "III"}
+
+
+class Links(NamedTuple):
+    """Other links of the unlike boards.
+
+    Attributes:
+        inside: how many times slower those inside each kind of boards are.
+        outward: how many times slower those between the kinds are.
+        latency: whether a hop takes time besides.
+    """
+
+    inside: int = 1
+    outward: int = 1
+    latency: bool = True
+
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        """As the table has them."""
+        return f"1/{self.inside}", f"1/{self.outward}", "as assumed" if self.latency else "none"
+
+
+class Runs:
+    """Networks, machines and plans on unlike boards, each made once."""
+
+    def __init__(self) -> None:
+        """Only accpar is planned for a machine: the others count bytes."""
+        self.graphs = {name: load_model(name).with_batch(BATCH) for name in NETWORKS}
+        self.unlike, self.like = load_mixed(UNLIKE), load_machine(LIKE)
+        self.plans = {
+            (name, own): plan_model(graph, strategy=own, hardware=self.unlike)
+            for name, graph in self.graphs.items()
+            for own in ("dp", *PUBLISHED)
+        }
+        self.speeds = over_dp({key: seconds(plan) for key, plan in self.plans.items()})
+
+    def sharing(self, name: str, shares: str) -> Plan:
+        """Accpar's plan with shares found otherwise."""
+        return plan_model(self.graphs[name], strategy="accpar", shares=shares, hardware=self.unlike)
+
+    def linked(self, links: Links) -> Speeds:
+        """With other links."""
+        if links == Links():
+            return self.speeds
+        machine = relinked(self.unlike, links)
+        found = {
+            (name, own): seconds(plan_model(self.graphs[name], strategy=own, hardware=machine))
+            if own == "accpar"
+            else score_plan(plan, hardware=machine, model=self.graphs[name]).time_s
+            for (name, own), plan in self.plans.items()
+        }
+        return over_dp(found)
+
+
+def relinked(base: MixedMachine, links: Links) -> MixedMachine:
+    """The unlike boards with other links."""
+    sides = []
+    for side in base.sides:
+        assert isinstance(side.machine, Machine)  # noqa: S101 (both kinds are like boards)
+        (tier,) = side.machine.tiers
+        changes = {
+            "devices": side.num_devices,
+            "link_bandwidth": f"{tier.bytes_per_s / links.inside} B/s",
+            "latency": f"{tier.latency_s * links.latency} s",
+        }
+        outward, latency = side.bytes_per_s / links.outward, side.latency_s * links.latency
+        machine = load_machine(side.name, changes)
+        sides.append(replace(side, machine=machine, bytes_per_s=outward, latency_s=latency))
+    return replace(base, sides=tuple(sides))
+
+
+def seconds(plan: Plan) -> float:
+    """A step on the machine that a plan was made for."""
+    return totals_of(plan.score).time_s
+
+
+def over_dp(times: Mapping[tuple[str, str], float]) -> Speeds:
+    """How many times faster than dp, by strategy and network."""
+    found: dict[str, dict[str, float]] = {}
+    for (name, own), time in times.items():
+        if own != "dp":
+            found.setdefault(own, {})[name] = times[name, "dp"] / time
+    return found
+
+
+def by_network(found: Speeds) -> Iterator[tuple[str, ...]]:
+    """A row for each network, then both means."""
+    for name in NETWORKS:
+        yield (name, *(f"{speeds[name]:.2f}" for speeds in found.values()))
+    for words, mean in MEANS.items():
+        yield (f"{words} mean", *(f"{mean(speeds):.2f}" for speeds in found.values()))
+
+
+def bars(title: str, found: Speeds) -> Figure:
+    """A bar for each network and strategy."""
+    series = {own: [speeds[name] for name in NETWORKS] for own, speeds in found.items()}
+    return Figure(title=title, x=list(NETWORKS), x_label="", y_label="times faster than dp", series=series)

@@ -1,0 +1,57 @@
+"""HyPar's Figure 8: the bytes that move in a step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypar.studies.page import Section, beside, geometric_mean
+from hypar.studies.sections.hypar.networks import GIGABYTES, LARGE, NETWORKS, bars
+
+if TYPE_CHECKING:
+    from hypar.studies.evaluation import Evaluation
+
+
+def figure_8(ran: Evaluation) -> Section:
+    """Communication."""
+    moved = {
+        strategy: {name: ran.base[name, strategy].communication_bytes / 1e9 for name in NETWORKS}
+        for strategy in ran.strategies
+    }
+    means = {strategy: geometric_mean(values.values()) for strategy, values in moved.items()}
+    rows = []
+    for name in (*NETWORKS, "mean"):
+        own = {
+            strategy: means[strategy] if name == "mean" else moved[strategy][name]
+            for strategy in ran.strategies
+        }
+        cells = [cell for key in ("mp", "hypar") for cell in _known(GIGABYTES.get((name, key)), own[key])]
+        rows.append((name, f"{own['dp']:.3f}", *cells))
+    over = {
+        (more, less): [moved[more][name] / moved[less][name] for name in LARGE]
+        for more, less in (("mp", "dp"), ("dp", "hypar"))
+    }
+    heads = ("mp published", "mp", "ratio", "HyPar published", "HyPar", "ratio")
+    return Section(
+        title="Figure 8: communication",
+        text=(
+            "GB that all devices receive in a step, the volume of the plan, a sum of the amounts of the paper's Tables 1"
+            " and 2, which are reproduced to the digit. So counted, per device or in all, one way or both, with amounts"
+            " between layers or without, neither of the paper's two numbers for SFC comes out; the next section has a"
+            " reading that gives one. The paper names three means and prints two numbers; they are taken as those of mp and"
+            " HyPar. It says that on the six large networks dp moves almost ten times less than mp and HyPar another ten"
+            f" times less than dp: here {_span(over['mp', 'dp'])} and {_span(over['dp', 'hypar'])} times less."
+        ),
+        heads=("network", "dp", *heads),
+        rows=tuple(rows),
+        figure=bars("Communication", "GB a step", {name: moved[name] for name in ran.strategies}, log=True),
+    )
+
+
+def _known(published: float | None, ours: float) -> tuple[str, str, str]:
+    """A published number where there is one, ours, and the ratio."""
+    return ("", f"{ours:.3f}", "") if published is None else beside(published, ours, 3)
+
+
+def _span(ratios: list[float]) -> str:
+    """The least and the most of some ratios."""
+    return f"{min(ratios):.1f} to {max(ratios):.1f}"
