@@ -18,7 +18,7 @@ from hypar.errors import OptionError
 from hypar.plan.score import GroupScore, Totals
 from hypar.planning.replay import run_plan
 from hypar.registry import data_folder, data_names
-from hypar.reports.base import score_lines, unfit_line
+from hypar.reports.formats.base import score_lines, unfit_line
 from hypar.studies.papers.base import load_reproduction
 from hypar.studies.sweep import varied
 from tests.test_timeline import check_trace

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from hypar import pipeline_model
 from hypar.cli import main
-from hypar.listings.pipelines import pipeline_data, pipeline_notes
+from hypar.reports.listings.pipelines import pipeline_data, pipeline_notes
 from tests.test_timeline import check_trace
 
 HUGE = "1" + "0" * 400

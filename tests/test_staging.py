@@ -17,7 +17,6 @@ from click.testing import CliRunner
 from hypar import Plan, check_plan, diff_plans, explain_plan, load_machine, load_model, plan_model, read_plan
 from hypar.cli import main
 from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
-from hypar.listings.machines import layer_times_data
 from hypar.machine.setting import Setting, degrees
 from hypar.planning.replay import run_plan
 from hypar.planning.request import Recipe
@@ -26,6 +25,7 @@ from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import kept_in_flight
 from hypar.planning.stages.spans import CutSpans
 from hypar.registry import data_file, plugin_names
+from hypar.reports.listings.machines import layer_times_data
 from hypar.schedule.scoring import score_step
 from hypar.solve.partition import partition
 from hypar.studies.notes import finer_than_whole, remarks

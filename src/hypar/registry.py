@@ -21,7 +21,7 @@ GROUPS = {
     "compute_models": "machine/compute_models",
     "costs": "costs",
     "ops": "network/ops",
-    "reports": "reports",
+    "reports": "reports/formats",
     "reproductions": "studies/papers",
     "searches": "planning/searches",
     "solvers": "solve/solvers",

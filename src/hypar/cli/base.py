@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from hypar.errors import OptionError, shown
 from hypar.files.text import require_writable
 from hypar.registry import data_names, plugin_names
-from hypar.terminal import warn
+from hypar.reports.terminal import warn
 
 if TYPE_CHECKING:
     from hypar.machine.machine import Machine

@@ -6,9 +6,9 @@ import click
 
 from hypar.cli.base import as_json, complete_model
 from hypar.errors import HyparError
-from hypar.listings.plans import verdict_data, verdict_lines
+from hypar.reports.listings.plans import verdict_data, verdict_lines
+from hypar.reports.terminal import note, write, write_json
 from hypar.studies.check import Verdict, check_plan
-from hypar.terminal import note, write, write_json
 
 
 @click.command("check")

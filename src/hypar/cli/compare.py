@@ -17,16 +17,16 @@ from hypar.cli.base import (
     named_machine,
     require_hardware,
 )
-from hypar.listings.plans import (
+from hypar.reports.listings.plans import (
     comparison_data,
     comparison_head,
     comparison_notes,
     comparison_table,
     comparison_unfit,
 )
-from hypar.listings.scores import score_table
+from hypar.reports.listings.scores import score_table
+from hypar.reports.terminal import show, write_json
 from hypar.studies.comparison import compare_strategies
-from hypar.terminal import show, write_json
 
 
 @click.command("compare")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from hypar.terminal import write
+from hypar.reports.terminal import write
 
 
 @click.command("completion")

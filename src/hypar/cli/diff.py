@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from hypar.cli.base import as_json
-from hypar.listings.plans import changes_data, changes_table
 from hypar.plan.diff import diff_plans
 from hypar.plan.plan import read_plan
-from hypar.terminal import show, write, write_json
+from hypar.reports.listings.plans import changes_data, changes_table
+from hypar.reports.terminal import show, write, write_json
 
 
 @click.command("diff")

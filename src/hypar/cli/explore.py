@@ -17,11 +17,16 @@ from hypar.cli.base import (
     plot_option,
 )
 from hypar.files.figures import draw
-from hypar.listings.base import csv_text
-from hypar.listings.points import exploration_data, exploration_figure, exploration_notes, exploration_table
-from hypar.reports.base import on_machine, question
+from hypar.reports.formats.base import on_machine, question
+from hypar.reports.listings.base import csv_text
+from hypar.reports.listings.points import (
+    exploration_data,
+    exploration_figure,
+    exploration_notes,
+    exploration_table,
+)
+from hypar.reports.terminal import note, progress_bar, show, write, write_json
 from hypar.studies.exploration import explore_model
-from hypar.terminal import note, progress_bar, show, write, write_json
 
 
 @click.command("explore")

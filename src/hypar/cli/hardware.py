@@ -8,7 +8,11 @@ import click
 
 from hypar.cli.base import as_json, change_option, complete_hardware, complete_model
 from hypar.errors import OptionError
-from hypar.listings.machines import (
+from hypar.machine.load import load_machine
+from hypar.machine.load_mixed import load_hardware
+from hypar.network.build import load_model
+from hypar.registry import data_names
+from hypar.reports.listings.machines import (
     machine_data,
     machine_table,
     machines_data,
@@ -16,11 +20,7 @@ from hypar.listings.machines import (
     whole_times_data,
     whole_times_table,
 )
-from hypar.machine.load import load_machine
-from hypar.machine.load_mixed import load_hardware
-from hypar.network.build import load_model
-from hypar.registry import data_names
-from hypar.terminal import show, write, write_json
+from hypar.reports.terminal import show, write, write_json
 
 
 @click.command("hardware")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from hypar.cli.base import as_json, complete_model
-from hypar.listings.models import layers_data, layers_table, models_data, models_table
 from hypar.network.build import load_model
 from hypar.registry import data_names
-from hypar.terminal import show, write_json
+from hypar.reports.listings.models import layers_data, layers_table, models_data, models_table
+from hypar.reports.terminal import show, write_json
 
 
 @click.command("models")

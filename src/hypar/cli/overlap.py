@@ -19,9 +19,9 @@ from hypar.cli.base import (
 )
 from hypar.files.figures import draw_timeline
 from hypar.files.text import write_text
-from hypar.listings.overlaps import overlap_data, overlap_head, overlap_notes, overlap_table
+from hypar.reports.listings.overlaps import overlap_data, overlap_head, overlap_notes, overlap_table
+from hypar.reports.terminal import note, show, write_json
 from hypar.studies.overlap.run import overlap_model
-from hypar.terminal import note, show, write_json
 
 if TYPE_CHECKING:
     from hypar.studies.overlap.result import Overlap

@@ -18,15 +18,15 @@ from hypar.cli.base import (
 )
 from hypar.files.figures import draw_timeline
 from hypar.files.text import write_text
-from hypar.listings.pipelines import (
+from hypar.reports.listings.pipelines import (
     pipeline_data,
     pipeline_head,
     pipeline_notes,
     pipeline_table,
     stages_timeline,
 )
+from hypar.reports.terminal import note, show, write_json
 from hypar.studies.pipeline.divide import pipeline_model
-from hypar.terminal import note, show, write_json
 
 if TYPE_CHECKING:
     from hypar.studies.pipeline.result import Pipeline

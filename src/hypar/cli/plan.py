@@ -25,10 +25,10 @@ from hypar.machine.mixed import MixedMachine
 from hypar.machine.profiles import read_profile
 from hypar.network.build import load_model
 from hypar.planning.planner import plan_model
-from hypar.reports.base import headline, summary, unfit_line
-from hypar.reports.table import PlanTable
+from hypar.reports.formats.base import headline, summary, unfit_line
+from hypar.reports.formats.table import PlanTable
+from hypar.reports.terminal import note, progress_bar, show, write, write_json
 from hypar.studies.notes import remarks
-from hypar.terminal import note, progress_bar, show, write, write_json
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def explain(plan: Plan, network: LayerGraph, *, as_json: bool, **named: Any) -> None:
     """Print why a plan is as it is, below the plan itself; ``named`` as ``explain_plan`` takes it."""
-    import hypar.listings.explanations as listing  # noqa: PLC0415 (only where it is asked for)
+    import hypar.reports.listings.explanations as listing
     from hypar.studies.explanation import explain_plan  # noqa: PLC0415
 
     found = explain_plan(plan, network, **named)

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from hypar.cli.base import as_json, complete_model, writable
-from hypar.listings.profiles import profile_head, profile_table
+from hypar.reports.listings.profiles import profile_head, profile_table
+from hypar.reports.terminal import note, progress_bar, show, write
 from hypar.studies.profiling.measure import profile_model
-from hypar.terminal import note, progress_bar, show, write
 
 
 @click.command("profile")

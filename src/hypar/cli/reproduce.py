@@ -9,8 +9,8 @@ import click
 from hypar.cli.base import complete_plugin
 from hypar.files.figures import require_plot
 from hypar.files.text import make_folder
+from hypar.reports.terminal import note, progress_bar, write
 from hypar.studies.papers.base import load_reproduction
-from hypar.terminal import note, progress_bar, write
 
 
 @click.command("reproduce")

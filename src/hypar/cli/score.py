@@ -18,11 +18,11 @@ from hypar.cli.base import (
 )
 from hypar.files.figures import draw_timeline, require_plot
 from hypar.files.text import require_writable, write_text
-from hypar.listings.machines import layer_times_data, layer_times_table
-from hypar.listings.scores import score_data, timeline_csv
 from hypar.planning.replay import run_plan
-from hypar.reports.base import chunk_lines, headline, score_lines, unfit_line
-from hypar.terminal import note, show, write, write_json
+from hypar.reports.formats.base import chunk_lines, headline, score_lines, unfit_line
+from hypar.reports.listings.machines import layer_times_data, layer_times_table
+from hypar.reports.listings.scores import score_data, timeline_csv
+from hypar.reports.terminal import note, show, write, write_json
 
 if TYPE_CHECKING:
     from hypar.timeline import Timeline

@@ -6,9 +6,9 @@ import click
 
 from hypar.cli.base import as_json, complete_plugin, judged
 from hypar.plan.plan import read_plan
-from hypar.reports.base import headline, summary, unfit_line
-from hypar.reports.table import PlanTable
-from hypar.terminal import show, write
+from hypar.reports.formats.base import headline, summary, unfit_line
+from hypar.reports.formats.table import PlanTable
+from hypar.reports.terminal import show, write
 
 
 @click.command("show")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from hypar.cli.base import as_json
-from hypar.listings.models import strategies_data, strategies_table
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
-from hypar.terminal import show, write_json
+from hypar.reports.listings.models import strategies_data, strategies_table
+from hypar.reports.terminal import show, write_json
 
 
 @click.command("strategies")

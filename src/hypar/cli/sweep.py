@@ -9,10 +9,10 @@ import click
 from hypar.cli.base import as_csv, as_json, complete_model, plot_option, read_changes
 from hypar.errors import OptionError, shown
 from hypar.files.figures import draw
-from hypar.listings.base import csv_text
-from hypar.listings.points import runs_data, runs_figure, runs_head, runs_table
+from hypar.reports.listings.base import csv_text
+from hypar.reports.listings.points import runs_data, runs_figure, runs_head, runs_table
+from hypar.reports.terminal import note, progress_bar, show, write, write_json
 from hypar.studies.sweep import sweep_model
-from hypar.terminal import note, progress_bar, show, write, write_json
 
 
 def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
 from hypar.errors import HyparError
-from hypar.listings.base import Data, make_table, ratio
 from hypar.plan.score import Totals
 from hypar.plan.splits import WHOLE_ARRAY
-from hypar.reports.base import on_machine, question, unfit_line
+from hypar.reports.formats.base import on_machine, question, unfit_line
+from hypar.reports.listings.base import Data, make_table, ratio
 from hypar.units import amount
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.listings.base import csv_text, ratio, remarked_table
+from hypar.reports.listings.base import csv_text, ratio, remarked_table
 from hypar.units import format_bytes, format_joules, format_seconds
 
 if TYPE_CHECKING:

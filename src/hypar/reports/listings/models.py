@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from hypar.listings.base import Data, make_table
 from hypar.network.ops.base import describe
+from hypar.reports.listings.base import Data, make_table
 from hypar.units import format_count
 
 if TYPE_CHECKING:

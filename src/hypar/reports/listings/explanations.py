@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.listings.base import make_table
+from hypar.reports.listings.base import make_table
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.sharding.space import parse_space
 from hypar.solve.solvers.base import load_solver

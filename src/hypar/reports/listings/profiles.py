@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.listings.base import make_table
+from hypar.reports.listings.base import make_table
 from hypar.units import format_seconds
 
 if TYPE_CHECKING:

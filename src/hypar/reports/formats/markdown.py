@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.reports.base import Report, grid, headline, level_names, stage_numbers, summary, unfit_line
+from hypar.reports.formats.base import Report, grid, headline, level_names, stage_numbers, summary, unfit_line
 from hypar.units import amount
 
 if TYPE_CHECKING:

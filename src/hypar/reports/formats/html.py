@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from hypar.reports.base import (
+from hypar.reports.formats.base import (
     COLOURS,
     Report,
     grid,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from hypar.reports.base import (
+from hypar.reports.formats.base import (
     COLOURS,
     Report,
     columns,
@@ -18,7 +18,7 @@ from hypar.reports.base import (
     summary,
     unfit_line,
 )
-from hypar.terminal import as_text
+from hypar.reports.terminal import as_text
 from hypar.units import amount
 
 if TYPE_CHECKING:

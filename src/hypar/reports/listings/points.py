@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.files.figures import Figure
-from hypar.listings.base import Data, ratio, remarked_table
 from hypar.machine.machine import Machine
 from hypar.plan.score import Totals
-from hypar.reports.base import on_machine, question
+from hypar.reports.formats.base import on_machine, question
+from hypar.reports.listings.base import Data, ratio, remarked_table
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.studies.sweep import varied
 from hypar.units import format_bytes, format_joules, format_seconds

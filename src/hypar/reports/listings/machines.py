@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.listings.base import Data, make_table
 from hypar.machine.mixed import MixedMachine
 from hypar.network.training import PHASES
+from hypar.reports.listings.base import Data, make_table
 from hypar.sharding.dims import CUTTABLE
 from hypar.units import format_bytes, format_count, format_joules, format_seconds
 

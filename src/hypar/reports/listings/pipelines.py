@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from hypar.listings.base import make_table
+from hypar.reports.listings.base import make_table
 from hypar.schedule.pipeline import STEPS
 from hypar.schedule.pipeline_orders import SCHEDULES
 from hypar.studies.pipeline.costs import BALANCES

@@ -1,0 +1,1 @@
+"""The tables and the data of the commands."""
