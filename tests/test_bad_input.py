@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hypar import HyparError, load_model, plan_model, read_plan
-from hypar.cli import main
+from hypar.cli.main import main
 from hypar.errors import DocumentError, InputError, ModelError
 from hypar.files.text import MOST_BYTES, write_text
 from hypar.files.yaml_file import parse_yaml

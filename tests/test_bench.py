@@ -51,7 +51,7 @@ def test_without_torch_one_line_says_what_to_install(monkeypatch: pytest.MonkeyP
 
 
 def test_torch_is_loaded_by_a_measurement_only() -> None:
-    code = "import sys, hypar.studies.profiling.measure, hypar.studies.profiling.torch_bench, hypar.cli.profile; print('torch' in sys.modules)"
+    code = "import sys, hypar.studies.profiling.measure, hypar.studies.profiling.torch_bench, hypar.cli.commands.profile; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hypar import Plan, check_plan, plan_model, profile_model, read_plan
-from hypar.cli import main
+from hypar.cli.main import main
 from hypar.errors import HyparError, PlanError
 from hypar.machine.load_mixed import load_hardware
 from hypar.network.build import load_model

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hypar import Plan, check_plan, diff_plans, load_machine, plan_model, read_plan, score_plan
-from hypar.cli import main
+from hypar.cli.main import main
 from hypar.errors import OptionError, PlanError
 from hypar.machine.load_mixed import load_hardware
 from hypar.planning.chunks.candidates import neighbours

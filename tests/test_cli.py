@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 import hypar
 from hypar import plan_model
-from hypar.cli import main
+from hypar.cli.main import main
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import data_names, plugin_names
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hypar import load_machine, plan_model, read_plan, score_plan, sweep_model
-from hypar.cli import main
+from hypar.cli.main import main
 from hypar.errors import OptionError
 from hypar.plan.score import GroupScore, Totals
 from hypar.planning.replay import run_plan

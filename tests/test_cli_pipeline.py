@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hypar import pipeline_model
-from hypar.cli import main
+from hypar.cli.main import main
 from hypar.reports.listings.pipelines import pipeline_data, pipeline_notes
 from tests.test_timeline import check_trace
 

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 import hypar
-from hypar import chunking, errors
-from hypar.cli import main
+from hypar import errors
+from hypar.cli.main import main
 from hypar.files.quantities import Sourced
 from hypar.files.yaml_file import MOST_NODES
 from hypar.machine import profiles
@@ -35,11 +35,11 @@ from hypar.machine.schema import (
 from hypar.network.ops.base import LARGEST_SIZE
 from hypar.network.spec import schema
 from hypar.network.spec.expansion import MOST_LAYERS
-from hypar.plan import plan, score, splits
-from hypar.registry import data_names, load_plugin
+from hypar.plan import chunks, plan, score, splits
+from hypar.registry import GROUPS, data_names, load_plugin
 from hypar.studies.check import FREE
 from hypar.studies.overlap import table as overlap_table
-from tests.test_layers import FLOORS
+from tests.test_layers import FLOORS, MAY_IMPORT
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -55,7 +55,7 @@ FENCE = re.compile(r"^```(?P<kind>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$", 
 
 
 def own_plugins(group: str) -> set[str]:
-    return {file.stem for file in (SOURCE / group).glob("*.py")} - {"__init__", "base"}
+    return {file.stem for file in (SOURCE / GROUPS[group]).glob("*.py")} - {"__init__", "base"}
 
 
 def compare(page: Path, fresh: str, *, update: bool) -> None:
@@ -108,7 +108,7 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
         *(("models.md", part) for part in (schema.LayerHead, schema.SameAs)),
         *(("plans.md", part) for part in (plan.Plan, plan.ModelRecord, plan.CostRecord)),
         *(("plans.md", part) for part in (splits.Split, splits.SideRecord, score.GroupScore)),
-        *(("plans.md", part) for part in (plan.RefinementRecord, chunking.ChunksRecord, score.Score)),
+        *(("plans.md", part) for part in (plan.RefinementRecord, chunks.ChunksRecord, score.Score)),
         *(("plans.md", part) for part in (splits.StagesRecord, splits.StageRecord)),
         *(("profiles.md", part) for part in (profiles.Profile, profiles.ProfiledModel)),
         *(("overlap.md", part) for part in (overlap_table.OverlapTable, overlap_table.MeasuredLayer)),
@@ -182,10 +182,14 @@ def test_glossary_entries_are_sorted_and_used() -> None:
     assert not [word for word in words if not re.search(rf"\b{re.escape(word)}s?\b", text)]
 
 
-def test_the_floors_are_those_of_the_test() -> None:
+def test_the_house_is_that_of_the_test_of_imports() -> None:
     text = PAGES["contributing.md"].read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (\d+) \| (.+?) \|", text, re.MULTILINE)
-    assert {unit: int(floor) for floor, units in rows for unit in re.findall(r"`(\w+)`", units)} == FLOORS
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \| .+ \| (.+) \|$", text, re.MULTILINE)
+    floors = [
+        {package for floor, package, _ in rows if int(floor) == number} for number in range(len(FLOORS))
+    ]
+    assert floors == [*FLOORS]
+    assert {package: others.replace(", ", " ").strip("-") for _, package, others in rows} == MAY_IMPORT
 
 
 def test_index_lists_every_page() -> None:

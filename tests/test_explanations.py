@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from hypar import explain_plan, load_machine, load_model, plan_model
-from hypar.cli import main
+from hypar.cli.main import main
 from hypar.errors import OptionError
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hypar import plan_model, read_plan
-from hypar.cli import main
+from hypar.cli.main import main
 from hypar.registry import data_file
 
 if TYPE_CHECKING:

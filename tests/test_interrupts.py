@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import hypar.interrupts
-from hypar.cli import main
+import hypar.cli.interrupts
+from hypar.cli.main import main
 
 FULL = Path("/dev/full")
 ONE_LINE = (130, "", "interrupted\n")
@@ -39,7 +39,7 @@ WHERE = {
     "while a module is imported": """
 class Finder:
     def find_spec(self, name, *_):
-        if name == "hypar.cli.plan":
+        if name == "hypar.cli.commands.plan":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Finder())""",
     "while a file is written, twice": """
@@ -87,8 +87,8 @@ def stubborn(descriptor):
         os.kill(os.getpid(), signal.SIGINT)
         for _ in range(100): pass
     except KeyboardInterrupt:
-        import hypar.interrupts
-        hypar.interrupts.PATIENCE_S = 0
+        import hypar.cli.interrupts
+        hypar.cli.interrupts.PATIENCE_S = 0
         os.kill(os.getpid(), signal.SIGINT)
         for _ in range(500): time.sleep(0.01)
 os.fsync = stubborn"""
@@ -124,7 +124,7 @@ def test_the_line_of_an_interrupt_inside_a_command(monkeypatch: pytest.MonkeyPat
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hypar.cli.plan.plan_model", interrupted)
+    monkeypatch.setattr("hypar.cli.commands.plan.plan_model", interrupted)
     result = CliRunner().invoke(main, ["plan", "lenet-c"])
     assert (result.exit_code, result.stdout, result.stderr) == ONE_LINE
 
@@ -136,7 +136,7 @@ def test_a_terminal_gets_its_cursor_back(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(os, "write", lambda _descriptor, text: written.append(text))
     monkeypatch.setattr(os, "_exit", sys.exit)
     with pytest.raises(SystemExit) as ended:
-        hypar.interrupts.leave()
+        hypar.cli.interrupts.leave()
     assert (written, ended.value.code) == ([b"\r\x1b[K\x1b[?25h", b"interrupted\n"], 130)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import HyparError, load_model
-from hypar.cli import main
+from hypar.cli.main import main
 from hypar.errors import DocumentError
 from hypar.files.csv_file import read_csv
 from hypar.studies.overlap.table import read_overlap_table

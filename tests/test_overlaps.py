@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hypar import load_machine, overlap_model, plan_model
-from hypar.cli import main
+from hypar.cli.main import main
 from hypar.errors import HardwareError, OptionError
 from hypar.machine.load_mixed import load_hardware
 from hypar.planning.replay import run_plan

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import LayerGraph, load_machine, load_model, plan_model, read_plan
-from hypar.cli import main
+from hypar.cli.main import main
 from hypar.errors import OptionError
 from hypar.sharding.pins import apply_pins, parse_pin
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hypar import Profile, plan_model, read_profile
-from hypar.cli import main
+from hypar.cli.main import main
 from hypar.errors import InputError, ProfileError
 from hypar.files.yaml_file import parse_yaml
 from hypar.machine.profiles import ProfiledModel

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from hypar import load_model, plan_model, profile_model, read_profile
-from hypar.cli import main
+from hypar.cli.main import main
 from hypar.errors import InputError, ProfileError
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
 
-from hypar.cli import main
+from hypar.cli.main import main
 
 if TYPE_CHECKING:
     import pytest

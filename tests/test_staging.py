@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from hypar import Plan, check_plan, diff_plans, explain_plan, load_machine, load_model, plan_model, read_plan
-from hypar.cli import main
+from hypar.cli.main import main
 from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
 from hypar.machine.setting import Setting, degrees
 from hypar.planning.replay import run_plan

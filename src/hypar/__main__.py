@@ -34,14 +34,14 @@ def _unraisable(found: sys.UnraisableHookArgs) -> None:
 
 def _run() -> int | str | None:
     """Run a command, and return its exit status."""
-    from hypar.interrupts import LINE, STATUS, Interrupts  # noqa: PLC0415 (an interrupt may come meanwhile)
+    from hypar.cli.interrupts import LINE, STATUS, Interrupts  # noqa: PLC0415 (an interrupt may come meanwhile)
 
     interrupts = Interrupts()
     if sys.stdout is None:  # it is closed: a stream in its place that says so, where it would be printed to
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     status: int | str | None = 0
     try:
-        from hypar.cli import main  # noqa: PLC0415 (as above)
+        from hypar.cli.main import main  # noqa: PLC0415 (as above)
 
         main()
     except SystemExit as ended:

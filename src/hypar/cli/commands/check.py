@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hypar.cli.base import as_json, complete_model
+from hypar.cli.commands.base import as_json, complete_model
 from hypar.errors import HyparError
 from hypar.reports.listings.plans import verdict_data, verdict_lines
 from hypar.reports.terminal import note, write, write_json

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hypar.cli.base import (
+from hypar.cli.commands.base import (
     array_options,
     as_csv,
     as_json,

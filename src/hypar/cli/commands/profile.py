@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hypar.cli.base import as_json, complete_model, writable
+from hypar.cli.commands.base import as_json, complete_model, writable
 from hypar.reports.listings.profiles import profile_head, profile_table
 from hypar.reports.terminal import note, progress_bar, show, write
 from hypar.studies.profiling.measure import profile_model

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hypar.cli.base import (
+from hypar.cli.commands.base import (
     as_json,
     complete_model,
     hardware_options,

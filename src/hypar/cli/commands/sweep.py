@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hypar.cli.base import as_csv, as_json, complete_model, plot_option, read_changes
+from hypar.cli.commands.base import as_csv, as_json, complete_model, plot_option, read_changes
 from hypar.errors import OptionError, shown
 from hypar.files.figures import draw
 from hypar.reports.listings.base import csv_text

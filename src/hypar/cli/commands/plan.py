@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hypar.cli.base import (
+from hypar.cli.commands.base import (
     array_options,
     as_json,
     complete_model,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 def explain(plan: Plan, network: LayerGraph, *, as_json: bool, **named: Any) -> None:
     """Print why a plan is as it is, below the plan itself; ``named`` as ``explain_plan`` takes it."""
-    import hypar.reports.listings.explanations as listing
+    import hypar.reports.listings.explanations as listing  # noqa: PLC0415 (only where it is asked for)
     from hypar.studies.explanation import explain_plan  # noqa: PLC0415
 
     found = explain_plan(plan, network, **named)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hypar.cli.base import as_json, complete_model
+from hypar.cli.commands.base import as_json, complete_model
 from hypar.network.build import load_model
 from hypar.registry import data_names
 from hypar.reports.listings.models import layers_data, layers_table, models_data, models_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hypar.cli.base import as_json
+from hypar.cli.commands.base import as_json
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.reports.listings.models import strategies_data, strategies_table

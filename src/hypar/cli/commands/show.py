@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hypar.cli.base import as_json, complete_plugin, judged
+from hypar.cli.commands.base import as_json, complete_plugin, judged
 from hypar.plan.plan import read_plan
 from hypar.reports.formats.base import headline, summary, unfit_line
 from hypar.reports.formats.table import PlanTable

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hypar.cli.base import as_json, change_option, complete_hardware, complete_model
+from hypar.cli.commands.base import as_json, change_option, complete_hardware, complete_model
 from hypar.errors import OptionError
 from hypar.machine.load import load_machine
 from hypar.machine.load_mixed import load_hardware

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hypar.cli.base import as_json
+from hypar.cli.commands.base import as_json
 from hypar.plan.diff import diff_plans
 from hypar.plan.plan import read_plan
 from hypar.reports.listings.plans import changes_data, changes_table

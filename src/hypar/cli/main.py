@@ -1,0 +1,89 @@
+"""The command line: a thin skin, one file a command, imported when it is named."""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from hypar import __version__
+from hypar.cli.interrupts import LINE, STATUS
+from hypar.errors import HyparError
+from hypar.files.text import not_printed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class _Refusal(click.ClickException):
+    """What ends a command: one line on stderr, and an exit status."""
+
+    def __init__(self, line: str, exit_code: int) -> None:
+        """Keep both."""
+        super().__init__(line)
+        self.exit_code = exit_code  # type: ignore[misc]
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the line; none where a pipe is closed, as its reader has what it wants."""
+        with suppress(OSError):
+            click.echo(self.message, file=file, err=file is None, nl=bool(self.message))
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """Make one line of a deliberate error, of an interrupt, and of a page of help that cannot be printed."""
+    try:
+        yield
+    except HyparError as error:
+        raise _Refusal(f"error: {error}", error.exit_status) from error
+    except KeyboardInterrupt as error:
+        raise _Refusal(LINE, STATUS) from error
+    except BrokenPipeError as error:
+        raise _Refusal("", HyparError.exit_status) from error
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        refused = not_printed(error)
+        raise _Refusal(f"error: {refused}", refused.exit_status) from error
+
+
+class _Commands(click.Group):
+    """Finds commands by listing their folder."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names of the files."""
+        files = (Path(__file__).parent / "commands").glob("*.py")
+        return sorted(file.stem for file in files if file.stem not in {"__init__", "base"})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = importlib.import_module(f"hypar.cli.commands.{cmd_name}").command
+        return command
+
+    def make_context(self, *given: Any, **named: Any) -> click.Context:
+        """Read the options before the command's name."""
+        with _one_line():
+            return super().make_context(*given, **named)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        with _one_line():
+            return super().invoke(ctx)
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}
+)
+@click.version_option(__version__, prog_name="hypar")
+def main() -> None:
+    """Decide how each layer of a neural network is cut across each level of an accelerator array.
+
+    Results go to stdout, remarks to stderr. Exit status: 0 done; 1 the answer is no: a plan drifted, or does not fit
+    the memory of its machine; 2 wrong usage; 3 the input is wrong: a file that cannot be read or written, a value that
+    is not allowed, a search that would be too large; 130 interrupted.
+    """
