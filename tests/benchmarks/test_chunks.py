@@ -10,7 +10,7 @@ import pytest
 from hypar import load_machine, load_model, overlap_model
 from hypar.schedule.chunks.best import best_sizes
 from hypar.schedule.chunks.exchanges import EXCHANGES
-from tests.test_chunks import deep
+from tests.schedule.test_chunks import deep
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ from hypar.schedule.chunks.exchanges import EXCHANGES
 from hypar.schedule.chunks.sizes import rule_sizes
 from hypar.studies.overlap.machine_times import machine_times
 from hypar.studies.overlap.sizes import step_s
-from tests.test_gradients import network
+from tests.network.test_gradients import network
 from tests.test_timeline import check_trace
 
 if TYPE_CHECKING:

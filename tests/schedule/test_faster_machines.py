@@ -1,7 +1,7 @@
 """A machine with a faster part is no slower: 1,000 random machines and plans, each with something twice as fast.
 
 The tasks of a plan are listed in one order whatever they take, so this holds for every plan; the search is for what
-would break it. ``HYPAR_FASTER=20000 pytest tests/test_faster_machines.py`` tries that many instead.
+would break it. ``HYPAR_FASTER=20000 pytest tests/schedule/test_faster_machines.py`` tries that many instead.
 """
 
 from __future__ import annotations

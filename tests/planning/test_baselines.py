@@ -21,7 +21,7 @@ from hypar.machine.load_mixed import as_hardware
 from hypar.planning.baselines import BASELINES, FIXED
 from hypar.registry import data_file
 from hypar.studies.notes import remarks
-from tests.test_cli import output, run
+from tests.cli.test_cli import output, run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -31,7 +31,7 @@ from hypar.solve.partition import partition
 from hypar.studies.notes import finer_than_whole, remarks
 from hypar.studies.sections.hypar.networks import NETWORKS
 from tests.staged import BruteForce
-from tests.test_pipelining import chain
+from tests.studies.test_pipeline import chain
 from tests.test_timeline import check_trace
 
 if TYPE_CHECKING:

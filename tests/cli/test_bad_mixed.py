@@ -13,7 +13,7 @@ import yaml
 from hypar import plan_model
 from hypar.errors import InputError
 from hypar.machine.load_mixed import as_hardware, load_hardware
-from tests.test_bad_input import assert_refused
+from tests.cli.test_bad_input import assert_refused
 
 OUTWARD = {"bandwidth": {"value": "1 GB/s", "source": "a test"}}
 GROUP = {"hardware": "tpu-v2", "outward": OUTWARD}

@@ -11,7 +11,7 @@ import pytest
 
 from hypar import plan_model
 from hypar.registry import data_file
-from tests.test_bad_input import DELETED, Where, assert_refused
+from tests.cli.test_bad_input import DELETED, Where, assert_refused
 
 SMALL = data_file("hardware", "hmc").read_text().replace("capacity: {value: 8 GB", "capacity: {value: 1 MB")
 

@@ -21,8 +21,8 @@ from hypar.registry import data_folder, plugin_names
 from hypar.schedule.chunks.sizes import groupings
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.timeline import run
-from tests.test_chunked import graph_of, lane_of
-from tests.test_step import wired
+from tests.schedule.test_chunked import graph_of, lane_of
+from tests.schedule.test_step import wired
 
 if TYPE_CHECKING:
     from hypar import Machine, Score

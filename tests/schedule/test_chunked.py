@@ -15,8 +15,8 @@ from hypar.machine.setting import Setting
 from hypar.schedule.lanes import Lane
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.timeline import run
-from tests.test_gradients import network
-from tests.test_step import wired
+from tests.network.test_gradients import network
+from tests.schedule.test_step import wired
 
 if TYPE_CHECKING:
     from hypar import LayerGraph, Machine, Plan
