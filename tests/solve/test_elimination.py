@@ -185,6 +185,17 @@ def test_elimination_is_exact_where_choices_leave_first(problem: CostGraph) -> N
     assert found.cost == load_solver("exhaustive").solve(problem).cost
 
 
+@pytest.mark.parametrize("solver", ["elimination", "bounded"])
+def test_what_rounding_makes_equal_ties_where_choices_leave_first(
+    solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Beside 1e16 costs are multiples of 4, so that node 0's choices are equal and the first of them is taken.
+    monkeypatch.setattr(elimination, "DROPPING_PAYS", 0)
+    problem = CostGraph(nodes=(np.array([1.0, 0.0]), np.array([0.0, 1e16])), edges=())
+    assert load_solver("exhaustive").solve(problem).assignment == (0, 0)
+    assert load_solver(solver).solve(problem).assignment == (0, 0)
+
+
 def test_what_always_costs_more_leaves_and_makes_others_leave() -> None:
     # Choice 1 of node 0 is 10 dearer than choice 0 and saves 9 at most; without it, so is choice 0 of node 1.
     nodes = (np.array([0.0, 10.0]), np.array([8.0, 0.0]))

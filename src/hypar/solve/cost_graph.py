@@ -128,26 +128,15 @@ class CostGraph:
             ),
         )
 
-    def exponent(self) -> int:
-        """Return the binary exponent of the largest sum that costs of the graph can have."""
-        arrays = self._arrays()
-        distinct = {id(costs): costs for costs in arrays}
-        largest = np.concatenate([np.zeros(0), *[batch.largest() for batch in _batches(distinct.values())]])
-        often = Counter(map(id, arrays))
-        return math.frexp(float(largest @ np.array([often[key] for key in distinct], dtype=np.float64)))[1]
-
-    def summable(self, exponent: int | None = None) -> CostGraph:
+    def summable(self) -> CostGraph:
         """Return the graph with its costs rounded so little that all their sums are exact, in any order.
 
-        Every cost becomes a multiple of one power of two, some 2^-52 of the largest sum, so that equal sums tie
-        whichever solver adds them up. Arrays that several nodes or edges share stay shared; a graph whose costs are
-        such multiples already, as whole numbers of bytes are, is returned as it is.
-
-        Args:
-            exponent: that of the largest sum; by itself the graph's own.
+        Every cost becomes a multiple of one power of two, some 2^-52 of the largest sum that there can be, so that
+        equal sums tie whichever solver adds them up. Arrays that several nodes or edges share stay shared; a graph
+        whose costs are such multiples already, as whole numbers of bytes are, is returned as it is.
         """
-        places = PRECISION - (self.exponent() if exponent is None else exponent)
         distinct = {id(costs): costs for costs in self._arrays()}
+        places = PRECISION - self._exponent(distinct)
         if all(batch.is_rounded(places) for batch in _batches(distinct.values())):
             return self
         rounded = {
@@ -160,14 +149,19 @@ class CostGraph:
             ),
         )
 
+    def _exponent(self, distinct: dict[int, Costs]) -> int:
+        """Return the binary exponent of the largest sum that costs of the graph can have."""
+        largest = np.concatenate([np.zeros(0), *[batch.largest() for batch in _batches(distinct.values())]])
+        often = Counter(map(id, self._arrays()))
+        return math.frexp(float(largest @ np.array([often[key] for key in distinct], dtype=np.float64)))[1]
+
     def grain(self) -> float:
         """Return the largest power of two that every cost of a summable graph is a multiple of; 0 if all are 0."""
-        distinct = {id(costs): costs for costs in self._arrays()}
-        batches = list(_batches(distinct.values()))
-        _, exponent = math.frexp(max((float(batch.largest().max()) for batch in batches), default=0.0))
-        places = PRECISION - exponent
+        distinct = {id(costs): costs for costs in self._arrays()}.values()
+        largest = max((float(batch.largest().max()) for batch in _batches(distinct)), default=0.0)
+        places = PRECISION - math.frexp(largest)[1]
         bits = 0
-        for batch in batches:
+        for batch in _batches(distinct):
             bits |= int(np.bitwise_or.reduce(np.ldexp(batch.entries, places).astype(np.int64)))
         return math.ldexp(bits & -bits, -places)
 

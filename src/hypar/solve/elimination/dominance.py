@@ -13,6 +13,7 @@ Guarantee: strictly worse choices leave and nothing else, by more than rounding,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -124,17 +125,21 @@ class _Shared:
 
 def _undominated(costs: Costs, sides: Sequence[Costs]) -> NDArray[np.bool_]:
     """Which choices one choice of a node, seemingly the best, does not always beat."""
-    seen = [side[:, :: max(1, side.shape[1] // SEEN)] for side in sides]
-    best = int(np.argmin(costs + sum(part.max(axis=1) for part in seen)))
-    scale = sum((np.abs(part).max() for part in seen), np.abs(costs).max())
-    kept: NDArray[np.bool_] = _lead(costs, seen, best, slice(None)) <= ROUNDING * scale
+    looks = [costs[:, None], *[side[:, :: max(1, side.shape[1] // SEEN)] for side in sides]]
+    starts = list(accumulate([look.shape[1] for look in looks[:-1]], initial=0))
+    # Looks at many neighbours are one array, as many small ones take longer.
+    seen = np.concatenate(looks, axis=1)
+    best = int(np.maximum.reduceat(seen, starts, axis=1).sum(axis=1).argmin())
+    scale = np.maximum.reduceat(np.abs(seen).max(axis=0), starts).sum()
+    lead = np.minimum.reduceat(seen - seen[best], starts, axis=1).sum(axis=1)
+    kept: NDArray[np.bool_] = lead <= ROUNDING * scale
     losing = np.flatnonzero(~kept)
     if losing.size:
         kept[losing] = _lead(costs, sides, best, losing) <= ROUNDING * scale
     return kept
 
 
-def _lead(costs: Costs, sides: Sequence[Costs], best: int, losing: Indices | slice) -> Costs:
+def _lead(costs: Costs, sides: Sequence[Costs], best: int, losing: Indices) -> Costs:
     """By how much one choice is cheaper than some others, at the least."""
     least = [(side[losing] - side[best]).min(axis=1) for side in sides]
     return np.asarray(costs[losing] - costs[best] + sum(least))

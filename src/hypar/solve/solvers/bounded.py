@@ -65,8 +65,8 @@ class Bounded:
 
     def solve(self, problem: CostGraph) -> Solution:
         """Eliminate where that fits; else bound by messages, and improve."""
-        left = undominated(problem)
-        exact = left.problem.summable(problem.exponent())
+        left = undominated(problem.summable())
+        exact = left.problem
         structure = exact.structure
         tables = load_solver("elimination").tables(structure)
         if tables is not None and tables.fit:
@@ -86,12 +86,14 @@ class Bounded:
         rounding = _rounding(problem)
         messages = Messages(problem)
         rounds = max(1, min(self.rounds, self.work // max(1, work_of_round(problem.structure.links))))
-        best, bound = [0] * len(problem.nodes), -math.inf
+        best, least, bound = [0] * len(problem.nodes), math.inf, -math.inf
         for _ in range(rounds):
             before, bound = bound, max(bound, messages.round())
-            best = min(best, messages.choices(), key=problem.cost)
+            choices = messages.choices()
+            if (cost := problem.cost(choices)) < least:
+                best, least = choices, cost
             proven = _raised(bound - rounding, grain)
-            if problem.cost(best) <= proven:
+            if least <= proven:
                 return tuple(best), proven
             if bound - before <= PAYS * abs(bound):
                 break

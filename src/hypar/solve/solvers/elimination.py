@@ -56,12 +56,12 @@ class Elimination:
         structure = problem.structure
         tables = self.tables(structure)
         require_tables("elimination", tables)
+        exact = problem.summable()
         if tables.work < DROPPING_PAYS * structure.entries:
-            assignment = eliminated(problem.summable(), trace(structure).steps)
+            assignment = eliminated(exact, trace(structure).steps)
         else:
-            left = undominated(problem)
-            exact = left.problem.summable(problem.exponent())
-            assignment = left.original(eliminated(exact, trace(exact.structure).steps))
+            left = undominated(exact)
+            assignment = left.original(eliminated(left.problem, trace(left.problem.structure).steps))
         return Solution(assignment=assignment, cost=problem.cost(assignment))
 
 
