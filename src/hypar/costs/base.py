@@ -196,7 +196,7 @@ def cost_graph(
     """
     nodes: dict[object, tuple[Costs, list[LocalSizes]]] = {}
     edges: dict[object, tuple[Costs, ...]] = {}
-    # Options are long: equal ones get a number, which takes their place in what is looked up.
+    # Options and sizes are long: equal ones get a number, which takes their place in what is looked up.
     numbers: dict[object, int] = {}
     keys = [
         (
@@ -213,15 +213,16 @@ def cost_graph(
             if relaxed:
                 least = nodes[key][0].reshape(-1, len(choices[0])).min(axis=0)
                 nodes[key] = (least, nodes[key][1])
+    made = [numbers.setdefault((key[0], key[2]), len(numbers)) for key in keys]
+    read = [numbers.setdefault(key, len(numbers)) for key in keys]
     found = []
     for tensor in graph.tensors:
         ends = (tensor.producer, tensor.consumer)
-        made, read = keys[ends[0]], keys[ends[1]]
-        pair = (made[0], made[2], read, tensor.content)
+        pair = (made[ends[0]], read[ends[1]], tensor.content)
         if pair not in edges:
             layers = (graph.layers[ends[0]], graph.layers[ends[1]])
             choices_of_both = (options[ends[0]], options[ends[1]])
-            edges[pair] = _terms(cost, tensor, levels, layers, choices_of_both, nodes[read][1])
+            edges[pair] = _terms(cost, tensor, levels, layers, choices_of_both, nodes[keys[ends[1]]][1])
             if relaxed:
                 edges[pair] = tuple(term.min(axis=1, keepdims=True) for term in edges[pair])
         found.append(Edge(source=ends[0], target=ends[1], terms=edges[pair]))

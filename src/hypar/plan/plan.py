@@ -24,6 +24,8 @@ from hypar.registry import load_plugin
 from hypar.sharding.space import parse_space
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from hypar.sharding.placement import Choice
 
 MOST_DEVICES = 2**20
@@ -302,7 +304,12 @@ class Plan(Record):
     @property
     def layers(self) -> tuple[str, ...]:
         """Names of the layers that are cut, in topological order."""
-        return tuple(self.splits[0].choices) if self.splits or self.stages is None else self.stages.layers
+        return tuple(self._named)
+
+    @property
+    def _named(self) -> Collection[str]:
+        """The same to look one up in."""
+        return self.splits[0].choices if self.splits or self.stages is None else self.stages.layers
 
     @property
     def num_devices(self) -> int:
@@ -372,7 +379,7 @@ class Plan(Record):
 
     def _require(self, layer: str) -> None:
         """Refuse a layer that there is none of."""
-        if layer not in self.layers:
+        if layer not in self._named:
             raise UnknownNameError("layer", layer, self.layers)
 
     def to_data(self) -> dict[str, Any]:

@@ -46,18 +46,29 @@ class PlanTable:
         devices = plan.in_grids
         if devices:
             table.add_column("devices", justify="right", no_wrap=True)
+        ends = set() if plan.stages is None else {own.layers[-1] for own in plan.stages.stages}
+        rows: list[tuple[str | Text, ...]] = []
         for layer, words, dims, cost in grid(plan):
             cells = [
                 Text(word, style=COLOURS.get(dim or "", "dim")) for word, dim in zip(words, dims, strict=True)
             ]
             used = [str(plan.devices(layer))] if devices else []
             stage = [str(stages[layer])] if stages else []
-            last = plan.stages is not None and layer in {own.layers[-1] for own in plan.stages.stages}
-            table.add_row(layer, *stage, *cells, amount(cost, plan.cost.unit), *used, end_section=last)
-        table.add_section()
+            rows.append((layer, *stage, *cells, amount(cost, plan.cost.unit), *used))
+            if layer in ends:
+                _add_lines(table, rows)
+                rows = []
+        _add_lines(table, rows)
         costs = [amount(column.cost, plan.cost.unit) for column in columns(plan)]
         table.add_row("all layers", *[""] * bool(stages), *costs, amount(plan.cost.value, plan.cost.unit))
         return table
+
+
+def _add_lines(table: Table, rows: list[tuple[str | Text, ...]]) -> None:
+    """Add a section of rows as one row of as many lines, which rich lays out in less than half the time."""
+    if rows:
+        table.add_row(*[Text("\n").join(map(Text.assemble, cells)) for cells in zip(*rows, strict=True)])
+        table.add_section()
 
 
 plugin: Report = PlanTable()
