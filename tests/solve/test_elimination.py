@@ -223,6 +223,16 @@ def test_blocks_are_still_shared_without_dominated_choices() -> None:
     assert len({identity(edge.costs) for edge in left.problem.edges}) == 5
 
 
+def test_ties_of_many_nodes_between_two_are_broken_from_the_last_back() -> None:
+    last = 301
+    apart, equal = 1.0 - np.eye(2), np.zeros((2, 2))
+    edges = [Edge.dense(0, node, equal) for node in range(1, last)]
+    edges += [Edge.dense(node, last, apart if node % 2 else equal) for node in range(1, last)]
+    problem = CostGraph(nodes=(*(np.zeros(2),) * last, np.array([1.0, 0.0])), edges=tuple(edges))
+    found = load_solver("elimination").solve(problem)
+    assert found.assignment == (0, *[node % 2 for node in range(1, last)], 1)
+
+
 @given(graph=any_graphs())
 def test_separators_part_what_they_join(graph: tuple[int, list[Pair]]) -> None:
     size, pairs = graph

@@ -2,8 +2,9 @@
 
 Idea: what a node's costs were when it left, beside choices of its scope that some optimum takes, says which of its
 choices optima take. From the last node that left back to the first this finds every optimal choice of every node,
-table entry by table entry. Then each of these entries gets the best completion below it, in the order in which the nodes left: a whole number with the choice of node i as its digit i,
-so that the least number is the optimum whose last node has the first choice, and so on back.
+table entry by table entry. Then each of these entries gets the best completion below it, in the order in which the
+nodes left: a whole number whose digits are the choices of the nodes in which optima differ, the first node's the
+lowest, so that the least number is the optimum whose last node has the first choice, and so on back.
 Source: the order of comparison is that of the released partitioner of HyPar (HPCA 2019) and AccPar (HPCA 2020),
 whose dynamic programme goes forth along the layers and picks from the last one back.
 Cost: one look at the costs of a node for every entry that an optimum takes of its table.
@@ -50,6 +51,19 @@ class _Optimal:
     below: dict[int, Indices]
 
 
+@dataclass(frozen=True, slots=True)
+class _Completions:
+    """The best completion below each row of a table.
+
+    Attributes:
+        low: the lowest bit that any of them has, below which nothing is kept.
+        keys: for each row the number, from that bit on.
+    """
+
+    low: int
+    keys: list[int]
+
+
 def first_optimum(taken: Sequence[Taken], sizes: Sequence[int]) -> tuple[int, ...]:
     """Return the first optimum, compared from the last node back.
 
@@ -58,31 +72,43 @@ def first_optimum(taken: Sequence[Taken], sizes: Sequence[int]) -> tuple[int, ..
         sizes: the number of choices of each node.
     """
     found = _every_optimum(taken, sizes)
+    first = [int(found[node].picks[0]) for node in range(len(sizes))]
     bits = max(sizes).bit_length()
-    keys: dict[int, list[int]] = {}
+    tied = [node for node in range(len(sizes)) if (found[node].picks != first[node]).any()]
+    shifts = {node: bits * digit for digit, node in enumerate(tied)}
+    completions: dict[int, _Completions] = {}
     roots = 0
     for each in taken:
-        best = _best(found[each.node], bits * each.node, keys)
+        best = _best(found[each.node], shifts.get(each.node), completions)
         if each.scope:
-            keys[each.node] = best
+            completions[each.node] = best
         else:
-            roots |= best[0]
-    return tuple(roots >> bits * node & (1 << bits) - 1 for node in range(len(sizes)))
+            roots |= best.keys[0] << best.low
+    for node, shift in shifts.items():
+        first[node] = roots >> shift & (1 << bits) - 1
+    return tuple(first)
 
 
-def _best(optimal: _Optimal, shift: int, keys: dict[int, list[int]]) -> list[int]:
-    """Return for each row the least completion, as a whole number; those of the tables below are used up."""
-    lower = [(keys.pop(node), rows.tolist()) for node, rows in optimal.below.items()]
+def _best(optimal: _Optimal, shift: int | None, completions: dict[int, _Completions]) -> _Completions:
+    """Return for each row the least completion; those of the tables below are used up.
+
+    Args:
+        optimal: a node's optimal choices.
+        shift: where the node's choice is in the number; None where all optima agree in it.
+        completions: those of tables below, by the node that left each.
+    """
+    lower = [(completions.pop(node), rows.tolist()) for node, rows in optimal.below.items()]
+    low = min([below.low for below, _ in lower] + ([] if shift is None else [shift]), default=0)
     best: list[int] = []
     for at, (row, pick) in enumerate(zip(optimal.rows.tolist(), optimal.picks.tolist(), strict=True)):
-        key = pick << shift
-        for of_table, rows in lower:
-            key |= of_table[rows[at]]
+        key = 0 if shift is None else pick << shift - low
+        for below, rows in lower:
+            key |= below.keys[rows[at]] << below.low - low
         if row == len(best):
             best.append(key)
         elif key < best[row]:
             best[row] = key
-    return best
+    return _Completions(low, best)
 
 
 def _every_optimum(taken: Sequence[Taken], sizes: Sequence[int]) -> dict[int, _Optimal]:
