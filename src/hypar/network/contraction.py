@@ -117,11 +117,13 @@ def _cut_layers(cut: Sequence[Layer], layers: Sequence[Layer], batch: int) -> tu
         for name in layer.inputs:
             readers.setdefault(name, []).append(layer)
     shared: dict[tuple[Op, tuple[tuple[tuple[str, int], ...], ...]], Einsum] = {}
+    equal: dict[object, Einsum] = {}
     found, kept = [], {layer.name for layer in cut}
     for layer in cut:
         key = (layer.op, tuple(tuple(shape.items()) for shape in layer.input_shapes))
         if key not in shared:
-            shared[key] = layer.einsum(batch)
+            einsum = layer.einsum(batch)
+            shared[key] = equal.setdefault(einsum.content, einsum)
         found.append(
             CutLayer(
                 name=layer.name,

@@ -133,6 +133,12 @@ class Einsum:
         carried: frozenset[str] = frozenset(getattr(self, tensor))
         return carried
 
+    @property
+    def content(self) -> object:
+        """A key that einsums of equal fields share, as joins of two and of three inputs do."""
+        mappings = (self.sizes, self.input, self.output, self.windows, self.input_sizes)
+        return self.weight, self.input_elements, *[tuple(mapping.items()) for mapping in mappings]
+
     def unsized(self) -> Einsum:
         """Return an einsum of the same dims without sizes; one object for all einsums of these dims."""
         return _unsized(tuple(self.input.items()), self.weight, tuple(self.output.items()))

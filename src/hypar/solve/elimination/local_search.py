@@ -37,6 +37,8 @@ class LocalSearch:
     def improved(self, start: Sequence[int]) -> tuple[int, ...]:
         """Return an assignment that costs no more: no exchange makes it better, unless work ran out."""
         found = list(start)
+        if self._work <= 0:
+            return tuple(found)
         beside = [self._beside(node, found) for node in range(len(found))]
         gained = True
         while gained and self._work > 0:
@@ -47,7 +49,7 @@ class LocalSearch:
 
     def _beside(self, node: int, found: Sequence[int]) -> Costs:
         """Return the cost of each choice of a node beside its neighbours' choices."""
-        self._work -= OVERHEAD * len(self._around[node])
+        self._work -= sum(OVERHEAD * len(edge.terms) for edge in self._around[node])
         total = self._problem.nodes[node].copy()
         for edge in self._around[node]:
             at_source = edge.source == node
@@ -56,7 +58,7 @@ class LocalSearch:
 
     def _set(self, found: list[int], beside: list[Costs], node: int, choice: int) -> None:
         """Give a node another choice; sums are exact, so that nothing is lost by changing them in place."""
-        self._work -= OVERHEAD * len(self._around[node])
+        self._work -= sum(2 * OVERHEAD * len(edge.terms) for edge in self._around[node])
         before, found[node] = found[node], choice
         for edge in self._around[node]:
             if edge.source == node:
@@ -76,7 +78,7 @@ class LocalSearch:
     def _exchange_two(self, found: list[int], beside: list[Costs], edge: Edge) -> bool:
         """Give the ends of an edge their best pair; return whether that gains."""
         a, b = edge.source, edge.target
-        self._work -= OVERHEAD + entries_computed(
+        self._work -= 3 * OVERHEAD * len(edge.terms) + entries_computed(
             tuple(len(term) for term in edge.terms), tuple(term.shape[2] for term in edge.terms)
         )
         of_a = beside[a] - edge.of_target(found[b])

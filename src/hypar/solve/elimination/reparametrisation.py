@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from hypar.solve.cost_graph import CostGraph, Link
     from hypar.solve.edge import Costs, Edge
 
-OVERHEAD = 2**12
-"""Entries that could be computed while one look at an edge is set up."""
+OVERHEAD = 2**13
+"""Entries that could be computed while one look at a term of an edge is set up."""
 
 PAYS = 1e-4
 """The part by which a round must raise the bound for another to follow."""
@@ -99,4 +99,6 @@ class Messages:
 def work_of_round(links: Sequence[Link]) -> int:
     """Return the table entries that a round computes, with what it takes to set each look up."""
     sides = [(link.source_digits, link.target_digits) for link in links]
-    return sum(2 * OVERHEAD + entries_computed(*side) + entries_computed(*side[::-1]) for side in sides)
+    return sum(
+        2 * OVERHEAD * len(side[0]) + entries_computed(*side) + entries_computed(*side[::-1]) for side in sides
+    )

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     from hypar.solve.cost_graph import CostGraph, Structure
 
+TURNS = 8
+"""Rounds, and sweeps of exchanges, that a search takes at least, about."""
+
 ROUNDING = 2.0**-36
 """What the bound may be off by, as a part of the sum of the largest costs; it is lowered by as much."""
 
@@ -46,7 +49,7 @@ class Bounded:
     exact = False
     rounds: int = 50
     starts: int = 8
-    work: int = 2**31
+    work: int = 2**30
 
     def tables(self, structure: Structure) -> Tables:
         """Return the size of elimination's tables where they fit, else that of two vectors for each edge and node."""
@@ -60,7 +63,7 @@ class Bounded:
         )
         return Tables(
             stored=structure.entries + messages + 2 * sum(sizes) + 2 * steps,
-            work=work_of_round(structure.links),
+            work=TURNS * work_of_round(structure.links),
         )
 
     def solve(self, problem: CostGraph) -> Solution:
