@@ -1,8 +1,8 @@
-"""The first narrow waist: a graph of choices, as plain numbers.
+"""The cost graph: choices and their costs as plain numbers.
 
 A node has a vector (the cost of each of its choices), an edge a matrix (the cost of each pair of
 choices of its ends). Every search of hypar minimises the sum of the entries that an assignment picks.
-Nothing here knows of layers, bytes or machines.
+The module knows no layers, bytes or machines.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 PRECISION = 52
-"""Bits of a sum of costs: one fewer than those of a float, so that the difference of two sums is exact as well."""
+"""Bits of a sum of costs: one fewer than in a float, so that the difference of two sums is exact as well."""
 
 BATCH = 2**16
-"""Entries that are looked at together."""
+"""Entries checked together."""
 
 __all__ = ["CostGraph", "Costs", "Edge", "Link", "Solution", "Structure"]
 
@@ -34,10 +34,10 @@ class Link(NamedTuple):
     """An edge without its costs.
 
     Attributes:
-        source: index of the one node.
-        target: index of the other.
-        source_digits: choices of the source at each level.
-        target_digits: choices of the target at each level.
+        source: index of the first node.
+        target: index of the second node.
+        source_digits: number of choices of the source at each level.
+        target_digits: number of choices of the target at each level.
     """
 
     source: int
@@ -47,7 +47,7 @@ class Link(NamedTuple):
 
     @property
     def entries(self) -> int:
-        """Entries of its terms."""
+        """Number of entries in the edge's terms."""
         total, above = 0, 1
         for x, y in zip(self.source_digits, self.target_digits, strict=True):
             total += x * above * y
@@ -57,10 +57,10 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """A cost graph without its costs: enough to say how large a solver's tables would be.
+    """A cost graph without its costs: sufficient for the sizes of a solver's tables.
 
     Attributes:
-        sizes: how many choices each node has.
+        sizes: number of choices of each node.
         links: the edges.
     """
 
@@ -69,11 +69,11 @@ class Structure:
 
     @property
     def entries(self) -> int:
-        """Entries of the cost graph itself: its vectors and the terms of its edges."""
+        """Number of entries in the cost graph itself: its vectors and the terms of its edges."""
         return sum(self.sizes) + sum(link.entries for link in self.links)
 
     def neighbours(self) -> list[set[int]]:
-        """Return the nodes that share an edge with each node, where both have more than one choice."""
+        """Return each node's neighbours, counting only nodes with more than one choice."""
         found: list[set[int]] = [set() for _ in self.sizes]
         for link in self.links:
             if self.sizes[link.source] > 1 < self.sizes[link.target]:
@@ -84,11 +84,11 @@ class Structure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostGraph:
-    """Choices and what they cost, alone and in pairs.
+    """The choices of each node, with their costs alone and in pairs.
 
     Attributes:
-        nodes: for each node the cost of each choice, ``[choices]``.
-        edges: the cost of pairs; two nodes may be joined more than once.
+        nodes: vector of each node: the cost of each choice, ``[choices]``.
+        edges: costs of pairs; several edges may join the same two nodes.
 
     Raises:
         ProblemError: a node without choices, an edge that does not fit its nodes, a cost that is not finite.
@@ -98,7 +98,7 @@ class CostGraph:
     edges: tuple[Edge, ...]
 
     def __post_init__(self) -> None:
-        """Check shapes and numbers once, so that solvers need not."""
+        """Check shapes and numbers once, on behalf of all solvers."""
         for index, costs in enumerate(self.nodes):
             if costs.ndim != 1 or not costs.size:
                 raise ProblemError(f"node {index}: found costs of shape {costs.shape}; allowed: one or more")
@@ -129,7 +129,7 @@ class CostGraph:
         )
 
     def exponent(self) -> int:
-        """Return the binary exponent of the largest sum that costs of the graph can have."""
+        """Return the binary exponent of the graph's largest possible sum of costs."""
         arrays = self._arrays()
         distinct = {id(costs): costs for costs in arrays}
         largest = np.concatenate([np.zeros(0), *[batch.largest() for batch in _batches(distinct.values())]])
@@ -137,14 +137,14 @@ class CostGraph:
         return math.frexp(float(largest @ np.array([often[key] for key in distinct], dtype=np.float64)))[1]
 
     def summable(self, exponent: int | None = None) -> CostGraph:
-        """Return the graph with its costs rounded so little that all their sums are exact, in any order.
+        """Return the graph with costs rounded slightly, so that every sum of them is exact in any order.
 
-        Every cost becomes a multiple of one power of two, some 2^-52 of the largest sum, so that equal sums tie
-        whichever solver adds them up. Arrays that several nodes or edges share stay shared; a graph whose costs are
-        such multiples already, as whole numbers of bytes are, is returned as it is.
+        Every cost becomes a multiple of one power of two, about 2^-52 of the largest sum, so equal sums tie whichever
+        solver adds them up. Arrays shared by several nodes or edges stay shared. A graph whose costs are already such
+        multiples, for example whole numbers of bytes, is returned unchanged.
 
         Args:
-            exponent: that of the largest sum; by itself the graph's own.
+            exponent: binary exponent of the largest sum. Default: the graph's own.
         """
         places = PRECISION - (self.exponent() if exponent is None else exponent)
         distinct = {id(costs): costs for costs in self._arrays()}
@@ -161,7 +161,7 @@ class CostGraph:
         )
 
     def grain(self) -> float:
-        """Return the largest power of two that every cost of a summable graph is a multiple of; 0 if all are 0."""
+        """Return the largest power of two that divides every cost of a summable graph; 0 if all are 0."""
         distinct = {id(costs): costs for costs in self._arrays()}
         batches = list(_batches(distinct.values()))
         _, exponent = math.frexp(max((float(batch.largest().max()) for batch in batches), default=0.0))
@@ -172,7 +172,7 @@ class CostGraph:
         return math.ldexp(bits & -bits, -places)
 
     def joined(self) -> tuple[Edge, ...]:
-        """Return one edge for each two nodes that share one, those between the same two added up."""
+        """Return one edge for each joined pair of nodes, with parallel edges added up."""
         found: dict[tuple[int, int], Edge] = {}
         for edge in self.edges:
             ends = (min(edge.source, edge.target), max(edge.source, edge.target))
@@ -180,23 +180,23 @@ class CostGraph:
         return tuple(found.values())
 
     def _arrays(self) -> list[Costs]:
-        """Return every vector and every term, once for each node and edge that has it."""
+        """Return every vector and every term, repeated for each node or edge that uses it."""
         return [*self.nodes, *(term for edge in self.edges for term in edge.terms)]
 
     def cost(self, assignment: Sequence[int]) -> float:
-        """The sum that an assignment, one choice index a node, picks."""
+        """Return the cost of an assignment: the sum of the entries at its choices."""
         nodes = sum(float(costs[choice]) for costs, choice in zip(self.nodes, assignment, strict=True))
         return nodes + sum(edge.at(assignment[edge.source], assignment[edge.target]) for edge in self.edges)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """What a solver found.
+    """A solver's result.
 
     Attributes:
-        assignment: one choice index a node.
-        cost: the sum that it picks.
-        bound: what no assignment can cost less than; None where the solver states none.
+        assignment: one choice index for each node.
+        cost: the assignment's cost.
+        bound: lower bound on the cost of every assignment; None if the solver states none.
     """
 
     assignment: tuple[int, ...]
@@ -206,11 +206,11 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Some arrays one after another, as many small ones cost as much as one.
+    """Several arrays concatenated, so that many small ones cost one pass.
 
     Attributes:
-        entries: their entries.
-        starts: where each of them starts.
+        entries: the entries of all arrays.
+        starts: the first index of each array.
     """
 
     entries: Costs
@@ -227,7 +227,7 @@ class _Batch:
 
 
 def _batches(arrays: Iterable[Costs]) -> Iterator[_Batch]:
-    """Put arrays together, those of many entries alone."""
+    """Group arrays into batches; a large array forms its own."""
     waiting: list[Costs] = []
     size = 0
     for costs in arrays:
@@ -246,7 +246,7 @@ def _batch(arrays: list[Costs]) -> _Batch:
 
 
 def _require_finite(arrays: Iterable[tuple[int, Costs]], what: str) -> None:
-    """Refuse NaN and infinities, which a sum never loses; arrays that several edges share are looked at once."""
+    """Raise if a cost is NaN or infinite; shared arrays are checked once."""
     distinct = {id(costs): (index, costs) for index, costs in arrays}
     if all(math.isfinite(batch.entries.sum()) for batch in _batches(costs for _, costs in distinct.values())):
         return
@@ -256,7 +256,7 @@ def _require_finite(arrays: Iterable[tuple[int, Costs]], what: str) -> None:
 
 
 def _require_fit(edge: Edge, sizes: tuple[int, int]) -> None:
-    """Refuse terms that do not make up a matrix over the choices of both ends."""
+    """Raise unless the terms form a matrix over the choices of both ends."""
     rows, columns = 1, 1
     for term in edge.terms:
         if term.ndim != 3 or term.shape[1] != columns:

@@ -1,13 +1,12 @@
-"""Choices that no optimum takes, found before elimination.
+"""Dominated choices: choices that no optimum takes, removed before elimination.
 
-Idea: dead-end elimination, as protein design has it (Goldstein, Biophysical Journal 66, 1994). At a node,
-choice y always beats choice x where
+Idea: dead-end elimination, known from protein design (Goldstein, Biophysical Journal 66, 1994). At a node,
+choice y always beats choice x if
 ``node[x] - node[y] + sum over edges of (min over z of (edge[x, z] - edge[y, z])) > 0``,
-that is whatever the neighbours choose; which is so whenever the least that x could cost exceeds the most that y
-could. Compared is with one y, which seems the best from a few z. What leaves a node tightens the bounds of its
-neighbours, so rounds follow while they pay.
-Cost: at most two looks at every entry a round; nodes and edges of the same arrays are looked at once.
-Guarantee: strictly worse choices leave and nothing else, by more than rounding, so every optimum stays.
+whatever the neighbours choose. Each choice is compared with one y, which seems the best judging by a few z. Removing
+choices of a node tightens the bounds of its neighbours, so rounds repeat as long as they pay.
+Cost: at most two passes over every entry in a round; nodes and edges with the same arrays are examined once.
+Guarantee: only choices that are worse by more than rounding are removed, so every optimum stays.
 """
 
 from __future__ import annotations
@@ -28,34 +27,34 @@ if TYPE_CHECKING:
 Indices = NDArray[np.intp]
 
 PAYS = 1 / 16
-"""The part of all choices that a round must drop for another to follow."""
+"""Fraction of all choices that a round must remove to start another."""
 
 ROUNDING = 2.0**-40
-"""What a sum of costs may be off by, as a part of the largest of them."""
+"""Rounding error of a sum of costs, as a fraction of the largest of them."""
 
 SEEN = 8
-"""Choices of a neighbour that are looked at first, about; most choices that stay are told by them."""
+"""Approximate number of a neighbour's choices examined first; they suffice to keep most choices that stay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undominated:
-    """A cost graph without the choices that no optimum takes.
+    """A cost graph without its dominated choices.
 
     Attributes:
-        problem: what is left.
-        kept: for each node the choices that are left, as it numbered them.
+        problem: the reduced graph.
+        kept: original indices of the remaining choices of each node.
     """
 
     problem: CostGraph
     kept: tuple[Indices, ...]
 
     def original(self, assignment: Sequence[int]) -> tuple[int, ...]:
-        """An assignment to what is left, in the numbers from before."""
+        """Translate an assignment of the reduced graph to the original indices."""
         return tuple(int(kept[choice]) for kept, choice in zip(self.kept, assignment, strict=True))
 
 
 def undominated(problem: CostGraph) -> Undominated:
-    """Drop dominated choices of nodes whose edges are whole matrices; the others are left alone."""
+    """Remove dominated choices of nodes whose edges are all dense; other nodes stay unchanged."""
     shared = _Shared()
     found = Undominated(
         problem=problem, kept=tuple(np.arange(costs.size, dtype=np.intp) for costs in problem.nodes)
@@ -71,7 +70,7 @@ def undominated(problem: CostGraph) -> Undominated:
 
 
 class _Shared:
-    """Results by the arrays that they follow from, which are held meanwhile."""
+    """Results cached by their input arrays, which stay referenced meanwhile."""
 
     def __init__(self) -> None:
         self._kept: dict[object, Indices] = {}
@@ -79,19 +78,19 @@ class _Shared:
         self._held: list[CostGraph] = []
 
     def survivors(self, problem: CostGraph) -> list[Indices]:
-        """The choices of each node that are not dominated."""
+        """Return the choices of each node that are not dominated."""
         self._held.append(problem)
-        sides: list[list[Costs]] = [[] for _ in problem.nodes]
+        matrices: list[list[Costs]] = [[] for _ in problem.nodes]
         fixed = set()
         for edge in problem.edges:
             if len(edge.terms) > 1:
                 fixed |= {edge.source, edge.target}
             else:
-                sides[edge.source].append(edge.costs)
-                sides[edge.target].append(edge.costs.T)
+                matrices[edge.source].append(edge.costs)
+                matrices[edge.target].append(edge.costs.T)
         found = []
-        for node, (costs, around) in enumerate(zip(problem.nodes, sides, strict=True)):
-            key = (node in fixed, identity(costs), *[identity(side) for side in around])
+        for node, (costs, around) in enumerate(zip(problem.nodes, matrices, strict=True)):
+            key = (node in fixed, identity(costs), *[identity(matrix) for matrix in around])
             if key not in self._kept:
                 left = np.full(costs.size, True) if node in fixed else _undominated(costs, around)
                 self._kept[key] = np.flatnonzero(left)
@@ -99,42 +98,42 @@ class _Shared:
         return found
 
     def without(self, problem: CostGraph, left: Sequence[Indices]) -> CostGraph:
-        """A cost graph of some choices only; equal parts of shared arrays are one array."""
-        nodes = [self._part(costs, [keep]) for costs, keep in zip(problem.nodes, left, strict=True)]
+        """Return the cost graph restricted to some choices; equal selections of a shared array share one array."""
+        nodes = [self._selected(costs, [keep]) for costs, keep in zip(problem.nodes, left, strict=True)]
         edges = [
             edge
             if len(edge.terms) > 1
             else Edge.dense(
-                edge.source, edge.target, self._part(edge.costs, [left[edge.source], left[edge.target]])
+                edge.source, edge.target, self._selected(edge.costs, [left[edge.source], left[edge.target]])
             )
             for edge in problem.edges
         ]
         return CostGraph(nodes=tuple(nodes), edges=tuple(edges))
 
-    def _part(self, costs: Costs, keep: Sequence[Indices]) -> Costs:
+    def _selected(self, costs: Costs, keep: Sequence[Indices]) -> Costs:
         if costs.shape == tuple(indices.size for indices in keep):
             return costs
         key = (identity(costs), *[indices.tobytes() for indices in keep])
         if key not in self._cut:
             rows, *columns = keep
-            part = costs[rows]
-            self._cut[key] = part.take(columns[0], axis=1) if columns else part
+            selected = costs[rows]
+            self._cut[key] = selected.take(columns[0], axis=1) if columns else selected
         return self._cut[key]
 
 
-def _undominated(costs: Costs, sides: Sequence[Costs]) -> NDArray[np.bool_]:
-    """Which choices one choice of a node, seemingly the best, does not always beat."""
-    seen = [side[:, :: max(1, side.shape[1] // SEEN)] for side in sides]
-    best = int(np.argmin(costs + sum(part.max(axis=1) for part in seen)))
-    scale = sum((np.abs(part).max() for part in seen), np.abs(costs).max())
+def _undominated(costs: Costs, matrices: Sequence[Costs]) -> NDArray[np.bool_]:
+    """Return a mask of the choices not always beaten by one choice, seemingly the best."""
+    seen = [matrix[:, :: max(1, matrix.shape[1] // SEEN)] for matrix in matrices]
+    best = int(np.argmin(costs + sum(matrix.max(axis=1) for matrix in seen)))
+    scale = sum((np.abs(matrix).max() for matrix in seen), np.abs(costs).max())
     kept: NDArray[np.bool_] = _lead(costs, seen, best, slice(None)) <= ROUNDING * scale
     losing = np.flatnonzero(~kept)
     if losing.size:
-        kept[losing] = _lead(costs, sides, best, losing) <= ROUNDING * scale
+        kept[losing] = _lead(costs, matrices, best, losing) <= ROUNDING * scale
     return kept
 
 
-def _lead(costs: Costs, sides: Sequence[Costs], best: int, losing: Indices | slice) -> Costs:
-    """By how much one choice is cheaper than some others, at the least."""
-    least = [(side[losing] - side[best]).min(axis=1) for side in sides]
+def _lead(costs: Costs, matrices: Sequence[Costs], best: int, losing: Indices | slice) -> Costs:
+    """Return the least advantage of one choice over each of some others."""
+    least = [(matrix[losing] - matrix[best]).min(axis=1) for matrix in matrices]
     return np.asarray(costs[losing] - costs[best] + sum(least))

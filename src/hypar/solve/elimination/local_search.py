@@ -1,10 +1,10 @@
-"""Local search: an assignment made better by exchanging the choices of one node or of two neighbours.
+"""Local search: improvement of an assignment by exchanging the choices of one node or of two neighbours.
 
-Idea: each node takes its best choice beside its neighbours' (iterated conditional modes), then each two nodes that
-share an edge their best pair, until nothing is gained. What every choice of every node costs beside the others'
-choices is kept and brought up to date with each exchange.
+Idea: each node takes its best choice given its neighbours' (iterated conditional modes), then each pair of adjacent
+nodes takes its best pair of choices, until no exchange gains. The cost of every choice of every node, given the other
+nodes' choices, is stored and updated with each exchange.
 Source: Besag, On the statistical analysis of dirty pictures, Journal of the Royal Statistical Society B 48, 1986.
-Cost: a sweep minimises over every edge once, digit by digit; sweeps end with the work that they may do.
+Cost: a sweep minimises over every edge once, digit by digit; sweeps end when the allowed work is used up.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class LocalSearch:
-    """Assignments to a summable cost graph, made better one after another."""
+    """Local search on a summable cost graph, from one or more assignments."""
 
     def __init__(self, problem: CostGraph, work: int) -> None:
-        """Search with at most some work, in table entries, for all assignments together."""
+        """Limit the work of all searches together, in table entries."""
         self._problem = problem
         self._edges = problem.joined()
         self._around: list[list[Edge]] = [[] for _ in problem.nodes]
@@ -35,7 +35,7 @@ class LocalSearch:
         self._work = work
 
     def improved(self, start: Sequence[int]) -> tuple[int, ...]:
-        """Return an assignment that costs no more: no exchange makes it better, unless work ran out."""
+        """Improve an assignment until no exchange gains or the work is used up."""
         found = list(start)
         beside = [self._beside(node, found) for node in range(len(found))]
         gained = True
@@ -46,7 +46,7 @@ class LocalSearch:
         return tuple(found)
 
     def _beside(self, node: int, found: Sequence[int]) -> Costs:
-        """Return the cost of each choice of a node beside its neighbours' choices."""
+        """Return the cost of each choice of a node, given its neighbours' choices."""
         self._work -= OVERHEAD * len(self._around[node])
         total = self._problem.nodes[node].copy()
         for edge in self._around[node]:
@@ -55,7 +55,7 @@ class LocalSearch:
         return total
 
     def _set(self, found: list[int], beside: list[Costs], node: int, choice: int) -> None:
-        """Give a node another choice; sums are exact, so that nothing is lost by changing them in place."""
+        """Change a node's choice; sums are exact, so costs are updated in place without loss."""
         self._work -= OVERHEAD * len(self._around[node])
         before, found[node] = found[node], choice
         for edge in self._around[node]:
@@ -65,7 +65,7 @@ class LocalSearch:
                 beside[edge.source] += edge.of_target(choice) - edge.of_target(before)
 
     def _exchange_one(self, found: list[int], beside: list[Costs], node: int) -> bool:
-        """Give a node its best choice; return whether that gains."""
+        """Give a node its best choice; return whether the cost falls."""
         costs = beside[node]
         best = int(costs.argmin())
         gains = bool(costs[best] < costs[found[node]])
@@ -74,7 +74,7 @@ class LocalSearch:
         return gains
 
     def _exchange_two(self, found: list[int], beside: list[Costs], edge: Edge) -> bool:
-        """Give the ends of an edge their best pair; return whether that gains."""
+        """Give the ends of an edge their best pair of choices; return whether the cost falls."""
         a, b = edge.source, edge.target
         self._work -= OVERHEAD + entries_computed(
             tuple(len(term) for term in edge.terms), tuple(term.shape[2] for term in edge.terms)

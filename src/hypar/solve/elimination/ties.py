@@ -1,12 +1,13 @@
-"""The choice among equal optima: from the last node back, the first declared choice.
+"""The tie-break among equal optima: from the last node back, the first declared choice.
 
-Idea: what a node's costs were when it left, beside choices of its scope that some optimum takes, says which of its
-choices optima take. From the last node that left back to the first this finds every optimal choice of every node,
-table entry by table entry. Then each of these entries gets the best completion below it, in the order in which the nodes left: a whole number with the choice of node i as its digit i,
-so that the least number is the optimum whose last node has the first choice, and so on back.
+Idea: the costs of a node at its elimination, given optimal choices of its scope, show which of its choices optima
+take. A pass from the last eliminated node to the first finds every optimal choice of every node, table entry by table
+entry. A second pass, in elimination order, gives each such entry its best completion below it, encoded as a whole
+number with the choice of node i as its digit i: the least number is the optimum whose last node has its first choice,
+and so on back.
 Source: the order of comparison is that of the released partitioner of HyPar (HPCA 2019) and AccPar (HPCA 2020),
-whose dynamic programme goes forth along the layers and picks from the last one back.
-Cost: one look at the costs of a node for every entry that an optimum takes of its table.
+whose dynamic programme runs forward along the layers and picks choices from the last layer back.
+Cost: one lookup of a node's costs for every optimal entry of its table.
 """
 
 from __future__ import annotations
@@ -16,33 +17,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.solve.edge import Indices
 from hypar.solve.elimination.folding import Folding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hypar.solve.cost_graph import CostGraph
-    from hypar.solve.elimination.order import Step
-
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hypar.solve.edge import Indices
     from hypar.solve.elimination.folding import Taken
+    from hypar.solve.elimination.order import Step
 
 
 @dataclass(frozen=True, slots=True)
 class _Optimal:
-    """The optimal choices of a node beside optimal choices of its scope.
+    """The optimal choices of a node, given optimal choices of its scope.
 
     Attributes:
-        rows: for each of them the row of its scope's choices, rising.
-        picks: the node's choice.
-        below: for each table that the node took along, by the node that left it, the row that each leads to.
+        rows: index of the scope's row of choices for each of them, rising.
+        picks: the node's choice in each of them.
+        below: rows in each earlier node's table that this node absorbed, by that earlier node.
     """
 
     rows: Indices
@@ -54,7 +47,7 @@ def first_optimum(taken: Sequence[Taken], sizes: Sequence[int]) -> tuple[int, ..
     """Return the first optimum, compared from the last node back.
 
     Args:
-        taken: the nodes with what touched them, in the order in which they left.
+        taken: the nodes with their costs, in elimination order.
         sizes: the number of choices of each node.
     """
     found = _every_optimum(taken, sizes)
@@ -71,7 +64,7 @@ def first_optimum(taken: Sequence[Taken], sizes: Sequence[int]) -> tuple[int, ..
 
 
 def _best(optimal: _Optimal, shift: int, keys: dict[int, list[int]]) -> list[int]:
-    """Return for each row the least completion, as a whole number; those of the tables below are used up."""
+    """Return the least completion of each row as a whole number; completions of the tables below are consumed."""
     lower = [(keys.pop(node), rows.tolist()) for node, rows in optimal.below.items()]
     best: list[int] = []
     for at, (row, pick) in enumerate(zip(optimal.rows.tolist(), optimal.picks.tolist(), strict=True)):
@@ -86,7 +79,7 @@ def _best(optimal: _Optimal, shift: int, keys: dict[int, list[int]]) -> list[int
 
 
 def _every_optimum(taken: Sequence[Taken], sizes: Sequence[int]) -> dict[int, _Optimal]:
-    """Return every node's optimal choices, with the choices of its scope beside which they are."""
+    """Return every node's optimal choices, with the choices of its scope that they belong to."""
     left_at = {each.node: at for at, each in enumerate(taken)}
     above: list[list[Taken]] = [[] for _ in sizes]
     for each in taken:
@@ -108,7 +101,7 @@ def _every_optimum(taken: Sequence[Taken], sizes: Sequence[int]) -> dict[int, _O
 
 
 def _distinct(chosen: Indices, sizes: Sequence[int]) -> tuple[Indices, Indices]:
-    """Return the distinct rows of choices, and for each row its place among them."""
+    """Return the distinct rows of choices, and each row's index among them."""
     if len(chosen) == 1:
         return chosen, np.zeros(1, dtype=np.intp)
     entries = np.ravel_multi_index(tuple(chosen.T), tuple(sizes))
@@ -117,7 +110,7 @@ def _distinct(chosen: Indices, sizes: Sequence[int]) -> tuple[Indices, Indices]:
 
 
 def eliminated(problem: CostGraph, steps: Iterable[Step]) -> tuple[int, ...]:
-    """Return the first best assignment: all nodes leave, then each gets its choice, the last that left first."""
+    """Eliminate all nodes and return the first optimum, as the tie-break orders them."""
     folding = Folding(problem)
     taken = [folding.fold(step) for step in steps]
     assignment = [0] * len(problem.nodes)

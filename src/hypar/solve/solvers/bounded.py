@@ -1,9 +1,9 @@
-"""A plan and its gap: an assignment and a lower bound, where the tables of elimination would be too large.
+"""An assignment and a lower bound, for graphs whose elimination tables would be too large.
 
-Idea: choices that no optimum takes leave. Where elimination's tables then fit, it is elimination. Else messages along
-the edges raise a lower bound and point at an assignment after every round; exchanges of one and of two choices
-improve the best of these, the nodes' best choices by themselves, and some drawn.
-Cost: vectors alone beside the graph, two for each edge; rounds and exchanges end with the work that they may do.
+Idea: dominated choices are removed. If elimination's tables then fit, the solver eliminates. Otherwise messages along
+the edges (TRW-S) raise a lower bound and yield an assignment after every round; local search improves the best of
+these, the assignment of each node's own best choice, and some random ones.
+Cost: only vectors beside the graph, two for each edge; rounds and local search end when their work is used up.
 Guarantee: bound <= optimum <= cost. The bound is that of a linear relaxation, exact on trees; sums are whole
 multiples of the largest power of two that divides all costs, so a bound less than one below the cost is a proof.
 """
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from hypar.solve.cost_graph import CostGraph, Structure
 
 ROUNDING = 2.0**-36
-"""What the bound may be off by, as a part of the sum of the largest costs; it is lowered by as much."""
+"""Rounding error of the bound, as a fraction of the sum of the largest costs; the bound is lowered by it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounded:
-    """Not always exact, but it says how far from the optimum it may be.
+    """An inexact solver with a lower bound on the optimum.
 
     Attributes:
-        rounds: how often messages are sent along all edges at the most.
-        starts: how many assignments are drawn, from a fixed seed, to be improved beside those that are found.
-        work: table entries computed by rounds, and again by exchanges; one round is always made.
+        rounds: largest number of rounds of messages.
+        starts: number of random assignments, from a fixed seed, improved beside those found.
+        work: limit of table entries computed by rounds, and again by local search; one round is always made.
     """
 
     exact = False
@@ -49,7 +49,7 @@ class Bounded:
     work: int = 2**31
 
     def tables(self, structure: Structure) -> Tables:
-        """Return the size of elimination's tables where they fit, else that of two vectors for each edge and node."""
+        """Return the size of elimination's tables if they fit, otherwise of two vectors for each edge and node."""
         exact = load_solver("elimination").tables(structure)
         if exact is not None and exact.fit:
             return exact
@@ -64,7 +64,7 @@ class Bounded:
         )
 
     def solve(self, problem: CostGraph) -> Solution:
-        """Eliminate where that fits; else bound by messages, and improve."""
+        """Eliminate if the tables fit; otherwise compute a bound by messages and improve assignments."""
         left = undominated(problem)
         exact = left.problem.summable(problem.exponent())
         structure = exact.structure
@@ -81,7 +81,7 @@ class Bounded:
         return Solution(assignment=assignment, cost=cost, bound=cost if proven else min(bound, cost))
 
     def _search(self, problem: CostGraph) -> tuple[tuple[int, ...], float]:
-        """Return an assignment, and a lower bound that holds however its sums were rounded."""
+        """Return an assignment, and a lower bound that is safe against rounding."""
         grain = problem.grain()
         rounding = _rounding(problem)
         messages = Messages(problem)
@@ -104,19 +104,19 @@ class Bounded:
 
 
 def _starts(nodes: Sequence[np.typing.NDArray[np.float64]], count: int) -> list[list[int]]:
-    """Return every node's best choice by itself, and choices drawn."""
+    """Return the assignment of each node's own best choice, and random assignments."""
     generator = np.random.default_rng(0)
     drawn = [[int(generator.integers(costs.size)) for costs in nodes] for _ in range(count)]
     return [[int(costs.argmin()) for costs in nodes], *drawn]
 
 
 def _raised(bound: float, grain: float) -> float:
-    """Return the least multiple of the grain that is not below a bound."""
+    """Return the least multiple of the grain at or above a bound."""
     return math.ceil(bound / grain) * grain if grain else bound
 
 
 def _rounding(problem: CostGraph) -> float:
-    """Return what the bound may be off by."""
+    """Return the rounding error of the bound."""
     largest = [np.abs(costs).max() for costs in problem.nodes]
     largest += [np.abs(term).max() for edge in problem.edges for term in edge.terms]
     return ROUNDING * float(sum(largest))
