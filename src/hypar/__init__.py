@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import importlib
 
-TYPE_CHECKING = False  # a module less to import before the program handles interrupts
+TYPE_CHECKING = False  # saves importing typing before the program handles interrupts
 if TYPE_CHECKING:
     from typing import Any
 
@@ -122,5 +122,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, whether used yet or not."""
+    """Return the public names, loaded or not."""
     return sorted(__all__)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
-TYPE_CHECKING = False  # a module less to import before interrupts are handled
+TYPE_CHECKING = False  # saves importing typing before interrupts are handled
 if TYPE_CHECKING:
     from typing import TextIO
 
 
 def run() -> None:
-    """Run the command line; an interrupt ends it with one line, from the first import on."""
+    """Run the command line; an interrupt at any time ends it with one line."""
     try:
         sys.unraisablehook = _unraisable
         sys.exit(_run())
@@ -20,24 +20,23 @@ def run() -> None:
 
 
 def _leave() -> None:
-    """End at once."""
     os.write(2, b"interrupted\n")
     os._exit(130)
 
 
 def _unraisable(found: sys.UnraisableHookArgs) -> None:
-    """Heed an interrupt that Python would print and forget."""
+    """End on an interrupt that Python would only print."""
     if found.exc_type is KeyboardInterrupt:
         _leave()
     sys.__unraisablehook__(found)
 
 
 def _run() -> int | str | None:
-    """Run a command, and return its exit status."""
+    """Run a command and return its exit status."""
     from hypar.cli.interrupts import LINE, STATUS, Interrupts  # noqa: PLC0415 (an interrupt may come meanwhile)
 
     interrupts = Interrupts()
-    if sys.stdout is None:  # it is closed: a stream in its place that says so, where it would be printed to
+    if sys.stdout is None:  # closed: replace it by a stream that reports so when something is printed
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     status: int | str | None = 0
     try:
@@ -51,7 +50,7 @@ def _run() -> int | str | None:
             raise
     interrupts.done()
     if interrupts.came and status != STATUS:
-        # Something made another error of the interrupt, or none.
+        # The interrupt was turned into another error, or swallowed.
         status = STATUS
         print(LINE, file=sys.stderr)  # noqa: T201
     for stream in filter(None, (sys.stdout, sys.stderr)):
@@ -60,7 +59,7 @@ def _run() -> int | str | None:
 
 
 def _settle(stream: TextIO) -> None:
-    """Turn away from the disk or pipe that took no more: Python would try again at its end, and complain."""
+    """Redirect a stream whose disk or pipe is full or closed: Python would flush it again at exit, and complain."""
     try:
         stream.flush()
     except OSError:

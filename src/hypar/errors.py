@@ -1,21 +1,21 @@
-"""Every error that hypar raises on purpose.
+"""The errors that hypar raises deliberately.
 
 ::
 
     HyparError
-    ├── InputError            something a person wrote cannot be used
+    ├── InputError            unusable input
     │   ├── DocumentError     a file that cannot be read, or is not YAML or JSON
     │   ├── ModelError        a model file, or the network that it describes
     │   ├── HardwareError     a hardware file, or the machine that it describes
-    │   │   └── MemoryLimitError  no stages, or no shares, that fit a device's memory
+    │   │   └── MemoryLimitError  no stages, or no shares, fit a device's memory
     │   ├── PlanError         a stored plan
     │   ├── ProfileError      a table of measured times
     │   ├── OptionError       an argument: levels, batch, a pin, a space
-    │   └── UnknownNameError  a name that no file or plug-in has
-    ├── ProblemError          a cost graph or tasks that are not such
+    │   └── UnknownNameError  a name of no file or plug-in
+    ├── ProblemError          an invalid cost graph or task graph
     └── TableLimitError       an exact search whose tables would not fit
 
-A message is one line: where, what was found, what is allowed, what to try.
+A message is one line: the place, the value found, the values allowed, a hint.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
 
 LONGEST_WORD = 100
-"""Characters of a word that is compared with others, or quoted whole."""
+"""Largest length of a word that is compared with others or quoted whole."""
 
 _QUOTED = reprlib.Repr()
 _QUOTED.maxstring = LONGEST_WORD
 
 
 class HyparError(Exception):
-    """The root: catching it catches every deliberate error.
+    """The base class of all errors that hypar raises deliberately.
 
     Attributes:
-        exit_status: what the command line ends with: 3, the input is wrong, or 1, the answer is no.
+        exit_status: exit status of the command line: 3 for wrong input, 1 for a negative answer.
     """
 
     exit_status = 3
 
 
 class InputError(HyparError):
-    """Something a person wrote cannot be used.
+    """Input that cannot be used.
 
     Attributes:
         where: the place, as ``file:line: field`` or an option.
-        found: what stands there.
-        allowed: what may stand there; empty where the finding says it all.
-        hint: what to try; may be empty.
+        found: the value found.
+        allowed: the allowed values; empty if ``found`` says enough.
+        hint: a suggestion; may be empty.
     """
 
     def __init__(self, where: str, found: str, allowed: str = "", hint: str = "") -> None:
-        """Compose the one-line message from its parts."""
+        """Compose the one-line message."""
         self.where, self.found, self.allowed, self.hint = where, found, allowed, hint
         line = f"{where}: {found}" if where else found
         line += f"; allowed: {allowed}" if allowed else ""
@@ -70,46 +70,46 @@ class InputError(HyparError):
 
 
 class DocumentError(InputError):
-    """A file that cannot be read or written, or is not the YAML or JSON it should be."""
+    """A file that cannot be read or written, or is not valid YAML or JSON."""
 
 
 class ModelError(InputError):
-    """A model file, or the network that it describes, is wrong."""
+    """An invalid model file or network."""
 
 
 class HardwareError(InputError):
-    """A hardware file, or the machine that it describes, is wrong, or too small for what is asked."""
+    """An invalid hardware file or machine, or a machine too small for the request."""
 
 
 class MemoryLimitError(HardwareError):
-    """No stages that were asked for, or no shares of unlike groups, fit the memory of a machine's devices."""
+    """No requested stages, or no shares of heterogeneous device groups, that fit the devices' memory."""
 
     exit_status = 1
 
 
 class PlanError(InputError):
-    """A stored plan is damaged, of another schema, or for another model."""
+    """A stored plan that is damaged, of another schema, or for another model."""
 
 
 class ProfileError(InputError):
-    """A table of measured times is damaged, for another model or array, or lacks what is asked."""
+    """A table of measured times that is damaged, incomplete, or for another model or array."""
 
 
 class OptionError(InputError):
-    """An argument is out of its range or does not fit the model."""
+    """An argument out of range, or unsuitable for the model."""
 
 
 class UnknownNameError(InputError):
-    """A name that nothing has.
+    """An unknown name.
 
     Attributes:
-        kind: what was looked for, as ``model`` or ``solver``.
-        name: the name asked for.
-        known: the names there are.
+        kind: kind of the name, such as ``model`` or ``solver``.
+        name: the unknown name.
+        known: the known names.
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str], where: str = "") -> None:
-        """Suggest the nearest known name."""
+        """Compose the message with the nearest known name."""
         self.kind, self.name, self.known = kind, name, tuple(known)
         super().__init__(
             where, f"no {kind} {_QUOTED.repr(name)}", _listing(self.known), suggestion(name, self.known)
@@ -117,25 +117,25 @@ class UnknownNameError(InputError):
 
 
 class ProblemError(HyparError):
-    """The arrays handed to a solver do not form a cost graph, or the tasks handed to the engine cannot run."""
+    """Arrays that do not form a cost graph, or tasks that cannot run."""
 
 
 class TableLimitError(HyparError):
-    """An exact search would need larger tables than allowed.
+    """An exact search whose tables would exceed the limit.
 
     Attributes:
-        entries: how many entries the largest table would have.
-        limit: how many are allowed.
+        entries: number of entries in the largest table.
+        limit: number of entries allowed.
     """
 
     def __init__(self, message: str, entries: int, limit: int) -> None:
-        """Keep the two sizes beside the message."""
+        """Store both sizes with the message."""
         self.entries, self.limit = entries, limit
         super().__init__(message)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """A hint that names the nearest known word, or nothing.
+    """Return a hint with the nearest known word, or an empty text.
 
     Example:
         >>> suggestion("conv", ["conv1", "pool"])
@@ -159,21 +159,20 @@ Where = tuple[str | int, ...]
 
 
 def field_name(where: Where) -> str:
-    """A place as people write it; a key that is no word stands in quotes.
+    """Format a place for people; unusual keys are quoted.
 
     Example:
         >>> field_name(("layers", 3, "kernel")), field_name(("splits", "a b"))
         ('layers[3].kernel', "splits['a b']")
     """
-    parts = (
-        f".{part}" if isinstance(part, str) and _WORD.fullmatch(part) else f"[{shown(part)}]"
-        for part in where
+    keys = (
+        f".{key}" if isinstance(key, str) and _WORD.fullmatch(key) else f"[{shown(key)}]" for key in where
     )
-    return "".join(parts).removeprefix(".")
+    return "".join(keys).removeprefix(".")
 
 
 def shown(value: Any) -> str:
-    """A value as a message quotes it: as YAML and JSON write it, cut short where it is long.
+    """Format a value for a message as YAML and JSON write it, shortened if long.
 
     Example:
         >>> shown(True), shown(None), shown("9" * 100), shown(["a", 1])

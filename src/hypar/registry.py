@@ -1,8 +1,8 @@
 """The two registries: plug-ins by file name, and data files by file name.
 
-A plug-in is a file ``<name>.py`` in the folder of its group (``GROUPS``) and ends in a constant ``plugin``. It is found
-by listing the folder, imported when named. Another distribution adds one through the entry-point group
-``hypar.<group>``. A model is ``models/<name>.yaml``.
+A plug-in is a file ``<name>.py`` in the folder of its group (``GROUPS``) and ends in a constant ``plugin``. Its name
+comes from the folder's listing; its module is imported on use. Other distributions add plug-ins through the
+entry-point group ``hypar.<group>``. A model is ``models/<name>.yaml``.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ DATA = {"hardware": "machine/catalog", "models": "models"}
 
 @cache
 def _own_names(group: str) -> frozenset[str]:
-    """The plug-ins that hypar itself brings, by listing the folder."""
+    """Return the names of hypar's own plug-ins by listing the folder."""
     files = (_PACKAGE / GROUPS[group]).glob("*.py")
     return frozenset(file.stem for file in files if file.stem not in {"__init__", "base"})
 
 
 @cache
 def plugin_names(group: str) -> tuple[str, ...]:
-    """Every plug-in of a group (``solvers``, ``costs``, ...), sorted, none imported."""
+    """Return the names of all plug-ins in a group (``solvers``, ``costs``, ...), sorted, without importing any."""
     foreign = {point.name for point in entry_points(group=f"hypar.{group}")}
     return tuple(sorted(_own_names(group) | foreign))
 
@@ -57,7 +57,7 @@ def load_plugin(group: str, name: str) -> Any:
         name: the file's name without its ending.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: no plug-in has that name.
     """
     if name in _own_names(group):
         folder = GROUPS[group].replace("/", ".")
@@ -68,28 +68,28 @@ def load_plugin(group: str, name: str) -> Any:
 
 
 def _singular(group: str) -> str:
-    """``strategy`` of ``strategies``, ``search`` of ``searches``, ``cost`` of ``costs``."""
+    """Return the singular of a group: ``strategy``, ``search``, ``cost``."""
     if group.endswith("ies"):
         return group.removesuffix("ies") + "y"
     return group.removesuffix("es") if group.endswith("ches") else group.removesuffix("s")
 
 
 def data_folder(kind: str) -> Path:
-    """Where the data files of a kind lie: inside the installed package, or beside the source tree."""
+    """Return the folder of a kind of data files: inside the installed package, or beside the source tree."""
     installed = _PACKAGE / DATA[kind]
     return installed if installed.is_dir() else _PACKAGE.parents[1] / kind
 
 
 def data_names(kind: str) -> tuple[str, ...]:
-    """The bare names of the data files of a kind, as ``models``, sorted."""
+    """Return the bare names of a kind of data files, for example ``models``, sorted."""
     return tuple(sorted(file.stem for file in data_folder(kind).glob("*.yaml")))
 
 
 def data_file(kind: str, name: str) -> Path:
-    """The data file of a bare name, or the path itself where one was given.
+    """Return the data file with a bare name, or the path itself if one was given.
 
     Raises:
-        UnknownNameError: a bare name that no file has.
+        UnknownNameError: no file has that bare name.
     """
     if "/" in name or "\\" in name or name.endswith((".yaml", ".yml", ".json")):
         return Path(name)

@@ -1,10 +1,10 @@
-"""The second narrow waist: tasks on resources, and the one engine that runs them.
+"""The task graph: tasks on resources, and the one engine that runs them.
 
-A task takes some seconds of one resource and starts when its predecessors have ended. A resource does one
-task at a time, in the order in which the tasks are listed. Every start is then a maximum of sums of durations, with the
-same terms whatever the durations are, so no task starts later because another takes less time. (An engine that starts
-whatever is ready has no such guarantee: Graham, Bounds on Multiprocessing Timing Anomalies, 1969.) Nothing here knows
-of layers, bytes or machines. Cost: linear in tasks and precedences.
+A task takes some seconds of one resource and starts when its predecessors have ended. A resource runs one
+task at a time, in the order of the list. Every start is then a maximum of sums of durations with fixed terms, so no
+task starts later because another takes less time. (An engine that starts any ready task has no such guarantee:
+Graham, Bounds on Multiprocessing Timing Anomalies, 1969.) The module knows no layers, bytes or machines. Cost: linear
+in tasks and precedences.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class Task(NamedTuple):
-    """Something that takes time.
+    """A task with a duration.
 
     Attributes:
-        name: what a trace shows.
-        resource: what does it, one task at a time.
-        seconds: how long it takes.
-        after: indices of the tasks that end before it starts, all of them listed before it.
-        kind: the heading under which its time is summed.
+        name: name in a trace.
+        resource: name of the resource that runs it.
+        seconds: duration.
+        after: indices of its predecessors, all listed before it.
+        kind: category for sums of time.
     """
 
     name: str
@@ -40,13 +40,13 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Timeline:
-    """When every task ran.
+    """The start and end of every task.
 
     Attributes:
-        tasks: as they were given, which is the order in which each resource does its own.
-        starts: start of each, in seconds.
-        ends: end of each, in seconds.
-        held_by: for each task the one whose end let it start, by precedence or by freeing the resource.
+        tasks: tasks as given, which is also their order on each resource.
+        starts: start of each task, in seconds.
+        ends: end of each task, in seconds.
+        held_by: the task whose end allowed each task to start, as a predecessor or by freeing the resource.
     """
 
     tasks: tuple[Task, ...]
@@ -55,17 +55,17 @@ class Timeline:
     held_by: tuple[int | None, ...]
 
     def __repr__(self) -> str:
-        """Size, short enough for a prompt."""
+        """Return the size, short enough for a prompt."""
         return f"<Timeline of {len(self.tasks)} tasks, {self.makespan:.6g} s>"
 
     @property
     def makespan(self) -> float:
-        """When the last task ends."""
+        """End of the last task."""
         return max(self.ends, default=0.0)
 
     @property
     def critical_path(self) -> tuple[int, ...]:
-        """Tasks, one after another without a pause, that take as long as the whole."""
+        """Consecutive tasks without a pause that last as long as the whole."""
         path: list[int] = []
         step = max(range(len(self.ends)), key=self.ends.__getitem__) if self.ends else None
         while step is not None:
@@ -75,7 +75,7 @@ class Timeline:
 
     @property
     def busy(self) -> dict[str, float]:
-        """Seconds that each resource works, in the order in which the tasks name them."""
+        """Seconds of work of each resource, in the order of its first task."""
         found: dict[str, float] = {}
         for task in self.tasks:
             found[task.resource] = found.get(task.resource, 0.0) + task.seconds
@@ -83,14 +83,14 @@ class Timeline:
 
     @property
     def by_kind(self) -> dict[str, float]:
-        """Seconds of work of each kind, on all resources together."""
+        """Seconds of work of each kind, summed over all resources."""
         found: dict[str, list[float]] = {}
         for task in self.tasks:
             found.setdefault(task.kind, []).append(task.seconds)
         return {kind: math.fsum(amounts) for kind, amounts in found.items()}
 
     def to_chrome_trace(self) -> str:
-        """JSON that Perfetto and ``chrome://tracing`` open: a row for each resource, in microseconds.
+        """Return the JSON for Perfetto and ``chrome://tracing``: a row for each resource, in microseconds.
 
         Source: Trace Event Format (Google, 2016), complete events ``X`` and metadata events ``M``.
         """
@@ -116,7 +116,7 @@ def run(tasks: Sequence[Task]) -> Timeline:
     """Run tasks to the end.
 
     Raises:
-        ProblemError: a time that is no number or negative, or a predecessor that is not listed before its task.
+        ProblemError: a duration is negative or not finite, or a predecessor is not listed before its task.
     """
     starts: list[float] = []
     ends: list[float] = []
@@ -142,7 +142,7 @@ def run(tasks: Sequence[Task]) -> Timeline:
 
 
 def _not_before(tasks: Sequence[Task], index: int, before: int) -> str:
-    """Return the message about a predecessor that cannot have ended when its task is due."""
+    """Return the message for a predecessor that is not listed before its task."""
     found = f"task {tasks[index].name!r}: waits for task {before} of {len(tasks)}"
     if not 0 <= before < len(tasks):
         return found

@@ -1,4 +1,4 @@
-"""Numbers as people read them. Inside hypar everything is in bytes; 1 MB is a million of them."""
+"""Numbers and quantities with units. Internally sizes are in bytes; 1 MB is a million bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DTYPE_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 
 
 def format_count(number: float) -> str:
-    """Three digits and a decimal prefix.
+    """Format a number with three digits and a decimal prefix.
 
     Example:
         >>> format_count(138_357_544)
@@ -29,7 +29,7 @@ def format_count(number: float) -> str:
 
 
 def format_bytes(number: float) -> str:
-    """Bytes with a decimal prefix.
+    """Format bytes with a decimal prefix.
 
     Example:
         >>> format_bytes(25_600)
@@ -40,7 +40,7 @@ def format_bytes(number: float) -> str:
 
 
 def exact_number(number: float) -> int | float:
-    """The same number, as an ``int`` where it is whole: so it is written without a needless ``.0``."""
+    """Return a whole number as an ``int``, so that it is written without ``.0``."""
     return int(number) if float(number).is_integer() else float(number)
 
 
@@ -55,7 +55,7 @@ _BASES: dict[str, dict[str, float]] = {
     "joules": {"J": 1.0},
     "seconds": {"s": 1.0},
 }
-"""The units of each kind of quantity, in hypar's own; b is a bit and B a byte, always."""
+"""Units of each kind of quantity, in hypar's own; b is a bit and B a byte, always."""
 
 _EXAMPLES = {
     "bytes": "108 KB, 8 GB or 64 MiB",
@@ -71,10 +71,10 @@ _QUANTITY = re.compile(
 
 
 def parse_quantity(text: object, kind: str) -> float:
-    """A quantity as people write it, in hypar's own unit: bytes, bytes a second, FLOP a second, Hz, J or s.
+    """Parse a quantity into hypar's own unit: bytes, bytes a second, FLOP a second, Hz, J or s.
 
     Raises:
-        ValueError: no number with a unit of that kind; the message says what is allowed.
+        ValueError: the text is not a number with a unit of that kind; the message says what is allowed.
 
     Example:
         >>> parse_quantity("1600 Mb/s", "bytes_per_s"), parse_quantity("108 KB", "bytes")
@@ -88,7 +88,7 @@ def parse_quantity(text: object, kind: str) -> float:
 
 
 def _factor(unit: str, kind: str) -> float | None:
-    """What one of a unit is in hypar's own unit; None for a unit of another kind."""
+    """Return the size of a unit in hypar's own unit; None for a unit of another kind."""
     prefixes = _PREFIXES | (_SMALL if kind in {"joules", "seconds"} else {})
     for base, size in _BASES[kind].items():
         prefix = unit.removesuffix(base)
@@ -98,7 +98,7 @@ def _factor(unit: str, kind: str) -> float | None:
 
 
 def format_seconds(seconds: float) -> str:
-    """A time with a prefix that suits it.
+    """Format a time with a suitable prefix.
 
     Example:
         >>> format_seconds(0.00123), format_seconds(12), format_seconds(0)
@@ -108,12 +108,12 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_joules(joules: float) -> str:
-    """An energy with a prefix that suits it."""
+    """Format an energy with a suitable prefix."""
     return _with_small_prefix(joules, "J")
 
 
 def _with_small_prefix(number: float, unit: str) -> str:
-    """Three digits and a prefix, small ones included."""
+    """Format a number with three digits and a prefix, small ones included."""
     for prefix, size in (("", 1.0), *((key, value) for key, value in _SMALL.items() if key.isascii())):
         if number >= size * 0.9995:
             digits = number / size
@@ -126,6 +126,6 @@ def _with_small_prefix(number: float, unit: str) -> str:
 
 
 def amount(number: float, unit: str) -> str:
-    """A cost with its unit."""
+    """Format a cost with its unit."""
     shown = {"bytes": format_bytes, "seconds": format_seconds}.get(unit)
     return shown(number) if shown else f"{format_count(number)} {unit}"

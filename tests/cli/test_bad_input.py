@@ -116,10 +116,10 @@ NOT_DOCUMENTS: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
         ("bad.yaml:1: too many values", "allowed: at most 200,000"),
     ),
     "too many bytes": (b"#" * (MOST_BYTES + 1), ("bad.yaml: the file is too large", "67,108,864 bytes")),
-    "alias in its own list": ("source: &a [*a]\n", ("bad.yaml:1: an alias inside what it stands for",)),
+    "alias in its own list": ("source: &a [*a]\n", ("bad.yaml:1: an alias inside its own anchor",)),
     "alias in its own mapping": (
         "b: 1\na: &a {b: {c: *a}}\n",
-        ("bad.yaml:2: an alias inside what it stands for",),
+        ("bad.yaml:2: an alias inside its own anchor",),
     ),
     "deep by aliases": (
         f"a: &a {'[' * 40}{']' * 40}\nb: {'[' * 40}*a{']' * 40}\n",
@@ -238,7 +238,7 @@ NOT_LAYERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "two outputs": (
         model(IMAGE, CONV, "{name: conv2, op: conv, out_channels: 4, kernel: 3}",
               "{name: conv3, op: conv, out_channels: 4, kernel: 3, inputs: conv1}"),
-        ("bad.yaml:6: layers[2] 'conv2': nothing reads its output; allowed: no readers for the last layer only",),
+        ("bad.yaml:6: layers[2] 'conv2': nothing reads its output; allowed: a reader for every layer but the last",),
     ),
     "pool that nothing reads": (
         model(IMAGE, CONV, "{op: pool, mode: max, kernel: 2}", "{op: conv, out_channels: 4, kernel: 3, inputs: conv1}"),
@@ -337,7 +337,7 @@ NOT_BLOCKS: dict[str, tuple[str, tuple[str, ...]]] = {
         with_block("{block: rse, name: a, with: {n: 3}}"),
         ("bad.yaml:10: layers[1].block: no block 'rse'; allowed: res; did you mean 'res'?",),
     ),
-    "that nothing uses": (with_block(CONV), ("bad.yaml:4: blocks.res: a block that nothing uses",)),
+    "that nothing uses": (with_block(CONV), ("bad.yaml:4: blocks.res: an unused block",)),
     "parameter twice": (
         with_block("{block: res, name: a, with: {n: 3}}", parameters="n, n"),
         ("bad.yaml:5: blocks.res.parameters: a parameter given twice; allowed: each once",),

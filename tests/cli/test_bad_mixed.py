@@ -79,7 +79,7 @@ def test_a_bad_file_of_groups(groups: Any, parts: tuple[str, ...]) -> None:
     ("content", "part"),
     [
         ("", "bad.yaml: the file is empty"),
-        ("groups: &a [*a]", "an alias inside what it stands for"),
+        ("groups: &a [*a]", "an alias inside its own anchor"),
         ("groups: []\n", "'source' is missing"),
         ("source: a\ngroups: []\ndevice: {}\n", "unknown key 'device'; allowed: source, groups"),
     ],

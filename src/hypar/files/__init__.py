@@ -1,1 +1,1 @@
-"""What is read from and written to disk, strictly and with the place of every fault; knows no network and no machine."""
+"""Strict reading and writing of files, with the place of every fault; independent of networks and machines."""

@@ -1,4 +1,4 @@
-"""CSV files that people write, read with the line of every row."""
+"""Reading of handwritten CSV files with the line of every row."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_ROWS = 100_000
-"""Rows of one file, empty ones too."""
+"""Largest number of rows in one file, including empty ones."""
 
 MOST_COLUMNS = 100_000
-"""Cells of one line."""
+"""Largest number of cells in one line."""
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 class Row(NamedTuple):
-    """A row of a file with a head.
+    """A row of a file with a header.
 
     Attributes:
-        line: its first line, from 1.
-        cells: what is not empty, by column.
+        line: number of its first line, from 1.
+        cells: nonempty cells by column.
     """
 
     line: int
@@ -35,11 +35,11 @@ class Row(NamedTuple):
 
 
 def read_csv(file: Path) -> list[Row]:
-    """Read a CSV file whose first row names the columns; empty rows and spaces around cells do not count.
+    """Read a CSV file whose first row names the columns; empty rows and spaces around cells are ignored.
 
     Raises:
-        DocumentError: it cannot be read, is empty, not CSV, names a column twice, has a row of another length than the
-            first, or more than ``MOST_ROWS`` rows or ``MOST_COLUMNS`` columns.
+        DocumentError: the file cannot be read, is empty or not CSV, repeats a column, has a row whose length differs from
+            the first, or exceeds ``MOST_ROWS`` rows or ``MOST_COLUMNS`` columns.
     """
     rows = _records(file, read_text(file))
     _, head = next(rows, (0, None))
@@ -59,7 +59,7 @@ def read_csv(file: Path) -> list[Row]:
 
 
 def _records(file: Path, text: str) -> Iterator[tuple[int, list[str]]]:
-    """First line and cells of each row that has any."""
+    """Yield the first line and the cells of each nonempty row."""
     reader = csv.reader(_lines(file, text), strict=True)
     line = 1
     try:
@@ -75,7 +75,7 @@ def _records(file: Path, text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _lines(file: Path, text: str) -> Iterator[str]:
-    """Each line with its end, refused before it becomes as many cells as it has commas."""
+    """Yield each line with its end; refuse lines of too many cells before they are split."""
     for number, found in enumerate(_LINE.finditer(text), 1):
         line = found[0]
         if line.count(",") >= MOST_COLUMNS:

@@ -1,4 +1,4 @@
-"""Figures: bars, lines and timelines, drawn with matplotlib where it is installed."""
+"""Figures: bars, lines and timelines, drawn with matplotlib, an optional dependency."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
     from hypar.timeline import Timeline
 
 ENDINGS = (".png", ".svg", ".pdf")
-"""Formats of a figure."""
+"""File endings of the supported formats."""
 
 _KEPT_OUT = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-"""What matplotlib would write of the day and itself: the same input gives the same bytes."""
+"""Metadata to omit, such as the date, so that the same input gives the same bytes."""
 
 _COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#bab0ac")
 _STROKES = ("-", "--", ":", "-.")
 _MOST_ROWS = 200
-"""Rows of a timeline that are as high as they should be, and that have their names beside them."""
+"""Number of a timeline's rows drawn at full height and labelled."""
 
 _SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """Numbers to draw.
+    """The data of a figure.
 
     Attributes:
-        title: what it shows.
-        x: the places along the axis, texts or numbers.
-        x_label: what they are.
-        y_label: what the numbers are, with their unit.
-        series: numbers by name, one a place; None leaves a gap.
-        kind: how they are drawn.
-        log: whether the numbers span decades.
+        title: title of the figure.
+        x: positions along the axis, texts or numbers.
+        x_label: label of the axis.
+        y_label: label of the values, with their unit.
+        series: values by name, one for each position; None leaves a gap.
+        kind: style of drawing.
+        log: whether the values need a logarithmic scale.
     """
 
     title: str
@@ -57,8 +57,8 @@ def draw(figure: Figure, file: str | Path) -> None:
     """Draw a figure to a file.
 
     Raises:
-        OptionError: matplotlib is not installed, or the ending is no picture's.
-        DocumentError: the folder is missing or cannot be written to.
+        OptionError: matplotlib is not installed, or the file ending is not a supported format.
+        DocumentError: the folder is missing or not writable.
     """
     require_plot(file)
     canvas, axes = _axes(9, 4.5)
@@ -91,11 +91,11 @@ def draw(figure: Figure, file: str | Path) -> None:
 
 
 def draw_timeline(timeline: Timeline, title: str, file: str | Path) -> None:
-    """Draw when every task runs, a row for each resource.
+    """Draw a timeline with a row for each resource.
 
     Raises:
-        OptionError: matplotlib is not installed, or the ending is no picture's.
-        DocumentError: the folder is missing or cannot be written to.
+        OptionError: matplotlib is not installed, or the file ending is not a supported format.
+        DocumentError: the folder is missing or not writable.
     """
     require_plot(file)
     rows = {name: row for row, name in enumerate(timeline.busy)}
@@ -121,14 +121,14 @@ def draw_timeline(timeline: Timeline, title: str, file: str | Path) -> None:
 
 
 def require_plot(file: str | Path, also: str = "") -> None:
-    """Refuse what could not be drawn, before anything is computed for it.
+    """Raise if a figure could not be drawn, before anything is computed for it.
 
     Args:
-        file: where to.
-        also: an ending besides, that is no picture's.
+        file: the target file.
+        also: another ending to list as allowed.
 
     Raises:
-        OptionError: matplotlib is not installed, or the ending is no picture's.
+        OptionError: matplotlib is not installed, or the file ending is not a supported format.
     """
     require_writable(Path(file))
     if Path(file).suffix not in ENDINGS:
@@ -139,12 +139,11 @@ def require_plot(file: str | Path, also: str = "") -> None:
 
 
 def _plain(text: object) -> str:
-    """A text as it stands: matplotlib reads what is between two dollars as a formula."""
     return str(text).replace("$", r"\$")
 
 
 def _axes(width: float, height: float) -> tuple[Any, Any]:
-    """An empty figure and its axes, without a window system."""
+    """Return an empty figure and its axes, without a window system."""
     from matplotlib import rcParams  # noqa: PLC0415 (an extra, and slow to import)
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (as above)
     from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (as above)
@@ -156,7 +155,6 @@ def _axes(width: float, height: float) -> tuple[Any, Any]:
 
 
 def _save(canvas: Any, file: Path) -> None:
-    """Write a figure whole or not at all."""
     stream = io.BytesIO()
     canvas.savefig(stream, format=file.suffix[1:], dpi=110, metadata=_KEPT_OUT[file.suffix])
     write_bytes(file, stream.getvalue())

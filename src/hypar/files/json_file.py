@@ -1,4 +1,4 @@
-"""JSON files, read more strictly than JSON and written so that their changes read well."""
+"""Strict reading of JSON files, and formatting with readable differences."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_DEPTH = 64
-"""Lists and objects inside each other."""
+"""Largest nesting of lists and objects."""
 
 _HALVES = re.compile(r"[\ud800-\udfff]")
 _HALF_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
 _SHORT_NUMBER = 300
-"""Digits of a number that certainly is finite."""
+"""Digits of a number that is certainly finite."""
 
 
 def read_json(file: Path) -> Any:
-    """Read a JSON file, more strictly than JSON.
+    """Read a JSON file, more strictly than the JSON standard.
 
     Raises:
-        DocumentError: it cannot be read, is not JSON, is nested too deeply, gives a key twice, or has a number
-            that is not finite or too large for one.
+        DocumentError: the file cannot be read, is not JSON, is nested too deeply, repeats a key, or has a number that is
+            not finite or too large for a float.
     """
     text = read_text(file)
     if not text.strip():
@@ -46,7 +46,7 @@ def read_json(file: Path) -> Any:
 
 
 def _hooks(file: Path) -> dict[str, Any]:
-    """Return what Python's reader calls for each number and object."""
+    """Return the hooks that Python's reader calls for each number and object."""
 
     def refuse(word: str) -> None:
         raise DocumentError(str(file), f"found {shown(word)}", "finite numbers")
@@ -76,7 +76,7 @@ def _hooks(file: Path) -> dict[str, Any]:
 
 
 def _require_shallow(file: Path, data: Any) -> None:
-    """Refuse lists and objects too deep inside each other."""
+    """Raise if lists and objects are nested too deeply."""
     inside = [data] if isinstance(data, dict | list) else []
     for _ in range(MOST_DEPTH):
         containers = [item.values() if isinstance(item, dict) else item for item in inside]
@@ -87,7 +87,7 @@ def _require_shallow(file: Path, data: Any) -> None:
 
 
 def _require_plain(file: Path, data: Any) -> None:
-    """Refuse half a character, which JSON can write but nobody can print."""
+    """Raise if a text contains an unpaired surrogate, which JSON can express but nobody can print."""
     if isinstance(data, dict):
         for key, value in data.items():
             _require_plain(file, key)
@@ -104,7 +104,7 @@ def _too_deep(file: Path) -> DocumentError:
 
 
 def format_json(data: Any, indent: str = "") -> str:
-    """JSON with a line for each innermost list or mapping, so that a file's changes read well.
+    """Format data as JSON with a line for each innermost list or mapping, so that differences are readable.
 
     Example:
         >>> print(format_json({"level": 0, "choices": {"fc1": {"batch": 2}}}))

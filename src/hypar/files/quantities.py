@@ -1,4 +1,4 @@
-"""What a hardware file may say: a quantity with its unit, and where it comes from."""
+"""Quantities of a hardware file: numbers with a unit and a source."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from hypar.units import parse_quantity
 
 MOST = 1e30
-"""No quantity is larger, in hypar's own units, and none that is divided by is smaller than one over it."""
+"""Largest quantity in hypar's own units; its inverse is the least divisor."""
 
 
 def _not_tiny(number: float) -> float:
-    """What is divided by, so large that no quotient is infinite."""
+    """Require a divisor large enough that every quotient is finite."""
     if number < 1 / MOST:
         raise ValueError(f"at least {1 / MOST:g}")
     return number
 
 
 def _not_blank(text: str) -> str:
-    """A text that says something."""
     if not text.strip():
         raise ValueError("a text that is not empty")
     return text
 
 
 def _number(value: Any) -> Any:
-    """YAML reads 1e-3, without a point, as a text."""
+    """Convert an exponent without a point, such as 1e-3, which YAML reads as a text."""
     return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value
 
 
@@ -57,17 +56,17 @@ Value = TypeVar("Value")
 
 
 class Description(BaseModel):
-    """A part of a hardware file: unknown keys are refused, and a text is not a number."""
+    """A section of a hardware file, without unknown keys or conversion of texts to numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Sourced(Description, Generic[Value]):
-    """A number with the place where it is published, or the reason why it is assumed.
+    """A number with its publication, or the reason for assuming it.
 
     Attributes:
         value: the quantity, in hypar's own unit.
-        source: paper and section, datasheet and page, or why it is so.
+        source: paper and section, datasheet and page, or a reason.
     """
 
     value: Value
@@ -76,7 +75,7 @@ class Sourced(Description, Generic[Value]):
     @model_validator(mode="before")
     @classmethod
     def _with_source(cls, given: Any) -> Any:
-        """A number alone is refused, and told why."""
+        """Refuse a number without a source."""
         if not isinstance(given, dict | Sourced):
             raise ValueError("a mapping with value and source")  # noqa: TRY004 (pydantic's own protocol)
         return given

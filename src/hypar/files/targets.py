@@ -1,4 +1,4 @@
-"""The place where a file's content goes: a new file beside the old and in its place, or a stream."""
+"""Targets of a write: a new file that replaces the old one, or a stream."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-"""How a new file is opened; its mode is what the umask leaves of 0666."""
+"""Flags for opening a new file; the umask applies to its mode of 0666."""
 
 
 class Target(NamedTuple):
-    """The place where a file's content goes.
+    """The target of a write.
 
     Attributes:
-        path: the file itself, links followed.
-        before: the status of the file that stands there; None where there is none.
-        stream: the device or pipe to write to, or the descriptor of stdout or stderr; None for a file.
+        path: the file itself, with links followed.
+        before: status of the existing file; None if there is none.
+        stream: device or pipe to write to, or the descriptor of stdout or stderr; None for a file.
     """
 
     path: Path
@@ -30,11 +30,11 @@ class Target(NamedTuple):
 
     @classmethod
     def of(cls, file: Path) -> Target:
-        """Follow the links of a path, and see that it can be written to.
+        """Follow the links of a path, and check that it is writable.
 
         Raises:
-            OSError: the file may not be written, its folder is missing or may not be written, or it is a folder.
-            ValueError: the path is no name of a file.
+            OSError: the file or its folder is not writable, the folder is missing, or the path is a folder.
+            ValueError: the path is not a valid name of a file.
         """
         try:
             before = file.stat()
@@ -51,10 +51,10 @@ class Target(NamedTuple):
         return cls(path, before, stream)
 
     def write(self, content: bytes) -> None:
-        """Write all of it or, to a file, nothing.
+        """Write the content, to a file atomically.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the content cannot be written.
         """
         if self.stream is None:
             self._rename_over(content)
@@ -62,8 +62,8 @@ class Target(NamedTuple):
             _write_through(self.stream, content)
 
     def _rename_over(self, content: bytes) -> None:
-        """Write a new file, sync it to the disk, and rename it to the old."""
-        # The name is known before the file is there, so that an interrupt at any moment leaves none behind.
+        """Write a new file, sync it to disk, and rename it to the target."""
+        # The name is known before the file exists, so that an interrupt at any moment leaves no file behind.
         beside = self.path.with_name(f".hypar-{secrets.token_hex(8)}")
         try:
             with os.fdopen(os.open(beside, _NEW_FILE, 0o666), "wb") as stream:
@@ -78,7 +78,7 @@ class Target(NamedTuple):
                 beside.unlink()
 
     def _keep_attributes(self, beside: Path) -> None:
-        """Give the new file the mode of the old, and its owner where that is allowed."""
+        """Copy the old file's mode, and its owner if permitted, to the new file."""
         if self.before is None:
             return
         with suppress(OSError, AttributeError):  # only root may give files away; Windows knows no owners
@@ -87,10 +87,10 @@ class Target(NamedTuple):
 
 
 def _stream(file: Path, status: os.stat_result) -> Path | int | None:
-    """Return the stream that a path names; None where it names a file or a folder.
+    """Return the stream that a path names; None for a file or a folder.
 
-    What stdout and stderr go to is one, even if that is a file: ``/dev/stdout`` leads there, and to put another
-    file in its place would lose what is printed.
+    The targets of stdout and stderr count as streams even if they are files: ``/dev/stdout`` leads to them, and
+    replacing such a file would lose the printed output.
     """
     for descriptor in (1, 2):
         with suppress(OSError):
@@ -100,7 +100,7 @@ def _stream(file: Path, status: os.stat_result) -> Path | int | None:
 
 
 def _write_through(stream: Path | int, content: bytes) -> None:
-    """Write to a stream, after all that was printed before."""
+    """Write to a stream, after all earlier output."""
     for standard in filter(None, (sys.stdout, sys.stderr)):
         standard.flush()
     opened = os.dup(stream) if isinstance(stream, int) else stream
@@ -109,13 +109,13 @@ def _write_through(stream: Path | int, content: bytes) -> None:
 
 
 def _require(holds: bool, number: int) -> None:
-    """Raise the system's error of a number, as an attempt to write would, unless something holds."""
+    """Raise the operating system's error of a number unless a condition holds."""
     if not holds:
         raise OSError(number, os.strerror(number))
 
 
 def _sync_folder(folder: Path) -> None:
-    """Sync the new name in a folder to the disk, where the system can."""
+    """Sync a folder's new name to disk if the system can."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

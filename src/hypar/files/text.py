@@ -1,4 +1,4 @@
-"""Text files: read whole, written whole or not at all."""
+"""Reading of text files, and atomic writing of files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_BYTES = 64 * 2**20
-"""Bytes of one file."""
+"""Largest size of a file in bytes."""
 
 
 def read_text(file: Path) -> str:
-    """The text of a file.
+    """Return the text of a file.
 
     Raises:
-        DocumentError: it is missing, a folder, too large, or not text.
+        DocumentError: the file is missing, a folder, too large, or not text.
     """
     try:
         with file.open("rb") as stream:
@@ -37,10 +37,10 @@ def read_text(file: Path) -> str:
 
 
 def require_writable(file: Path) -> None:
-    """Refuse a file that could not be written, before anything is computed for it.
+    """Raise if a file could not be written, before anything is computed for it.
 
     Raises:
-        DocumentError: the file may not be written, its folder is missing or may not be, or it is no name of a file.
+        DocumentError: the file or its folder is not writable, the folder is missing, or the name is invalid.
     """
     try:
         Target.of(file)
@@ -49,10 +49,10 @@ def require_writable(file: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those around it, where there is none.
+    """Create a folder and its parents unless they exist.
 
     Raises:
-        DocumentError: it cannot be made.
+        DocumentError: the folder cannot be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def make_folder(folder: Path) -> None:
 
 
 def write_text(file: Path, text: str) -> None:
-    """Write a text whole or not at all, as ``write_bytes`` does.
+    """Write a text atomically, like ``write_bytes``.
 
     Raises:
         DocumentError: the file cannot be written.
@@ -74,10 +74,10 @@ def write_text(file: Path, text: str) -> None:
 
 
 def write_bytes(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all: beside it first, then renamed, each step synced to the disk.
+    """Write a file atomically: a new file is written and synced, then renamed to the target.
 
-    A link stays and the file that it leads to is written. A file that exists keeps its mode, and its owner where
-    that is allowed. A device or a pipe is written to, as renaming would put a file in its place.
+    A link is followed to its target. An existing file keeps its mode, and its owner if permitted. A device or a pipe
+    is written to directly, as renaming would replace it by a file.
 
     Raises:
         DocumentError: the file cannot be written.
@@ -89,15 +89,13 @@ def write_bytes(file: Path, content: bytes) -> None:
 
 
 def not_printed(error: OSError | ValueError) -> DocumentError:
-    """Return the error for standard output that takes no more: its disk is full, or its pipe or itself is closed."""
+    """Return the error for standard output that is closed or cannot take more."""
     return DocumentError("standard output", f"cannot be written: {_reason(error)}")
 
 
 def _not_written(file: Path, error: OSError | ValueError) -> DocumentError:
-    """The error for a file that cannot be written."""
     return DocumentError(str(file), f"cannot be written: {_reason(error)}")
 
 
 def _reason(error: OSError | ValueError) -> str:
-    """Why a file could not be opened, read or written, without its name."""
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)

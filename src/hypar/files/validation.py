@@ -1,4 +1,4 @@
-"""One clear line for what pydantic finds wrong in a file."""
+"""Validation by pydantic, with one clear line for the first error in a file."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound=BaseModel)
 
 MOST_ENTRIES = 50_000
-"""Entries of one list or mapping; a network has at most 20,000 layers."""
+"""Largest number of entries in one list or mapping; a network has at most 20,000 layers."""
 
 MOST_CHARACTERS = 100_000
-"""Characters of one text."""
+"""Largest number of characters in one text."""
 
 _WORDS = {
     "bool_type": "true or false",
@@ -39,7 +39,7 @@ _WORDS = {
     "too_long": "at most {max_length}",
     "too_short": "at least {min_length}",
 }
-"""What pydantic's types of errors allow, where its own words are about Python."""
+"""Allowed values by pydantic's type of error, in place of its messages about Python."""
 
 
 def validated(
@@ -50,17 +50,17 @@ def validated(
     error: type[InputError],
     also_allowed: Iterable[str] = (),
 ) -> Model:
-    """Judge plain data by a pydantic model.
+    """Validate plain data by a pydantic model.
 
     Args:
         model: the model.
-        data: what a file says.
-        place: turns a place below ``data`` into ``file:line: field``.
-        error: the class to raise.
-        also_allowed: keys that the caller has taken out already, to list beside the model's own.
+        data: content of a file.
+        place: function from a place below ``data`` to ``file:line: field``.
+        error: class of the exception.
+        also_allowed: keys that the caller has already removed, listed beside the model's own.
 
     Raises:
-        InputError: of the class ``error``, for the first thing wrong.
+        InputError: the data are invalid; of class ``error``, for the first fault.
     """
     for large, size, most in _too_large(data, ()):
         raise error(place(large), size, most)
@@ -77,7 +77,7 @@ def validated(
     first, where = details[0], _written(data, details[0]["loc"])
     if first["type"] == "value_error" and not where:
         raise error(place(where), _allowed(first))
-    # A union says for each of its types why it is not that.
+    # A union reports an error for each of its types.
     allowed = dict.fromkeys(_allowed(item) for item in details if _written(data, item["loc"]) == where)
     words = re.findall("'([^']*)'", first.get("ctx", {}).get("expected", ""))
     hint = suggestion(first["input"], words) if isinstance(first["input"], str) else ""
@@ -85,9 +85,9 @@ def validated(
 
 
 def _too_large(data: Any, where: Where) -> Iterator[tuple[Where, str, str]]:
-    """Yield the place of each list, mapping or text that is too large, what was found and what is allowed.
+    """Yield the place of each list, mapping or text that is too large, the size found and the size allowed.
 
-    It is told before pydantic judges the data: that makes an error, with all that belongs to it, for each entry.
+    This check precedes pydantic, which would create a full error for each entry.
     """
     if isinstance(data, str):
         if len(data) > MOST_CHARACTERS:
@@ -109,24 +109,24 @@ def _unknown_key(
     error: type[InputError],
     also_allowed: Iterable[str],
 ) -> InputError:
-    """The error for a key that the mapping around it does not have."""
+    """Return the error for an unknown key of a mapping."""
     key = str(where[-1])
     known = (*(also_allowed if len(where) == 1 else ()), *_keys(_model_around(model, where)))
     return error(place(where), f"unknown key {shown(key)}", ", ".join(known), suggestion(key, known))
 
 
 def _written(data: Any, where: Where) -> Where:
-    """The part of a place that the file has: pydantic adds names of types, and a pair's index to one number."""
-    for depth, part in enumerate(where):
-        inside = isinstance(data, dict) and part in data
-        if not inside and not (isinstance(data, list) and isinstance(part, int) and part < len(data)):
+    """Return the prefix of a place that exists in the file, without pydantic's names of types and added indices."""
+    for depth, key in enumerate(where):
+        inside = isinstance(data, dict) and key in data
+        if not inside and not (isinstance(data, list) and isinstance(key, int) and key < len(data)):
             return where[:depth]
-        data = data[part]
+        data = data[key]
     return where
 
 
 def _allowed(item: ErrorDetails) -> str:
-    """What may stand in a place."""
+    """Return the allowed values at a place."""
     own = _WORDS.get(item["type"])
     message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     limits = {key: _plain(value) for key, value in item.get("ctx", {}).items()}
@@ -134,27 +134,25 @@ def _allowed(item: ErrorDetails) -> str:
 
 
 def _plain(limit: Any) -> Any:
-    """A limit without a needless ``.0``."""
     whole = isinstance(limit, float) and limit.is_integer() and abs(limit) < 1e15
     return int(limit) if whole else limit
 
 
 def _keys(model: type[BaseModel]) -> tuple[str, ...]:
-    """What a mapping that a model judges may say."""
     return tuple(field.alias or name for name, field in model.model_fields.items())
 
 
 def _model_around(model: type[BaseModel], where: Where) -> type[BaseModel]:
-    """The model that judges the mapping around a place."""
-    for part in where[:-1]:
-        named = (field for name, field in model.model_fields.items() if part in {name, field.alias})
+    """Return the model that validates the mapping around a place."""
+    for key in where[:-1]:
+        named = (field for name, field in model.model_fields.items() if key in {name, field.alias})
         model = next((inner for field in named for inner in _models_in(field.annotation)), model)
     return model
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models that a type is made of."""
+    """Yield the models in a type annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
-    for part in get_args(annotation):
-        yield from _models_in(part)
+    for key in get_args(annotation):
+        yield from _models_in(key)

@@ -1,7 +1,7 @@
-"""YAML files that people write, read with the line of every field.
+"""Reading of handwritten YAML files with the line of every field.
 
-PyYAML composes nodes, which keep their lines; here they become plain data. An alias that would expand
-without end, a key given twice or a nesting without end is refused.
+PyYAML composes nodes with their lines; this module turns them into plain data. It refuses recursive
+aliases, repeated keys and excessive nesting.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_NODES = 200_000
-"""Values in one file, aliases expanded."""
+"""Largest number of values in one file, with aliases expanded."""
 
 MOST_DEPTH = 64
-"""Lists and mappings inside each other; YAML's composer recurses in C and would end the process."""
+"""Largest nesting of lists and mappings; YAML's composer recurses in C and would end the process."""
 
 MOST_BITS = 10_000
-"""Bits of a whole number; Python refuses to write one of more than 4300 digits."""
+"""Largest number of bits in a whole number; Python refuses to print more than 4300 digits."""
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A file's content with the line of every place in it.
+    """The content of a file, with the line of every place in it.
 
     Attributes:
-        file: the path as it was given.
+        file: path as given.
         data: mappings, lists and scalars.
-        lines: line of each place, from 1.
+        lines: line number of each place, from 1.
     """
 
     file: Path
@@ -44,7 +44,7 @@ class Document:
     lines: dict[Where, int] = field(default_factory=dict)
 
     def at(self, where: Where) -> str:
-        """``file:line: field`` of a place; the line is that of the nearest place around it.
+        """Return a place as ``file:line: field``, with the line of the nearest enclosing place that has one.
 
         Example:
             >>> from pathlib import Path
@@ -59,13 +59,13 @@ def read_yaml(file: Path) -> Document:
     """Read a YAML file with the line of each field.
 
     Raises:
-        DocumentError: it cannot be read, is empty, not YAML, or grows past ``MOST_NODES`` values.
+        DocumentError: the file cannot be read, is empty or not YAML, or expands to more than ``MOST_NODES`` values.
     """
     return parse_yaml(read_text(file), file)
 
 
 def parse_yaml(text: str, file: Path) -> Document:
-    """As ``read_yaml``, from the text of a file."""
+    """Parse the text of a file, like ``read_yaml``."""
     loader = None
     try:
         loader = _Loader(text, file)
@@ -76,7 +76,7 @@ def parse_yaml(text: str, file: Path) -> Document:
         return Document(file=file, data=_Builder(loader, file, lines).build(root, ()), lines=lines)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        found = ", ".join(part for part in (error.context, error.problem) if part)
+        found = ", ".join(filter(None, (error.context, error.problem)))
         raise DocumentError(f"{file}{line}", f"not YAML: {found}") from error
     except yaml.reader.ReaderError as error:
         raise _character_error(file, text, chr(error.character)) from error
@@ -88,15 +88,15 @@ def parse_yaml(text: str, file: Path) -> Document:
 
 
 def _character_error(file: Path, text: str, character: str) -> DocumentError:
-    """The error for a character that YAML does not know."""
+    """Return the error for a character that YAML does not allow."""
     line = text.count("\n", 0, text.find(character)) + 1
     return DocumentError(f"{file}:{line}", f"found the character U+{ord(character):04X}", "YAML text")
 
 
 class _Loader(_BASE):  # type: ignore[misc]
-    """Composes nodes, refusing too many of them and too deep a nesting before memory or the stack ends.
+    """A loader that refuses too many nodes and too deep a nesting before memory or the stack runs out.
 
-    PyYAML calls its resolver before and after each node; of what that does nothing is needed here.
+    PyYAML calls its resolver before and after each node; hypar needs only the calls.
     """
 
     def __init__(self, text: str, file: Path) -> None:
@@ -104,19 +104,19 @@ class _Loader(_BASE):  # type: ignore[misc]
         self.file, self.nodes, self.depth = file, 0, 0
 
     def descend_resolver(self, parent: yaml.Node | None, _index: object) -> None:
-        """One node more, inside ``parent``."""
+        """Count one more node, inside ``parent``."""
         self.nodes += 1
         self.depth += 1
         if self.nodes > MOST_NODES or self.depth > MOST_DEPTH:
             raise _too_much(self.file, parent, self.depth)
 
     def ascend_resolver(self) -> None:
-        """The node is whole."""
+        """Leave a complete node."""
         self.depth -= 1
 
 
 def _too_much(file: Path, node: yaml.Node | None, depth: int) -> DocumentError:
-    """The error for a file that grows without end."""
+    """Return the error for a file that expands too far."""
     place = f"{file}:{node.start_mark.line + 1}" if node is not None else str(file)
     if depth > MOST_DEPTH:
         return DocumentError(place, "nested too deeply", f"{MOST_DEPTH} lists and mappings inside each other")
@@ -124,14 +124,14 @@ def _too_much(file: Path, node: yaml.Node | None, depth: int) -> DocumentError:
 
 
 class _Builder:
-    """Turns composed nodes into plain data and notes their lines."""
+    """Turns composed nodes into plain data and records their lines."""
 
     def __init__(self, loader: Any, file: Path, lines: dict[Where, int]) -> None:
         self.loader, self.file, self.lines = loader, file, lines
         self.around: list[yaml.Node] = []
 
     def build(self, node: yaml.Node, where: Where) -> Any:
-        """One node and all below it; one that is an alias has the line of what it stands for."""
+        """Build one node and all nodes below it; an alias has the line of its anchor."""
         line = node.start_mark.line + 1
         self.lines[where] = line
         if len(self.lines) > MOST_NODES or len(where) >= MOST_DEPTH:
@@ -139,7 +139,7 @@ class _Builder:
         if isinstance(node, yaml.ScalarNode):
             return self.scalar(node, where)
         if node in self.around:
-            raise DocumentError(f"{self.file}:{line}", "an alias inside what it stands for")
+            raise DocumentError(f"{self.file}:{line}", "an alias inside its own anchor")
         self.around.append(node)
         if isinstance(node, yaml.MappingNode):
             found: Any = self.mapping(node, where)
@@ -149,14 +149,14 @@ class _Builder:
         return found
 
     def scalar(self, node: yaml.Node, where: Where) -> Any:
-        """One number, text or the like."""
+        """Build one scalar, such as a number or a text."""
         reason: Exception | None = None
         try:
             value = self.loader.construct_object(node)
             if not isinstance(value, int) or value.bit_length() <= MOST_BITS:
                 return value
         except (ArithmeticError, AttributeError, LookupError, ValueError) as error:
-            # What PyYAML raises for a number too long to read, a day that there is not, ``!!int x``.
+            # Raised by PyYAML for a number too long to read, an impossible date, or ``!!int x``.
             reason = error
         place = f"{self.file}:{node.start_mark.line + 1}: {field_name(where)}".removesuffix(": ")
         kind = node.tag.rpartition(":")[2]
@@ -165,7 +165,7 @@ class _Builder:
         raise DocumentError(place, found, allowed) from reason
 
     def mapping(self, node: yaml.MappingNode, where: Where) -> dict[str, Any]:
-        """A mapping whose keys are words, each once."""
+        """Build a mapping whose keys are distinct words."""
         found: dict[str, Any] = {}
         for key_node, value in node.value:
             place = f"{self.file}:{key_node.start_mark.line + 1}"

@@ -1,1 +1,1 @@
-"""What a network is: ops and their dims, the model file, shapes, the graph and its contraction; knows no devices."""
+"""Networks: ops and their dims, the model file, shapes, the graph and its contraction; independent of devices."""

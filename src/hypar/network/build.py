@@ -1,4 +1,4 @@
-"""From a model file to a graph: layers in order, every shape inferred and checked."""
+"""Graphs built from model files: layers in topological order, with every shape inferred and checked."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def load_model(model: str | Path, *, batch: int | None = None) -> LayerGraph:
 
     Args:
         model: a path, or the bare name of a file in ``models/``.
-        batch: samples in a mini-batch, if not the file's own number.
+        batch: samples in a mini-batch. Default: the file's own number.
 
     Raises:
-        InputError: the file or the network is wrong.
+        InputError: the file or the network is invalid.
     """
     graph = build_graph(load_spec(model))
     return graph if batch is None else graph.with_batch(batch)
@@ -34,7 +34,7 @@ def build_graph(spec: ModelSpec) -> LayerGraph:
     """Infer all shapes of a network.
 
     Raises:
-        ModelError: a cycle, shapes that do not fit, a layer that nothing reads, or nothing to cut.
+        ModelError: layers form a cycle, shapes do not fit, nothing reads a layer, or no layer has a weight.
     """
     specs = {layer.name: layer for layer in spec.layers}
     order = _topological(spec.layers)
@@ -47,7 +47,7 @@ def build_graph(spec: ModelSpec) -> LayerGraph:
     for name in order[:-1]:
         if name not in read:
             raise ModelError(
-                specs[name].where, "nothing reads its output", "no readers for the last layer only"
+                specs[name].where, "nothing reads its output", "a reader for every layer but the last"
             )
     if not any(layer.op.weighted for layer in layers):
         raise ModelError(spec.layers[0].where, "no layer has a weight", "one conv or linear at least")
@@ -62,10 +62,10 @@ def build_graph(spec: ModelSpec) -> LayerGraph:
 
 
 def _topological(layers: tuple[LayerSpec, ...]) -> list[str]:
-    """Names so that every layer comes after those it reads, otherwise in the order of the file.
+    """Return the names in topological order, otherwise in the order of the file.
 
     Raises:
-        ModelError: layers read each other in a cycle.
+        ModelError: layers form a cycle.
     """
     rank = {layer.name: number for number, layer in enumerate(layers)}
     if all(rank[name] < rank[layer.name] for layer in layers for name in layer.inputs):
@@ -81,7 +81,7 @@ def _topological(layers: tuple[LayerSpec, ...]) -> list[str]:
 
 
 def _shaped(spec: LayerSpec, shapes: dict[str, Shape]) -> Layer:
-    """A layer with its shapes, from the shapes before it."""
+    """Return a layer with its shapes, inferred from earlier shapes."""
     inputs = tuple(shapes[name] for name in spec.inputs)
     if not inputs and spec.op_name != "input":
         raise ModelError(spec.where, "reads nothing", "an input before it: {op: input, channels: ...}")

@@ -1,4 +1,4 @@
-"""The contraction of a network to the layers that are cut, joined by what they read."""
+"""The contracted graph of a network: weighted layers and joins, connected by the tensors between them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class CutLayer:
     Attributes:
         name: the layer's name.
         op_name: name of its op's plug-in.
-        join: whether it joins tensors instead of having a weight.
-        einsum: its dims and tensors for the mini-batch; equal layers share one object.
-        output_elements: elements of F_out as its readers see it, after the pooling and the like behind it.
+        join: whether it joins tensors, without a weight.
+        einsum: its dims and tensors for the mini-batch; layers with equal dims share one object.
+        output_elements: elements of F_out as its readers see it, after pooling and other unplanned ops.
     """
 
     name: str
@@ -33,25 +33,25 @@ class CutLayer:
 
     @property
     def weighted(self) -> bool:
-        """Whether it has a weight."""
+        """Whether the layer has a weight."""
         return bool(self.einsum.weight)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing of it is left, as a fork has given it to other groups."""
+        """Whether an uneven split has left nothing of the layer to this device group."""
         return not (self.einsum.macs if self.weighted else self.einsum.input_elements)
 
     def elements(self, tensor: str) -> int:
-        """Elements of ``input``, ``weight`` or ``output``, whole mini-batch."""
+        """Return the elements of ``input``, ``weight`` or ``output`` for the whole mini-batch."""
         return self.output_elements if tensor == "output" else self.einsum.elements(tensor)
 
 
 class Content(NamedTuple):
-    """What a tensor is, whoever reads it.
+    """A tensor's size and shape, independent of its ends.
 
     Attributes:
-        elements: elements as the consumer reads it, whole mini-batch.
-        contracted: dims of the producer's output that ops between sum over, as a global pool does.
+        elements: number of elements as the consumer reads it, whole mini-batch.
+        contracted: dims of the producer's output that ops on the way sum over, such as a global pool.
         shape: the dims of one sample and their sizes, before it is flattened.
     """
 
@@ -62,12 +62,12 @@ class Content(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """An edge of the contracted graph: what one cut layer reads of another.
+    """An edge of the contracted graph: a tensor between two cut layers.
 
     Attributes:
-        producer: index of the layer whose output it comes from.
+        producer: index of the layer that writes it.
         consumer: index of the layer that reads it.
-        content: what it is.
+        content: its size and shape.
     """
 
     producer: int
@@ -76,25 +76,25 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """Elements as the consumer reads it, whole mini-batch."""
+        """Number of elements as the consumer reads it, whole mini-batch."""
         return self.content.elements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContractedGraph:
-    """The layers that are cut, in topological order, and the tensors between them."""
+    """The cut layers in topological order, and the tensors between them."""
 
     layers: tuple[CutLayer, ...]
     tensors: tuple[Tensor, ...]
 
 
 def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) -> ContractedGraph:
-    """Leave out every op that is neither weighted nor a join.
+    """Contract a network to its weighted layers and joins.
 
     Args:
         layers: in topological order.
         batch: samples in a mini-batch.
-        operators: whether pools stay too.
+        operators: whether pools stay as well.
     """
     cut = [layer for layer in layers if layer.op.weighted or layer.op.join or (operators and layer.op.pools)]
     index = {layer.name: number for number, layer in enumerate(cut)}
@@ -111,7 +111,7 @@ def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) ->
 
 
 def _cut_layers(cut: Sequence[Layer], layers: Sequence[Layer], batch: int) -> tuple[CutLayer, ...]:
-    """The nodes of the contracted graph; layers with equal dims share one einsum."""
+    """Return the nodes of the contracted graph; layers with equal dims share one einsum."""
     readers: dict[str, list[Layer]] = {}
     for layer in layers:
         for name in layer.inputs:
@@ -137,7 +137,7 @@ def _cut_layers(cut: Sequence[Layer], layers: Sequence[Layer], batch: int) -> tu
 
 
 def _as_read(layer: Layer, readers: dict[str, list[Layer]], kept: set[str]) -> Layer:
-    """The last op behind a layer before its output forks or is read by a node."""
+    """Return the last op behind a layer before its output branches or a node reads it."""
     while len(after := readers.get(layer.name, [])) == 1 and after[0].name not in kept:
         layer = after[0]
     return layer
@@ -146,9 +146,9 @@ def _as_read(layer: Layer, readers: dict[str, list[Layer]], kept: set[str]) -> L
 def _producer(
     name: str, shape: Shape, by_name: dict[str, Layer], index: dict[str, int]
 ) -> tuple[int | None, frozenset[str], Shape]:
-    """The node that a tensor comes from, None for the network's input, dims lost on the way, and its shape.
+    """Return a tensor's producer (None for the network's input), the dims contracted on the way, and its shape.
 
-    The shape is that which the consumer reads, before it is flattened.
+    The shape is the one that the consumer reads, before it is flattened.
     """
     contracted: frozenset[str] = frozenset()
     while name not in index:

@@ -1,4 +1,4 @@
-"""Which trained tensors have their gradients when the backward phase is past a weighted layer."""
+"""The gradients that are ready after the backward phase of each weighted layer."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gradients:
-    """What the backward phase of a weighted layer leaves to be exchanged.
+    """The gradients ready for exchange after the backward phase of a weighted layer.
 
     Attributes:
         layer: the weighted layer's name.
-        parameters: names of the trained tensors, in the order in which their gradients are ready.
-        num_bytes: of their gradients.
+        parameters: names of the trained tensors, in the order in which their gradients become ready.
+        num_bytes: bytes of their gradients.
     """
 
     layer: str
@@ -26,10 +26,10 @@ class Gradients:
 
 
 def gradients_of(graph: LayerGraph) -> tuple[Gradients, ...]:
-    """The gradients of each weighted layer, from the first layer to the last.
+    """Return the gradients of each weighted layer, from the first layer to the last.
 
-    Those of ops without a weight of their own that are trained, as ``batch_norm``, go with the weighted layer before
-    them, whose backward phase comes next; before the first weighted layer with that one.
+    Trained ops without a weight of their own, such as ``batch_norm``, belong to the weighted layer before them, whose
+    backward phase comes next; those before the first weighted layer belong to that one.
     """
     groups: list[list[Layer]] = [[]]
     for layer in graph.layers:
@@ -40,7 +40,7 @@ def gradients_of(graph: LayerGraph) -> tuple[Gradients, ...]:
 
 
 def _gradients(group: list[Layer], element_bytes: int) -> Gradients:
-    """What some consecutive layers leave, one of them weighted."""
+    """Return the gradients of consecutive layers, one of them weighted."""
     held = {name: count for layer in reversed(group) for name, count in layer.parameters.items()}
     return Gradients(
         layer=next(layer.name for layer in group if layer.op.weighted),

@@ -1,4 +1,4 @@
-"""Layers with their shapes, and the graph that they make."""
+"""The graph of a network's layers with their shapes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LayerGraph:
-    """A network with every shape known.
+    """A network with all its shapes.
 
     Attributes:
         name: bare name of the model.
-        source: where it is published.
-        digest: hash of everything that a plan depends on but the mini-batch.
+        source: publication of the network.
+        digest: hash of everything that a plan depends on, except the mini-batch.
         batch: samples in a mini-batch.
         dtype: number format of every tensor.
-        layers: in topological order, of equal ranks in the order of the file.
+        layers: layers in topological order, ties in the order of the file.
     """
 
     name: str
@@ -45,27 +45,27 @@ class LayerGraph:
 
     @property
     def num_parameters(self) -> int:
-        """Trained numbers of all layers."""
+        """Number of trained parameters in all layers."""
         return sum(layer.num_parameters for layer in self.layers)
 
     @property
     def num_weighted(self) -> int:
-        """Layers with a weight."""
+        """Number of layers with a weight."""
         return sum(layer.op.weighted for layer in self.layers)
 
     def macs(self, batch: int = 1) -> int:
-        """Multiply-accumulates of all layers, forward."""
+        """Return the multiply-accumulates of all layers, forward."""
         return sum(layer.macs(batch) for layer in self.layers)
 
     def flop(self, batch: int = 1) -> int:
-        """Floating-point operations of all layers, forward."""
+        """Return the floating-point operations of all layers, forward."""
         return sum(layer.flop(batch) for layer in self.layers)
 
     def with_batch(self, batch: int) -> LayerGraph:
-        """The same network with another mini-batch.
+        """Return the network with another mini-batch.
 
         Raises:
-            OptionError: not a whole number from 1 to 2**24.
+            OptionError: the batch is not a whole number from 1 to 2**24.
         """
         if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= LARGEST_SIZE:
             raise OptionError("batch", f"found {batch}", f"a whole number from 1 to {LARGEST_SIZE:,}")
@@ -73,31 +73,31 @@ class LayerGraph:
 
     @cached_property
     def digraph(self) -> nx.DiGraph[str]:
-        """Layer names, joined from producer to consumer."""
+        """The graph of layer names, from producer to consumer."""
         return digraph_of(self.layers)
 
     @cached_property
     def contracted(self) -> ContractedGraph:
-        """Weighted layers and joins, connected by the tensors that they read."""
+        """The contracted graph: weighted layers and joins, connected by the tensors that they read."""
         return contract(self.layers, self.batch)
 
     @cached_property
     def operators(self) -> ContractedGraph:
-        """The same with pools as nodes of their own."""
+        """The operator graph: the contracted graph with pools as nodes."""
         return contract(self.layers, self.batch, operators=True)
 
     def nodes(self, graph: str | None) -> ContractedGraph:
-        """What is planned: the contracted graph, or with ``operators`` that which has pools too."""
+        """Return the graph to plan: the contracted graph, or the operator graph for ``operators``."""
         return self.operators if graph == "operators" else self.contracted
 
     def __repr__(self) -> str:
-        """Name and size, short enough for a prompt."""
+        """Return the name and size, short enough for a prompt."""
         parameters = format_count(self.num_parameters)
         return f"<LayerGraph {self.name}: {self.num_weighted} weighted layers, {parameters} parameters>"
 
 
 def digraph_of(layers: tuple[LayerSpec, ...] | tuple[Layer, ...]) -> nx.DiGraph[str]:
-    """Names joined from producer to consumer."""
+    """Return the graph of layer names, from producer to consumer."""
     import networkx as nx  # noqa: PLC0415 (a tenth of a second that a plan need not spend)
 
     digraph: nx.DiGraph[str] = nx.DiGraph()

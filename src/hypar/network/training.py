@@ -1,4 +1,4 @@
-"""How a network is trained: the phases of a layer, and the optimizers."""
+"""The phases of a layer's training, and the optimizers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One of the three contractions: two operands, one result."""
+    """One of the three contractions of a layer, of two operands to one result."""
 
     operands: tuple[str, str]
     result: str
@@ -21,4 +21,4 @@ PHASES = {
 
 
 OPTIMIZERS = {"sgd": 0, "momentum": 1, "adam": 2}
-"""Words of state for each weight."""
+"""Numbers of optimizer state for each weight."""

@@ -1,1 +1,1 @@
-"""The first waist: the cost graph, and every exact or bounded minimisation over plain numbers."""
+"""The cost graph, and every exact or bounded minimisation over it; plain numbers only."""

@@ -1,9 +1,9 @@
-"""Shares of which the slowest side ends as early as it can.
+"""Shares that let the slowest device group end as early as possible.
 
-What a side takes is a quadratic in its own share: work and transfers of its piece grow with it, what it lacks of
-a tensor falls, what it lacks of its own piece is ``s - s**2``, and what is added up stays. Nothing here knows of
-layers or machines. The least time T is found by halving an interval: the shares with which a side takes at most T
-are one interval or two, and T can be reached where some of them hold shares that sum to 1. T is exact to rounding.
+A group's time is a quadratic in its own share: its work and the transfers of its shard grow with the share, the
+elements of other shards that it lacks shrink, those of its own shard that it lacks are ``s - s**2``, and sums have a
+constant size. The module knows no layers or machines. Bisection finds the least time T: the shares with which a group
+needs at most T
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ Interval = tuple[float, float]
 
 
 def times_at(times: Quadratics, shares: Sequence[float]) -> list[float]:
-    """What each side takes.
+    """Return the time of each group at its share.
 
     Args:
-        times: ``[sides, 3]``, the constant, linear and quadratic coefficient of each.
-        shares: one for each side.
+        times: ``[groups, 3]``, the constant, linear and quadratic coefficient of each.
+        shares: one for each group.
     """
     return [_at(row, share) for row, share in zip(times.tolist(), shares, strict=True)]
 
 
 def balance(times: Quadratics, most: Sequence[float] | None = None) -> tuple[float, ...] | None:
-    """The shares, summing to 1, of which the slowest side takes least.
+    """Return the shares, summing to 1, with the least time of the slowest group.
 
-    Source: AccPar (HPCA 2020): both sides of a split end together. Of shares that do as well, those at one
-    fraction of what each side may have.
+    Source: AccPar (HPCA 2020): both groups of a split end together. Among equally good shares the result takes the same
+    fraction of every group's allowed interval.
 
     Args:
-        times: what each side takes, ``[sides, 3]``.
+        times: coefficients of each group's time, ``[groups, 3]``.
         most: the largest share that each may have; 1 if not given.
 
     Returns:
-        None where the largest shares do not sum to 1.
+        None if the largest shares sum to less than 1.
 
     Example:
         >>> import numpy as np
@@ -74,13 +74,13 @@ def balance(times: Quadratics, most: Sequence[float] | None = None) -> tuple[flo
 
 
 def linear(work: Sequence[float], moved: Sequence[float]) -> tuple[float, ...]:
-    """AccPar's rule: shares in inverse proportion to what each side takes for all of the work and its transfers.
+    """Return AccPar's shares, in inverse proportion to each group's time for all of the work and its transfers.
 
     Source: AccPar (HPCA 2020): ``a (E_cp,i + E_cm,i) = b (E_cp,j + E_cm,j)``.
 
     Args:
-        work: each side's time to compute the whole.
-        moved: each side's time to receive what it does.
+        work: each group's time to compute the whole.
+        moved: each group's time for its transfers.
     """
     both = [one + other for one, other in zip(work, moved, strict=True)]
     free = [index for index, total in enumerate(both) if total == 0]
@@ -91,29 +91,28 @@ def linear(work: Sequence[float], moved: Sequence[float]) -> tuple[float, ...]:
 
 
 def _at(row: Sequence[float], share: float) -> float:
-    """A quadratic at a share."""
     return row[0] + share * (row[1] + share * row[2])
 
 
 def _extremes(row: Sequence[float], end: float) -> list[float]:
-    """What a quadratic takes at the ends of its shares and where it turns."""
+    """Return the values of a quadratic at both ends of its shares and at its turning point."""
     turn = -row[1] / (2 * row[2]) if row[2] else 0.0
     return [_at(row, share) for share in (0.0, end, *([turn] if 0 < turn < end else []))]
 
 
 def _shares_within(rows: list[list[float]], ends: list[float], limit: float) -> tuple[float, ...] | None:
-    """Shares that sum to 1 with which no side takes more; None where there are none."""
+    """Return shares that sum to 1 and keep every group within the limit; None if there are none."""
     allowed = [list(_allowed(row, end, limit)) for row, end in zip(rows, ends, strict=True)]
     for picked in product(*allowed):
         least, largest = math.fsum(low for low, _ in picked), math.fsum(high for _, high in picked)
         if least <= 1 <= largest:
-            part = (1 - least) / (largest - least) if largest > least else 0.0
-            return tuple(low + (high - low) * part for low, high in picked)
+            fraction = (1 - least) / (largest - least) if largest > least else 0.0
+            return tuple(low + (high - low) * fraction for low, high in picked)
     return None
 
 
 def _allowed(row: list[float], end: float, limit: float) -> Iterator[Interval]:
-    """The shares with which one side takes at most so much: one interval or two, or a point where it just does."""
+    """Yield the intervals of shares that keep one group within the limit: one, two, or a single point."""
     cuts = [0.0, *sorted(root for root in _roots(row, limit) if 0 < root < end), end]
     inner = [_at(row, low + (high - low) / 2) <= limit for low, high in pairwise(cuts)]
     start: float | None = None
@@ -127,7 +126,7 @@ def _allowed(row: list[float], end: float, limit: float) -> Iterator[Interval]:
 
 
 def _roots(row: list[float], limit: float) -> list[float]:
-    """Where a quadratic is a limit, in the form that does not cancel."""
+    """Return the shares at which a quadratic equals the limit, without cancellation."""
     c, b, a = row[0] - limit, row[1], row[2]
     if a == 0:
         return [-c / b] if b else []

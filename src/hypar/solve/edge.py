@@ -1,11 +1,11 @@
 """An edge of a cost graph, and the minimisation over one of its ends.
 
-Where a choice stands for a choice at each of several levels, it is a tuple of digits, outermost first, and
-the cost of a pair is a sum over levels: that of level h depends on the source's digit h and on the target's
-digits up to h. An edge keeps these *terms*; the whole matrix, quadratic in the number of tuples, is only
-made where it is asked for. Minimising over an end takes one digit at a time,
-``rest[y0] = min over x0 of (table[x0, x1...] + term0[x0, y0])`` and so on, which costs a tuple's number
-of choices times its digits instead of the matrix's size.
+A choice that combines one choice at each of several levels is a tuple of digits, outermost first, and the cost of
+a pair is a sum over levels: the term of level h depends on the source's digit h and on the target's digits up to
+h. An edge stores these *terms*; the whole matrix, quadratic in the number of tuples, is built only on request.
+Minimisation over an end takes one digit at a time,
+``rest[y0] = min over x0 of (table[x0, x1...] + term0[x0, y0])`` and so on, so its cost is the number of choices of
+a tuple times the number of its digits instead of the matrix's size.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 Costs = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Index = int | Indices
-"""A choice, or several."""
+"""One choice, or an array of choices."""
 BLOCK = 2**16
-"""Entries of a sum made at once: with the least so far it stays in a core's cache."""
+"""Entries of a sum computed at once: together with the running minimum they fit a core's cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """The cost of each pair of choices of two nodes.
+    """The costs of each pair of choices of two nodes.
 
     Attributes:
-        source: index of the one node.
-        target: index of the other.
+        source: index of the first node.
+        target: index of the second node.
         terms: for each level ``[source digit, target digits above (one index), target digit]``.
     """
 
@@ -44,7 +44,7 @@ class Edge:
 
     @classmethod
     def dense(cls, source: int, target: int, costs: Costs) -> Edge:
-        """An edge from its matrix, ``[choices of source, choices of target]``."""
+        """Build an edge from its matrix, ``[choices of source, choices of target]``."""
         return cls(source=source, target=target, terms=(costs[:, None, :],))
 
     @property
@@ -59,7 +59,7 @@ class Edge:
         return total
 
     def of_source(self, choice: Index) -> Costs:
-        """Return the costs beside a choice of the source, or beside each of several.
+        """Return the row of costs for one choice of the source, or for each of several.
 
         Returns:
             ``[choices of target]``; ``[choices given, choices of target]`` for several.
@@ -73,7 +73,7 @@ class Edge:
         return total
 
     def of_target(self, choice: Index) -> Costs:
-        """Return the costs beside a choice of the target, or beside each of several.
+        """Return the column of costs for one choice of the target, or for each of several.
 
         Returns:
             ``[choices of source]``; ``[choices given, choices of source]`` for several.
@@ -90,7 +90,7 @@ class Edge:
         return total
 
     def at(self, source: int, target: int) -> float:
-        """The cost of one pair."""
+        """Return the cost of one pair of choices."""
         if len(self.terms) == 1:
             return float(self.terms[0][source, 0, target])
         widths = [term.shape[2] for term in self.terms]
@@ -102,7 +102,7 @@ class Edge:
         return total
 
     def least_over_source(self, table: Costs) -> Costs:
-        """``min over x of (table[x, ...] + costs[x, y])``.
+        """Minimise over the source: ``min over x of (table[x, ...] + costs[x, y])``.
 
         Args:
             table: ``[choices of source]`` or ``[choices of source, anything]``.
@@ -120,7 +120,7 @@ class Edge:
         return left.reshape(-1, *table.shape[1:])
 
     def least_over_target(self, table: Costs) -> Costs:
-        """``min over y of (table[y, ...] + costs[x, y])``.
+        """Minimise over the target: ``min over y of (table[y, ...] + costs[x, y])``.
 
         Args:
             table: ``[choices of target]`` or ``[choices of target, anything]``.
@@ -139,7 +139,7 @@ class Edge:
         return left.reshape(-1, *table.shape[1:])
 
     def plus(self, other: Edge) -> Edge:
-        """The sum of two edges between the same nodes."""
+        """Return the sum of two edges between the same nodes."""
         turned = other.source != self.source
         if not turned and [term.shape for term in self.terms] == [term.shape for term in other.terms]:
             both = zip(self.terms, other.terms, strict=True)
@@ -148,7 +148,7 @@ class Edge:
 
 
 def entries_computed(source: tuple[int, ...], target: tuple[int, ...]) -> int:
-    """Table entries that minimising over one end of an edge takes, from the digits of both ends."""
+    """Return the number of table entries computed by a minimisation over one end of an edge."""
     total, above = 0, 1
     below = math.prod(source)
     for x, y in zip(source, target, strict=True):
@@ -158,10 +158,10 @@ def entries_computed(source: tuple[int, ...], target: tuple[int, ...]) -> int:
 
 
 def min_plus(left: Costs, right: Costs) -> Costs:
-    """``min over k of (left[k, i] + right[k, j])``, ``[i, j]``, in blocks, with little memory beside the result.
+    """Return ``min over k of (left[k, i] + right[k, j])``, ``[i, j]``, block by block to save memory.
 
-    A large sum over pairs is the product ``[left 1] [1 right]'``: each entry is one addition, rounded once, and
-    comes as fast as it can be written.
+    A large sum over pairs is the product ``[left 1] [1 right]'``: each entry is one addition, rounded once, at the
+    speed of writing the result.
     """
     height, width = left.shape[1], right.shape[1]
     if len(left) * height * width <= BLOCK:
@@ -177,7 +177,7 @@ def min_plus(left: Costs, right: Costs) -> Costs:
 
 
 def _least_products(left: Costs, right: Costs, found: Costs) -> None:
-    """The least sum for each pair, written to ``found``."""
+    """Write the least sum of each pair to ``found``."""
     first, second = np.ones((len(found), 2)), np.ones((2, found.shape[1]))
     total = np.empty(found.shape)
     found.fill(np.inf)
@@ -188,14 +188,14 @@ def _least_products(left: Costs, right: Costs, found: Costs) -> None:
 
 
 def _over_dense(costs: Costs, table: Costs) -> Costs:
-    """``min over x of (table[x, ...] + costs[x, y])``, ``[y, ...]``."""
+    """Return ``min over x of (table[x, ...] + costs[x, y])``, ``[y, ...]``."""
     if table.ndim == 1:
         return np.asarray(np.minimum.reduce(costs + table[:, None], axis=0))
     return min_plus(costs, table.reshape(len(table), -1)).reshape(-1, *table.shape[1:])
 
 
 def _least(terms: Iterable[tuple[Costs, Costs]]) -> Costs:
-    """The least of some sums, entry by entry, with one table beside it."""
+    """Return the elementwise minimum of sums, with one table of extra memory."""
     found: Costs | None = None
     total: Costs | None = None
     for one, other in terms:
@@ -209,7 +209,7 @@ def _least(terms: Iterable[tuple[Costs, Costs]]) -> Costs:
 
 
 def _digits(choice: Index, widths: Sequence[int]) -> list[Any]:
-    """Return the digits of a tuple's index, or of several, outermost first."""
+    """Return the digits of one or several tuple indices, outermost first."""
     digits = []
     for width in reversed(widths):
         choice, digit = divmod(choice, width)

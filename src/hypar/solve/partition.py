@@ -1,13 +1,13 @@
-"""Divide a row of items into spans, so that the costliest span is as cheap as can be.
+"""Partition a row of items into spans so that the costliest span is as cheap as possible.
 
 Idea: dynamic programming over the spans, from the last to the first, for the bottleneck; then over the partitions
-that have it, for the tie-break.
+with that bottleneck, for the tie-break.
 Recurrence: ``best[r][b] = min over e > b of max(cost[r][b, e], best[r + 1][e])``, and the same with sums in place of
 the maximum for the tie-break.
 Cost: ``spans * items ** 2`` entries computed, ``items ** 2`` stored.
-Guarantee: exact for any costs, additive or not, and unlike for each span. Of equal bottlenecks the partition whose
-costs have the least sum of squares, so that the other spans are even too; of these the one whose seams cost least; of
-these the one whose seams come first, compared from the first on.
+Guarantee: exact for any costs, additive or not, which may differ from span to span. Ties between equal bottlenecks
+go to the partition with the least sum of squared costs, which evens out the other spans; then to the one with the
+cheapest seams; then to the one with the earliest seams, compared from the first on.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
 
 MOST_ENTRIES = 2**27
-"""Entries computed: some seconds."""
+"""Limit of the entries computed: some seconds."""
 
 LEAST_SPANS = 16
-"""Fewer spans count as so many, for a table of all items is stored however few they are."""
+"""Least number of spans to count: one table of all items is stored in any case."""
 
 
 class Partition(NamedTuple):
-    """Runs of items.
+    """Consecutive items divided into spans.
 
     Attributes:
-        bounds: where each span starts, and the number of items, ``[spans + 1]``.
+        bounds: the first item of each span, then the number of items, ``[spans + 1]``.
         bottleneck: cost of the costliest span.
     """
 
@@ -46,19 +46,19 @@ class Partition(NamedTuple):
 
 
 def partition(costs: Callable[[int], Costs], spans: int, seams: Costs) -> Partition | None:
-    """The cheapest partition of a row of items into spans, none of them empty.
+    """Return the cheapest partition of a row of items into nonempty spans.
 
     Args:
-        costs: for each span, from 0, what it costs as the items from a start up to an end: ``[items, items + 1]``, from
-            0 up, infinite where it cannot be. Entries that do not end after they start are not read.
-        spans: how many.
-        seams: what it costs to end a span before each item, ``[items + 1]``, for ties alone; its ends are not read.
+        costs: function from a span's number to its costs by first item and end: ``[items, items + 1]``, nonnegative,
+            infinite if impossible. Entries whose end does not follow their start are not read.
+        spans: number of spans.
+        seams: cost of ending a span before each item, ``[items + 1]``, for ties only; both ends are not read.
 
     Returns:
-        None where every partition has a span that cannot be.
+        None if every partition has an impossible span.
 
     Raises:
-        ProblemError: no such number of spans, or costs that are not of this shape or range.
+        ProblemError: the number of spans is impossible, or costs have another shape or range.
         TableLimitError: too many items.
     """
     items = len(seams) - 1
@@ -76,10 +76,10 @@ def partition(costs: Callable[[int], Costs], spans: int, seams: Costs) -> Partit
 
 
 def require_entries(items: int, spans: int) -> None:
-    """Refuse what would take too long, before any cost is computed for it.
+    """Raise if a partition would take too long, before any cost is computed for it.
 
     Raises:
-        TableLimitError: it would.
+        TableLimitError: the partition would take too many entries.
     """
     entries = max(spans, LEAST_SPANS) * items**2
     if entries > MOST_ENTRIES:
@@ -88,7 +88,7 @@ def require_entries(items: int, spans: int) -> None:
 
 
 def _checked(found: Costs, items: int) -> Costs:
-    """Costs of one span; infinite where it would be empty."""
+    """Return the costs of one span, with empty spans made infinite."""
     if found.shape != (items, items + 1):
         allowed = f"{items} x {items + 1}"
         raise ProblemError(f"partition: found costs of {found.shape}; allowed: {allowed}")
@@ -99,7 +99,7 @@ def _checked(found: Costs, items: int) -> Costs:
 
 
 def _bottleneck(costs: Callable[[int], Costs], spans: int, items: int) -> float:
-    """The least cost of the costliest span."""
+    """Return the least possible cost of the costliest span."""
     best = np.full(items + 1, np.inf)
     best[items] = 0
     for span in reversed(range(spans)):
@@ -111,14 +111,14 @@ def _bottleneck(costs: Callable[[int], Costs], spans: int, items: int) -> float:
 def _ends(
     costs: Callable[[int], Costs], spans: int, seams: Costs, bottleneck: float
 ) -> list[NDArray[np.intp]]:
-    """For each span where it ends, by where it starts: ``[spans][items]``."""
+    """Return the end of each span by its first item, ``[spans][items]``."""
     items, size = len(seams) - 1, -math.frexp(bottleneck)[1]
     squares, at_seams = np.full((2, items + 1), np.inf)
     squares[items] = at_seams[items] = 0
     found = []
     for span in reversed(range(spans)):
         held = _checked(costs(span), items)
-        # By a power of two, which rounds nothing: so no square is too large or too small for a number.
+        # Scaling by a power of two rounds nothing and keeps every square in range.
         total = np.ldexp(np.where(held <= bottleneck, held, np.inf), size) ** 2 + squares
         least = total.min(axis=1)
         tied = np.where(total == least[:, None], at_seams, np.inf)

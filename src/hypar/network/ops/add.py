@@ -1,4 +1,4 @@
-"""Sum of tensors of one shape, as at the end of a residual block."""
+"""Sum of tensors of one shape, for example at the end of a residual block."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Add(Op):
     join: ClassVar[bool] = True
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """The shape that all inputs share."""
+        """Return the common shape of all inputs."""
         if len(inputs) < 2:
             raise ShapeError(f"found {len(inputs)} input; allowed: 2 or more")
         for shape in inputs[1:]:
@@ -22,7 +22,7 @@ class Add(Op):
         return inputs[0]
 
     def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:
-        """One addition an element for every input after the first."""
+        """Return one addition for each element of every input after the first."""
         return (len(inputs) - 1) * elements_of(inputs[0])
 
 

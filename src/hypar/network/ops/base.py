@@ -1,6 +1,6 @@
-"""An op states its dims once; shapes, parameters, work and cuts all follow from them.
+"""The base of all ops: an op states its dims once; shapes, parameters, work and cuts follow from them.
 
-An op is a frozen pydantic model: its fields are what a model file may say. A shape names the dims of one
+An op is a frozen pydantic model, whose fields are those of the model file. A shape names the dims of one
 sample, ``{"channels": 64, "height": 56, "width": 56}`` or ``{"channels": 4096}``; every tensor has a
 ``batch`` dim besides. Weighted ops and joins describe themselves as an einsum over named dims.
 """
@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from hypar.network.training import PHASES
 
 LARGEST_SIZE = 2**24
-"""No dim of a network or a mini-batch is larger than this."""
+"""Largest size of a dim or a mini-batch."""
 
 Size = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
 Count = Annotated[int, Field(ge=0, le=LARGEST_SIZE)]
@@ -27,11 +27,11 @@ IMAGE = ("channels", "height", "width")
 
 
 class ShapeError(ValueError):
-    """The shapes that an op is given do not suit it; the graph adds which layer of which file."""
+    """Input shapes that an op does not accept; the graph adds the layer and the file."""
 
 
 def _as_pair(value: Any) -> Any:
-    """One number stands for both height and width; a list of two becomes a tuple."""
+    """Return one number as both height and width, and a list of two as a tuple."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value, value
     if isinstance(value, list | tuple) and len(value) == 2:
@@ -46,7 +46,7 @@ CountPair = Annotated[tuple[Count, Count], BeforeValidator(_as_pair)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """How a sliding window reads one spatial dim."""
+    """A sliding window along one spatial dim."""
 
     kernel: int
     stride: int = 1
@@ -55,16 +55,16 @@ class Window:
 
     @property
     def extent(self) -> int:
-        """Elements from the first to the last that one output element reads."""
+        """Number of input elements from the first to the last that one output element reads."""
         return (self.kernel - 1) * self.dilation + 1
 
     @property
     def halo(self) -> int:
-        """Elements that two neighbouring pieces both read: what an extent reaches past a stride."""
+        """Number of elements that two neighbouring shards both read: the extent beyond a stride."""
         return max(0, self.extent - self.stride)
 
     def output_size(self, size: int, *, round_up: bool = False) -> int:
-        """Number of places of the window on ``size`` elements.
+        """Return the number of places of the window on ``size`` elements.
 
         Raises:
             ShapeError: the window is larger than the padded input.
@@ -83,12 +83,12 @@ class Window:
 
 
 class Roles(NamedTuple):
-    """Which op dims each tensor of a layer carries, whatever their sizes.
+    """The op dims of each tensor of a layer, without sizes.
 
     Attributes:
-        input: those of F_in and E_in.
-        weight: those of W and dW.
-        output: those of F_out and E_out.
+        input: op dims of F_in and E_in.
+        weight: op dims of W and dW.
+        output: op dims of F_out and E_out.
     """
 
     input: tuple[str, ...]
@@ -96,7 +96,7 @@ class Roles(NamedTuple):
     output: tuple[str, ...]
 
     def dims(self, tensor: str) -> frozenset[str]:
-        """The op dims that a tensor carries."""
+        """Return the op dims of a tensor."""
         carried: frozenset[str] = frozenset(getattr(self, tensor))
         return carried
 
@@ -107,17 +107,17 @@ class Einsum:
 
     Forward ``F_out = F_in . W``, backward ``E_in = E_out . W'``, gradient ``dW = F_in' . E_out``. A dim
     of the op is one dim of a tensor, under the tensor's own name for it: the ``in_channels`` of the op
-    are the ``channels`` of F_in. Einsums are compared by identity, so that what follows from one is kept.
+    are the ``channels`` of F_in. Einsums are compared by identity, so results can be cached by einsum.
 
     Attributes:
-        sizes: size of each op dim; height and width are those of the output. Whole numbers, but that a dim which
-            a fork has divided by a share may have a real size.
+        sizes: size of each op dim; height and width are those of the output. Whole numbers, except that an uneven split
+            into fractional shares may give its dim a real size.
         input: op dims that F_in and E_in carry, with the tensor's name for each.
         weight: op dims that W and dW carry.
         output: op dims that F_out and E_out carry, with the tensor's name for each.
         input_elements: elements of F_in.
-        windows: how F_in is read along the op's spatial dims.
-        input_sizes: size of F_in along those dims.
+        windows: windows on F_in along the op's spatial dims.
+        input_sizes: sizes of F_in along those dims.
     """
 
     sizes: Mapping[str, int]
@@ -129,7 +129,7 @@ class Einsum:
     input_sizes: Mapping[str, int] = field(default_factory=dict)
 
     def dims(self, tensor: str) -> frozenset[str]:
-        """The op dims that a tensor, ``input``, ``weight`` or ``output``, carries."""
+        """Return the op dims of a tensor: ``input``, ``weight`` or ``output``."""
         carried: frozenset[str] = frozenset(getattr(self, tensor))
         return carried
 
@@ -140,16 +140,16 @@ class Einsum:
         return self.weight, self.input_elements, *[tuple(mapping.items()) for mapping in mappings]
 
     def unsized(self) -> Einsum:
-        """Return an einsum of the same dims without sizes; one object for all einsums of these dims."""
+        """Return the einsum of the same dims without sizes; einsums with equal dims share one object."""
         return _unsized(tuple(self.input.items()), self.weight, tuple(self.output.items()))
 
     @property
     def roles(self) -> Roles:
-        """Which op dims each tensor carries."""
+        """The op dims of each tensor."""
         return Roles(tuple(self.input), self.weight, tuple(self.output))
 
     def elements(self, tensor: str) -> int:
-        """Elements of the whole tensor; 0 for the weight of an op without one."""
+        """Return the elements of the whole tensor; 0 for the weight of an op without one."""
         if tensor == "input":
             return self.input_elements
         dims: tuple[str, ...] = tuple(getattr(self, tensor))
@@ -157,13 +157,13 @@ class Einsum:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the forward phase; 0 without a weight."""
+        """Number of multiply-accumulates in the forward phase; 0 without a weight."""
         return math.prod(self.sizes.values()) if self.weight else 0
 
     def flop(self, phase: str) -> int:
-        """Floating-point operations of a phase: ``2 n - 1`` for every result element that contracts n terms.
+        """Return the floating-point operations of a phase: ``2 n - 1`` for every result element that contracts n terms.
 
-        Of less than one term, as a share of a dim may leave, there is nothing to add up.
+        A contraction of less than one term, which a fractional share may leave, needs no additions.
 
         Source: AccPar (HPCA 2020), the operation counts of its computation cost.
         """
@@ -180,14 +180,14 @@ def _unsized(
 
 
 class Op(BaseModel):
-    """What a layer is. Subclasses add the fields that a model file may give.
+    """The kind of a layer. Subclasses add the fields of the model file.
 
     Attributes:
-        weighted: whether it has a weight whose cuts are planned.
-        join: whether it brings several tensors together.
-        pools: whether it reduces an image, so that the operator graph has it as a node.
-        view: whether its output is its input in another shape, and takes no memory of its own.
-        flop_per_element: floating-point operations on each input element of an op without a weight.
+        weighted: whether it has a weight to cut.
+        join: whether it combines several tensors.
+        pools: whether it reduces an image, so that it is a node of the operator graph.
+        view: whether its output is its input in another shape, without memory of its own.
+        flop_per_element: floating-point operations on each input element, for an op without a weight.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -198,39 +198,39 @@ class Op(BaseModel):
     flop_per_element: ClassVar[int] = 0
 
     def contracts(self, inputs: tuple[Shape, ...]) -> frozenset[str]:  # noqa: ARG002
-        """Dims that an op without a weight reduces to one element, and so sums or compares over."""
+        """Return the dims that an op without a weight reduces to one element by a sum or a comparison."""
         return frozenset()
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """The shape of one output sample.
+        """Return the shape of one output sample.
 
         Args:
             inputs: the shape of each input.
 
         Raises:
-            ShapeError: the inputs do not suit the op.
+            ShapeError: the op does not accept the inputs.
         """
         return one_input(inputs)
 
     def num_parameters(self, inputs: tuple[Shape, ...]) -> int:  # noqa: ARG002
-        """Trained numbers, biases included."""
+        """Return the number of trained parameters, biases included."""
         return 0
 
     def parameters(self, inputs: tuple[Shape, ...]) -> Mapping[str, int]:
-        """Elements of each trained tensor, under frameworks' name for it; all are one unless an op says otherwise."""
+        """Return the elements of each trained tensor by its name in frameworks; by default one tensor holds all."""
         count = self.num_parameters(inputs)
         return {"weight": count} if count else {}
 
     def num_statistics(self, inputs: tuple[Shape, ...]) -> int:  # noqa: ARG002
-        """Numbers kept beside the trained ones that no gradient changes."""
+        """Return the number of untrained statistics, such as running means."""
         return 0
 
     def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:
-        """Floating-point operations on one sample, forward, of an op without a weight."""
+        """Return the floating-point operations on one sample, forward, of an op without a weight."""
         return self.flop_per_element * sum(elements_of(shape) for shape in inputs)
 
     def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:  # noqa: ARG002
-        """The op as a contraction over named dims: here one that only passes tensors on, as a join does."""
+        """Return the op as a contraction over named dims; by default one that only passes tensors on, like a join."""
         dims = {"batch": "batch", **{dim: dim for dim in output}}
         elements = batch * math.prod(output.values())
         return Einsum(
@@ -239,16 +239,16 @@ class Op(BaseModel):
 
 
 class Pointwise(Op):
-    """An op on each element by itself."""
+    """An elementwise op."""
 
     flop_per_element: ClassVar[int] = 1
 
 
 def one_input(inputs: tuple[Shape, ...]) -> Shape:
-    """The only input of an op that reads one.
+    """Return the only input of an op with one input.
 
     Raises:
-        ShapeError: there are none or several.
+        ShapeError: the op has no input or several.
     """
     if len(inputs) != 1:
         raise ShapeError(f"found {len(inputs)} inputs; allowed: 1")
@@ -256,10 +256,10 @@ def one_input(inputs: tuple[Shape, ...]) -> Shape:
 
 
 def image_input(inputs: tuple[Shape, ...]) -> Shape:
-    """The only input of an op that slides over height and width.
+    """Return the only input of an op that slides over height and width.
 
     Raises:
-        ShapeError: it is not one image.
+        ShapeError: the input is not one image.
     """
     shape = one_input(inputs)
     if tuple(shape) != IMAGE:
@@ -268,12 +268,12 @@ def image_input(inputs: tuple[Shape, ...]) -> Shape:
 
 
 def elements_of(shape: Shape) -> int:
-    """Elements of one sample."""
+    """Return the number of elements in one sample."""
     return math.prod(shape.values())
 
 
 def describe(shape: Shape) -> str:
-    """A shape as people write it.
+    """Format a shape for people.
 
     Example:
         >>> describe({"channels": 3, "height": 224, "width": 224})

@@ -1,4 +1,4 @@
-"""Tensors side by side along their channels."""
+"""Concatenation of tensors along their channels."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from hypar.network.ops.base import Op, Shape, ShapeError, describe
 
 
 class Concat(Op):
-    """Joins along ``channels``. Cut in channels, a device holds its part of every input's channels."""
+    """A join along ``channels``. With channels cut, a device holds its shard of every input's channels."""
 
     join: ClassVar[bool] = True
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """The channels added up; the other dims must agree."""
+        """Return the inputs' shape with their channels added up; the other dims must agree."""
         if len(inputs) < 2:
             raise ShapeError(f"found {len(inputs)} input; allowed: 2 or more")
         first = dict(inputs[0])

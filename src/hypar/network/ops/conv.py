@@ -22,8 +22,8 @@ from hypar.network.ops.base import (
 class Conv(Op):
     """A two-dimensional convolution.
 
-    With ``groups`` the einsum has a dim ``groups`` that all three tensors carry; ``in_channels`` and
-    ``out_channels`` are then those within a group.
+    With ``groups`` the einsum has a dim ``groups`` in all three tensors; ``in_channels`` and ``out_channels`` then
+    count the channels within a group.
     """
 
     weighted: ClassVar[bool] = True
@@ -45,7 +45,7 @@ class Conv(Op):
         }
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """``out_channels`` by the places of the window."""
+        """Return ``out_channels`` by the places of the window."""
         shape = image_input(inputs)
         for name, channels in (("in", shape["channels"]), ("out", self.out_channels)):
             if channels % self.groups:
@@ -57,17 +57,17 @@ class Conv(Op):
         return {"channels": self.out_channels, **spatial}
 
     def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
-        """Filters, and a bias for each output channel."""
+        """Return the elements of the filters and the biases."""
         return sum(self.parameters(inputs).values())
 
     def parameters(self, inputs: tuple[Shape, ...]) -> dict[str, int]:
-        """Filters, and a bias for each output channel."""
+        """Return the elements of the filters and the biases."""
         per_filter = image_input(inputs)["channels"] // self.groups * math.prod(self.kernel)
         bias = {"bias": self.out_channels} if self.bias else {}
         return {"weight": self.out_channels * per_filter, **bias}
 
     def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
-        """``F_out[n,g,o,h,w] = F_in[n,g,i,h+r,w+s] . W[g,i,o,r,s]``."""
+        """Return ``F_out[n,g,o,h,w] = F_in[n,g,i,h+r,w+s] . W[g,i,o,r,s]``."""
         shape = image_input(inputs)
         grouped = self.groups > 1
         # Channels cut inside every group are not the consecutive channels that a neighbour cuts.

@@ -10,7 +10,7 @@ from hypar.network.ops.base import Op, Pointwise
 
 
 class Dropout(Pointwise):
-    """Zeroes elements with a probability."""
+    """Random zeroing of elements."""
 
     probability: Annotated[float, Field(ge=0, lt=1)] = 0.5
 

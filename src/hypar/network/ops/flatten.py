@@ -1,4 +1,4 @@
-"""Image to vector."""
+"""Flattening of an image to a vector."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from hypar.network.ops.base import Op, Shape, elements_of, one_input
 
 
 class Flatten(Op):
-    """All dims of a sample become channels."""
+    """A view of all dims of a sample as channels."""
 
     view: ClassVar[bool] = True
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """One vector."""
+        """Return the shape of one vector."""
         return {"channels": elements_of(one_input(inputs))}
 
 

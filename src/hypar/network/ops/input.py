@@ -1,4 +1,4 @@
-"""Where the samples come in."""
+"""The input of a network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Input(Op):
     width: Size | None = None
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """The shape as stated."""
+        """Return the stated shape."""
         if inputs:
             raise ShapeError(f"found {len(inputs)} inputs; allowed: none")
         if self.height is None and self.width is None:

@@ -15,7 +15,7 @@ class Linear(Op):
     bias: bool = True
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """``out_features`` numbers, which count as channels."""
+        """Return ``out_features`` as channels."""
         shape = one_input(inputs)
         if tuple(shape) != ("channels",):
             raise ShapeError(
@@ -24,16 +24,16 @@ class Linear(Op):
         return {"channels": self.out_features}
 
     def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
-        """The matrix, and a bias for each output feature."""
+        """Return the elements of the matrix and the biases."""
         return sum(self.parameters(inputs).values())
 
     def parameters(self, inputs: tuple[Shape, ...]) -> dict[str, int]:
-        """The matrix, and a bias for each output feature."""
+        """Return the elements of the matrix and the biases."""
         bias = {"bias": self.out_features} if self.bias else {}
         return {"weight": self.out_features * one_input(inputs)["channels"], **bias}
 
     def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
-        """``F_out[n,o] = F_in[n,i] . W[i,o]``."""
+        """Return ``F_out[n,o] = F_in[n,i] . W[i,o]``."""
         features = one_input(inputs)["channels"]
         return Einsum(
             sizes={"batch": batch, "in_channels": features, "out_channels": output["channels"]},

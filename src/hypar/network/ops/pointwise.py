@@ -1,4 +1,4 @@
-"""Any other function of each element by itself."""
+"""Other elementwise functions, by name."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from hypar.network.ops.base import Pointwise as Base
 
 
 class Pointwise(Base):
-    """A named function; the name is for the reader, the plan only needs that it is pointwise.
+    """A named elementwise function; the name does not influence the plan.
 
-    ``lrn``, local response normalisation, reads a few neighbouring channels as well; a plan counts it as
-    pointwise because those are a thousandth of what a layer exchanges.
+    ``lrn``, local response normalisation, reads a few neighbouring channels as well; a plan treats it as
+    pointwise because their communication is a thousandth of a layer's.
     """
 
     function: Literal["elu", "gelu", "hardswish", "leaky_relu", "lrn", "sigmoid", "silu", "tanh"]

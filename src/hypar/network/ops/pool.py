@@ -23,8 +23,7 @@ from hypar.network.ops.base import (
 class Pool(Op):
     """Maximum or average of a sliding window, or of the whole image with ``window: global``.
 
-    The stride is the kernel unless it is given. ``rounding: up`` keeps a last window that hangs over the
-    edge, as Caffe does.
+    The stride defaults to the kernel. ``rounding: up`` keeps a last window that extends past the edge, as Caffe does.
     """
 
     pools: ClassVar[bool] = True
@@ -37,7 +36,7 @@ class Pool(Op):
 
     @model_validator(mode="after")
     def _kernel_or_global(self) -> Self:
-        """A sliding window has a kernel, a global one has nothing else."""
+        """Require a kernel for a sliding window, and no other field for a global one."""
         if self.window == "global" and self.model_fields_set - {"mode", "window"}:
             msg = "a global window takes no kernel, stride, padding or rounding"
             raise ValueError(msg)
@@ -47,12 +46,12 @@ class Pool(Op):
         return self
 
     def contracts(self, inputs: tuple[Shape, ...]) -> frozenset[str]:
-        """The dims over which one window reaches: both of a global pool."""
+        """Return the dims that one window covers: both for a global pool."""
         places = self.output_shape(inputs)
         return frozenset(dim for dim in ("height", "width") if places[dim] == 1)
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """The places of the window, or one element a channel."""
+        """Return the places of the window, or one element for each channel."""
         shape = image_input(inputs)
         if self.kernel is None:
             return {"channels": shape["channels"], "height": 1, "width": 1}
@@ -66,7 +65,7 @@ class Pool(Op):
         return {"channels": shape["channels"], **places}
 
     def _windows(self, shape: Shape) -> dict[str, Window]:
-        """The window along each spatial dim; a global one is as large as the image."""
+        """Return the window along each spatial dim; a global one is as large as the image."""
         kernels = self.kernel or (shape["height"], shape["width"])
         pairs = zip(("height", "width"), kernels, self.stride or kernels, self.padding, strict=True)
         return {
@@ -75,7 +74,7 @@ class Pool(Op):
         }
 
     def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
-        """Every channel by itself: ``F_out[n,c,h,w]`` of ``F_in[n,c,h+r,w+s]``."""
+        """Return ``F_out[n,c,h,w]`` of ``F_in[n,c,h+r,w+s]``, channel by channel."""
         shape = image_input(inputs)
         dims = {"batch": "batch", **{dim: dim for dim in output}}
         return Einsum(
@@ -89,7 +88,7 @@ class Pool(Op):
         )
 
     def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:
-        """One operation for every element that a window reads."""
+        """Return one operation for every element that a window reads."""
         if self.kernel is None:
             return elements_of(image_input(inputs))
         return elements_of(self.output_shape(inputs)) * math.prod(self.kernel)

@@ -1,4 +1,4 @@
-"""Rectifier, the commonest pointwise op."""
+"""Rectified linear unit, the most common pointwise op."""
 
 from __future__ import annotations
 

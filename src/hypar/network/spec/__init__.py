@@ -1,1 +1,1 @@
-"""The model file."""
+"""The model file: its schema, its loading and the expansion of its blocks."""

@@ -1,4 +1,4 @@
-"""From the entries of a model file to single layers: blocks put in place, inputs resolved."""
+"""Expansion of a model file's entries to single layers: blocks inlined, inputs resolved."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from hypar.network.ops.base import Op
 
 MOST_LAYERS = 20_000
-"""Layers of a network, blocks and repeats expanded."""
+"""Largest number of layers, with blocks and repeats expanded."""
 
 MOST_BLOCKS = 32
-"""Blocks inside each other."""
+"""Largest nesting of blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerSpec:
-    """One layer, blocks expanded and inputs resolved.
+    """One layer, with blocks expanded and inputs resolved.
 
     Attributes:
-        name: unique in the network.
+        name: name, unique in the network.
         op_name: name of its op's plug-in.
-        op: what it is.
+        op: its op.
         inputs: names of the layers that it reads.
-        where: ``file:line: layers[i] 'name'``.
+        where: its place, as ``file:line: layers[i] 'name'``.
     """
 
     name: str
@@ -43,16 +43,16 @@ class LayerSpec:
 
 @dataclass(slots=True)
 class _Scope:
-    """The names that the layers of one list may read.
+    """The names visible to the layers of one list.
 
     Attributes:
-        prefix: what stands before the names of its layers.
+        prefix: prefix of the names of its layers.
         arguments: the values of ``$parameters``.
-        outer: what ``input`` stands for inside a block.
-        outputs: the layer that each name stands for.
-        named: the names that the file gives in this list.
-        counts: how many unnamed layers there are of each op.
-        using: the blocks being expanded, outermost first.
+        outer: scope and name that ``input`` refers to inside a block.
+        outputs: full layer name by local name.
+        named: names given explicitly in this list.
+        counts: number of unnamed layers of each op.
+        using: blocks being expanded, outermost first.
     """
 
     prefix: str = ""
@@ -66,7 +66,7 @@ class _Scope:
 
 @dataclass(slots=True)
 class _Pending:
-    """A layer whose inputs are still names within its scope."""
+    """A layer whose inputs are still local names of its scope."""
 
     name: str
     op_name: str
@@ -77,7 +77,7 @@ class _Pending:
 
 
 class Expansion:
-    """Puts blocks in place, then resolves the names of inputs; a layer may read one further down."""
+    """Expands blocks, then resolves the names of inputs, which may refer to later layers."""
 
     def __init__(self, document: Document, blocks: dict[str, Block]) -> None:
         self.document, self.blocks = document, blocks
@@ -85,12 +85,12 @@ class Expansion:
         self.used: set[str] = set()
 
     def run(self, entries: list[dict[str, Any]]) -> tuple[LayerSpec, ...]:
-        """Every layer of the file, in its order."""
+        """Return every layer of the file, in its order."""
         self.add_all(entries, ("layers",), _Scope())
         for name, block in self.blocks.items():
             where = ("blocks", name)
             if name not in self.used:
-                raise ModelError(self.place(where), "a block that nothing uses")
+                raise ModelError(self.place(where), "an unused block")
             if len(set(block.parameters)) < len(block.parameters):
                 raise ModelError(self.place((*where, "parameters")), "a parameter given twice", "each once")
         return tuple(
@@ -105,11 +105,11 @@ class Expansion:
         )
 
     def place(self, where: Where, name: str = "") -> str:
-        """``file:line: field 'name'``."""
+        """Return a place as ``file:line: field 'name'``."""
         return self.document.at(where) + (f" {name!r}" if name else "")
 
     def add_all(self, entries: list[dict[str, Any]], where: Where, scope: _Scope) -> None:
-        """Add a list's entries in order; each reads the one before unless it says otherwise."""
+        """Add a list's entries in order; each reads the previous one by default."""
         before = ["input"] if scope.outer else []
         scope.named = frozenset(entry["name"] for entry in entries if isinstance(entry.get("name"), str))
         for index, entry in enumerate(entries):
@@ -118,7 +118,7 @@ class Expansion:
             before = [add(self.substituted(entry, here, scope), here, scope, before)]
 
     def substituted(self, entry: dict[str, Any], where: Where, scope: _Scope) -> dict[str, Any]:
-        """The entry with every ``$parameter`` replaced, also inside its lists and mappings."""
+        """Return the entry with every ``$parameter`` replaced, including inside its lists and mappings."""
 
         def replace(value: Any, place: Where) -> Any:
             if isinstance(value, dict):
@@ -134,7 +134,7 @@ class Expansion:
         return {key: replace(value, (*where, key)) for key, value in entry.items()}
 
     def add_layer(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> str:
-        """Add one layer; returns its name within the scope."""
+        """Add one layer; return its name within the scope."""
         shared = {key: entry[key] for key in LayerHead.model_fields if key in entry}
         head = validated(LayerHead, shared, place=lambda at: self.document.at(where + at), error=ModelError)
         try:
@@ -162,7 +162,7 @@ class Expansion:
         return local
 
     def add_block(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> str:
-        """Add the layers of a block as often as asked; returns the entry's name within the scope."""
+        """Add the layers of a block, repeated on request; return the entry's name within the scope."""
         use = validated(BlockUse, entry, place=lambda at: self.document.at(where + at), error=ModelError)
         if use.block not in self.blocks:
             raise UnknownNameError("block", use.block, self.blocks, self.place((*where, "block")))
@@ -203,14 +203,14 @@ class Expansion:
         return use.name
 
     def register(self, local: str, name: str, scope: _Scope, where: Where) -> None:
-        """Let a name stand for a layer in its scope, once."""
+        """Register a name for a layer in its scope, once."""
         if local in scope.outputs or (local == "input" and scope.outer):
             raise ModelError(self.place(where), f"name {local!r} given twice", "each name once")
         scope.outputs[local] = name
 
     @staticmethod
     def free_name(op: str, scope: _Scope) -> str:
-        """A name for a layer that has none: ``relu1``, ``relu2``; the input is just ``input``."""
+        """Return a generated name: ``relu1``, ``relu2``; the input is just ``input``."""
         if op == "input" and "input" not in scope.named | scope.outputs.keys():
             return op
         while True:
@@ -219,7 +219,7 @@ class Expansion:
                 return name
 
     def resolve(self, local: str, scope: _Scope, where: Where) -> str:
-        """The layer that a name stands for."""
+        """Return the layer that a name refers to."""
         while local == "input" and scope.outer:
             scope, local = scope.outer
         if local not in scope.outputs:

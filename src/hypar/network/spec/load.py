@@ -1,4 +1,4 @@
-"""From a model file to a network as its file says it."""
+"""Loading of model files."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """A network as its file says it, every layer by itself.
+    """A network as stated in its file, with all blocks expanded.
 
     Attributes:
         name: the file's name without its ending.
-        source: where the network is published.
-        batch: the mini-batch that is planned for unless told otherwise.
+        source: publication of the network.
+        batch: default mini-batch.
         dtype: number format of every tensor.
-        layers: in the order of the file.
+        layers: layers in the order of the file.
     """
 
     name: str
@@ -38,7 +38,7 @@ class ModelSpec:
 
     @property
     def digest(self) -> str:
-        """A hash of everything that a plan depends on; comments, source and default batch do not count."""
+        """Hash of everything that a plan depends on; comments, source and default batch do not count."""
         layers = [
             [layer.name, layer.op_name, layer.op.model_dump(mode="json", exclude_defaults=True), layer.inputs]
             for layer in self.layers
@@ -64,7 +64,7 @@ def load_spec(model: str | Path) -> ModelSpec:
 
 
 def _named(file: Path, document: Document) -> Document:
-    """The document that a second name stands for."""
+    """Return the document that an alias refers to."""
     same_as = validated(SameAs, document.data, place=document.at, error=ModelError).same_as
     place, named = document.at(("same_as",)), file.with_name(f"{same_as}.yaml")
     if not named.is_file():
@@ -77,10 +77,10 @@ def _named(file: Path, document: Document) -> Document:
 
 
 def parse_spec(document: Document, name: str) -> ModelSpec:
-    """Turn a document into a network.
+    """Parse a document into a network.
 
     Raises:
-        InputError: it is not a model file.
+        InputError: the document is not a model file.
     """
     if not isinstance(document.data, dict):
         raise ModelError(document.at(()), f"found {shown(document.data)}", "a mapping with layers")

@@ -1,4 +1,4 @@
-"""What a model file may say."""
+"""Schema of a model file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Argument = int | float | bool | str | list[int]
 
 
 class Strict(BaseModel):
-    """Unknown keys are refused, and a text is not a number."""
+    """A model without unknown keys or conversion of texts to numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -30,7 +30,7 @@ class Block(Strict):
 
 
 class ModelFile(Strict):
-    """The whole file."""
+    """A whole model file."""
 
     source: str
     batch: Size
@@ -40,13 +40,13 @@ class ModelFile(Strict):
 
 
 class SameAs(Strict):
-    """A second name for the model in a file beside this one."""
+    """An alias: another name for the model in a file of the same folder."""
 
     same_as: Name
 
 
 class LayerHead(Strict):
-    """What every layer may say; the rest are the fields of its op."""
+    """The fields common to all layers; the others belong to the op."""
 
     op: Name
     name: Name | None = None
@@ -54,7 +54,7 @@ class LayerHead(Strict):
 
 
 class BlockUse(Strict):
-    """The layers of a block, once, or repeated one behind the other and numbered."""
+    """A use of a block's layers, once or repeated in sequence and numbered."""
 
     block: Name
     name: Name

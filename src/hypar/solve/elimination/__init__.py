@@ -1,1 +1,1 @@
-"""How a cost graph gets smaller while its optimum stays, and what bounds it where it cannot."""
+"""Reductions of a cost graph that keep its optimum, and lower bounds for graphs too large to reduce."""

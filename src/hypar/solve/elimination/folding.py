@@ -1,8 +1,8 @@
-"""Nodes folded into their neighbours, with the costs.
+"""Elimination of nodes, whose costs are folded into their neighbours.
 
-What touches a node is kept as it is, edges by neighbour and tables by scope, until the node leaves; parallel
-edges are added up then. Arrays are never changed, so a step whose inputs are the very same arrays as those of
-an earlier one has the same result: equal blocks of a network, which share their arrays, are folded once.
+The edges and tables of a node are stored by neighbour and by scope until the node is eliminated; parallel edges are
+added up then. Arrays are never changed, so two steps with identical input arrays have the same result: equal blocks
+of a network, which share their arrays, are folded once.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What touched a node when it left.
+    """The costs of a node at its elimination.
 
     Attributes:
         node: the node.
-        scope: its neighbours then, in rising order.
+        scope: its neighbours at that time, in rising order.
         edges: its edges.
-        tables: its costs, alone and together with several other nodes.
+        tables: its own costs, and those shared with several other nodes.
     """
 
     node: int
@@ -39,10 +39,10 @@ class Taken:
     tables: list[tuple[Scope, Costs]]
 
     def costs(self, at: Sequence[int] | Mapping[int, Indices]) -> Costs:
-        """Return the cost of each of the node's choices beside choices of its scope.
+        """Return the costs of the node's choices, given choices of its scope.
 
         Args:
-            at: for each node of the scope its choice, or several.
+            at: the choice, or several choices, of each node of the scope.
 
         Returns:
             ``[choices]``; ``[choices given, choices]`` for several.
@@ -61,10 +61,10 @@ class Taken:
 
 
 class Folding:
-    """A cost graph whose nodes leave one by one."""
+    """A cost graph whose nodes are eliminated one by one."""
 
     def __init__(self, problem: CostGraph) -> None:
-        """Bring all costs in."""
+        """Store the costs of all nodes and edges."""
         self._sizes = [costs.size for costs in problem.nodes]
         self._edges: list[dict[int, list[Edge]]] = [{} for _ in problem.nodes]
         self._tables: list[dict[Scope, list[Costs]]] = [
@@ -81,7 +81,7 @@ class Folding:
                 self._join(edge)
 
     def fold(self, step: Step) -> Taken:
-        """Let a step's node leave; the table that it leaves takes its place."""
+        """Eliminate a step's node and put the resulting table in its place."""
         taken = self._take(step.node, step.scope)
         if step.scope:
             key = _inputs(step, taken)
@@ -91,19 +91,18 @@ class Folding:
         return taken
 
     def _only(self, edge: Edge, end: int) -> Costs:
-        """Return an edge's costs beside the only choice of one end; equal edges give one array."""
+        """Return an edge's costs at the only choice of one end; equal edges share one array."""
         key = (end, *[identity(term) for term in edge.terms])
         if key not in self._beside:
             self._beside[key] = edge.of_target(0) if end else edge.of_source(0)
         return self._beside[key]
 
     def _join(self, edge: Edge) -> None:
-        """Bring an edge in."""
         for here, there in ((edge.source, edge.target), (edge.target, edge.source)):
             self._edges[here].setdefault(there, []).append(edge)
 
     def _add(self, scope: Scope, table: Costs) -> None:
-        """Bring a table in: an edge where it is over two nodes."""
+        """Store a table, as an edge if it spans two nodes."""
         if len(scope) == 2:
             self._join(Edge.dense(scope[0], scope[1], table))
             return
@@ -111,7 +110,7 @@ class Folding:
             self._tables[node].setdefault(scope, []).append(table)
 
     def _take(self, node: int, scope: Scope) -> Taken:
-        """Everything that touches a node, taken out."""
+        """Remove a node's edges and tables and return them."""
         edges, tables = self._edges[node], self._tables[node]
         for other in edges:
             del self._edges[other][node]
@@ -128,12 +127,12 @@ class Folding:
 
 
 def identity(costs: Costs) -> object:
-    """The memory that an array shows, and how: arrays that agree in it are equal as long as it is held."""
+    """Return the memory and layout of an array: arrays that agree in both are equal while they exist."""
     return costs.__array_interface__["data"][0], costs.shape, costs.strides
 
 
 def _inputs(step: Step, taken: Taken) -> object:
-    """What a step's result follows from: arrays, and how they lie to the node and its scope."""
+    """Return a key for a step's result: its arrays, and their positions relative to the node and its scope."""
     place = {near: at for at, near in enumerate((step.node, *step.scope))}
     edges = [
         (place[edge.source], place[edge.target], *[identity(term) for term in edge.terms])
@@ -144,7 +143,7 @@ def _inputs(step: Step, taken: Taken) -> object:
 
 
 def _minimise(step: Step, sizes: Sequence[int], taken: Taken) -> Costs:
-    """The table over a step's scope that is left when its node takes its best choice."""
+    """Return the table over a step's scope, minimised over its node's choices."""
     over = [edge for edge in taken.edges if step.over in (edge.source, edge.target)]
     rest = tuple(near for near in step.scope if near != step.over)
     dims = (step.node, *rest)
@@ -162,7 +161,7 @@ def _minimise(step: Step, sizes: Sequence[int], taken: Taken) -> Costs:
 
 
 def spread(scope: Scope, table: Costs, dims: Scope) -> Costs:
-    """A table over some nodes, its axes those of ``dims``, one entry long where it does not name the node."""
+    """Return a table with one axis for each node of ``dims``, of length 1 for nodes outside its scope."""
     order = sorted(range(len(scope)), key=lambda at: dims.index(scope[at]))
     sizes = dict(zip(scope, table.shape, strict=True))
     return table.transpose(order).reshape([sizes.get(near, 1) for near in dims])

@@ -1,13 +1,13 @@
-"""The order in which nodes leave by elimination, and the table that each leaves, without any costs.
+"""The elimination order of a cost graph and the size of each step's table, computed without any costs.
 
-Order: min-fill, the node next whose leaving joins the fewest neighbours that were not joined. Ties go to nodes
-that part nothing before those without which the graph would fall apart, as these are leaves once their blocks are
+Order: min-fill: the next node is the one whose elimination joins the fewest pairs of unjoined neighbours. Ties go to
+nodes that are no separators (nodes whose removal disconnects the graph), as those become leaves once their blocks are
 folded, and equal blocks fold alike; then to the least work, then to the lowest index. Trees and series-parallel
-graphs need no table above two nodes.
+graphs need no table over more than two nodes.
 
-The order itself is found quickly on any graph: pairs of neighbours are counted for nodes of few neighbours only, a
-node is ranked again only where its neighbours or their edges changed, and the order ends with the first table of
-more entries than any solver may hold or compute.
+The order is found quickly on any graph: pairs of neighbours are counted only for nodes of few neighbours, a node is
+ranked again only after its neighbours or their edges change, and the order ends with the first table of more entries
+than any solver may hold or compute.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
 Scope = tuple[int, ...]
 Kind = Literal["last", "leaf", "node", "table"]
 KINDS: tuple[Kind, ...] = ("last", "leaf", "node", "table")
-"""Of a step, by its number of neighbours: none, one, two, more."""
+"""Kinds of steps, by number of neighbours: none, one, two, more."""
 
 MOST_COUNTED = 48
-"""Neighbours of a node whose pairs are counted; with more, none of its neighbours are taken to be joined."""
+"""Most neighbours whose pairs are counted; beyond it, all pairs count as unjoined."""
 
 MOST_ENTRIES = 2**34
-"""Entries of a table with which the order ends: no solver may compute more."""
+"""Work of a step that ends the order, in table entries: no solver may compute more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One node leaving.
+    """The elimination of one node.
 
     Attributes:
         node: the node.
-        scope: its neighbours then, in rising order.
-        over: the neighbour whose edge is minimised over digit by digit; None where no edge can be.
-        entries: entries of the table that it leaves.
-        summed: entries of the sum that it takes the least of, digit by digit where it can.
-        work: table entries computed.
+        scope: its neighbours at that time, in rising order.
+        over: the neighbour whose edge is minimised digit by digit; None if no edge can be.
+        entries: number of entries in the resulting table.
+        summed: number of entries in the sum before the minimum, digit by digit if possible.
+        work: number of table entries computed.
     """
 
     node: int
@@ -68,11 +68,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """All nodes leaving.
+    """The elimination of all nodes.
 
     Attributes:
-        steps: the nodes in the order in which they leave, up to the first whose table has too many entries.
-        complete: whether all nodes leave.
+        steps: the steps in order, up to the first whose table has too many entries.
+        complete: whether all nodes are eliminated.
     """
 
     steps: tuple[Step, ...]
@@ -80,17 +80,17 @@ class Trace:
 
     @property
     def width(self) -> int:
-        """The most neighbours that a node leaves with."""
+        """The largest number of neighbours of a node at its elimination."""
         return max((len(step.scope) for step in self.steps), default=0)
 
     @property
     def largest(self) -> int:
-        """Entries of the largest table."""
+        """Number of entries in the largest table."""
         return max((step.entries for step in self.steps), default=0)
 
 
 def trace(structure: Structure) -> Trace:
-    """How elimination would go.
+    """Trace the elimination of a graph without its costs.
 
     Example:
         >>> from hypar.solve.cost_graph import Structure
@@ -108,7 +108,7 @@ def trace(structure: Structure) -> Trace:
 
 @lru_cache(maxsize=16)
 def steps(structure: Structure) -> tuple[Step, ...]:
-    """Return the nodes in the order in which they leave, up to the first with too large a table."""
+    """Return the elimination steps in order, up to the first with too large a table."""
     links = _merged_links(structure)
     wide: list[set[Scope]] = [set() for _ in structure.sizes]
     found: list[Step] = []
@@ -127,7 +127,7 @@ def steps(structure: Structure) -> tuple[Step, ...]:
 
 
 def _order(structure: Structure) -> Iterator[tuple[int, Scope]]:
-    """Yield the nodes by min-fill, each with the neighbours that it then has."""
+    """Yield the nodes in min-fill order, each with its neighbours at that time."""
     near = structure.neighbours()
     weights = [math.log2(size) for size in structure.sizes]
     parting = separators(near)
@@ -164,7 +164,7 @@ def _order(structure: Structure) -> Iterator[tuple[int, Scope]]:
 
 
 def _merged_links(structure: Structure) -> dict[Scope, Link]:
-    """One link for each pair of nodes; parallel edges that are not of one kind add up to a whole matrix."""
+    """Return one link for each joined pair of nodes; parallel edges that differ in form become a dense one."""
     links: dict[Scope, Link] = {}
     for link in structure.links:
         pair = _pair(link.source, link.target)
@@ -178,7 +178,7 @@ def _dense_link(pair: Scope, sizes: tuple[int, ...]) -> Link:
 
 
 def _digit_by_digit(node: int, scope: Scope, links: Mapping[Scope, Link], wide: set[Scope]) -> int | None:
-    """The neighbour over whose edge to minimise: the one with the most digits that no larger table names."""
+    """Return the neighbour to minimise over: the one of most digits outside every larger table."""
     named = {other for table in wide for other in table}
     open_ends = [other for other in scope if other not in named and _pair(node, other) in links]
     return max(open_ends, key=lambda other: len(links[_pair(node, other)].source_digits), default=None)
@@ -187,7 +187,7 @@ def _digit_by_digit(node: int, scope: Scope, links: Mapping[Scope, Link], wide: 
 def _step(
     node: int, scope: Scope, over: int | None, links: Mapping[Scope, Link], sizes: tuple[int, ...]
 ) -> Step:
-    """A step with its sizes."""
+    """Return a step with its sizes."""
     table = math.prod(sizes[near] for near in scope)
     if over is None:
         work = table * sizes[node]

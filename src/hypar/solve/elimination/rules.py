@@ -1,7 +1,7 @@
-"""Node and edge elimination, the two rules of DeePa, and nothing else.
+"""Node and edge elimination, the two rules of DeePa.
 
 Source: Jia et al., Exploring Hidden Dimensions in Parallelizing Convolutional Neural Networks, ICML 2018.
-Edges have a direction, as tensors have. Cost: linear in edges, times the logarithm of the number of nodes.
+Edges are directed, like tensors. Cost: linear in edges, times the logarithm of the number of nodes.
 Guarantee: neither rule changes the optimum.
 """
 
@@ -24,8 +24,8 @@ class RuleStep:
     """One application of a rule.
 
     Attributes:
-        kind: ``node``, a node between two edges becomes one edge; ``edge``, two like edges become one.
-        nodes: source, node and target of a node that leaves; source and target of the edges.
+        kind: ``node`` replaces a node between two edges by one edge; ``edge`` merges two parallel edges.
+        nodes: source, node and target of an eliminated node; source and target of merged edges.
     """
 
     kind: Literal["node", "edge"]
@@ -34,12 +34,12 @@ class RuleStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
-    """What the two rules do to a graph.
+    """The result of the two rules on a graph.
 
     Attributes:
         steps: the applications, in order.
-        nodes: the nodes that remain.
-        edges: source and target of the edges that remain.
+        nodes: the remaining nodes.
+        edges: source and target of the remaining edges.
     """
 
     steps: tuple[RuleStep, ...]
@@ -48,7 +48,7 @@ class Reduction:
 
 
 def reduced(structure: Structure) -> Reduction:
-    """Apply the two rules until neither applies: like edges first, then the node of the lowest index.
+    """Apply the two rules until neither applies: parallel edges first, then the node of the lowest index.
 
     Example:
         >>> from hypar.solve.cost_graph import Link, Structure
@@ -80,7 +80,7 @@ def reduced(structure: Structure) -> Reduction:
 
 
 class _Edges:
-    """Directed edges, at most one from a node to another; those that were there already are ``doubled``."""
+    """Directed edges, at most one for each ordered pair of nodes; ``doubled`` lists the merged ones."""
 
     def __init__(self, structure: Structure) -> None:
         self.into: list[set[int]] = [set() for _ in structure.sizes]
@@ -93,19 +93,19 @@ class _Edges:
         return ((source, target) for source, targets in enumerate(self.out_of) for target in targets)
 
     def add(self, source: int, target: int) -> bool:
-        """Bring an edge in; whether there was one like it."""
+        """Add an edge; return whether it was there already."""
         same = target in self.out_of[source]
         self.out_of[source].add(target)
         self.into[target].add(source)
         return same
 
     def between_two(self, node: int) -> bool:
-        """Whether a node has one edge in and one out, from one node and to another."""
+        """Return whether a node has exactly one edge in and one out, at different nodes."""
         into, out_of = self.into[node], self.out_of[node]
         return len(into) == len(out_of) == 1 and into != out_of
 
     def remove(self, node: int) -> Pair:
-        """Take out a node between two."""
+        """Remove a node between two edges; return its neighbours."""
         source, target = self.into[node].pop(), self.out_of[node].pop()
         self.out_of[source].discard(node)
         self.into[target].discard(node)

@@ -1,4 +1,4 @@
-"""The nodes without which a graph would fall apart.
+"""Separators (articulation points): nodes whose removal disconnects a graph.
 
 Source: Hopcroft and Tarjan, Algorithm 447: Efficient algorithms for graph manipulation, Communications of the
 ACM 16, 1973. Cost: linear.
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def separators(neighbours: Sequence[set[int]]) -> set[int]:
-    """The nodes whose removal would part some of the others.
+    """Return the nodes whose removal disconnects some of the others.
 
     Example:
         >>> sorted(separators([{1}, {0, 2, 3}, {1, 3}, {1, 2}]))
@@ -28,7 +28,7 @@ def separators(neighbours: Sequence[set[int]]) -> set[int]:
 
 
 def _below(root: int, neighbours: Sequence[set[int]], depth: dict[int, int]) -> set[int]:
-    """Those of one component, by depth-first search from a node; every node's depth is noted."""
+    """Return the separators of one component by depth-first search from a node; record every node's depth."""
     found: set[int] = set()
     lowest = {root: 0}
     depth[root] = 0

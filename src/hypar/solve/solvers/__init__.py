@@ -1,1 +1,1 @@
-"""Searches over a cost graph, one file each."""
+"""Solvers of a cost graph, one file each."""

@@ -1,4 +1,4 @@
-"""What every solver answers, and how the cheapest exact one is picked."""
+"""The interface of every solver, and the selection of the cheapest exact one."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from hypar.solve.cost_graph import CostGraph, Solution, Structure
 
 STORED_LIMIT = 2**28
-"""Table entries that a solver may hold: 2 GiB of 64-bit numbers."""
+"""Limit of table entries held at once: 2 GiB of 64-bit numbers."""
 
 FALLBACK = "bounded"
-"""The solver for graphs that no exact one takes."""
+"""The solver for graphs too large for every exact solver."""
 
 WORK_LIMIT = 2**34
-"""Table entries that a solver may compute: some minutes."""
+"""Limit of table entries computed: some minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The tables that a solver needs, known before it starts.
+    """The size of a solver's tables, known before it starts.
 
     Attributes:
         stored: entries held at once.
         work: entries computed altogether, a measure of the time.
-        width: the most nodes that a table is over; 0 where the solver has no such number.
-        complete: whether these are all tables; else the last of them is past the limits by itself.
+        width: the largest number of nodes of a table; 0 if the solver has no such number.
+        complete: whether all tables are counted; if not, the last one alone exceeds the limits.
     """
 
     stored: int
@@ -42,34 +42,34 @@ class Tables:
 
     @property
     def fit(self) -> bool:
-        """Whether both are within the limits."""
+        """Whether both sizes are within the limits."""
         return self.stored <= STORED_LIMIT and self.work <= WORK_LIMIT
 
 
 class Solver(Protocol):
-    """Minimises the sum that an assignment picks from a CostGraph."""
+    """A minimiser of the cost of a CostGraph's assignments."""
 
     @property
     def exact(self) -> bool:
         """Whether the result is always an optimum."""
 
     def tables(self, structure: Structure) -> Tables | None:
-        """The tables that it would need, or None where the graph is not of its kind."""
+        """Return the size of the tables needed, or None if the solver does not support the graph."""
 
     def solve(self, problem: CostGraph) -> Solution:
-        """An assignment and its cost.
+        """Return an assignment and its cost.
 
         Raises:
-            ProblemError: the graph is not of the solver's kind.
+            ProblemError: the solver does not support the graph.
             TableLimitError: the tables would be too large.
         """
 
 
 def load_solver(name: str) -> Solver:
-    """The solver of a name.
+    """Return the solver with a name.
 
     Raises:
-        UnknownNameError: there is none.
+        UnknownNameError: no solver has that name.
     """
     solver: Solver = load_plugin("solvers", name)
     return solver
@@ -77,10 +77,9 @@ def load_solver(name: str) -> Solver:
 
 @lru_cache(maxsize=16)
 def cheapest(structures: tuple[Structure, ...]) -> str:
-    """Return the name of the exact solver that computes the fewest table entries on some graphs.
+    """Return the name of the exact solver with the least work on some graphs.
 
-    Ties go to the first name. Where no exact solver's tables fit it is ``bounded``, which says how far from the
-    optimum it may be.
+    Ties go to the first name. If no exact solver's tables fit, the result is ``bounded``, which reports a gap.
     """
     found: list[tuple[int, str]] = []
     for name in plugin_names("solvers"):
@@ -93,10 +92,10 @@ def cheapest(structures: tuple[Structure, ...]) -> str:
 
 
 def require_tables(name: str, tables: Tables) -> None:
-    """Refuse tables past the limits.
+    """Raise if tables exceed the limits.
 
     Raises:
-        TableLimitError: they are.
+        TableLimitError: the tables are too large.
     """
     if tables.fit:
         return

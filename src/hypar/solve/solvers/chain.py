@@ -1,6 +1,6 @@
 """Dynamic programming along a chain.
 
-Idea: HyPar (HPCA 2019), Algorithm 1, for any number of choices: forth along the nodes, then back with the choices.
+Idea: HyPar (HPCA 2019), Algorithm 1, for any number of choices: forward along the nodes, then back with the choices.
 Recurrence: ``best[i][y] = node[i][y] + min over x of (best[i - 1][x] + edge[i - 1][x, y])``.
 Cost: one minimisation over every edge, linear in the number of nodes.
 Guarantee: exact on graphs whose every component is a path through nodes of rising number. Ties go from the last node
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 class Chain:
-    """Exact on paths, in time linear in their length."""
+    """An exact solver of paths, in time linear in their length."""
 
     exact = True
 
     def tables(self, structure: Structure) -> Tables | None:
-        """One vector a node; None where the graph has a branch or a cycle."""
+        """Return the size of one vector for each node; None if the graph has a branch or a cycle."""
         return None if _paths(structure) is None else _tables(structure)
 
     def solve(self, problem: CostGraph) -> Solution:
-        """Walk every path back, then forth."""
+        """Minimise along every path, then pick choices backward."""
         structure = problem.structure
         paths = _paths(structure)
         if paths is None:
@@ -49,7 +49,7 @@ class Chain:
 
 
 def _tables(structure: Structure) -> Tables:
-    """One vector a node, one minimisation an edge."""
+    """Return the size of one vector for each node, with one minimisation for each edge."""
     nodes = sum(structure.sizes)
     work = sum(entries_computed(link.source_digits, link.target_digits) for link in structure.links)
     return Tables(stored=nodes + structure.entries, work=work + nodes)
@@ -58,7 +58,7 @@ def _tables(structure: Structure) -> Tables:
 def _solve_path(
     problem: CostGraph, edges: dict[tuple[int, int], Edge], path: list[int], assignment: list[int]
 ) -> None:
-    """Fill in the choices of one path's nodes."""
+    """Assign the choices of one path's nodes."""
     joining = [edges[pair] for pair in itertools.pairwise(path)]
     best: list[Costs] = [problem.nodes[path[0]]]
     for node, edge in zip(path[1:], joining, strict=True):
@@ -74,7 +74,7 @@ def _solve_path(
 
 @lru_cache(maxsize=16)
 def _paths(structure: Structure) -> list[list[int]] | None:
-    """Return every component as a path through nodes of rising number, or None if one is no such path."""
+    """Return every component as a path through nodes of rising number; None if one is not such a path."""
     before: dict[int, int] = {}
     after: dict[int, int] = {}
     for low, high in {(min(link[:2]), max(link[:2])) for link in structure.links}:

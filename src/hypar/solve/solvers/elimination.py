@@ -1,18 +1,17 @@
-"""Elimination: nodes leave the graph one by one, their optimum folded into their neighbours.
+"""Elimination: nodes are eliminated one by one, their minimum folded into their neighbours.
 
 Idea: DeePa (2018), node and edge elimination, generalised to variable elimination, the "min-sum" form of
 bucket elimination (Dechter, Artificial Intelligence 113, 1999). Parallel edges are added up (edge
-elimination). A node that leaves takes all the costs that touch it along; what remains is a table over
-its neighbours, ``rest[y...] = min over x of (sum of its costs at x, y...)``: a vector where it had one
-neighbour (leaf elimination), an edge where it had two (node elimination), a larger table otherwise.
-Undoing the eliminations in reverse gives every node its choice. Where the work is large, choices that no
-optimum takes are dropped first.
+elimination). Eliminating a node removes all costs that involve it and leaves a table over its neighbours,
+``rest[y...] = min over x of (sum of its costs at x, y...)``: a vector for one neighbour (leaf elimination), an edge
+for two (node elimination), a larger table for more. Undoing the eliminations in reverse gives every node its
+choice. If the work is large, dominated choices are removed first.
 
-Order: min-fill, as ``hypar.reduction`` has it.
-Cost: for each node the product of its neighbours' numbers of choices times its own, or times its digits
-where one of its edges is a sum of terms.
-Guarantee: exact on any graph; the tables it needs are known beforehand and refused past the limits. Ties go from the
-last node back to the first declared choice, as in every exact solver.
+Order: min-fill, see ``hypar.solve.elimination.order``.
+Cost: for each node the product of its neighbours' numbers of choices, times its own number of choices, or times its
+digits if one of its edges is a sum of terms.
+Guarantee: exact on any graph; the size of the tables is known beforehand, and tables past the limits are refused.
+Ties go from the last node back to the first declared choice, as in every exact solver.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ if TYPE_CHECKING:
 
 
 DROPPING_PAYS = 128
-"""Table entries computed for each of the graph, from which dominated choices are looked for beforehand."""
+"""Ratio of work to the graph's entries at which dominated choices are removed first."""
 
 
 class Elimination:
-    """Exact on any graph whose tables fit."""
+    """An exact solver of any graph whose tables fit."""
 
     exact = True
 
     def tables(self, structure: Structure) -> Tables:
-        """Follow the order without costs."""
+        """Return the size of the tables by tracing the order without costs."""
         found = trace(structure)
-        # Every table is kept for undoing; beside it the sum that it is the least of is held.
+        # Every table is kept for the way back; beside it one sum is held before its minimum is taken.
         stored = sum(step.entries for step in found.steps)
         widest = max((step.summed for step in found.steps), default=0)
         return Tables(
@@ -52,7 +51,7 @@ class Elimination:
         )
 
     def solve(self, problem: CostGraph) -> Solution:
-        """Eliminate every node, then undo."""
+        """Eliminate every node, then assign choices in reverse."""
         structure = problem.structure
         tables = self.tables(structure)
         require_tables("elimination", tables)

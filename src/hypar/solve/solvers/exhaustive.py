@@ -1,7 +1,7 @@
-"""Every assignment, counted out: the oracle that the other exact solvers must equal.
+"""Enumeration of every assignment: the reference for the other exact solvers.
 
-Idea: the sum of all node vectors and edge matrices, broadcast to one table with a dim for each node.
-Cost: the product of all the numbers of choices, for each node and edge.
+Idea: the sum of all node vectors and edge matrices, broadcast to one table with an axis for each node.
+Cost: the product of all numbers of choices, for each node and edge.
 Guarantee: exact on any graph. Ties go from the last node back to the first declared choice, as in every exact solver.
 """
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from hypar.solve.cost_graph import CostGraph, Structure
 
 MOST_NODES = 32
-"""Dims that numpy 1 gives one table."""
+"""Largest number of axes of an array in numpy 1."""
 
 
 class Exhaustive:
-    """Exact on any small graph."""
+    """An exact solver of any small graph."""
 
     exact = True
 
     def tables(self, structure: Structure) -> Tables | None:
-        """One entry an assignment; None where numpy has too few dims for the nodes."""
+        """Return the size of a table with one entry for each assignment; None if numpy has too few axes."""
         if len(structure.sizes) > MOST_NODES:
             return None
         entries = math.prod(structure.sizes)
@@ -38,14 +38,14 @@ class Exhaustive:
         )
 
     def solve(self, problem: CostGraph) -> Solution:
-        """Add everything up and take the first least entry."""
+        """Add all costs up and take the first least entry."""
         sizes = problem.structure.sizes
         tables = self.tables(problem.structure)
         if tables is None:
             raise ProblemError(f"solver 'exhaustive': found {len(sizes)} nodes; allowed: up to {MOST_NODES}")
         require_tables("exhaustive", tables)
         exact = problem.summable()
-        # The last node's choice is the first dim, so that the first least entry is the one that ties go to.
+        # The last node has the first axis, so that the first least entry is the one that the tie-break picks.
         kept = [node for node in reversed(range(len(sizes))) if sizes[node] > 1]
         total = np.zeros([sizes[node] for node in kept])
         for node, costs in enumerate(exact.nodes):
@@ -60,7 +60,7 @@ class Exhaustive:
 
 
 def _dims(kept: list[int], sizes: tuple[int, ...]) -> list[tuple[int, int]]:
-    """The dims of the table: a node and its number of choices."""
+    """Return the axes of the table: each node with its number of choices."""
     return [(node, sizes[node]) for node in kept]
 
 

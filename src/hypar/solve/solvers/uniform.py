@@ -1,8 +1,8 @@
-"""The same choice everywhere.
+"""Uniform assignments: the same choice at every node.
 
-Idea: the best of the assignments that take choice ``i`` at every node (its last where it has fewer).
-Cost: one look at every node and edge for each ``i``.
-Guarantee: none beyond that; it is the yardstick, all-dp or all-mp, that a search must beat.
+Idea: the best of the assignments that take choice ``i`` at every node (the last choice of nodes with fewer).
+Cost: one lookup for every node and edge for each ``i``.
+Guarantee: none beyond that; it is the baseline, all-dp or all-mp, for every search.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 class Uniform:
-    """Not exact: one index for all nodes."""
+    """An inexact solver: one index for all nodes."""
 
     exact = False
 
     def tables(self, structure: Structure) -> Tables | None:
-        """No table, only the sums of the candidates."""
+        """Return the size of the candidates' sums; there is no table."""
         candidates = max(structure.sizes, default=0)
         return Tables(
             stored=structure.entries, work=candidates * (len(structure.sizes) + len(structure.links))
         )
 
     def solve(self, problem: CostGraph) -> Solution:
-        """Try each index; the first best wins."""
+        """Try each index; the first best one wins."""
         sizes = problem.structure.sizes
         candidates = [
             tuple(min(index, size - 1) for size in sizes) for index in range(max(sizes, default=0))
