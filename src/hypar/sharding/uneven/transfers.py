@@ -1,7 +1,7 @@
-"""Elements that each side of a fork receives, inside a layer and between two.
+"""Elements that each device group of an uneven split receives, inside a layer and between two layers.
 
-The same placements and the same ``received`` as at a level of like parts, with shares. A share is a number, or the
-polynomial ``x``: what a side receives depends on its own share alone, and is then a polynomial in it.
+Placements and ``received`` are those of a level of identical groups, with shares. A share is a number, or the
+polynomial ``x``: the elements that a group receives depend on its own share alone and are then a polynomial in it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 Shares = tuple[Number, ...]
 ROUNDING = 1e-12
-"""A part of a tensor that is no more than pieces' ends differ by rounding."""
+"""The largest fraction of a tensor that counts as a rounding difference of shard bounds."""
 
 Halo = tuple[float, float]
-"""Parts of a tensor that a side reads before its own piece and after it."""
+"""The fractions of a tensor that a group reads before and after its own shard."""
 
 
 class Amount(NamedTuple):
-    """What one change of placement makes the sides of a fork receive.
+    """The elements that each group of an uneven split receives in one change of placement.
 
     Attributes:
-        phase: the phase whose result, or whose operand, moves.
-        collective: the manner in which it moves, as ``all_reduce``.
-        elements: what each side receives.
+        phase: the phase whose result or operand moves.
+        collective: the collective that moves it, as ``all_reduce``.
+        elements: the elements that each group receives.
     """
 
     phase: str
@@ -45,12 +45,12 @@ class Amount(NamedTuple):
 
 
 def inside(layer: CutLayer, choice: Choice, shares: Shares) -> Iterator[Amount]:
-    """Adding up what a choice leaves partial, and the halo of a cut image's error.
+    """Yield the reductions of a layer's partial sums, and the halo exchange of a sharded image's error.
 
     Args:
         layer: the layer.
-        choice: what the fork does to it.
-        shares: those of the sides; one without a share of a layer has no terms of its sums.
+        choice: its choice at the split.
+        shares: the shares of the groups; a group without a share has no terms of the sums.
     """
     sums = (Partial(), resolve(Partial()))
     for tensor in partial_results(layer.einsum, dim_of(choice)):
@@ -63,7 +63,7 @@ def inside(layer: CutLayer, choice: Choice, shares: Shares) -> Iterator[Amount]:
 
 
 def _added_up(shares: Shares) -> list[Number]:
-    """Parts of a partial tensor that the sides receive to add it up: those that have terms of it."""
+    """Return the fraction of a partial tensor that each group receives; groups without terms receive none."""
     at_work = [share for share in shares if not _none(share)]
     parts = iter(received(Partial(), resolve(Partial()), at_work))
     return [share * 0 if _none(share) else next(parts) for share in shares]
@@ -75,13 +75,13 @@ def between(
     choices: tuple[Choice, Choice],
     shares: tuple[Shares, Shares],
 ) -> Iterator[Amount]:
-    """F from producer to consumer, E from consumer to producer.
+    """Yield the transfers of F from producer to consumer and of E from consumer to producer.
 
     Args:
-        tensor: what the consumer reads.
+        tensor: the tensor that the consumer reads.
         ends: producer and consumer.
-        choices: what the fork does to each.
-        shares: the sides' shares of each; one object where they are the same.
+        choices: the choice of each at the split.
+        shares: the groups' shares of each; one object if they are equal.
     """
     made, read = ends[0].einsum, ends[1].einsum
     summed, onward, back = changes(made, choices[0], read, choices[1], tensor.content.contracted)
@@ -98,7 +98,7 @@ def between(
 def _received(
     before: Placement, after: Placement, mine: Shares, theirs: Shares, halo: Sequence[Halo]
 ) -> list[Number]:
-    """Parts of a tensor that the sides receive; one without a share needs nothing, and had nothing whole."""
+    """Return the fraction of a tensor that each group receives; an idle group needs and held nothing."""
     held = None if mine is theirs else theirs
     parts = received(before, after, mine, 0, held)
     if any(map(any, halo)):
@@ -114,7 +114,7 @@ def _received(
 
 
 def _beyond(held: Shares, needed: Shares, halo: Sequence[Halo]) -> list[Number]:
-    """What the sides lack of their pieces and halos of a dim that is cut by other shares."""
+    """Return the fraction of its shard and halo that each group lacks under other shares of the same dim."""
     found = []
     for side, (low, high) in enumerate(halo):
         first, last = sum(needed[:side]) - low, sum(needed[: side + 1]) + high
@@ -125,14 +125,14 @@ def _beyond(held: Shares, needed: Shares, halo: Sequence[Halo]) -> list[Number]:
 
 
 def _none(share: Number) -> bool:
-    """Whether a side has no share at all; an unknown share is one."""
+    """Return whether a group has no share; an unknown share counts as a share."""
     return not isinstance(share, np.ndarray) and share == 0
 
 
 def _halo(einsum: Einsum, choice: Choice, shares: Shares) -> list[Halo]:
-    """What each side reads past its own piece: half of a border's halo at each border, but not past the image's ends.
+    """Return the halo that each group reads: half of a border's halo at each border, within the image.
 
-    Of unknown shares all sides are taken to have a piece, and the image to reach on as far as the windows do.
+    With unknown shares every group is assumed to have a shard, and the image to reach as far as the windows.
     """
     found: list[Halo] = [(0.0, 0.0)] * len(shares)
     known = not any(isinstance(share, np.ndarray) for share in shares)
@@ -149,7 +149,7 @@ def _halo(einsum: Einsum, choice: Choice, shares: Shares) -> list[Halo]:
 
 
 def work(layer: CutLayer, choice: Choice, share: Number) -> Number:
-    """Floating-point operations of the three phases that a side with a share does.
+    """Return the floating-point operations of the three phases that a group with a share performs.
 
     Source: AccPar (HPCA 2020), ``E_cp``: the share times the operations of the whole layer.
     """
