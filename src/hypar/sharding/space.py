@@ -183,15 +183,15 @@ def parse_space(text: str) -> Space:
     by_op: dict[str, Alternatives] = {}
     default: Alternatives = ()
     words = text.split()
-    for part in words:
-        op, colon, listed = part.rpartition(":")
-        if part == _DIVISORS:
+    for word in words:
+        op, colon, listed = word.rpartition(":")
+        if word == _DIVISORS:
             continue
         texts = ["*".join(CUTTABLE[:5])] if listed == "all" else listed.split(",")
-        found = tuple(dict.fromkeys(_at_once(word, place) for word in texts if word))
+        found = tuple(dict.fromkeys(_at_once(named, place) for named in texts if named))
         if colon and (not op or op in by_op):
             raise OptionError(
-                place, f"no op before {part!r}" if not op else f"op {op!r} given twice", "OP:dims, once"
+                place, f"no op before {word!r}" if not op else f"op {op!r} given twice", "OP:dims, once"
             )
         if colon:
             by_op[op] = found
@@ -216,7 +216,7 @@ def _merged(by_op: Mapping[str, Alternatives]) -> Alternatives:
 
 def _at_once(word: str, place: str) -> str:
     """Return the names of dims that are divided at once, joined by ``*``."""
-    found = [_dim(part, place) for part in word.split("*")]
+    found = [_dim(dim, place) for dim in word.split("*")]
     if len(set(found)) < len(found):
         raise OptionError(place, f"found {word!r}", "each dim once")
     return "*".join(found)

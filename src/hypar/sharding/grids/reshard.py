@@ -173,7 +173,7 @@ def regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
     known = _KNOWN.get(gap)
     if known is not None and known[0] == options:
         return known[1]
-    found = _regrids(gap, options)
+    found = _resharded(gap, options)
     _KNOWN.keep(gap, options, found)
     return found
 
@@ -189,7 +189,7 @@ def regrid(gap: Gap, made: Choice, read: Choice) -> tuple[Moved, ...]:
         row, column = _places(known[0][0]).get(made, -1), _places(known[0][1]).get(read, -1)
         if min(row, column) >= 0:
             return tuple(_moved(move, row, column) for move in known[1])
-    return tuple(_moved(move, 0, 0) for move in _regrids(gap, ((made,), (read,))))
+    return tuple(_moved(move, 0, 0) for move in _resharded(gap, ((made,), (read,))))
 
 
 def _pairs(options: tuple[Options, Options]) -> int:
@@ -210,7 +210,7 @@ def _moved(move: Regrid, row: int, column: int) -> Moved:
     return Moved(move.phase, COLLECTIVES[collective], float(elements), int(devices))
 
 
-def _regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
+def _resharded(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
     """Compute the resharding of all pairs of choices."""
     ends, content, ways, parts, direct = gap
     layouts = (layout(options[0], ways), layout(options[1], ways))
@@ -256,15 +256,15 @@ def _dims(
     found = []
     for dim, whole_size in (("batch", read.sizes["batch"]), *content.shape, (INNER, 1)):
         own, theirs = makes.get(dim), reads.get(dim)
-        part, window = left.get(theirs or "", 1.0), read.windows.get(theirs or "")
+        rest, window = left.get(theirs or "", 1.0), read.windows.get(theirs or "")
         degrees = (layouts[0].of(own), layouts[1].of(theirs))
         if not direct or dim == INNER:
-            halo = 0.0 if window is None else min(1.0, window.halo / read.input_sizes[theirs or ""] / part)
-            # Channels in a group have no size of their own; in direct transfers their fraction is the size.
-            found.append(_shares(own, theirs, *degrees, halo, part if direct else 1.0))
+            halo = 0.0 if window is None else min(1.0, window.halo / read.input_sizes[theirs or ""] / rest)
+            # Channels in a group have no size of their own; in direct transfers their rest is the size.
+            found.append(_shares(own, theirs, *degrees, halo, rest if direct else 1.0))
         else:
-            size = math.ceil(whole_size * part - 1e-9)
-            output = size if window is None else math.ceil(read.sizes[theirs or ""] * part - 1e-9)
+            size = math.ceil(whole_size * rest - 1e-9)
+            output = size if window is None else math.ceil(read.sizes[theirs or ""] * rest - 1e-9)
             # A shard of a flattened image is a range of its channels, of which the last may be incomplete.
             ranges = flat and dim == "channels"
             units = (_unit(made, own, whole_size), _unit(read, theirs, whole_size))

@@ -55,7 +55,7 @@ def inside(layer: CutLayer, choice: Choice, shares: Shares) -> Iterator[Amount]:
     sums = (Partial(), resolve(Partial()))
     for tensor in partial_results(layer.einsum, dim_of(choice)):
         whole = layer.elements(tensor)
-        yield Amount(PHASE_OF[tensor], collective(*sums), tuple(part * whole for part in _added_up(shares)))
+        yield Amount(PHASE_OF[tensor], collective(*sums), tuple(each * whole for each in _added_up(shares)))
     halo = _halo(layer.einsum, choice, shares)
     if any(map(any, halo)):
         elements = tuple(sum(past) * layer.einsum.input_elements for past in halo)
@@ -87,12 +87,12 @@ def between(
     summed, onward, back = changes(made, choices[0], read, choices[1], tensor.content.contracted)
     if isinstance(summed[1], Partial):
         parts = _added_up(shares[0])
-        yield Amount(summed[0], collective(*summed[1:]), tuple(part * tensor.elements for part in parts))
+        yield Amount(summed[0], collective(*summed[1:]), tuple(each * tensor.elements for each in parts))
     halo = _halo(read, choices[1], shares[1])
     moves = ((onward, shares[1], shares[0], halo), (back, shares[0], shares[1], [(0, 0)] * len(halo)))
     for (phase, before, after), mine, theirs, past in moves:
         parts = _received(before, after, mine, theirs, past)
-        yield Amount(phase, collective(before, after), tuple(part * tensor.elements for part in parts))
+        yield Amount(phase, collective(before, after), tuple(each * tensor.elements for each in parts))
 
 
 def _received(
@@ -102,23 +102,23 @@ def _received(
     held = None if mine is theirs else theirs
     parts = received(before, after, mine, 0, held)
     if any(map(any, halo)):
-        parts = [received(before, after, mine, sum(past), held)[side] for side, past in enumerate(halo)]
+        parts = [received(before, after, mine, sum(past), held)[group] for group, past in enumerate(halo)]
     if before == after and held is not None and isinstance(after, Shard):
         parts = _beyond(held, mine, halo)
-    for side, (needed, had) in enumerate(zip(mine, theirs, strict=True)):
+    for group, (needed, had) in enumerate(zip(mine, theirs, strict=True)):
         if _none(needed):
-            parts[side] = needed * 0
+            parts[group] = needed * 0
         elif _none(had) and isinstance(before, Replicate):
-            parts[side] = needed + sum(halo[side]) if isinstance(after, Shard) else needed * 0 + 1
+            parts[group] = needed + sum(halo[group]) if isinstance(after, Shard) else needed * 0 + 1
     return parts
 
 
 def _beyond(held: Shares, needed: Shares, halo: Sequence[Halo]) -> list[Number]:
     """Return the fraction of its shard and halo that each group lacks under other shares of the same dim."""
     found = []
-    for side, (low, high) in enumerate(halo):
-        first, last = sum(needed[:side]) - low, sum(needed[: side + 1]) + high
-        start, end = sum(held[:side]), sum(held[: side + 1])
+    for group, (low, high) in enumerate(halo):
+        first, last = sum(needed[:group]) - low, sum(needed[: group + 1]) + high
+        start, end = sum(held[:group]), sum(held[: group + 1])
         lacking = last - first - max(0, min(last, end) - max(first, start))
         found.append(lacking if lacking > ROUNDING else 0)
     return found
@@ -138,13 +138,13 @@ def _halo(einsum: Einsum, choice: Choice, shares: Shares) -> list[Halo]:
     known = not any(isinstance(share, np.ndarray) for share in shares)
     for border in borders(einsum, choice, len(shares)) if dim_of(choice) in einsum.windows else ():
         half = border.part / 2
-        for side, share in enumerate(shares):
+        for group, share in enumerate(shares):
             before, after = (
-                (sum(shares[:side]), sum(shares[side + 1 :]))
+                (sum(shares[:group]), sum(shares[group + 1 :]))
                 if known
-                else (half * (side > 0), half * (side < len(shares) - 1))
+                else (half * (group > 0), half * (group < len(shares) - 1))
             )
-            found[side] = (0.0, 0.0) if _none(share) else (min(half, before), min(half, after))
+            found[group] = (0.0, 0.0) if _none(share) else (min(half, before), min(half, after))
     return found
 
 
