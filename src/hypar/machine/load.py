@@ -118,7 +118,6 @@ def _change(data: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _with_source(value: Any) -> Any:
-    """Return a changed value with a source, its own if it has one."""
     return value if isinstance(value, dict) else {"value": value, "source": "as asked"}
 
 

@@ -97,7 +97,7 @@ Options = tuple[Choice, ...]
 """The choices of a layer at a level."""
 
 WHOLE = Choice()
-"""Every device computes the whole layer, a join whose tensors are all replicated."""
+"""Every device computes the whole layer: a choice of joins, whose tensors are then replicated."""
 
 ALONE = Choice((("batch", 1),))
 """One device computes the whole layer."""
@@ -147,7 +147,7 @@ def grids(dims: tuple[str, ...], degrees: tuple[int, ...], ways: int) -> tuple[G
     """Return all grids of at most ``ways`` devices: those of most devices first, then by the first dims.
 
     Raises:
-        OverflowError: the grids are more than ``MOST_GRIDS``.
+        OverflowError: more than ``MOST_GRIDS`` grids result.
 
     Example:
         >>> [found.degrees for found in grids(("batch", "height"), (1, 2), 2)]

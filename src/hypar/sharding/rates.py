@@ -153,7 +153,6 @@ def _weights(manner: Manner, rates: Rates) -> tuple[Costs, Costs | None]:
 
 @lru_cache(maxsize=4096)
 def _all_simple(options: tuple[Options, Options], ways: int) -> bool:
-    """Return whether every choice uses all devices for at most one dim."""
     return all(simple(choice, ways) for end in options for choice in end)
 
 

@@ -55,7 +55,7 @@ class Torus(Topology):
         return [(1.0, away if 2 * away <= edge else away - edge)]
 
     def places(self, factors: Sequence[int]) -> Sequence[int]:
-        """Divide, for each factor, the longer edge that it divides at all."""
+        """Return the device at each position: each factor divides the longer edge that it divides at all."""
         return _places(tuple(factors))
 
 
@@ -100,7 +100,6 @@ def _places(factors: tuple[int, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _edges(devices: int) -> tuple[int, int]:
-    """Return rows and columns, as nearly equal as possible."""
     rows = next(count for count in range(int(devices**0.5), 0, -1) if devices % count == 0)
     return rows, devices // rows
 

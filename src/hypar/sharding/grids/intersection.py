@@ -137,7 +137,6 @@ def _along(degrees: tuple[int, ...], ways: int) -> Numbers:
 
 
 def _even(amounts: Costs, layout: Layout, dim: str | None) -> bool:
-    """Return whether all shards of each degree in use have the same size."""
     own = np.array(layout.of(dim))
     equal = amounts == np.repeat(amounts[np.cumsum(own) - own], own)
     return bool(equal[np.repeat(layout.taken(dim), own)].all())

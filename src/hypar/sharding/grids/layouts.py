@@ -69,7 +69,6 @@ class Layout:
 
 @lru_cache(maxsize=2048)
 def _taken(layout: Layout, dim: str | None) -> NDArray[np.bool_]:
-    """Compute ``Layout.taken`` once per layout and dim."""
     had = {*np.atleast_1d(layout.degree(dim)).tolist()}
     return np.array([degree in had for degree in layout.of(dim)])
 
