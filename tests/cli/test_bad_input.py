@@ -674,7 +674,7 @@ WITHIN_16 = "allowed: at most 16, all that it has"
         ),
         (
             [*VGG16, "--space", "batch*mp", "--array", "16384", "--batch", "16384"],
-            ("grids of ", " pieces of batch would take ", " entries; allowed: 134,217,728, so levels of fewer ways"),
+            ("grids of ", " shards of batch would take ", " entries; allowed: 134,217,728, so levels of fewer ways"),
         ),
         ([*VGG16, "--space", "deepa,batch"], ("space 'deepa,batch': found 'deepa'; allowed: batch,",)),
         ([*VGG16, "--space", "batch*"], ("space 'batch*': found ''; allowed: batch,",)),

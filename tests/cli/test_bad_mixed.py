@@ -51,7 +51,7 @@ def bandwidth(value: Any) -> dict[str, Any]:
         ([GROUP, {"name": "pair", "groups": [OTHER], "outward": OUTWARD}], ("groups[1].groups: found 1 groups; allowed: 2 to 8",)),
         ([GROUP, {"name": "pair", "groups": [OTHER, GROUP], "outward": OUTWARD}], ("groups[1].groups[1]: found a second group 'tpu-v2'",)),
         ([GROUP, {"name": "pair", "groups": [OTHER, OTHER], "changes": {"devices": 2}, "outward": OUTWARD}], ("groups[1]: found changes of groups",)),
-        ([GROUP, {**OTHER, "hardware": "tpu-v2-v3", "name": "both"}], ("hardware 'tpu-v2-v3' has groups of unlike devices; allowed: a machine of like",)),
+        ([GROUP, {**OTHER, "hardware": "tpu-v2-v3", "name": "both"}], ("hardware 'tpu-v2-v3' is a heterogeneous machine; allowed: a machine of identical",)),
         ([GROUP, {**OTHER, "changes": {"devices": {"value": 0, "source": "a test"}}}], ("groups[1].changes.devices: found 0; allowed: at least 1",)),
         ([{**GROUP, "outward": {**OUTWARD, "latency": {"value": "-1 us", "source": "a test"}}}, OTHER], ("groups[0].outward.latency.value: found '-1 us'; allowed: at least 0",)),
         ([GROUP, {"hardware": "gone.yaml", "outward": OUTWARD}], ("gone.yaml: cannot be read",)),
@@ -64,7 +64,7 @@ def bandwidth(value: Any) -> dict[str, Any]:
         ([bandwidth("nan GB/s"), OTHER], ("groups[0].outward.bandwidth.value: found 'nan GB/s'",)),
         ([bandwidth("1e400 GB/s"), OTHER], ("groups[0].outward.bandwidth.value: found '1e400 GB/s'",)),
         ([bandwidth(5), OTHER], ("groups[0].outward.bandwidth.value: found 5; allowed: a number with a unit",)),
-        ([{**GROUP, "hardware": "bad.yaml"}, OTHER], ("hardware 'bad' has groups of unlike devices",)),
+        ([{**GROUP, "hardware": "bad.yaml"}, OTHER], ("hardware 'bad' is a heterogeneous machine",)),
         ("many", ("groups: found 'many'; allowed: a list",)),
         ([GROUP, "tpu-v3"], ("groups[1]: found 'tpu-v3'; allowed: a mapping",)),
     ],
@@ -139,7 +139,7 @@ def test_shares_of_like_devices_are_refused(machine: list[str], options: list[st
 def test_commands_for_like_devices_refuse_others(command: list[str]) -> None:
     machine = ["tpu-v2-v3"] if command[0] == "hardware" else ["--hardware", "tpu-v2-v3"]
     assert_refused(
-        [*command, *machine], ("has groups of unlike devices; allowed: a machine of like devices",)
+        [*command, *machine], ("is a heterogeneous machine; allowed: a machine of identical devices",)
     )
 
 

@@ -205,7 +205,7 @@ def test_a_machine_of_unlike_devices_is_refused() -> None:
         HardwareError, match=r"^hardware 'tpu-v2-v3': has groups of unlike devices; allowed: a "
     ):
         overlap_model("lenet-c", hardware=load_hardware("tpu-v2-v3"))  # type: ignore[arg-type]
-    assert "groups: hardware 'tpu-v2-v3' has groups of unlike devices" in refusal(
+    assert "groups: hardware 'tpu-v2-v3' is a heterogeneous machine" in refusal(
         "lenet-c", "--hardware", "tpu-v2-v3"
     )
 

@@ -1,1 +1,1 @@
-"""What a machine is, and how long n flop or n bytes take on it; knows no plan."""
+"""Machines, and how long n flop or n bytes take on them; knows no plan."""

@@ -1,4 +1,4 @@
-"""From a hardware file to a machine."""
+"""Machines of identical devices, read from hardware files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _OF_NETWORK = ("topology", "devices", "link_bandwidth", "total_bandwidth", "latency")
 CHANGEABLE = (*_OF_NETWORK, *Assumptions.model_fields)
-"""What may be changed of a machine without another file: of several networks, in the innermost."""
+"""Fields of a machine that may be changed without another file: of several networks, the innermost."""
 
 
 def load_machine(hardware: str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
@@ -33,22 +33,22 @@ def load_machine(hardware: str | Path, changes: Mapping[str, Any] | None = None)
 
     Args:
         hardware: a path, or the bare name of a machine that comes with hypar.
-        changes: other values for some of ``CHANGEABLE``, as the file would write them.
+        changes: other values for some of ``CHANGEABLE``, as written in a file.
 
     Raises:
-        InputError: the file or a change is wrong.
+        InputError: the file or a change is invalid.
     """
     return machine_in(read_yaml(data_file("hardware", str(hardware))), changes)
 
 
 def machine_in(document: Document, changes: Mapping[str, Any] | None = None) -> Machine:
-    """As ``load_machine``, of a file that was read."""
+    """Build a machine from a parsed file."""
     file = document.file
     if not isinstance(document.data, dict):
         raise HardwareError(document.at(()), f"found {shown(document.data)}", "a mapping with a device")
     if has_groups(document):
-        found = f"hardware {file.stem!r} has groups of unlike devices"
-        raise HardwareError(document.at(("groups",)), found, "a machine of like devices")
+        found = f"hardware {file.stem!r} is a heterogeneous machine"
+        raise HardwareError(document.at(("groups",)), found, "a machine of identical devices")
     unchanged = _machine(file.stem, document.data, document.at, {})
     if not changes:
         return unchanged
@@ -71,15 +71,15 @@ def machine_in(document: Document, changes: Mapping[str, Any] | None = None) -> 
 
 
 def has_groups(document: Document) -> bool:
-    """Whether a hardware file is one of groups."""
+    """Return whether a hardware file has groups."""
     return isinstance(document.data, dict) and "groups" in document.data
 
 
 def as_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
-    """A machine, whether it is one already or a file's name.
+    """Return a machine, given itself or as a file's name.
 
     Raises:
-        InputError: the file or a change is wrong, or what is loaded already is to be changed.
+        InputError: the file or a change is invalid, or a loaded machine is to be changed.
     """
     if not isinstance(hardware, Machine):
         return load_machine(hardware, changes)
@@ -90,10 +90,10 @@ def as_machine(hardware: Machine | str | Path, changes: Mapping[str, Any] | None
 
 
 def parse_change(text: str) -> tuple[str, Any]:
-    """Read ``NAME=VALUE``, the value as a hardware file would have it.
+    """Read ``NAME=VALUE``, the value as in a hardware file.
 
     Raises:
-        OptionError: no such name, or no value.
+        OptionError: the name is unknown, or the value missing.
     """
     name, equals, written = text.partition("=")
     if not equals or name not in CHANGEABLE:
@@ -104,7 +104,7 @@ def parse_change(text: str) -> tuple[str, Any]:
 
 
 def _change(data: dict[str, Any], key: str, value: Any) -> None:
-    """Put another value into a file's content."""
+    """Set a value in a file's content."""
     if key not in CHANGEABLE:
         raise OptionError(f"change {key}={value}", "not a change", ", ".join(CHANGEABLE))
     if key not in _OF_NETWORK:
@@ -118,14 +118,13 @@ def _change(data: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _with_source(value: Any) -> Any:
-    """A changed value; one that says where it comes from does so itself."""
     return value if isinstance(value, dict) else {"value": value, "source": "as asked"}
 
 
 def _machine(
     name: str, data: dict[str, Any], place: Callable[[Where], str], changes: dict[str, Any]
 ) -> Machine:
-    """Judge a file's content, plug-ins and networks included."""
+    """Validate a file's content, plug-ins and networks included, and build the machine."""
     data, place = _listed(data, place)
     content = validated(HardwareFile, data, place=place, error=HardwareError)
     compute = _plugin("compute_models", content.device.compute, ("device", "compute"), place)
@@ -150,7 +149,7 @@ def _machine(
 
 
 def _listed(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[dict[str, Any], Any]:
-    """One network as a list of one; a place in it is still named as the file has it."""
+    """Return a single network as a list of one, with places still named as in the file."""
     network = data.get("interconnect")
     if isinstance(network, list) or network is None:
         return data, place
@@ -166,7 +165,7 @@ def _listed(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[dict[s
 
 
 def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier]) -> str:
-    """A hash of what a machine is, however a file writes it: plug-ins as they are, with their defaults."""
+    """Return a hash of a machine's values, plug-in defaults included, however the file writes them."""
     named = {"device": {"compute"}, "interconnect": {"__all__": {"topology"}}}
     values = [
         content.model_dump(mode="json", exclude=named),  # type: ignore[arg-type]
@@ -178,7 +177,7 @@ def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier])
 
 
 def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[Where], str]) -> Any:
-    """The plug-in that a mapping names, with its fields."""
+    """Return the plug-in that a mapping names, with its fields."""
     if not isinstance(fields.get("name"), str):
         found = f"found {shown(fields['name'])}" if "name" in fields else "'name' is missing"
         raise HardwareError(place((*where, "name")), found, ", ".join(plugin_names(group)))
@@ -193,14 +192,14 @@ def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[W
 
 
 def _tier(network: Network, content: HardwareFile, index: int, place: Callable[[Where], str]) -> Tier:
-    """One network of a machine."""
+    """Build one network of a machine."""
     where: Where = ("interconnect", index)
     assumed, inner = content.assumptions, (content.interconnect or [])[index + 1 :]
     topology = _plugin("topologies", network.topology, (*where, "topology"), place)
     devices = network.devices.value
     fault = topology.fault(devices)
     if fault is not None:
-        # Where the devices were changed that is the place; else it is the topology's.
+        # The place is the change if the devices were changed, else the topology.
         asked = place((*where, "devices"))
         own = asked if asked.startswith("change ") else place((*where, "topology"))
         raise HardwareError(own, f"{network.topology['name']}: {fault}")
@@ -210,7 +209,7 @@ def _tier(network: Network, content: HardwareFile, index: int, place: Callable[[
     if given is None:
         wanted = f"one, as assumption bandwidth is {assumed.bandwidth.value}"
         raise HardwareError(place(where), f"{key!r} is missing", wanted)
-    # Every device inside has a link of its own outward, so there are as many networks side by side.
+    # Every device inside a group has its own link outward, so that many networks run side by side.
     beside = math.prod(other.devices.value for other in inner)
     links = topology.num_links(devices) * beside if shared else 1
     return Tier(
@@ -224,7 +223,7 @@ def _tier(network: Network, content: HardwareFile, index: int, place: Callable[[
 
 
 def _without_sources(data: Any) -> Any:
-    """Plain data less every ``source``: a better citation does not change a machine."""
+    """Return plain data without any ``source``: a better citation does not change a machine."""
     if isinstance(data, dict):
         return {key: _without_sources(value) for key, value in data.items() if key != "source"}
     return [_without_sources(item) for item in data] if isinstance(data, list) else data

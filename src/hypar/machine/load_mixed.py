@@ -1,4 +1,4 @@
-"""From a hardware file of groups to a mixed machine."""
+"""Heterogeneous machines, read from hardware files of groups."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
 
 WHOLE = "all"
-"""The group of all devices."""
+"""Name of the group of all devices."""
 
 
 def load_hardware(hardware: str | Path, changes: Mapping[str, Any] | None = None) -> Machine | MixedMachine:
-    """Read a hardware file, of like devices or of groups of unlike ones; arguments as of ``load_machine``.
+    """Read a hardware file, of identical devices or of groups; arguments as in ``load_machine``.
 
     Raises:
-        InputError: the file or a change is wrong.
+        InputError: the file or a change is invalid.
     """
     document = read_yaml(data_file("hardware", str(hardware)))
     return _mixed_in(document, changes) if has_groups(document) else machine_in(document, changes)
@@ -36,10 +36,10 @@ def load_hardware(hardware: str | Path, changes: Mapping[str, Any] | None = None
 def as_hardware(
     hardware: Machine | MixedMachine | str | Path, changes: Mapping[str, Any] | None = None
 ) -> Machine | MixedMachine:
-    """A machine of either kind, whether it is one already or a file's name.
+    """Return a machine of either kind, given itself or as a file's name.
 
     Raises:
-        InputError: the file or a change is wrong, or what is loaded already is to be changed.
+        InputError: the file or a change is invalid, or a loaded machine is to be changed.
     """
     if isinstance(hardware, str | Path):
         return load_hardware(hardware, changes)
@@ -53,20 +53,20 @@ def load_mixed(hardware: str | Path, changes: Mapping[str, Any] | None = None) -
     """Read a hardware file of groups.
 
     Args:
-        hardware: a path, or the bare name of a mixed machine that comes with hypar.
-        changes: other values of every group of like devices, as of ``load_machine``.
+        hardware: a path, or the bare name of a heterogeneous machine that comes with hypar.
+        changes: changes to every group of identical devices, as in ``load_machine``.
 
     Raises:
-        InputError: the file or a change is wrong, or its devices are all alike.
+        InputError: the file or a change is invalid, or the file has no groups.
     """
     return _mixed_in(read_yaml(data_file("hardware", str(hardware))), changes)
 
 
 def _mixed_in(document: Document, changes: Mapping[str, Any] | None = None) -> MixedMachine:
-    """As ``load_mixed``, of a file that was read."""
+    """Build a heterogeneous machine from a parsed file."""
     file = document.file
     if not has_groups(document):
-        found = f"hardware {file.stem!r} has like devices"
+        found = f"hardware {file.stem!r} has identical devices"
         raise HardwareError(document.at(()), found, "a mapping with groups")
     content = validated(MixedFile, document.data, place=document.at, error=HardwareError)
     reader = _Reader(file, document.at, dict(changes or {}))
@@ -78,21 +78,21 @@ def _mixed_in(document: Document, changes: Mapping[str, Any] | None = None) -> M
 
 
 class _Reader:
-    """Reads groups, each name once."""
+    """Reader of groups that refuses repeated names."""
 
     def __init__(self, file: Path, place: Callable[[Where], str], changes: dict[str, Any]) -> None:
         self.file, self.place, self.changes = file, place, changes
         self.names: set[str] = {WHOLE}
 
     def mixed(self, name: str, source: str, entries: Sequence[GroupEntry], where: Where) -> MixedMachine:
-        """Groups side by side."""
+        """Read groups side by side."""
         if not 2 <= len(entries) <= MOST_GROUPS:
             raise HardwareError(self.place(where), f"found {len(entries)} groups", f"2 to {MOST_GROUPS}")
-        sides = tuple(self.side(entry, source, (*where, index)) for index, entry in enumerate(entries))
-        return MixedMachine(name=name, source=source, sides=sides, changes=self.changes)
+        groups = tuple(self.group(entry, source, (*where, index)) for index, entry in enumerate(entries))
+        return MixedMachine(name=name, source=source, sides=groups, changes=self.changes)
 
-    def side(self, entry: GroupEntry, source: str, where: Where) -> Side:
-        """One group."""
+    def group(self, entry: GroupEntry, source: str, where: Where) -> Side:
+        """Read one group."""
         if (entry.hardware is None) == (entry.groups is None):
             found = "both 'hardware' and 'groups'" if entry.hardware else "neither 'hardware' nor 'groups'"
             raise HardwareError(self.place(where), f"found {found}", "one of them")
@@ -106,7 +106,7 @@ class _Reader:
             raise HardwareError(self.place(where), f"found a second group {shown(name)}", allowed)
         self.names.add(name)
         machine = (
-            self.like(entry, where)
+            self.identical(entry, where)
             if entry.groups is None
             else self.mixed(name, source, entry.groups, (*where, "groups"))
         )
@@ -120,15 +120,15 @@ class _Reader:
         )
 
     def named(self, hardware: str, where: Where) -> str:
-        """The name of a group that is called as its hardware file."""
+        """Return the name of a group called like its hardware file."""
         try:
             return group_name(Path(hardware).stem)
         except ValueError as error:
             found = f"found a group named {shown(Path(hardware).stem)} as its hardware file"
             raise HardwareError(self.place(where), found, f"{error}: give it another") from None
 
-    def like(self, entry: GroupEntry, where: Where) -> Machine:
-        """Like devices, by the file that they are of."""
+    def identical(self, entry: GroupEntry, where: Where) -> Machine:
+        """Read a group of identical devices from its hardware file."""
         named = str(entry.hardware)
         file = self.file.parent / named if named.endswith((".yaml", ".yml")) else named
         try:

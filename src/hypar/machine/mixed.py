@@ -1,4 +1,4 @@
-"""A mixed machine: groups of unlike devices, each a machine of like devices or mixed again."""
+"""Heterogeneous machines: groups of different devices, each of identical devices or heterogeneous again."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Side:
-    """One group of a mixed machine, seen from the groups beside it.
+    """One device group of a heterogeneous machine, with its link to the groups beside it.
 
     Attributes:
         name: unique in the whole machine.
         machine: its devices.
-        num_devices: how many of them are used; all but in a smaller array.
-        bytes_per_s: what each of its devices receives at from the groups beside.
-        latency_s: what a transfer from them takes besides.
+        num_devices: number of devices used; fewer than all only in a smaller array.
+        bytes_per_s: bandwidth at which each of its devices receives from the groups beside it.
+        latency_s: latency of a transfer from them.
     """
 
     name: str
@@ -35,20 +35,20 @@ class Side:
 
     @property
     def flop_per_s(self) -> float:
-        """Floating-point operations a second of the devices that are used, large work."""
+        """Floating-point operations per second of the devices used, for large work."""
         if isinstance(self.machine, MixedMachine):
             return sum(side.flop_per_s for side in self.machine.sides)
         return self.num_devices * self.machine.flop_per_s
 
     @property
     def memory_bytes(self) -> float:
-        """The largest memory of a device; without limit where a file does not say."""
+        """Largest memory of a device; infinite if a file gives none."""
         if isinstance(self.machine, MixedMachine):
             return max(side.memory_bytes for side in self.machine.sides)
         return math.inf if self.machine.memory_bytes is None else self.machine.memory_bytes
 
     def using(self, arrays: Mapping[str, Sequence[int]]) -> Side:
-        """The same with the devices of some arrays; as of ``MixedMachine.using``."""
+        """Return the group with the devices of given arrays; see ``MixedMachine.using``."""
         if isinstance(self.machine, MixedMachine):
             machine = self.machine.using(arrays)
             return replace(self, machine=machine, num_devices=machine.num_devices)
@@ -57,13 +57,13 @@ class Side:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class MixedMachine:
-    """Groups of unlike devices.
+    """Groups of different devices.
 
     Attributes:
-        name: the file's name without its ending, or that of the group.
-        source: where it is published.
-        sides: its groups, two at least.
-        changes: what was changed against the file, in every group.
+        name: the name of the file without its ending, or of the group.
+        source: the publication.
+        sides: its groups, at least two.
+        changes: values changed from the file, in every group.
     """
 
     name: str
@@ -73,17 +73,17 @@ class MixedMachine:
 
     @property
     def num_devices(self) -> int:
-        """Devices of all groups that are used."""
+        """Number of devices used in all groups."""
         return sum(side.num_devices for side in self.sides)
 
     @cached_property
     def digest(self) -> str:
-        """A hash of all that the machine is, sources excepted."""
+        """Hash of the machine without its sources."""
         parts = [(side.name, side.machine.digest, side.bytes_per_s, side.latency_s) for side in self.sides]
         return f"sha256:{hashlib.sha256(repr(parts).encode()).hexdigest()}"
 
     def like(self, depth: int = 1) -> Iterator[tuple[str, Machine, int]]:
-        """Every group of like devices: its name, its devices, and how many splits lie above it."""
+        """Yield name, devices and number of splits above, for every group of identical devices."""
         for side in self.sides:
             if isinstance(side.machine, MixedMachine):
                 yield from side.machine.like(depth + 1)
@@ -91,14 +91,14 @@ class MixedMachine:
                 yield side.name, side.machine, depth
 
     def using(self, arrays: Mapping[str, Sequence[int]]) -> MixedMachine:
-        """The same with no more devices than some arrays have.
+        """Return the machine with no more devices than given arrays have.
 
         Args:
-            arrays: for each group of like devices, by its name, the ways of its levels.
+            arrays: ways of the levels of each group of identical devices, by its name.
         """
         return replace(self, sides=tuple(side.using(arrays) for side in self.sides))
 
     def __repr__(self) -> str:
-        """Name and groups, short enough for a prompt."""
+        """Return name and groups, short enough for a prompt."""
         groups = " + ".join(f"{side.num_devices} {side.name}" for side in self.sides)
         return f"<MixedMachine {self.name}: {groups}>"

@@ -1,6 +1,6 @@
-"""A table of measured times: what one device takes for each layer's piece under each choice of a level.
+"""Table of measured times of one device, for each layer's shard under each choice of a level.
 
-Written by ``hypar profile``, read by the cost ``deepa`` in place of a machine's own computation. Described in
+``hypar profile`` writes it; the cost ``deepa`` reads it in place of a machine's own computation. Described in
 ``docs/profiles.md``.
 """
 
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
 Seconds = Annotated[int | float, Field(ge=0, le=1e9)]
 
 
-class _Part(BaseModel):
-    """Unknown keys are refused, and a text is not a number."""
+class _Strict(BaseModel):
+    """Base model that refuses unknown keys and text in place of numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
 
 
-class ProfiledModel(_Part):
-    """Which network was measured, with which mini-batch."""
+class ProfiledModel(_Strict):
+    """Network and mini-batch that were measured."""
 
     name: str
     digest: str
     batch: Annotated[int, Field(ge=1)]
 
 
-class Profile(_Part):
-    """Measured times.
+class Profile(_Strict):
+    """Table of measured times.
 
     Attributes:
         schema_: version of the format.
         name: the file's name without its ending; not part of the file.
         model: the network.
-        device: what it was measured on.
+        device: the device measured.
         ways: the devices of the level whose choices were measured.
-        seconds: for each layer and each choice, as ``n4 c1 h2 w2``, the three phases of the fullest device's piece.
+        seconds: time of the three phases of the fullest device's shard, for each layer and choice, as ``n4 c1 h2 w2``.
     """
 
     schema_: Literal["hypar.profile/1"] = Field(default="hypar.profile/1", alias="schema")
@@ -59,11 +59,11 @@ class Profile(_Part):
 
     @property
     def digest(self) -> str:
-        """A hash of all that it says."""
+        """Hash of the table's content."""
         return "sha256:" + hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        """The file's text."""
+        """Return the file's text."""
         return format_json(self.model_dump(mode="json", by_alias=True)) + "\n"
 
     def write(self, file: str | Path) -> None:
@@ -75,14 +75,14 @@ class Profile(_Part):
         write_text(Path(file), self.to_json())
 
     def of(self, layer: str, degrees: dict[str, int]) -> float:
-        """What one device takes for a layer's piece.
+        """Return the seconds that one device takes for a layer's shard.
 
         Args:
             layer: the layer's name.
-            degrees: over how many parts each dim is divided.
+            degrees: the degree of each dim.
 
         Raises:
-            ProfileError: it was not measured.
+            ProfileError: the shard was not measured.
         """
         table, word = self.seconds.get(layer), grid_word(degrees)
         if table is None:
@@ -96,10 +96,10 @@ class Profile(_Part):
         return table[word]
 
     def require(self, name: str, digest: str, batch: int, array: tuple[int, ...]) -> None:
-        """Refuse to time another network, mini-batch or array than was measured.
+        """Refuse a network, mini-batch or array other than the one measured.
 
         Raises:
-            ProfileError: it is another.
+            ProfileError: one of them differs.
         """
         place = f"profile {self.name!r}"
         if (name, digest) != (self.model.name, self.model.digest):
@@ -118,7 +118,7 @@ def read_profile(file: str | Path) -> Profile:
     """Read a table of measured times.
 
     Raises:
-        InputError: it is missing, damaged, or of another schema.
+        InputError: the file is missing, damaged, or of another schema.
     """
     path = Path(file)
     data = read_json(path)

@@ -1,4 +1,4 @@
-"""Seconds of what a level's choices make move, and of what a device computes, on a machine."""
+"""Seconds of the transfers at a level, and of the computation of a device, on a machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=256)
 def time_rates(setting: Setting, level: int) -> Rates:
-    """Seconds for each element that a device receives at one level; all devices receive at the same time."""
+    """Return the seconds per element that a device receives at one level; all receive at the same time."""
     link = setting.machine.links(setting.array)[level]
     each = tuple(link.seconds_per_byte[kind] * setting.element_bytes for kind in COLLECTIVES)
     once = tuple(link.latency_s[kind] for kind in COLLECTIVES)
@@ -30,23 +30,23 @@ def time_rates(setting: Setting, level: int) -> Rates:
 
 
 def computation(setting: Setting, einsum: Einsum, left: LocalSizes) -> Costs:
-    """The three phases and the update of a layer on one device, ``[tuples]``; equal pieces are computed once.
+    """Return the seconds of a layer's phases and update on one device, ``[tuples]``.
 
     Args:
-        setting: the machine and what else a step runs with.
+        setting: the machine and the settings of a step.
         einsum: the whole layer.
-        left: what all levels have left of it on a device.
+        left: the fraction of the layer that all levels leave on a device.
     """
-    pieces = np.rint(1 / np.stack([left.of(dim) for dim in CUTTABLE], axis=1)).astype(np.int64)
+    shards = np.rint(1 / np.stack([left.of(dim) for dim in CUTTABLE], axis=1)).astype(np.int64)
     if setting.machine.compute.takes_arrays:
-        return _seconds(setting, einsum, pieces)
-    distinct, which = np.unique(pieces, axis=0, return_inverse=True)
+        return _seconds(setting, einsum, shards)
+    distinct, which = np.unique(shards, axis=0, return_inverse=True)
     return _seconds(setting, einsum, distinct)[which.reshape(-1)]
 
 
-def _seconds(setting: Setting, einsum: Einsum, pieces: NDArray[np.int64]) -> Costs:
-    """The same for each of some pieces, ``[pieces, CUTTABLE]``."""
-    times = setting.machine.layer_times(einsum, pieces, setting.element_bytes)
+def _seconds(setting: Setting, einsum: Einsum, shards: NDArray[np.int64]) -> Costs:
+    """Return the seconds for each row of shard counts, ``[shards, CUTTABLE]``."""
+    times = setting.machine.layer_times(einsum, shards, setting.element_bytes)
     seconds = [sum(time.seconds.values()) + setting.update_seconds(time) for time in times]
     found = np.concatenate([np.atleast_1d(each) for each in seconds])
-    return np.broadcast_to(found, len(pieces))
+    return np.broadcast_to(found, len(shards))

@@ -1,4 +1,4 @@
-"""How long bytes take from one device of a machine to another, with the route to themselves."""
+"""Transfer times from one device of a machine to another over an otherwise idle route."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class Route(NamedTuple):
-    """The route between two devices.
+    """Route between two devices.
 
     Attributes:
-        seconds_per_byte: of the narrowest link.
-        latency_s: once a message.
+        seconds_per_byte: time per byte on the narrowest link.
+        latency_s: latency of a message.
         duplex: whether it carries messages both ways at once.
     """
 
@@ -25,15 +25,15 @@ class Route(NamedTuple):
     duplex: bool
 
     def seconds(self, num_bytes: Any) -> Any:
-        """Time until so many bytes have arrived, of a number or an array of them; none take none."""
+        """Return the time until some bytes, a number or an array, have arrived; 0 for no bytes."""
         return num_bytes * self.seconds_per_byte + (num_bytes > 0) * self.latency_s
 
 
 @lru_cache(maxsize=4096)
 def route(machine: Machine, source: int, target: int) -> Route:
-    """The route from one device to another, numbered as the machine numbers them, the outermost network first.
+    """Return the route between two devices of the machine, numbered with the outermost network first.
 
-    A message goes over the network of each tier in which the two differ, as those of a level do.
+    A message goes over the network of each tier in which the two devices differ, as at a level.
     """
     slowest, latency, duplex = 0.0, 0.0, True
     below = machine.num_devices

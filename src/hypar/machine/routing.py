@@ -1,4 +1,4 @@
-"""How long bytes take between the parts of a group, by routing them over the networks of a machine.
+"""Transfer times between the subgroups of a group, by routing messages over the networks of a machine.
 
 Sources of the collectives' bytes and steps: Patarasuk and Yuan, Bandwidth Optimal All-reduce Algorithms for
 Clusters of Workstations (JPDC 2009), for the ring; Thakur, Rabenseifner and Gropp, Optimization of Collective
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MOST_MESSAGES = 2**17
-"""Messages of one level, each of which is routed: some seconds."""
+"""Most messages of one level; each is routed, which takes some seconds in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +33,9 @@ class Tier:
     Attributes:
         name: the topology's name.
         topology: the wiring.
-        devices: how many devices, or groups of them, it links.
+        devices: number of devices, or groups of devices, that it links.
         bytes_per_s: bandwidth of one link, each way.
-        latency_s: time that every hop adds.
+        latency_s: latency of each hop.
         duplex: whether a link works in both directions at once.
     """
 
@@ -49,13 +49,13 @@ class Tier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelLink:
-    """How long transfers between the parts of a group take at one level of an array.
+    """Transfer times between the subgroups of a group at one level of an array.
 
     Attributes:
-        seconds_per_byte: for each collective, of the bytes that one part receives.
-        latency_s: for each collective, once a transfer.
-        hops: links that a message goes over.
-        resource: what is busy meanwhile.
+        seconds_per_byte: time per byte that one subgroup receives, for each collective.
+        latency_s: latency of a transfer, for each collective.
+        hops: links on the path of a message.
+        resource: the resource that is busy during a transfer.
     """
 
     seconds_per_byte: Mapping[str, float]
@@ -64,15 +64,15 @@ class LevelLink:
     resource: str
 
     def seconds(self, collective: str, part_bytes: float) -> float:
-        """Time until each part has received so many bytes."""
+        """Return the time until each subgroup has received its bytes."""
         return part_bytes * self.seconds_per_byte[collective] + self.latency_s[collective]
 
 
 def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tuple[LevelLink, ...]:
-    """How each level of an array communicates, outermost first.
+    """Return the links of each level of an array, outermost first.
 
     Args:
-        name: the machine's name, for an error.
+        name: the machine's name, for errors.
         tiers: its networks, outermost first.
         array: ways of each level, outermost first.
 
@@ -95,7 +95,7 @@ def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tup
             raise HardwareError(
                 f"hardware {name!r}", f"found {found}", f"{MOST_MESSAGES:,}, so levels of fewer ways"
             )
-    # A smaller array has the first of several like parts of the machine to itself.
+    # A smaller array has the first of several identical sections of the machine to itself.
     unused = [held // used] if used < held else []
     places = [tier.topology.places(factors) for tier, factors in _by_tier(tiers, (*unused, *array))]
     return tuple(_level_link(tiers, places, array, level) for level in range(len(array)))
@@ -104,15 +104,15 @@ def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tup
 def _level_link(
     tiers: Sequence[Tier], places: Sequence[Sequence[int]], array: tuple[int, ...], level: int
 ) -> LevelLink:
-    """One level, by routing what every device sends to its like in another part, all groups at once.
+    """Return the link of one level by routing messages between counterpart devices of all groups at once.
 
-    Reductions and gatherings of k parts go round a ring or between all at once, whichever has the more bandwidth;
-    what a part receives is the same. Each step has the latency of its hops: round a ring 2(k - 1) for an
-    all-reduce and k - 1 for the others; at once 2 and 1, with two parts 1.
+    Reductions and gatherings of k subgroups go round a ring or between all at once, whichever has more bandwidth;
+    each receives the same bytes. Each step has the latency of its hops. Steps round a ring: 2(k - 1) for an
+    all-reduce and k - 1 for the others; at once: 2 and 1, and 1 for both with two subgroups.
     """
     ways, inner = array[level], math.prod(array[level + 1 :])
     direct = _seconds(tiers, places, _messages(array, level, range(1, ways)))
-    # Two parts are a ring already.
+    # Two subgroups form a ring already.
     ring = direct if ways == 2 else _seconds(tiers, places, _messages(array, level, [1]))
     rounds = 1 if ways == 2 else ways - 1
     steps = {"all_reduce": (1 if ways == 2 else 2, rounds if ways == 2 else 2 * rounds)}
@@ -122,7 +122,7 @@ def _level_link(
         found = {"all_to_all": [(direct, once)], "neighbours": [(ring, around)]}.get(
             kind, [(direct, once), (ring, around)]
         )
-        # The faster for many bytes; of equals, rounding aside, the one with less latency.
+        # Take the faster for many bytes; of equals, up to rounding, the one with less latency.
         least = min(way.seconds for way, _ in found) * (1 + 1e-9)
         late[kind], each[kind] = min(
             (way.latency_s * count, way.seconds / inner) for way, count in found if way.seconds <= least
@@ -134,15 +134,15 @@ def _level_link(
 
 
 def _resource(tiers: Sequence[Tier], index: int) -> str:
-    """What the links of a tier are called; tiers are numbered, outermost first, where there are several.
+    """Return the resource name of a tier's links; several tiers are numbered, outermost first.
 
-    All levels of a tier share it: even messages to the far side of a tree use the links of its leaves.
+    All levels of a tier share it: even messages to the far half of a tree use the links of its leaves.
     """
     return f"{tiers[index].name} links" + (f" {index + 1}" if len(tiers) > 1 else "")
 
 
 def _messages(array: tuple[int, ...], level: int, steps: Sequence[int]) -> dict[tuple[int, int], float]:
-    """What each device sends to its like so many parts further, in equal shares of one unit."""
+    """Return each device's messages to its counterparts some subgroups away, in equal shares of one unit."""
     ways, inner = array[level], math.prod(array[level + 1 :])
     found = {}
     for outer, digit, inside in product(range(math.prod(array[:level])), range(ways), range(inner)):
@@ -153,7 +153,7 @@ def _messages(array: tuple[int, ...], level: int, steps: Sequence[int]) -> dict[
 
 
 class _Routed(NamedTuple):
-    """What messages take: seconds for each byte that a device sends, latency, seconds in each tier, hops."""
+    """Time of routed messages: seconds per byte that a device sends, latency, seconds per tier, hops."""
 
     seconds: float
     latency_s: float
@@ -164,10 +164,10 @@ class _Routed(NamedTuple):
 def _seconds(
     tiers: Sequence[Tier], places: Sequence[Sequence[int]], messages: Mapping[tuple[int, int], float]
 ) -> _Routed:
-    """How long messages take, all at the same time.
+    """Return the time of messages that are all sent at the same time.
 
-    Between groups of a tier's outer side each device uses the link of its own number inside the group; what
-    is left inside the group then goes over the tier below.
+    Between the groups that a tier links, each device uses the link of its own number inside the group; the rest of
+    the path, inside the group, goes over the tier below.
     """
     below = math.prod(tier.devices for tier in tiers)
     latency, in_tier, all_hops = 0.0, [], 0
@@ -186,7 +186,7 @@ def _seconds(
 
 
 def _busiest_rail(tier: Tier, rails: Iterable[Mapping[tuple[int, int], float]]) -> tuple[float, int]:
-    """The load and the hops of the worst of networks side by side; those with equal messages are routed once."""
+    """Return the largest load and hops of parallel networks; those with equal messages are routed once."""
     distinct = {tuple(sorted(rail.items())): rail for rail in rails}
     capacity = tier.topology.links(tier.devices) if distinct else {}
     routed = [
@@ -197,7 +197,7 @@ def _busiest_rail(tier: Tier, rails: Iterable[Mapping[tuple[int, int], float]]) 
 
 
 def _by_tier(tiers: Sequence[Tier], ways: Sequence[int]) -> list[tuple[Tier, list[int]]]:
-    """The prime factors of the ways, outermost first, that fall to each tier; its own where they do not part."""
+    """Return each tier with its prime factors of the ways, or its own if the ways do not split so."""
     factors = [prime for count in ways for prime in primes(count)]
     found = []
     for tier in tiers:
@@ -209,7 +209,7 @@ def _by_tier(tiers: Sequence[Tier], ways: Sequence[int]) -> list[tuple[Tier, lis
 
 
 def primes(number: int) -> list[int]:
-    """Prime factors, ascending; none of 1."""
+    """Return the prime factors in ascending order; an empty list for 1."""
     found, factor = [], 2
     while number > 1:
         while number % factor == 0:

@@ -1,4 +1,4 @@
-"""What a hardware file may say."""
+"""Schema of hardware files."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from hypar.files.quantities import (
 )
 
 MOST_GROUPS = 8
-"""Groups side by side."""
+"""Most groups side by side."""
 
 MOST_HELD = 4096
-"""Devices of a machine; every message between them is routed, one by one."""
+"""Most devices of a machine; every message between them is routed on its own."""
 
 
 def _named(value: Any) -> Any:
-    """A name alone stands for a plug-in without further fields."""
+    """Read a name alone as a plug-in without further fields."""
     if not isinstance(value, str | dict):
         raise ValueError("a name, or a mapping with name and fields")  # noqa: TRY004 (pydantic's own protocol)
     return {"name": value} if isinstance(value, str) else value
 
 
 Plugin = Annotated[dict[str, Any], BeforeValidator(_named)]
-"""A plug-in's ``name`` and its own fields."""
+"""A plug-in's ``name`` and its fields."""
 
 
 class Memory(Description):
-    """The memory of a device."""
+    """Memory of a device."""
 
     capacity: Sourced[Bytes]
     bandwidth: Sourced[BytesPerSecond]
 
 
 class Energy(Description):
-    """Energy of one operation, and of one access to a word; what is left out is counted as nothing."""
+    """Energy of one operation, and of one access to a word; energies left out count as zero."""
 
     multiply: Sourced[Joules]
     add: Sourced[Joules]
@@ -67,7 +67,7 @@ class Device(Description):
 
 
 class Network(Description):
-    """What links devices, or groups of them: then every device of a group has its own link outward."""
+    """Network of devices, or of groups, of which then every device has its own link outward."""
 
     topology: Plugin
     devices: Sourced[Annotated[int, Field(ge=1, le=MOST_HELD)]]
@@ -77,15 +77,15 @@ class Network(Description):
 
 
 class Assumptions(Description):
-    """What the publication of a machine leaves open, decided by name.
+    """Named choices that the publication of a machine leaves open.
 
     Attributes:
         units_per_device: compute units of one device, which share its work.
-        efficiency: part of the compute model's speed that is reached.
+        efficiency: fraction of the compute model's speed that is reached.
         duplex: whether a link carries its bandwidth in both directions at once.
         bandwidth: whether each link has ``link_bandwidth``, or all share ``total_bandwidth`` evenly.
         accesses_per_word_moved: accesses to memory for each word that a device receives, at both ends.
-        overlap: whether transfers that nothing waits for run beside computation.
+        overlap: whether transfers on which nothing depends run beside computation.
     """
 
     units_per_device: Sourced[Count] = Sourced(value=1, source="one unit a device")
@@ -99,17 +99,17 @@ class Assumptions(Description):
 
 
 class Outward(Description):
-    """What a device of a group receives at from the groups beside its own."""
+    """Link of each device of a group to the groups beside its own."""
 
     bandwidth: Sourced[BytesPerSecond]
     latency: Sourced[Seconds] = Sourced(value=0.0, source="not given: none is counted")
 
 
 def group_name(name: str) -> str:
-    """A name that a group may have.
+    """Check the name of a group.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the name is not allowed.
     """
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", name) is None:
         raise ValueError("a name of letters, digits, ., _ and -, at most 40 of them")
@@ -117,14 +117,14 @@ def group_name(name: str) -> str:
 
 
 class GroupEntry(Description):
-    """One group of a mixed machine: like devices by their hardware file, or groups again.
+    """One group of a heterogeneous machine: identical devices by their hardware file, or further groups.
 
     Attributes:
-        name: what the group is called; the hardware file's name if not given.
-        hardware: a bare name, or a path from the file that names it.
-        changes: what is another than that file says, as ``devices``.
-        groups: the groups that it is made of, instead.
-        outward: what links each of its devices to the groups beside it.
+        name: the group's name; the hardware file's name if not given.
+        hardware: a bare name, or a path relative to this file.
+        changes: fields that differ from that file, as ``devices``.
+        groups: the groups that make it up, instead of ``hardware``.
+        outward: the link of each of its devices to the groups beside it.
     """
 
     name: Annotated[str, AfterValidator(group_name)] | None = None
@@ -135,14 +135,14 @@ class GroupEntry(Description):
 
 
 class MixedFile(Description):
-    """The whole file of a mixed machine: groups of unlike devices."""
+    """File of a heterogeneous machine: groups of different devices."""
 
     source: Text
     groups: list[GroupEntry]
 
 
 class HardwareFile(Description):
-    """The whole file of a machine of like devices."""
+    """File of a machine of identical devices."""
 
     source: Text
     device: Device

@@ -1,4 +1,4 @@
-"""What a training step runs on and with."""
+"""Setting of a training step: machine, array and numerics."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a step runs on and with.
+    """Machine, array and numerics of a training step.
 
     Attributes:
         machine: the devices and links.
         array: ways of each level, outermost first.
         element_bytes: bytes of one element.
         optimizer: one of ``OPTIMIZERS``.
-        direct: whether the terms of E go straight to where they are needed, and pieces have whole elements.
+        direct: whether the terms of E go straight to the devices that need them, and shards have whole elements.
     """
 
     machine: Machine
@@ -37,20 +37,20 @@ class Setting:
 
     @property
     def update_accesses(self) -> int:
-        """Accesses for each weight: it and its state read and written, its gradient read."""
+        """Memory accesses per weight: it and its state read and written, its gradient read."""
         return 3 + 2 * OPTIMIZERS[self.optimizer]
 
     def update_seconds(self, time: LayerTime) -> float:
-        """An update is as long as its memory accesses on the fullest device."""
+        """Return the time of an update: that of its memory accesses on the fullest device."""
         return self.machine.memory_seconds(self.update_accesses * time.fullest["weight"] * self.element_bytes)
 
 
 @lru_cache(maxsize=16384)
 def degrees(chosen: Options) -> tuple[int, ...]:
-    """Over how many pieces the choices of all levels divide each of ``CUTTABLE``."""
+    """Return the product of the degrees of all levels, for each of ``CUTTABLE``."""
     return tuple(math.prod(choice.degree(dim) for choice in chosen) for dim in CUTTABLE)
 
 
 def working(chosen: Options, array: Sequence[int]) -> int:
-    """How many devices of an array work for a layer."""
+    """Return the number of devices of an array that work for a layer."""
     return math.prod(choice.devices(ways) for choice, ways in zip(chosen, array, strict=False))

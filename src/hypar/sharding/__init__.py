@@ -1,1 +1,1 @@
-"""What a choice does to tensors, and how many elements must then move; knows no seconds."""
+"""Shards of tensors under a choice, and the elements that must then move; knows no seconds."""

@@ -1,4 +1,4 @@
-"""The words that papers and people use for the dims that a choice divides."""
+"""The words of papers and users for the dims that a choice divides."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ WORDS = {
     "channels": ("mp", "ch", "c"),
     None: ("rep", "rep", "rep"),
 }
-"""Each dim in the words of HyPar, AccPar and DeePa; ``channels`` are those of a join, None is a whole copy."""
+"""Each dim in the words of HyPar, AccPar and DeePa; ``channels`` is a join's, None stands for replication."""
 
 CUTTABLE = ("batch", "in_channels", "out_channels", "height", "width", "groups", "channels")
 """Every dim that a choice may divide."""
 
 LONGEST_DEGREE = 9
-"""Digits of a degree: more than those of any number of devices."""
+"""Most digits of a degree: more than any number of devices has."""
 
 
 def choice_word(degrees: tuple[tuple[str, int], ...], ways: int, words: int, *, grids: bool = False) -> str:
-    """What a choice is called.
+    """Return the name of a choice in a paper's words.
 
     Args:
-        degrees: each dim that it divides, with its parts.
+        degrees: the dims that it divides, with their degrees.
         ways: devices of a group.
-        words: which paper's words name a dim that is divided over all of them.
-        grids: whether other layers may divide several dims, so that all are written as grids on more than two ways.
+        words: index of the paper whose word names a dim divided over all devices.
+        grids: whether layers may divide several dims, so that all are written as grids on more than two ways.
 
     Example:
         >>> choice_word((("batch", 2),), 2, 0), choice_word((("batch", 4), ("height", 2)), 16, 0)
@@ -52,7 +52,7 @@ def choice_word(degrees: tuple[tuple[str, int], ...], ways: int, words: int, *, 
 
 
 def grid_word(degrees: Mapping[str, int]) -> str:
-    """A choice as DeePa writes it: n and c always, height and width where either is divided, others where they are.
+    """Return a choice as DeePa writes it: always n and c, h and w if either is divided, others if divided.
 
     Example:
         >>> grid_word({"batch": 4, "width": 2})
@@ -66,10 +66,10 @@ def grid_word(degrees: Mapping[str, int]) -> str:
 
 
 def grid_of(text: str, where: str) -> dict[str, int] | None:
-    """The degrees that a text as ``n4 c1 h2 w2`` or ``batch4 height2`` gives; None for one without numbers.
+    """Return the degrees in a text as ``n4 c1 h2 w2`` or ``batch4 height2``; None for a text without numbers.
 
     Raises:
-        OptionError: a word is no dim, comes twice, or its degree is no whole number from 1 on.
+        OptionError: a word is no dim or is repeated, or its degree is not a whole number from 1 on.
     """
     if not any(character.isdigit() for character in text):
         return None
@@ -86,21 +86,21 @@ def grid_of(text: str, where: str) -> dict[str, int] | None:
 
 
 def vocabulary(dims: set[str]) -> int:
-    """Which paper's words suit a space: HyPar's for dp and mp, AccPar's for three types, else DeePa's."""
+    """Return the index of the words that suit a space: HyPar's (dp, mp), AccPar's (three types), DeePa's."""
     if dims <= {"batch", "in_channels", "channels", "groups"}:
         return 0
     return 1 if dims <= {"batch", "in_channels", "out_channels", "channels", "groups"} else 2
 
 
 def dim_of(word: str, where: str) -> str | None:
-    """The dim that a word stands for; None for ``rep``.
+    """Return the dim that a word stands for; None for ``rep``.
 
     Args:
         word: a dim, or any paper's word for it.
-        where: what to name in the error.
+        where: the place to name in an error.
 
     Raises:
-        OptionError: no such word.
+        OptionError: the word is unknown.
 
     Example:
         >>> dim_of("mp", "--pin"), dim_of("III", "--pin"), dim_of("rep", "--pin")

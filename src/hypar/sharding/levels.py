@@ -1,4 +1,4 @@
-"""A level of the array, and what the levels above it have left of every layer."""
+"""A level of the array, and the local sizes of layers below the levels above it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TENSORS = ("input", "weight", "output")
 WORKING = "working"
 PARTS = (*TENSORS, *CUTTABLE, WORKING)
-"""What is divided: the tensors of a layer, its dims, and the groups that work for it."""
+"""The divided quantities: a layer's tensors, its dims, and the groups that compute it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,31 +39,31 @@ class Level:
 
     @property
     def ways(self) -> int:
-        """Into how many parts every group is split."""
+        """Number of groups into which every group is split."""
         return self.array[self.index]
 
     @property
     def groups(self) -> int:
-        """How many like groups it splits."""
+        """Number of identical groups that the level splits."""
         return math.prod(self.array[: self.index])
 
     @property
     def innermost(self) -> bool:
-        """Whether its parts are single devices."""
+        """Whether the level splits groups into single devices."""
         return self.index == len(self.array) - 1
 
 
 def levels_of(array: tuple[int, ...], element_bytes: int) -> tuple[Level, ...]:
-    """All levels of an array, outermost first."""
+    """Return all levels of an array, outermost first."""
     return tuple(Level(index=index, array=array, element_bytes=element_bytes) for index in range(len(array)))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LocalSizes:
-    """How much of a layer one group still has, for each tuple of choices of the levels above.
+    """Fractions of a layer that one group holds, for each tuple of choices of the levels above.
 
     Attributes:
-        parts: the part that is left of each of ``PARTS``, ``[parts, tuples]``.
+        parts: the remaining fraction of each of ``PARTS``, ``[parts, tuples]``.
         idle: whether a choice above may leave groups idle.
     """
 
@@ -71,32 +71,32 @@ class LocalSizes:
     idle: bool = False
 
     def of(self, part: str) -> Costs:
-        """What is left of one of ``PARTS``, ``[tuples]``."""
+        """Return the remaining fraction of one of ``PARTS``, ``[tuples]``."""
         left: Costs = self.parts[PARTS.index(part)]
         return left
 
     def at_work(self, costs: Costs) -> Costs:
-        """Costs ``[..., tuples, options]`` of all groups, of those that work for the layer."""
+        """Scale costs ``[..., tuples, options]`` of all groups to the groups that compute the layer."""
         return costs * self.of(WORKING)[:, None] if self.idle else costs
 
     def divided(self, einsum: Einsum, options: Options, ways: int) -> LocalSizes:
-        """What is left below a level of some ways, for each tuple above and each option of the level."""
+        """Return the sizes below a level of some ways, for each tuple above and each option of the level."""
         divisors, idle = _divisors(einsum, options, ways)
         left = self.parts[:, :, None] / divisors[:, None, :]
         return LocalSizes(left.reshape(len(PARTS), -1), self.idle or idle)
 
     def distinct(self) -> LocalSizes:
-        """Return the same sizes without tuples that leave what another one leaves."""
+        """Return the same sizes without duplicate tuples."""
         return LocalSizes(np.unique(self.parts, axis=1), self.idle)
 
 
 WHOLE_LAYER = LocalSizes(np.ones((len(PARTS), 1)))
-"""What the outermost level sees."""
+"""The sizes at the outermost level."""
 
 
 @lru_cache(maxsize=4096)
 def _divisors(einsum: Einsum, options: Options, ways: int) -> tuple[Costs, bool]:
-    """By how much each option divides each part, ``[parts, options]``, and whether one leaves devices idle."""
+    """Return each option's divisor of each part, ``[parts, options]``, and whether one leaves devices idle."""
     found = np.ones((len(PARTS), len(options)))
     grids = layout(options, ways)
     for dim, degree in grids.parts.items():

@@ -1,4 +1,4 @@
-"""Pins: choices that are held while the rest is planned around them."""
+"""Pins: choices held fixed while the rest of the plan is searched."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """One held choice.
+    """A choice held fixed for a layer.
 
     Attributes:
         layer: a layer's name, or a pattern as ``conv*``.
         level: the level; None for all.
-        degrees: the dims to cut with their degrees, 0 for as many as the level has ways; none for a join that
-            every device does whole.
-        text: the pin as it was written.
+        degrees: the dims to cut with their degrees, 0 for all ways of the level; empty for a join that
+            every device computes whole.
+        text: the pin as given.
     """
 
     layer: str
@@ -35,24 +35,24 @@ class Pin:
     text: str = field(compare=False)
 
     def __str__(self) -> str:
-        """The text that reads back as the same pin."""
+        """Return the text that reads back as the same pin."""
         level = "" if self.level is None else f"@H{self.level + 1}"
         return f"{self.layer}{level}={self.choice}"
 
     @property
     def choice(self) -> str:
-        """The choice as it is read."""
+        """The choice as text."""
         return " ".join(f"{dim}{degree or ''}" for dim, degree in self.degrees) or "rep"
 
 
 def parse_pin(text: str, graph: ContractedGraph, num_levels: int) -> Pin:
     """Read ``LAYER=CHOICE`` or ``LAYER@LEVEL=CHOICE``.
 
-    A level is ``H1`` as in the tables or a number from 0 as in the plan file; a choice is a dim or a
-    paper's word for it, or several with their degrees, as ``n4 h2 w2``.
+    A level is ``H1``, as in tables, or a number from 0, as in plan files. A choice is a dim or a paper's
+    word for it, or several dims with their degrees, as ``n4 h2 w2``.
 
     Raises:
-        OptionError: no such layer, level or choice.
+        OptionError: the layer, level or choice does not exist.
     """
     place = _place(text)
     target, equals, word = text.rpartition("=")
@@ -73,10 +73,10 @@ def parse_pin(text: str, graph: ContractedGraph, num_levels: int) -> Pin:
 def apply_pins(
     pins: Sequence[Pin], graph: ContractedGraph, options: Sequence[tuple[Options, ...]], array: Sequence[int]
 ) -> tuple[tuple[Options, ...], ...]:
-    """Leave pinned layers the one choice they are held to; of two pins on one place the later holds.
+    """Restrict pinned layers to the pinned choice; of two pins on one layer and level the later wins.
 
     Raises:
-        OptionError: a layer does not have the dim.
+        OptionError: a layer has no such dim.
     """
     held = [list(at_layer) for at_layer in options]
     for pin in pins:
@@ -88,12 +88,11 @@ def apply_pins(
 
 
 def _place(text: str) -> str:
-    """What to name in an error: the pin, cut short where it is long."""
     return f"pin {text!r:.200}"
 
 
 def _held_choice(pin: Pin, layer: CutLayer, ways: int) -> Choice:
-    """The choice that a pin leaves a layer."""
+    """Return the choice to which a pin holds a layer."""
     place, sizes = _place(pin.text), layer.einsum.sizes
     if not pin.degrees and not layer.weighted:
         return WHOLE
@@ -111,7 +110,7 @@ def _held_choice(pin: Pin, layer: CutLayer, ways: int) -> Choice:
 
 
 def _held_grid(degrees: dict[str, int], layer: CutLayer, ways: int, place: str) -> Choice:
-    """Several dims with their degrees, or one with fewer than all ways."""
+    """Return the choice of a pin with degrees, checked against the ways and the sizes."""
     product = math.prod(degrees.values())
     for dim, degree in degrees.items():
         if degree < 1 or ways % degree:
@@ -127,15 +126,14 @@ def _held_grid(degrees: dict[str, int], layer: CutLayer, ways: int, place: str) 
 
 
 def _divisors(ways: int) -> str:
-    """The degrees that a level may have."""
     return ", ".join(str(degree) for degree in range(1, ways + 1) if ways % degree == 0)
 
 
 def level_of(text: str, num_levels: int, place: str) -> int:
-    """The level that a text names: ``H1`` or ``0`` is the outermost.
+    """Return the number of a level given as text: ``H1`` or ``0`` is the outermost.
 
     Raises:
-        OptionError: there is no such level.
+        OptionError: the level does not exist.
     """
     number = text.removeprefix("H")
     level = int(number) - (text != number) if number.isdecimal() and len(number) < 4 else -1

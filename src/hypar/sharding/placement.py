@@ -1,8 +1,8 @@
-"""What a level does to a layer and to its tensors.
+"""Choices of a layer at a level, and the placements of its tensors that follow.
 
-A *choice* is a degree for each dim of a layer. The consequences of dividing a dim are read off the layer's
-einsum: a tensor that carries the dim is ``Shard``, a phase that contracts it leaves its result
-``Partial``, every other tensor is ``Replicate``. A choice of several dims does all of that at once.
+A *choice* is a degree for each dim of a layer. The placements follow from the layer's einsum: a tensor that
+carries a divided dim is ``Shard``, a phase that contracts it leaves its result ``Partial``, every other tensor is
+``Replicate``. A choice of several dims combines these.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Every device holds its share of one dim of the tensor."""
+    """Placement in which every device holds its shard along one dim of the tensor."""
 
     dim: str
 
@@ -33,7 +33,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Replicate:
-    """Every device holds the whole tensor."""
+    """Placement in which every device holds the whole tensor."""
 
     def __str__(self) -> str:
         return "R"
@@ -41,7 +41,7 @@ class Replicate:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """Every device holds a term of the sum that is the tensor."""
+    """Placement in which every device holds a term of the sum that makes the tensor."""
 
     def __str__(self) -> str:
         return "P"
@@ -51,34 +51,34 @@ Placement = Shard | Replicate | Partial
 
 
 class Choice(NamedTuple):
-    """What a level does to a layer: a degree for each dim that it divides.
+    """A degree for each dim of a layer that a level divides.
 
     Attributes:
-        degrees: each dim with the number of its parts, in the order of ``CUTTABLE``. Their product is the number of
-            devices that work, at most the ways of the level; the others are idle. Without any dim every device
-            does the whole layer.
+        degrees: each dim with its degree, in the order of ``CUTTABLE``. The product of degrees is the number of
+            working devices, at most the ways of the level; the others are idle. Without any dim every device
+            computes the whole layer.
     """
 
     degrees: tuple[tuple[str, int], ...] = ()
 
     def degree(self, dim: str) -> int:
-        """Over how many parts a dim is divided; 1 where it is not."""
+        """Return the degree of a dim; 1 if it is not divided."""
         for name, degree in self.degrees:
             if name == dim:
                 return degree
         return 1
 
     def devices(self, ways: int) -> int:
-        """How many of the devices of a group, one a way, work."""
+        """Return the number of devices that work in a group of ``ways`` devices."""
         return math.prod(degree for _, degree in self.degrees) if self.degrees else ways
 
     @property
     def divided(self) -> tuple[str, ...]:
-        """The dims of more than one part."""
+        """Dims with a degree above 1."""
         return tuple(dim for dim, degree in self.degrees if degree > 1)
 
     def text(self, ways: int) -> str | None:
-        """The dims with their degrees, only the dim where one has them all; None without any dim.
+        """Return the dims with their degrees, a dim divided over all ways alone; None without any dim.
 
         Example:
             >>> cut("batch", 8).text(8), cut("batch", 8).text(16), grid({"batch": 4, "height": 2}).text(8)
@@ -89,22 +89,22 @@ class Choice(NamedTuple):
         return " ".join(f"{dim}{degree}" for dim, degree in self.degrees) or None
 
     def as_degrees(self) -> dict[str, int]:
-        """The plan file's form, as ``{"batch": 2}``."""
+        """Return the choice as in a plan file, as ``{"batch": 2}``."""
         return dict(self.degrees)
 
 
 Options = tuple[Choice, ...]
-"""What a layer may do at a level."""
+"""The choices of a layer at a level."""
 
 WHOLE = Choice()
-"""Every device does the whole layer: what a join may do, whose tensors are all on every device then."""
+"""Every device computes the whole layer: a choice of joins, whose tensors are then replicated."""
 
 ALONE = Choice((("batch", 1),))
-"""One device does the whole layer."""
+"""One device computes the whole layer."""
 
 
 def cut(dim: str, degree: int) -> Choice:
-    """The choice that divides one dim.
+    """Return the choice that divides one dim.
 
     Example:
         >>> cut("batch", 4)
@@ -114,7 +114,7 @@ def cut(dim: str, degree: int) -> Choice:
 
 
 def grid(degrees: Mapping[str, int]) -> Choice:
-    """The choice that divides several dims; those of one part are left out, and one device is left without any.
+    """Return the choice that divides several dims, without those of degree 1; ``ALONE`` if none is left.
 
     Example:
         >>> grid({"batch": 4, "height": 1, "width": 2}), grid({"batch": 1}) == ALONE
@@ -125,7 +125,7 @@ def grid(degrees: Mapping[str, int]) -> Choice:
 
 
 class Grid(NamedTuple):
-    """A choice of several dims with what it was made of.
+    """A choice of several dims with its degrees and devices.
 
     Attributes:
         degrees: the degree of each dim.
@@ -139,15 +139,15 @@ class Grid(NamedTuple):
 
 
 MOST_GRIDS = 2**16
-"""Grids of some dims, before those are left out that a layer is too small for."""
+"""Most grids of some dims, before grids too large for a layer are left out."""
 
 
 @lru_cache(maxsize=64)
 def grids(dims: tuple[str, ...], degrees: tuple[int, ...], ways: int) -> tuple[Grid, ...]:
-    """Every degree of every dim, at most the ways together: those of most devices first, then of the first dims.
+    """Return all grids of at most ``ways`` devices: those of most devices first, then by the first dims.
 
     Raises:
-        OverflowError: there are more than ``MOST_GRIDS``.
+        OverflowError: more than ``MOST_GRIDS`` grids result.
 
     Example:
         >>> [found.degrees for found in grids(("batch", "height"), (1, 2), 2)]
@@ -168,7 +168,7 @@ def grids(dims: tuple[str, ...], degrees: tuple[int, ...], ways: int) -> tuple[G
 
 
 def placement(einsum: Einsum, dim: str | None, tensor: str) -> Placement:
-    """Where dividing one dim puts an operand of a layer.
+    """Return the placement of a layer's operand if one dim is divided.
 
     Args:
         einsum: the layer.
@@ -182,10 +182,10 @@ def placement(einsum: Einsum, dim: str | None, tensor: str) -> Placement:
 
 
 def partial_results(einsum: Einsum | Roles, dim: str | None) -> tuple[str, ...]:
-    """The results that dividing one dim leaves Partial: those of the phases that contract it.
+    """Return the results that dividing one dim leaves Partial: those of phases that contract the dim.
 
     Returns:
-        Of ``output`` (forward), ``input`` (backward) and ``weight`` (gradient) those that are partial sums.
+        Those of ``output`` (forward), ``input`` (backward) and ``weight`` (gradient) that are partial sums.
     """
     if dim is None or not einsum.weight:
         return ()
@@ -198,6 +198,6 @@ def partial_results(einsum: Einsum | Roles, dim: str | None) -> tuple[str, ...]:
 
 
 def divisor(einsum: Einsum, choice: Choice, tensor: str) -> int:
-    """By how much a choice divides a tensor's elements for the next level."""
+    """Return the factor by which a choice divides a tensor's elements for the next level."""
     carried = einsum.dims(tensor)
     return math.prod(degree for dim, degree in choice.degrees if dim in carried)

@@ -1,6 +1,6 @@
-"""What transfers cost at a rate for each manner of moving, as arrays over choices.
+"""Costs of transfers at a rate for each collective, as arrays over choices.
 
-With one for every byte this is volume; with a machine's seconds a byte it is time. Both read the same
+Rates of one per byte give the communication, rates in seconds per byte of a machine give time. Both use the same
 transfers.
 """
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What it costs to move something.
+    """Costs of moving elements.
 
     Attributes:
         per_element: cost of an element received, for each of ``COLLECTIVES``.
-        once: cost of there being such a transfer at all.
-        together: whether all devices that receive do so at the same time, so that an element that only one of
-            them receives counts; otherwise every element does.
-        direct: whether the terms of E go straight to where they are needed, and pieces have whole elements.
+        once: fixed cost of a transfer, for each of ``COLLECTIVES``.
+        together: whether all devices receive at the same time, so that the elements of one device count;
+            otherwise those of all devices count.
+        direct: whether the terms of E go straight to the devices that need them, and shards have whole elements.
     """
 
     per_element: tuple[float, ...]
@@ -45,26 +45,26 @@ class Rates:
     direct: bool = False
 
     def each(self, collective: str, devices: int) -> float:
-        """Cost of an element that any of some devices receives."""
+        """Return the cost of an element received by one of several devices."""
         return self.per_element[COLLECTIVES.index(collective)] / (devices if self.together else 1)
 
     def at_all(self, collective: str) -> float:
-        """Cost of there being such a transfer."""
+        """Return the fixed cost of a transfer."""
         return self.once[COLLECTIVES.index(collective)]
 
 
 def even_rates(per_element: float, *, direct: bool = False) -> Rates:
-    """The same cost for every element, however it moves."""
+    """Return rates with the same cost per element for every collective."""
     return Rates((per_element,) * len(COLLECTIVES), (0.0,) * len(COLLECTIVES), direct=direct)
 
 
 def inside_costs(
     layer: CutLayer, options: Options, sizes: LocalSizes, ways: int, rates: Rates
 ) -> dict[str, Costs]:
-    """What each option leaves partial, added up: ``[tuples above, options]`` of each item.
+    """Return the costs of reducing the partial sums of each option: ``[tuples above, options]`` per item.
 
     Returns:
-        ``update`` for the gradients of the weight; ``sums`` for F_out, E_in, and the halo of a cut image's error.
+        ``update`` for weight gradients; ``sums`` for F_out, E_in, and the halo of a sharded image's error.
     """
     einsum = layer.einsum
     amounts = _elements(einsum, layer.output_elements) * sizes.parts[:3]
@@ -87,13 +87,13 @@ def between_costs(
     ways: int,
     rates: Rates,
 ) -> Costs:
-    """F from producer to consumer, E from consumer to producer.
+    """Return the costs of moving F from producer to consumer and E from consumer to producer.
 
     Returns:
         ``[options of producer, tuples above of consumer, options of consumer]``.
     """
     if rates.direct or not _all_simple(options, ways):
-        return _regrid_costs(tensor, ends, options, sizes, ways, rates)
+        return _reshard_costs(tensor, ends, options, sizes, ways, rates)
     made, read, contracted = ends[0].einsum, ends[1].einsum, tensor.content.contracted
     each, once = _between(made.unsized(), read.unsized(), options, contracted, ways, rates)
     amount = tensor.elements * sizes.of("input")
@@ -107,7 +107,7 @@ def between_costs(
     return costs
 
 
-def _regrid_costs(
+def _reshard_costs(
     tensor: Tensor,
     ends: tuple[CutLayer, CutLayer],
     options: tuple[Options, Options],
@@ -115,17 +115,17 @@ def _regrid_costs(
     ways: int,
     rates: Rates,
 ) -> Costs:
-    """As ``between_costs``, where a choice divides several dims or leaves devices idle."""
+    """Compute ``between_costs`` for choices that divide several dims or leave devices idle."""
     einsums = (ends[0].einsum, ends[1].einsum)
     left = np.stack([sizes.of(dim) for dim in einsums[1].input], axis=1)
     if len(left) == 1:
-        return _summed_regrids(einsums, options, tensor, ways, tuple(left[0].tolist()), rates)[:, None]
+        return _summed_reshards(einsums, options, tensor, ways, tuple(left[0].tolist()), rates)[:, None]
     distinct, which = np.unique(left, axis=0, return_inverse=True)
-    found = [_summed_regrids(einsums, options, tensor, ways, tuple(row), rates) for row in distinct.tolist()]
+    found = [_summed_reshards(einsums, options, tensor, ways, tuple(row), rates) for row in distinct.tolist()]
     return np.stack([found[index] for index in which.reshape(-1)], axis=1)
 
 
-def _summed_regrids(
+def _summed_reshards(
     einsums: tuple[Einsum, Einsum],
     options: tuple[Options, Options],
     tensor: Tensor,
@@ -133,7 +133,7 @@ def _summed_regrids(
     parts: tuple[float, ...],
     rates: Rates,
 ) -> Costs:
-    """Cost of each pair of options, ``[made, read]``."""
+    """Return the cost of each pair of options, ``[made, read]``."""
     total: Costs = np.zeros((len(options[0]), len(options[1])))
     for move in regrids(Gap(einsums, tensor.content, ways, parts, rates.direct), options):
         each, once = _weights(move.manner, rates)
@@ -145,7 +145,7 @@ def _summed_regrids(
 
 @lru_cache(maxsize=64)
 def _weights(manner: Manner, rates: Rates) -> tuple[Costs, Costs | None]:
-    """Cost of an element, and of there being a transfer where that costs anything, for each pair of options."""
+    """Return the cost of an element, and of a transfer if that costs anything, for each pair of options."""
     each = np.array(rates.per_element).take(manner.collectives)
     once = np.array(rates.once).take(manner.collectives) if any(rates.once) else None
     return each / manner.devices if rates.together else each, once
@@ -153,13 +153,12 @@ def _weights(manner: Manner, rates: Rates) -> tuple[Costs, Costs | None]:
 
 @lru_cache(maxsize=4096)
 def _all_simple(options: tuple[Options, Options], ways: int) -> bool:
-    """Whether every choice uses all devices for one dim at most."""
     return all(simple(choice, ways) for end in options for choice in end)
 
 
 @lru_cache(maxsize=4096)
 def _elements(einsum: Einsum, output_elements: int) -> Costs:
-    """Elements of the three tensors, ``[3, 1]``."""
+    """Return the elements of the three tensors, ``[3, 1]``."""
     return np.array(
         [[einsum.input_elements], [einsum.elements("weight")], [output_elements]], dtype=np.float64
     )
@@ -167,13 +166,13 @@ def _elements(einsum: Einsum, output_elements: int) -> Costs:
 
 @lru_cache(maxsize=4096)
 def _inside(einsum: Einsum, options: Options, ways: int, rates: Rates) -> tuple[Costs, Costs]:
-    """Cost of an element of each tensor, and of there being a transfer of it: ``[3, options]`` both."""
+    """Return the costs of an element and of a transfer of each tensor, both ``[3, options]``."""
     return _inside_of(einsum.roles, options, ways, rates)
 
 
 @lru_cache(maxsize=1024)
 def _inside_of(roles: Roles, options: Options, ways: int, rates: Rates) -> tuple[Costs, Costs]:
-    """The same for all layers of some roles of their dims, whatever their sizes."""
+    """Compute ``_inside`` once for all layers whose dims have the same roles."""
     each, once = np.zeros((2, len(TENSORS), len(options)))
     grids = layout(options, ways)
     for tensor, collective, parts in insides(roles, grids.working, grids.parts, rates.direct):
@@ -192,7 +191,7 @@ def _between(
     ways: int,
     rates: Rates,
 ) -> tuple[Costs, Costs]:
-    """Return the cost of an element, and of there being transfers, for each pair of options: ``[made, read]``."""
+    """Return the costs of an element and of transfers for each pair of options, ``[made, read]``."""
     moved = [[between(made, a, read, b, contracted, ways) for b in options[1]] for a in options[0]]
     each = [
         [sum(rates.each(item.collective, item.devices) * item.parts for item in pair) for pair in row]
@@ -204,7 +203,7 @@ def _between(
 
 @lru_cache(maxsize=4096)
 def _borders(einsum: Einsum, options: Options, ways: int) -> tuple[tuple[int, Border], ...]:
-    """The options that cut an image read by a window: index and border."""
+    """Return the options that shard an image read by a window: index and border."""
     return tuple(
         (column, border) for column, choice in enumerate(options) for border in borders(einsum, choice, ways)
     )

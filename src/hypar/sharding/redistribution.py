@@ -1,8 +1,8 @@
-"""What moves when a tensor changes its placement: what a device needs, less what it holds.
+"""Communication of a change of placement: the elements that a device needs and does not hold.
 
-Everything is in parts of the whole tensor and for each device of one level, whose *shares* (1/k each,
-or any that sum to 1) say how large a piece of a divided dim it has. Numbers may be floats, fractions or
-numpy arrays. The tables of HyPar and AccPar are test rows, not code.
+Amounts are fractions of the whole tensor for each device of one level. The *shares* of the devices (1/k each,
+or any that sum to 1) are the fractions of a divided dim that they hold. Numbers may be floats, fractions or
+numpy arrays. The tables of HyPar and AccPar are tests, not code.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Number = Any
-"""A float, a fraction or an array: one arithmetic serves all."""
+"""A float, a fraction or an array."""
 
 
 def collective(have: Placement, need: Placement) -> str:
-    """The manner in which a tensor goes from one placement to another.
+    """Return the collective that takes a tensor from one placement to another.
 
     Example:
         >>> collective(Partial(), Replicate()), collective(Shard("batch"), Shard("channels"))
@@ -33,7 +33,7 @@ def collective(have: Placement, need: Placement) -> str:
 
 
 def equal_shares(ways: int) -> tuple[float, ...]:
-    """The shares of ``ways`` like devices."""
+    """Return the shares of ``ways`` identical devices."""
     return (1 / ways,) * ways
 
 
@@ -44,17 +44,17 @@ def received(
     halo: Number = 0,
     held: Sequence[Number] | None = None,
 ) -> list[Number]:
-    """Parts of a tensor that each device receives to go from one placement to another.
+    """Return the fraction of a tensor that each device receives to go from one placement to another.
 
-    A device that needs a ``Shard`` holds nothing of it but where its pieces of both dims cross; one that
-    needs the sum of ``Partial`` terms receives the other devices' terms.
+    A device that needs a ``Shard`` of another dim holds only the intersection of both its shards. A device that
+    needs the sum of ``Partial`` terms receives the terms of the other devices.
 
     Args:
-        have: the placement that there is.
-        need: the placement that is needed; never ``Partial``.
+        have: the placement before.
+        need: the placement after; never ``Partial``.
         shares: each device's share, summing to 1.
-        halo: what a device needs besides its own shard, in parts of the tensor; at most all the rest.
-        held: each device's share of what there is, where it is another than of what is needed.
+        halo: the fraction of the tensor that a device needs beyond its own shard.
+        held: each device's share before, if it differs from the share after.
 
     Returns:
         One number for each device.
@@ -80,7 +80,7 @@ def received(
 
 
 def _overlaps(held: Sequence[Number], needed: Sequence[Number]) -> list[Number]:
-    """What each device's piece of a dim has of its piece by other shares; pieces lie one behind the other."""
+    """Return the intersection of each device's shards of a dim under two sets of shares, in device order."""
     found, starts = [], [held[0] * 0, held[0] * 0]
     for pair in zip(held, needed, strict=True):
         ends = [start + share for start, share in zip(starts, pair, strict=True)]
@@ -90,7 +90,7 @@ def _overlaps(held: Sequence[Number], needed: Sequence[Number]) -> list[Number]:
 
 
 def _received_sum(need: Placement, shares: Sequence[Number]) -> list[Number]:
-    """The other devices' terms of the own shard; for the whole tensor then the other devices' shards."""
+    """Return the fractions received to reduce partial sums: to the own shard, or to the whole tensor."""
     others = len(shares) - 1
     scattered = [others * share for share in shares]
     if isinstance(need, Shard):
@@ -100,12 +100,11 @@ def _received_sum(need: Placement, shares: Sequence[Number]) -> list[Number]:
 
 
 def _held(placement: Placement, share: Number) -> Number:
-    """The part of a tensor that one device holds."""
     return share if isinstance(placement, Shard) else share * 0 + 1
 
 
 def resolve(result: Placement) -> Placement:
-    """The placement in which a phase's result goes on: partial sums are added up at once, to Replicate.
+    """Return the placement in which a phase's result is used: partial sums are reduced to Replicate.
 
     Source: the convention of HyPar (HPCA 2019, section 3) and AccPar (HPCA 2020), here called ``paper``.
     """
@@ -113,9 +112,9 @@ def resolve(result: Placement) -> Placement:
 
 
 def after_contraction(have: Placement, contracted: frozenset[str]) -> Placement:
-    """The placement of what is left when ops between two layers have summed some dims away."""
+    """Return the placement of a tensor after ops between two layers have summed some of its dims."""
     return Partial() if isinstance(have, Shard) and have.dim in contracted else have
 
 
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "neighbours")
-"""The manners in which a tensor changes its placement; ``neighbours`` is what a halo does."""
+"""The collectives that change a placement; ``neighbours`` exchanges halos."""

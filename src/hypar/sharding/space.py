@@ -1,10 +1,10 @@
 """A space: the choices that a search may pick from.
 
-Written as dims, ``batch,in_channels``, each of which may be divided over all devices of a group; with ``*``,
-``batch*height*width``, dims that may be divided at once, each by a degree of its own. ``conv:batch
-linear:in_channels`` names dims for each kind of op, ``all`` is all of them at once. Degrees are the powers of two that
-divide the ways, and the ways themselves; with the word ``divisors`` any divisors. Of equally good choices the one
-whose dim comes first wins.
+A space lists dims, ``batch,in_channels``, each of which may be divided over all devices of a group. Dims joined by
+``*``, ``batch*height*width``, may be divided at once, each by its own degree. ``conv:batch linear:in_channels``
+names dims for each kind of op; ``all`` is all of them at once. Degrees are the powers of two that divide the ways,
+and the ways themselves; with the word ``divisors`` all divisors. Of equally good choices the one whose dim comes
+first wins.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _CHANNELS = {"in_channels", "out_channels"}
 _DIVISORS = "divisors"
 
 LONGEST_TEXT = 10_000
-"""Characters of a space."""
+"""Most characters of a space."""
 
 MOST_CHOICES = 4096
-"""Choices of one layer at one level."""
+"""Most choices of one layer at one level."""
 
 Alternatives = tuple[str, ...]
-"""Dims that may be divided, those divided at once joined by ``*``."""
+"""Dims that may be divided, with ``*`` between dims divided at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +42,11 @@ class Space:
     """The dims that may be divided.
 
     Attributes:
-        text: the space as it was written.
-        dims: all dims, in order of preference; an op without a weight may take any of them.
-        by_op: dims for the ops that have their own, those divided at once joined by ``*``.
-        default: dims for the other ops: those named without an op, or all where there are none.
-        divisors: whether degrees are any divisors of the ways.
+        text: the space as given.
+        dims: all dims, in order of preference; an op without a weight may use any of them.
+        by_op: dims for ops that have their own, with ``*`` between dims divided at once.
+        default: dims for the other ops: the dims named without an op, or all if there are none.
+        divisors: whether every divisor of the ways is a degree.
     """
 
     text: str
@@ -61,17 +61,17 @@ class Space:
         return any("*" in one for named in (*self.by_op.values(), self.default) for one in named)
 
     def choices(self, layer: CutLayer, ways: int, *, idle: bool = False) -> Options:
-        """The choices of a layer at a level.
+        """Return the choices of a layer at a level.
 
-        A dim of one element is left out where the layer has another; a degree above the size of its dim where
-        dims are divided at once. A grouped convolution may be cut between its groups where channels may be cut.
-        An op without a weight may be cut as the space cuts channels, or be done whole by every device; in a
-        space of grids only where that cuts ``in_channels`` or has no dim of the op.
+        Dims of one element are left out if the layer has others, and so are degrees above the size of their dim in
+        grids. A grouped convolution may be cut between its groups if channels may be cut. An op without a weight
+        may be cut along any dim of the space, or be computed whole by every device; in a space of grids the
+        latter only if the space cuts ``in_channels`` or has no dim of the op.
 
         Args:
             layer: the layer.
             ways: devices of a group.
-            idle: whether some of them may be left idle where dims are divided at once.
+            idle: whether grids may leave some devices idle.
 
         Raises:
             OptionError: the space has no dim of the layer, or too many choices.
@@ -93,7 +93,7 @@ class Space:
         return (*every, WHOLE) if whole else tuple(every)
 
     def left_out(self, layer: CutLayer, ways: int) -> tuple[str, ...]:
-        """Why a layer has not every degree that the space gives, a line a dim.
+        """Return why degrees of the space are missing for a layer, one line per dim.
 
         Example:
             >>> from hypar import load_model
@@ -112,16 +112,16 @@ class Space:
         return tuple(lines)
 
     def _named(self, layer: CutLayer) -> Alternatives:
-        """What the space says of a kind of op."""
+        """Return the dims that the space allows for a layer's op."""
         return self.by_op.get(layer.op_name, self.default) if layer.weighted else self._all
 
     @property
     def _all(self) -> Alternatives:
-        """What an op without a weight may take: any dim, at once where any op may."""
+        """Dims allowed for an op without a weight: any dim, at once in a space of grids."""
         return ("*".join(self.dims),) if self.grids else self.dims
 
     def _alternatives(self, layer: CutLayer) -> list[tuple[tuple[str, ...], bool]]:
-        """The dims of a layer that may be divided, and whether at once, by degrees, or over all ways."""
+        """Return the dims of a layer that may be divided, and whether by degrees at once or over all ways."""
         sizes, named = layer.einsum.sizes, self._named(layer)
         extra = "groups" if layer.weighted else "channels"
         at_once = [one.split("*") for one in named if "*" in one]
@@ -135,13 +135,12 @@ class Space:
         return [*(((dim,), False) for dim in large), *((dims, True) for dims in several if dims)]
 
     def _degrees(self, ways: int) -> tuple[int, ...]:
-        """The degrees that a dim may have at a level."""
         divisors = (degree for degree in range(1, ways + 1) if ways % degree == 0)
         return tuple(d for d in divisors if self.divisors or d in {ways, d & -d})
 
 
 def _extra(dim: str, beside: Sequence[str]) -> tuple[str, ...]:
-    """A dim that may be divided too where channels may be."""
+    """Return a dim that may be divided too if channels may be."""
     return (dim,) if _CHANNELS & {*beside} and dim not in beside else ()
 
 
@@ -149,7 +148,7 @@ def _extra(dim: str, beside: Sequence[str]) -> tuple[str, ...]:
 def _grids(
     limits: tuple[tuple[str, int], ...], degrees: tuple[int, ...], ways: int, idle: bool, text: str
 ) -> Options:
-    """Every degree of every dim, those of most devices first; without idle devices those of most devices only."""
+    """Return every grid, those of most devices first; without idle devices only those of most devices."""
     most_parts = [max(1, limit) for _, limit in limits]
     try:
         every = grids(tuple(dim for dim, _ in limits), degrees, ways)
@@ -168,7 +167,7 @@ def parse_space(text: str) -> Space:
     """Read a space.
 
     Raises:
-        OptionError: a word that is no dim, or nothing at all.
+        OptionError: a word is no dim, or the text names none.
 
     Example:
         >>> parse_space("conv:batch linear:in_channels").by_op
@@ -184,15 +183,15 @@ def parse_space(text: str) -> Space:
     by_op: dict[str, Alternatives] = {}
     default: Alternatives = ()
     words = text.split()
-    for part in words:
-        op, colon, listed = part.rpartition(":")
-        if part == _DIVISORS:
+    for word in words:
+        op, colon, listed = word.rpartition(":")
+        if word == _DIVISORS:
             continue
         texts = ["*".join(CUTTABLE[:5])] if listed == "all" else listed.split(",")
-        found = tuple(dict.fromkeys(_at_once(word, place) for word in texts if word))
+        found = tuple(dict.fromkeys(_at_once(named, place) for named in texts if named))
         if colon and (not op or op in by_op):
             raise OptionError(
-                place, f"no op before {part!r}" if not op else f"op {op!r} given twice", "OP:dims, once"
+                place, f"no op before {word!r}" if not op else f"op {op!r} given twice", "OP:dims, once"
             )
         if colon:
             by_op[op] = found
@@ -212,20 +211,19 @@ def parse_space(text: str) -> Space:
 
 
 def _merged(by_op: Mapping[str, Alternatives]) -> Alternatives:
-    """All that any op may take."""
     return tuple(dict.fromkeys(one for found in by_op.values() for one in found))
 
 
 def _at_once(word: str, place: str) -> str:
-    """Dims that are divided at once, by their names."""
-    found = [_dim(part, place) for part in word.split("*")]
+    """Return the names of dims that are divided at once, joined by ``*``."""
+    found = [_dim(dim, place) for dim in word.split("*")]
     if len(set(found)) < len(found):
         raise OptionError(place, f"found {word!r}", "each dim once")
     return "*".join(found)
 
 
 def _dim(word: str, place: str) -> str:
-    """The dim that a word of a space stands for."""
+    """Return the dim that a word of a space stands for."""
     dim = dim_of(word, place)
     if dim is None:
         raise OptionError(place, f"found {word!r}", ", ".join(CUTTABLE))

@@ -1,9 +1,9 @@
-"""What a cut makes move, transfer by transfer: inside a layer and between two.
+"""The transfers that a choice causes inside a layer and between two layers.
 
-The one derivation that costs and schedules both read, so that search and verdict cannot disagree on bytes.
-A transfer is in parts of a tensor, received by all devices of one group together; whoever asks knows how
-many elements the group's tensor has. This module is for choices that use every device of a group for one dim;
-``regrids`` does the same for grids of several dims and for whole elements.
+Costs and schedules both use this derivation, so that search and score agree on bytes. The amount of a transfer is
+a fraction of a tensor, received by all devices of one group together; the caller knows the elements of the group's
+tensor. This module covers choices that use every device of a group for one dim; ``regrids`` covers grids of
+several dims and whole elements.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
 
 PHASE_OF = {phase.result: name for name, phase in PHASES.items()}
-"""The phase that gives each tensor."""
+"""The phase that computes each tensor."""
 
 
 class Transfer(NamedTuple):
-    """One tensor's change of placement.
+    """A change of placement of one tensor.
 
     Attributes:
-        phase: the phase whose result, or whose operand, it moves.
+        phase: the phase whose result or operand moves.
         tensor: ``weight``, ``output`` (F_out) or ``input`` of the layer inside which it moves; between two
-            layers ``input``, the one that the consumer reads.
-        collective: the manner in which it moves, as ``all_reduce``.
-        parts: parts of the tensor that all devices of a group receive.
-        devices: how many of them receive, all alike.
+            layers ``input``, the tensor that the consumer reads.
+        collective: the collective that moves it, as ``all_reduce``.
+        parts: fraction of the tensor that all devices of a group receive together.
+        devices: number of devices that receive, all the same amount.
     """
 
     phase: str
@@ -66,13 +66,13 @@ class Transfer(NamedTuple):
 
 
 class Border(NamedTuple):
-    """Where the pieces of a cut image meet.
+    """Borders between the shards of an image.
 
     Attributes:
-        dim: the dim that is cut.
-        part: parts of the whole F_in that the windows of two neighbouring pieces both read.
-        pieces: how many there are.
-        copies: how many devices read each piece.
+        dim: the divided dim.
+        part: fraction of the whole F_in that the windows of two neighbouring shards both read.
+        pieces: number of shards.
+        copies: number of devices that read each shard.
     """
 
     dim: str
@@ -82,21 +82,21 @@ class Border(NamedTuple):
 
 
 def simple(choice: Choice, ways: int) -> bool:
-    """Whether a choice uses all devices of a group, for one dim at most."""
+    """Return whether a choice uses all devices of a group, for at most one dim."""
     return len(choice.divided) <= 1 and choice.devices(ways) == ways
 
 
 @lru_cache(maxsize=16384)
 def inside(einsum: Einsum, choice: Choice, ways: int, direct: bool = False) -> tuple[Transfer, ...]:
-    """Adding up what a choice leaves partial, but for the halo of a cut image's error.
+    """Return the reductions of a layer's partial sums, without the halo of a sharded image's error.
 
-    The devices that have terms of one piece add them up among themselves.
+    The devices that have terms of one shard reduce them among themselves.
 
     Args:
         einsum: the layer.
-        choice: what is done to it.
+        choice: its choice.
         ways: devices of a group.
-        direct: whether the terms of E_in go straight to where they are needed, and so not here.
+        direct: whether the terms of E_in go straight to the devices that need them and are left out here.
     """
     degrees = {dim: np.array([degree]) for dim, degree in choice.degrees}
     devices = choice.devices(ways)
@@ -110,39 +110,39 @@ def inside(einsum: Einsum, choice: Choice, ways: int, direct: bool = False) -> t
 def insides(
     einsum: Einsum | Roles, working: Numbers, degrees: Mapping[str, Numbers], direct: bool
 ) -> Iterator[tuple[str, str, Costs]]:
-    """The same for many choices at once.
+    """Yield the reductions of a layer's partial sums for many choices at once.
 
     Args:
         einsum: the layer, or the roles of its dims.
-        working: how many devices work for each choice.
-        degrees: over how many parts each choice divides some dims.
-        direct: as of ``inside``.
+        working: number of working devices of each choice.
+        degrees: degree of each divided dim in each choice.
+        direct: see ``inside``.
 
     Yields:
-        A tensor, the manner in which it moves, and the parts of it that all devices receive, for each choice.
+        A tensor, its collective, and the fraction of it that all devices receive, for each choice.
     """
     sums = (Partial(), resolve(Partial()))
     for tensor in ("output", "weight") if direct else ("output", "input", "weight"):
-        terms, pieces = np.ones_like(working), np.ones_like(working)
+        terms, shards = np.ones_like(working), np.ones_like(working)
         for dim, degree in degrees.items():
             if tensor in partial_results(einsum, dim):
                 terms = terms * degree
             if dim in einsum.dims(tensor):
-                pieces = pieces * degree
+                shards = shards * degree
         if terms.max() > 1:
             received_by = {count: _total(*sums, count) for count in set(terms.tolist())}
             each = np.array([received_by[count] for count in terms.tolist()])
-            yield tensor, collective(*sums), each * (working // terms) / pieces
+            yield tensor, collective(*sums), each * (working // terms) / shards
 
 
 @lru_cache(maxsize=16384)
 def between(
     made: Einsum, maker: Choice, read: Einsum, reader: Choice, contracted: frozenset[str], ways: int
 ) -> tuple[Transfer, ...]:
-    """F from producer to consumer, E from consumer to producer, without halo.
+    """Return the transfers of F from producer to consumer and of E back, without halo.
 
-    Partial sums are added up first. A gradient spread back over dims that were summed away is needed whole
-    by every device.
+    Partial sums are reduced first. Every device needs the whole of a gradient that is broadcast back over
+    summed dims.
     """
     found = (
         Transfer(phase, "input", collective(before, after), _total(before, after, ways), ways)
@@ -155,9 +155,9 @@ def between(
 def changes(
     made: Einsum, maker: Choice, read: Einsum, reader: Choice, contracted: frozenset[str]
 ) -> tuple[tuple[str, Placement, Placement], ...]:
-    """Phase, placement before and placement after of all that may move between producer and consumer.
+    """Return phase, placement before and placement after of each transfer between producer and consumer.
 
-    Adding up what ops between have left partial, F to the consumer, and E back to the producer.
+    They are the reduction of partial sums of the ops between, F to the consumer, and E back to the producer.
     """
     have = left(made, maker, contracted)
     start = resolve(have)
@@ -167,7 +167,7 @@ def changes(
 
 @lru_cache(maxsize=16384)
 def borders(einsum: Einsum, choice: Choice, ways: int) -> tuple[Border, ...]:
-    """The borders of a cut image that windows reach over."""
+    """Return the borders of a sharded image that windows cross."""
     copies = choice.devices(ways) // divisor(einsum, choice, "input")
     windows = ((dim, einsum.windows[dim]) for dim in choice.divided if dim in einsum.windows)
     return tuple(
@@ -181,10 +181,10 @@ def borders(einsum: Einsum, choice: Choice, ways: int) -> tuple[Border, ...]:
 def crossing(
     made: Einsum, maker: Choice, read: Einsum, reader: Choice, contracted: frozenset[str], ways: int
 ) -> tuple[str, float] | None:
-    """How a consumer's halo comes from a producer: in what manner, and how much of it is not held already.
+    """Return the collective that brings a consumer's halo, and the fraction of the halo that it must move.
 
     Returns:
-        None where every device holds the whole tensor.
+        None if every device holds the whole tensor.
     """
     have, need = resolve(left(made, maker, contracted)), placement(read, dim_of(reader), "input")
     if isinstance(have, Replicate):
@@ -195,34 +195,34 @@ def crossing(
 
 
 def halo(border: Border, size: Number) -> Number:
-    """Parts of a group's F_in that all its devices read past their own pieces.
+    """Return the fraction of a group's F_in that its devices together read beyond their own shards.
 
     Half of a border's halo lies on each of its sides, and no device reads past the ends of the image:
     ``2 * (sum over i from 1 to pieces - 1 of min(i / pieces, halo / 2))``.
 
     Args:
-        border: where pieces meet.
-        size: the part of the dim that the levels above have left: a number, or an array over their choices.
+        border: the borders of the shards.
+        size: the fraction of the dim that the levels above leave: a number, or an array over their choices.
     """
     pieces, part = border.pieces, np.minimum(border.part / size, 1.0)
     if pieces == 2:
-        return border.copies * part  # what the sum comes to, and by far the most frequent
+        return border.copies * part  # the value of the sum in by far the most frequent case
     short = np.minimum(pieces - 1, np.floor(pieces * part / 2))
     return border.copies * (short * (short + 1) / pieces + (pieces - 1 - short) * part)
 
 
 def dim_of(choice: Choice) -> str | None:
-    """The one dim that a simple choice divides; None where every device does the whole layer."""
+    """Return the dim that a simple choice divides; None if every device computes the whole layer."""
     return next(iter(choice.divided), None)
 
 
 def left(made: Einsum, choice: Choice, contracted: frozenset[str]) -> Placement:
-    """Where a producer leaves the tensor that its consumer reads."""
+    """Return the placement in which a producer leaves the tensor that its consumer reads."""
     return after_contraction(settled(made, choice, "output"), contracted)
 
 
 def settled(einsum: Einsum, choice: Choice, tensor: str) -> Placement:
-    """Where a result is once its partial sums are added up."""
+    """Return the placement of a result after its partial sums are reduced."""
     if tensor in partial_results(einsum, dim_of(choice)):
         return resolve(Partial())
     return placement(einsum, dim_of(choice), tensor)
@@ -230,5 +230,5 @@ def settled(einsum: Einsum, choice: Choice, tensor: str) -> Placement:
 
 @lru_cache(maxsize=4096)
 def _total(have: Placement, need: Placement, ways: int) -> float:
-    """Parts of a tensor received by all like devices of a group."""
+    """Return the fraction of a tensor received by all identical devices of a group together."""
     return float(sum(received(have, need, equal_shares(ways))))

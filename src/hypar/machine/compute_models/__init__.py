@@ -1,1 +1,1 @@
-"""How fast a device computes, one file each."""
+"""Compute models, one file each."""

@@ -1,4 +1,4 @@
-"""What a compute model is asked, and what it answers."""
+"""Base class of compute models, with their input and result."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalShape:
-    """What a plan leaves of a layer on one device.
+    """Shape of a layer on one device.
 
     Attributes:
         sizes: whole elements of each op dim on the fullest device.
-        windows: how F_in is read along the spatial dims.
+        windows: the windows that read F_in along the spatial dims.
         words: elements of ``input``, ``weight`` and ``output`` on a device, as an even share.
         macs: multiply-accumulates of a phase, as an even share.
     """
@@ -33,24 +33,24 @@ class LocalShape:
     macs: float
 
     def size(self, dim: str) -> int:
-        """Elements of a dim; 1 of a dim that the layer does not have."""
+        """Return the elements of a dim; 1 if the layer has no such dim."""
         return self.sizes.get(dim, 1)
 
     @property
     def padded_macs(self) -> int:
-        """Multiply-accumulates of a phase on the fullest device, whose pieces are rounded up."""
+        """Multiply-accumulates of a phase on the fullest device, whose shards are rounded up."""
         return math.prod(self.sizes.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What one phase of a layer is to one device.
+    """Work of one phase of a layer on one device.
 
     Attributes:
         seconds: time of the arithmetic alone, at full efficiency.
         accesses: words read or written in ``registers``, ``array`` (from one processing element to the
             next), ``buffer`` and ``memory``.
-        mapping: how the phase lies on the device, in the compute model's own words.
+        mapping: details of the phase's mapping to the device, with names of the compute model's own.
     """
 
     seconds: float
@@ -59,7 +59,7 @@ class Work:
 
 
 class ComputeModel(Description):
-    """How a device computes; subclasses add the fields of a hardware file.
+    """Compute model of a device; subclasses add the fields of a hardware file.
 
     Attributes:
         takes_arrays: whether the numbers of a shape may be arrays, for many shapes at once.
@@ -69,11 +69,11 @@ class ComputeModel(Description):
 
     @abstractmethod
     def flop_per_s(self, units: int) -> float:
-        """Floating-point operations a second of so many like units at full efficiency."""
+        """Return the floating-point operations per second of identical units at full efficiency."""
 
     @abstractmethod
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
-        """One phase of a layer on a device of several like units.
+        """Return the work of one phase of a layer on a device of several identical units.
 
         Args:
             shape: the layer on this device.
@@ -83,6 +83,6 @@ class ComputeModel(Description):
 
 
 def memory_words(shape: LocalShape, phase: str) -> float:
-    """Words of a phase's two operands and its result, each once."""
+    """Return the words of a phase's two operands and its result, each counted once."""
     of = PHASES[phase]
     return sum(shape.words[tensor] for tensor in (*of.operands, of.result))

@@ -1,8 +1,8 @@
-"""Roofline: as fast as the arithmetic or the memory allows, whichever is slower.
+"""Roofline compute model: time is the longer of arithmetic and memory access.
 
 Source: Williams, Waterman and Patterson, Roofline (CACM 2009). The efficiency of the arithmetic grows with
-the work of a phase, ``flop / (flop + half_efficiency_flop)``, as small kernels do not fill a device. Time of
-the memory is added by the machine, for every compute model alike.
+the work of a phase, ``flop / (flop + half_efficiency_flop)``, as small kernels do not fill a device. The machine
+adds memory time for every compute model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work, me
 
 
 class Roofline(ComputeModel):
-    """A peak, and the work at which half of it is reached."""
+    """Compute model with a peak and the work at which half of it is reached."""
 
     takes_arrays: ClassVar[bool] = True
 
@@ -24,11 +24,11 @@ class Roofline(ComputeModel):
     half_efficiency_flop: Sourced[Annotated[float, AsNumber, Field(ge=0, le=1e30)]]
 
     def flop_per_s(self, units: int) -> float:
-        """The peak."""
+        """Return the peak."""
         return units * self.peak.value
 
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
-        """Two operations a multiply-accumulate."""
+        """Return the work of a phase, with two operations per multiply-accumulate."""
         flop = 2.0 * shape.padded_macs
         efficiency = flop / (flop + self.half_efficiency_flop.value)
         words = memory_words(shape, phase)

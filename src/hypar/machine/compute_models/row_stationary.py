@@ -1,4 +1,4 @@
-"""Row stationary: rows of the kernel and of the output laid out over an array of processing elements.
+"""Row-stationary compute model: rows of kernel and output laid out over an array of processing elements.
 
 Source: Chen, Emer and Sze, Eyeriss: A Spatial Architecture for Energy-Efficient Dataflow (ISCA 2016), section
 V; Chen, Krishna, Emer and Sze, Eyeriss: An Energy-Efficient Reconfigurable Accelerator (JSSC 2017), section V.
@@ -9,10 +9,10 @@ the output: a row of W runs along a row of the set, a row of F_in along a diagon
 F_out stand in a column. The three phases have the same set and only add up along another direction: forward
 along columns, backward along diagonals, gradient along rows.
 
-A set wider than the array is folded to pieces of ``e`` columns, and a piece wider than the array stands in
-several bands of R rows. A piece has two columns at least, so that F_in is shared along diagonals, unless E
-is 1. As many sets as fit work side by side on other channels and samples. Of all ``e`` that one is taken
-which needs the fewest cycles, of equals the one with the fewest folds, which reuses most.
+A set wider than the array is folded to pieces of ``e`` columns, and a piece wider than the array occupies
+several bands of R rows. A piece has at least two columns, so that F_in is shared along diagonals, unless E
+is 1. As many sets as fit work side by side on other channels and samples. The value of ``e`` with the fewest
+cycles is used, of equal ones the value with the fewest folds, which has the most reuse.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from hypar.network.training import PHASES
 
 
 class Mapping(NamedTuple):
-    """How sets lie on the array.
+    """Mapping of sets to the array.
 
     Attributes:
-        kernel_rows: rows of a set that the array holds at once, R unless R is taller than the array.
-        kernel_folds: parts in which the rows of the kernel are done.
+        kernel_rows: rows of a set that the array holds at once, R unless R exceeds the rows of the array.
+        kernel_folds: folds of the rows of the kernel.
         columns: output rows of one piece, e.
-        folds: pieces of a set, one after another.
-        sets: sets side by side.
+        folds: pieces of a set, processed one after another.
+        sets: sets processed side by side.
     """
 
     kernel_rows: int
@@ -44,12 +44,12 @@ class Mapping(NamedTuple):
 
     @property
     def active(self) -> int:
-        """Processing elements at work in a full piece."""
+        """Processing elements active in a full piece."""
         return self.kernel_rows * self.columns * self.sets
 
 
 class RowStationary(ComputeModel):
-    """An array of processing elements; each has registers for a few rows.
+    """Array of processing elements, each with registers for a few rows.
 
     With registers for ``weight_words``, ``input_words`` and ``output_words`` an element interleaves q input
     channels and p output channels, so that the buffer gives a row of F_in once for p and takes a row of
@@ -64,15 +64,15 @@ class RowStationary(ComputeModel):
     output_words: Sourced[Count]
 
     def mapping(self, kernel_height: int, height: int) -> Mapping:
-        """Where sets of so many kernel and output rows stand."""
+        """Return the mapping of sets of given kernel and output rows."""
         return _mapping(self.rows.value, self.columns.value, kernel_height, height)
 
     def flop_per_s(self, units: int) -> float:
-        """Two operations a cycle on every processing element."""
+        """Return two operations per cycle on every processing element."""
         return 2.0 * units * self.rows.value * self.columns.value * self.frequency.value
 
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
-        """Cycles and accesses; rows are whole, and the last round of sets may be part empty."""
+        """Return cycles and accesses; rows are whole, and the last round of sets may be incomplete."""
         kernel, height = shape.size("kernel_height"), shape.size("height")
         taps, width = shape.size("kernel_width"), shape.size("width")
         laid = self.mapping(kernel, height)
@@ -96,7 +96,7 @@ class RowStationary(ComputeModel):
         )
 
     def _accesses(self, shape: LocalShape, phase: str, laid: Mapping, planes: int) -> dict[str, float]:
-        """Words at each level of the memory hierarchy, scaled to an even share of the work."""
+        """Return the words accessed in each memory, scaled to an even share of the work."""
         kernel, height = shape.size("kernel_height"), shape.size("height")
         taps, width = shape.size("kernel_width"), shape.size("width")
         result = PHASES[phase].result
@@ -117,7 +117,7 @@ class RowStationary(ComputeModel):
             "input": read_rows * ((width - 1) * strides[1] + taps) / p,
             "output": height * width / q,
         }
-        # A result is read to be added to and written again.
+        # A result is read, accumulated and written again.
         buffer = sum(words * (1 + (tensor == result)) for tensor, words in fetched.items())
         even = shape.macs / shape.padded_macs
         return {
@@ -130,7 +130,7 @@ class RowStationary(ComputeModel):
 
 @lru_cache(maxsize=4096)
 def _mapping(rows: int, columns: int, kernel_height: int, height: int) -> Mapping:
-    """The mapping of the fewest cycles, of equals with the fewest folds."""
+    """Return the mapping with the fewest cycles, of equal ones the fewest folds."""
     kernel_folds = -(-kernel_height // rows)
     kernel_rows = -(-kernel_height // kernel_folds)
     bands = rows // kernel_rows
@@ -144,7 +144,7 @@ def _mapping(rows: int, columns: int, kernel_height: int, height: int) -> Mappin
             best = folds / sets, Mapping(kernel_rows, kernel_folds, piece, folds, sets)
         if piece == 1:
             break
-        # The next narrower piece; a fold more that leaves it as wide only costs.
+        # Go to the next narrower piece; more folds of the same width only add cycles.
         folds = -(-height // (piece - 1))
     return best[1]
 

@@ -1,1 +1,1 @@
-"""How devices are linked, one file each."""
+"""Topologies, one file each."""

@@ -1,7 +1,7 @@
-"""What a topology is: links, and the paths that messages take over them.
+"""Base class of topologies: links, and the paths that messages take over them.
 
-From these follows how long bytes between the parts of a group take: every device sends to its like in
-another part, the busiest link decides, and the longest path says over how many hops.
+The time of a transfer between subgroups follows from these: every device sends to its counterpart in
+another subgroup, the busiest link sets the bandwidth, and the longest path sets the number of hops.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 Node = tuple[str, int] | int
 Link = tuple[Node, Node]
-"""From node to node; devices are the numbers from 0, everything else is a pair."""
+"""A pair of nodes; devices are numbers from 0, every other node is a pair."""
 
 Path = tuple[float, tuple[Link, ...]]
-"""The part of a message that goes over some links, and the links."""
+"""The fraction of a message that takes some links, and the links."""
 
 
 class Topology(Description):
@@ -28,14 +28,14 @@ class Topology(Description):
 
     @abstractmethod
     def links(self, devices: int) -> Mapping[Link, float]:
-        """Every directed link, and how many times the bandwidth of one link it has."""
+        """Return every directed link with its width, in bandwidths of one link."""
 
     @abstractmethod
     def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:
-        """How a message goes from device to device; the parts sum to 1."""
+        """Return the paths of a message between two devices; their fractions sum to 1."""
 
     def places(self, factors: Sequence[int]) -> Sequence[int]:
-        """The device at which each position of the array stands; positions count in mixed radix.
+        """Return the device at each position of the array; positions count in mixed radix.
 
         Args:
             factors: prime factors of the array's ways, outermost first.
@@ -46,11 +46,11 @@ class Topology(Description):
         return range(count)
 
     def num_links(self, devices: int) -> int:
-        """Links that share a bandwidth given for the whole network; one counts for both directions."""
+        """Return the number of links that share a total bandwidth; one counts for both directions."""
         return len({frozenset(link) for link in self.links(devices)})
 
     def fault(self, devices: int) -> str | None:  # noqa: ARG002
-        """What is wrong with so many devices, one at least, wired so; None where all is well."""
+        """Return why this number of devices, at least one, cannot be wired so; None if it can."""
         return None
 
 
@@ -62,14 +62,14 @@ def busiest(
     duplex: bool,
     capacity: Mapping[Link, float] | None = None,
 ) -> tuple[float, int]:
-    """Load of the busiest link and hops of the longest path, all messages together.
+    """Return the load of the busiest link and the hops of the longest path for a set of messages.
 
     Args:
         topology: the wiring.
-        messages: what goes from device to device, in any unit.
-        devices: how many devices are wired.
+        messages: amounts from device to device, in any unit.
+        devices: number of devices wired.
         duplex: whether a link works in both directions at once.
-        capacity: the topology's links, where they are known already.
+        capacity: the topology's links, if known already.
 
     Returns:
         Load over the link's bandwidth, in units of one message over one link, and hops.
@@ -78,10 +78,10 @@ def busiest(
     loads: Counter[Link] = Counter()
     hops = 0
     for (source, target), amount in messages.items():
-        for part, path in topology.paths(source, target, devices):
+        for fraction, path in topology.paths(source, target, devices):
             hops = max(hops, len(path))
             for link in path:
-                loads[link] += amount * part  # type: ignore[assignment]
+                loads[link] += amount * fraction  # type: ignore[assignment]
     both = 0 if duplex else 1
     worst = max(
         ((load + both * loads.get((link[1], link[0]), 0)) / capacity[link] for link, load in loads.items()),

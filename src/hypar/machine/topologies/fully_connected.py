@@ -1,4 +1,4 @@
-"""Fully connected: a link between any two devices."""
+"""Fully connected topology: a link between any two devices."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MOST = 512
-"""Devices."""
+"""Most devices."""
 
 
 class FullyConnected(Topology):
-    """One hop between any two devices."""
+    """Topology with one hop between any two devices."""
 
     def links(self, devices: int) -> Mapping[Link, float]:
-        """From each device to each other."""
+        """Return a link from each device to each other."""
         return dict.fromkeys(permutations(range(devices), 2), 1.0)
 
     def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:  # noqa: ARG002
-        """The link between the two."""
+        """Return the link between the two devices."""
         return [(1.0, ((source, target),))]
 
     def fault(self, devices: int) -> str | None:
-        """Links grow with the square of the devices."""
+        """Refuse too many devices, as links grow with their square."""
         many = f"{devices} devices; allowed: at most {MOST}, as each pair has a link"
         return many if devices > MOST else None
 

@@ -1,8 +1,8 @@
-"""A given graph: links between devices, written one by one.
+"""Graph topology: links between devices, listed one by one.
 
-Messages take the shortest paths, in equal parts. There may be very many of them, so they are counted, not
-listed: ``u`` to ``v`` lies on as many shortest paths as lead to ``u`` times as lead from ``v``. The counts
-of all links are then taken apart into a few paths, each with its part.
+Messages are divided equally over the shortest paths. There may be very many, so paths are counted, not listed:
+the number of shortest paths over ``u`` to ``v`` is the number that lead to ``u`` times the number that lead from
+``v``. The counts of all links are then decomposed into a few paths, each with its fraction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Graph(Topology):
     pairs: Annotated[list[Ends], Field(min_length=1)]
 
     def links(self, devices: int) -> Mapping[Link, float]:  # noqa: ARG002
-        """Both directions of each pair."""
+        """Return both directions of each pair."""
         found: dict[Link, float] = {}
         for one, other in self.pairs:
             for link in ((one, other), (other, one)):
@@ -36,15 +36,15 @@ class Graph(Topology):
         return found
 
     def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:  # noqa: ARG002
-        """Shortest ones, with the loads on links that all of them in equal parts would have."""
+        """Return shortest paths whose fractions load links as all shortest paths in equal fractions would."""
         return _shortest(self._written(), source, target)
 
     def num_links(self, devices: int) -> int:  # noqa: ARG002
-        """Those that are written."""
+        """Return the number of listed pairs."""
         return len(self.pairs)
 
     def fault(self, devices: int) -> str | None:
-        """Every device is linked, and to all others over some path."""
+        """Refuse devices without a link or a path to all others, and links to no other device."""
         one, other = max(self.pairs, key=max)
         if max(one, other) >= devices:
             return f"a link of device {max(one, other)}; allowed: 0 to {devices - 1}"
@@ -61,13 +61,12 @@ class Graph(Topology):
         )
 
     def _written(self) -> Pairs:
-        """The pairs as a key of caches."""
         return tuple(map(tuple, self.pairs))
 
 
 @lru_cache(maxsize=16)
 def _neighbours(pairs: Pairs) -> dict[int, tuple[int, ...]]:
-    """For each device those that it is linked to, ascending."""
+    """Return the linked devices of each device, ascending."""
     found: dict[int, set[int]] = {}
     for one, other in pairs:
         found.setdefault(one, set()).add(other)
@@ -77,7 +76,7 @@ def _neighbours(pairs: Pairs) -> dict[int, tuple[int, ...]]:
 
 @lru_cache(maxsize=256)
 def _counted(pairs: Pairs, source: int) -> dict[int, tuple[int, int]]:
-    """For each device in reach its distance, and how many shortest paths lead to it."""
+    """Return the distance of each reachable device and the number of shortest paths to it."""
     around = _neighbours(pairs)
     found = {source: (0, 1)}
     border = [source]
@@ -96,7 +95,7 @@ def _counted(pairs: Pairs, source: int) -> dict[int, tuple[int, int]]:
 
 @lru_cache(maxsize=4096)
 def _shortest(pairs: Pairs, source: int, target: int) -> tuple[Path, ...]:
-    """Paths from source to target, each time the first with anything left, with as much as fits along it."""
+    """Return paths from source to target: repeatedly the first with flow left, with all that fits along it."""
     left = _flow(pairs, source, target)
     total = _counted(pairs, source)[target][1]
     found, rest = [], total
@@ -116,7 +115,7 @@ def _shortest(pairs: Pairs, source: int, target: int) -> tuple[Path, ...]:
 
 
 def _flow(pairs: Pairs, source: int, target: int) -> dict[int, dict[int, int]]:
-    """For each link on a shortest path, from device to device, how many of them take it."""
+    """Return the number of shortest paths over each link, from device to device."""
     reached, around = _counted(pairs, source), _neighbours(pairs)
     onward, found = {target: 1}, dict[int, dict[int, int]]()
     border = [target] if target != source else []

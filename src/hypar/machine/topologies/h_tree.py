@@ -1,4 +1,4 @@
-"""H-tree: a binary fat tree whose links are twice as wide one level up.
+"""H-tree topology: a binary fat tree whose links are twice as wide one level up.
 
 Source: HyPar (HPCA 2019), section 6.1; Leiserson, Fat-Trees (1985).
 """
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class HTree(Topology):
-    """A leaf for each device; a link up from a subtree of 2**h leaves is as wide as 2**h links of a leaf."""
+    """Tree with a leaf for each device; the link up from 2**h leaves is as wide as 2**h links of a leaf."""
 
     def links(self, devices: int) -> Mapping[Link, float]:
-        """Up and down from every node but the root."""
+        """Return the links up and down of every node but the root."""
         found: dict[Link, float] = {}
         for height in range(_height(devices)):
             for number in range(devices >> height):
@@ -26,7 +26,7 @@ class HTree(Topology):
         return found
 
     def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:  # noqa: ARG002
-        """Up to the first common node, and down."""
+        """Return the path up to the first common node, and down."""
         up: list[Link] = []
         down: list[Link] = []
         height = 0
@@ -37,21 +37,20 @@ class HTree(Topology):
         return [(1.0, (*up, *reversed(down)))]
 
     def num_links(self, devices: int) -> int:
-        """Those of the leaves: the wider ones above are as many of them together."""
+        """Return the number of leaf links; the wider links of each level above sum to the same width."""
         return devices
 
     def fault(self, devices: int) -> str | None:
-        """Only a power of two fills the tree."""
+        """Refuse a number of devices that is no power of two."""
         return None if devices & (devices - 1) == 0 else f"{devices} devices; allowed: a power of two"
 
 
 def _height(devices: int) -> int:
-    """Levels of the tree."""
     return devices.bit_length() - 1
 
 
 def _node(height: int, number: int) -> Node:
-    """A device, or the root of a subtree of ``2**height`` of them."""
+    """Return a device, or the root of a subtree of ``2**height`` devices."""
     return number if height == 0 else (f"h{height}", number)
 
 

@@ -1,4 +1,4 @@
-"""Ring: each device linked to two neighbours; messages go the shorter way round, up where both are equal."""
+"""Ring topology: two neighbours each; messages go the shorter way round, upward if both ways are equal."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Ring(Topology):
-    """Devices in the order of the array's positions."""
+    """Ring of devices in the order of the array's positions."""
 
     def links(self, devices: int) -> Mapping[Link, float]:
-        """One each way."""
+        """Return one link in each direction per device."""
         return {
             (device, (device + step) % devices): 1.0
             for device in range(devices)
@@ -24,7 +24,7 @@ class Ring(Topology):
         }
 
     def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:
-        """The shorter way round."""
+        """Return the shorter path round the ring."""
         away = (target - source) % devices
         step, count = (1, away) if 2 * away <= devices else (-1, devices - away)
         stops = [(source + step * number) % devices for number in range(count + 1)]

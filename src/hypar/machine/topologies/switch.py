@@ -1,4 +1,4 @@
-"""Switch: each device has one link to a switch that never blocks."""
+"""Switch topology: each device has one link to a non-blocking switch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _SWITCH: Node = ("switch", 0)
 
 
 class Switch(Topology):
-    """Two hops between any two devices."""
+    """Topology with two hops between any two devices."""
 
     def links(self, devices: int) -> Mapping[Link, float]:
-        """To the switch and from it."""
+        """Return each device's links to and from the switch."""
         return {link: 1.0 for device in range(devices) for link in ((device, _SWITCH), (_SWITCH, device))}
 
     def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:  # noqa: ARG002
-        """Over the switch."""
+        """Return the path over the switch."""
         return [(1.0, ((source, _SWITCH), (_SWITCH, target)))]
 
 

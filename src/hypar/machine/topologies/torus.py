@@ -1,9 +1,9 @@
-"""Two-dimensional torus, each device linked to four neighbours.
+"""Two-dimensional torus topology: each device is linked to four neighbours.
 
-Positions of the array are laid out as an H-tree is: each factor of the ways, outermost first, divides the
-longer side. Messages go along the row first, then along the column (dimension-ordered; Dally and Towles,
-Principles and Practices of Interconnection Networks, 2004, section 8.4), the shorter way round; where both
-ways round are equally long, ``dimension_ordered`` goes up and ``balanced`` sends half each way.
+Positions of the array are laid out like an H-tree: each factor of the ways, outermost first, divides the
+longer edge. Messages go along the row first, then along the column (dimension-ordered; Dally and Towles,
+Principles and Practices of Interconnection Networks, 2004, section 8.4), the shorter way round. If both ways
+round are equally long, ``dimension_ordered`` goes up and ``balanced`` sends half each way.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Torus(Topology):
-    """As square as the number of devices allows; a side of two has one link between its ends."""
+    """Torus as square as the number of devices allows; an edge of two has one link between its ends."""
 
     routing: Literal["dimension_ordered", "balanced"] = "balanced"
 
     def links(self, devices: int) -> Mapping[Link, float]:
-        """One to each neighbour."""
-        rows, columns = _sides(devices)
+        """Return one link to each neighbour."""
+        rows, columns = _edges(devices)
         return {
             (device, neighbour): 1.0
             for device in range(devices)
@@ -36,60 +36,59 @@ class Torus(Topology):
         }
 
     def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:
-        """Along the row, then along the column, each the shorter way round."""
-        rows, columns = _sides(devices)
+        """Return the paths along the row, then along the column, each the shorter way round."""
+        rows, columns = _edges(devices)
         found: list[tuple[float, int, tuple[Link, ...]]] = [(1.0, source, ())]
-        for side, stride in ((columns, 1), (rows, columns)):
-            away = (target // stride - source // stride) % side
+        for edge, stride in ((columns, 1), (rows, columns)):
+            away = (target // stride - source // stride) % edge
             found = [
-                (part * share, *_walked(at, links, (columns, side, stride), steps))
-                for part, at, links in found
-                for share, steps in self._ways_round(away, side)
+                (fraction * share, *_walked(at, links, (columns, edge, stride), steps))
+                for fraction, at, links in found
+                for share, steps in self._ways_round(away, edge)
             ]
-        return [(part, links) for part, _, links in found]
+        return [(fraction, links) for fraction, _, links in found]
 
-    def _ways_round(self, away: int, side: int) -> list[tuple[float, int]]:
-        """Steps along a ring, signed, with the part of a message that takes them."""
-        if 2 * away == side and side > 2 and self.routing == "balanced":
-            return [(0.5, away), (0.5, away - side)]
-        return [(1.0, away if 2 * away <= side else away - side)]
+    def _ways_round(self, away: int, edge: int) -> list[tuple[float, int]]:
+        """Return signed steps along a ring, with the fraction of a message that takes them."""
+        if 2 * away == edge and edge > 2 and self.routing == "balanced":
+            return [(0.5, away), (0.5, away - edge)]
+        return [(1.0, away if 2 * away <= edge else away - edge)]
 
     def places(self, factors: Sequence[int]) -> Sequence[int]:
-        """Each factor divides the longer side that it divides at all."""
+        """Return the device at each position: each factor divides the longer edge that it divides at all."""
         return _places(tuple(factors))
 
 
 def _walked(
     at: int, links: tuple[Link, ...], line: tuple[int, int, int], steps: int
 ) -> tuple[int, tuple[Link, ...]]:
-    """Where some steps along a row or a column lead, and the links so far."""
+    """Return the end of some steps along a row or column, and the links so far."""
     for _ in range(abs(steps)):
         after = _beside(at, *line, 1 if steps > 0 else -1)
         links, at = (*links, (at, after)), after
     return at, links
 
 
-def _beside(device: int, columns: int, side: int, stride: int, step: int) -> int:
-    """The neighbour one step along a side, round the end."""
+def _beside(device: int, columns: int, edge: int, stride: int, step: int) -> int:
+    """Return the neighbour one step along an edge, wrapping at the end."""
     row, column = divmod(device, columns)
     if stride == 1:
-        return row * columns + (column + step) % side
-    return (row + step) % side * columns + column
+        return row * columns + (column + step) % edge
+    return (row + step) % edge * columns + column
 
 
 @lru_cache(maxsize=64)
 def _places(factors: tuple[int, ...]) -> tuple[int, ...]:
-    """The device at each position."""
     devices = 1
     for factor in factors:
         devices *= factor
-    rows, columns = _sides(devices)
+    rows, columns = _edges(devices)
     left, corners = [columns, rows], [(0, 0)]
     for factor in factors:
         fitting = [axis for axis in (0, 1) if left[axis] % factor == 0]
         if not fitting:
             return tuple(range(devices))
-        axis = max(fitting, key=lambda side: (left[side], -side))
+        axis = max(fitting, key=lambda axis: (left[axis], -axis))
         left[axis] //= factor
         corners = [
             (column + digit * left[0], row) if axis == 0 else (column, row + digit * left[1])
@@ -100,8 +99,7 @@ def _places(factors: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=64)
-def _sides(devices: int) -> tuple[int, int]:
-    """Rows and columns, as nearly equal as may be."""
+def _edges(devices: int) -> tuple[int, int]:
     rows = next(count for count in range(int(devices**0.5), 0, -1) if devices % count == 0)
     return rows, devices // rows
 

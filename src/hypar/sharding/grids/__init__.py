@@ -1,1 +1,1 @@
-"""Which shard of a tensor each device has when a level divides several dims, and what two shards share."""
+"""The shard of a tensor on each device if a level divides several dims, and intersections of shards."""

@@ -1,4 +1,4 @@
-"""Where the pieces of one dim begin and end, what windows read of it, and what two pieces share."""
+"""Bounds of the shards of one dim, the input elements that windows read, and intersections of shards."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
 
 MOST_SHARED = 2**27
-"""Entries of a ``Side``: a gigabyte."""
+"""Most entries of a ``Side``: a gigabyte."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Bounds:
-    """Where pieces of a dim begin and end: for each degree, rising, each of its pieces.
+    """Bounds of the shards of a dim, for each degree in ascending order.
 
     Attributes:
-        low: where each begins.
-        high: where each ends.
-        amounts: how many elements each has.
-        window: where windows leave gaps between each other, the window; ``low`` and ``high`` count windows then.
+        low: start of each shard.
+        high: end of each shard.
+        amounts: elements of each shard.
+        window: the window, if windows leave gaps between them; ``low`` and ``high`` then count windows.
     """
 
     low: Costs
@@ -35,7 +35,7 @@ class Bounds:
     window: Window | None = None
 
     def below(self, places: Costs) -> Costs:
-        """Elements of each piece below some places, ``[places, pieces]``."""
+        """Return the elements of each shard below given positions, ``[places, shards]``."""
         if self.window is None:
             return _within(places[:, None], self.low, self.high) - self.low
         windows, within = np.divmod(places + self.window.padding, self.window.stride)
@@ -45,18 +45,18 @@ class Bounds:
 
 
 def _within(places: Costs, low: Costs | float, high: Costs | float) -> Costs:
-    """As ``np.clip``, which takes longer to call than to do."""
+    """Clip positions like ``np.clip``, with less overhead per call."""
     return np.asarray(np.minimum(np.maximum(places, low), high))
 
 
 @lru_cache(maxsize=4096)
 def bounds(degrees: tuple[int, ...], size: float, whole: bool, unit: int = 1) -> Bounds:
-    """A dim in pieces, as even as can be.
+    """Return the bounds of a dim divided as evenly as possible.
 
     Args:
-        degrees: numbers of pieces.
+        degrees: numbers of shards.
         size: elements of the dim.
-        whole: whether a piece has whole elements.
+        whole: whether shards have whole elements.
         unit: elements that stay together, as the channels of a group.
     """
     if unit > 1:
@@ -70,7 +70,7 @@ def bounds(degrees: tuple[int, ...], size: float, whole: bool, unit: int = 1) ->
 
 
 def reach(made: Bounds, window: Window, size: float) -> Bounds:
-    """What pieces of an output read of an input dim: their windows, from first to last tap, without the padding."""
+    """Return the input elements that shards of an output read, from first to last tap, without padding."""
     if window.stride > window.extent:
         gaps = Bounds(made.low, made.high, made.amounts, window)
         ends = gaps.below(np.array([0.0, size]))
@@ -83,12 +83,12 @@ def reach(made: Bounds, window: Window, size: float) -> Bounds:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Side:
-    """One dim of a tensor, as both its ends divide it.
+    """Intersections of the shards of one dim of a tensor, as producer and consumer divide it.
 
     Attributes:
-        made: the op dim of the producer; None where it does not divide it.
+        made: the op dim of the producer; None if it has none.
         read: the op dim of the consumer.
-        shared: elements that a piece of the one and a piece of the other share, ``[rows of made, rows of read]``.
+        shared: elements common to a shard of the one and of the other, ``[rows of made, rows of read]``.
     """
 
     made: str | None
@@ -97,14 +97,14 @@ class Side:
 
 
 def side(made: str | None, read: str | None, held: Bounds, needed: Bounds) -> Side:
-    """A dim of which pieces are held and needed.
+    """Return the intersections of held and needed shards of a dim.
 
     Raises:
-        TableLimitError: there are too many pieces of it.
+        TableLimitError: the dim has too many shards.
     """
     entries = len(held.low) * len(needed.low)
     if entries > MOST_SHARED:
-        size = f"{len(held.low):,} by {len(needed.low):,} pieces of {made or read}"
+        size = f"{len(held.low):,} by {len(needed.low):,} shards of {made or read}"
         message = f"grids of {size} would take {entries:,} entries; allowed: {MOST_SHARED:,}"
         raise TableLimitError(f"{message}, so levels of fewer ways", entries, MOST_SHARED)
     return Side(made, read, needed.below(held.high) - needed.below(held.low))

@@ -1,7 +1,7 @@
-"""The elements that all devices both need and hold, for all pairs of two layers' choices at once.
+"""The elements that devices both need and hold, for all pairs of two layers' choices at once.
 
-A dim that contributes alike at every device is a factor. The others are summed over the devices at which their
-pieces differ, which ``meeting`` knows. Cost: pairs of choices times those devices.
+A dim with the same contribution on every device is a factor. The others are summed over the devices on which
+their shards differ, given by ``meeting``. Cost: pairs of choices times those devices.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
 
 CACHED = 2**14
-"""Devices of pairs whose pieces are multiplied at once."""
+"""Devices of pairs whose shards are multiplied at once."""
 
 BLOCK = 2**22
-"""Devices of pairs of choices that are looked at at once."""
+"""Devices of pairs of choices that are processed at once."""
 
 
 def overlap(made: Layout, read: Layout, sides: Sequence[Side]) -> Costs:
-    """Elements that all devices both need and hold, ``[choices of made, choices of read]``."""
+    """Return the elements that all devices both need and hold, ``[choices of made, choices of read]``."""
     product: Costs = np.ones((1, 1))
     uneven = []
     for one in sides:
@@ -38,8 +38,8 @@ def overlap(made: Layout, read: Layout, sides: Sequence[Side]) -> Costs:
         else:
             product = product * factor
     if not uneven and made.spread and read.spread:
-        # Devices spread evenly over the ways meet at every multiple of both distances; of powers of two, at all of
-        # the fewer ones, which is quicker said.
+        # Evenly spread devices coincide at every common multiple of both distances; for powers of two these are
+        # all devices of the smaller set, which is faster to compute.
         together = np.gcd if made.ways & (made.ways - 1) else np.minimum
         return together(made.working[:, None], read.working) * product
     (mine, rows), (theirs, columns) = (end.among or (end, slice(None)) for end in (made, read))
@@ -48,11 +48,11 @@ def overlap(made: Layout, read: Layout, sides: Sequence[Side]) -> Costs:
 
 @lru_cache(maxsize=64)
 def _summed(made: Layout, read: Layout, uneven: tuple[Side, ...]) -> Costs:
-    """The product of what the pieces of some dims share, summed over all devices that work for both.
+    """Return the product of the intersections of some dims, summed over all devices that work for both.
 
     Args:
-        made: the producer's pieces.
-        read: the consumer's.
+        made: the producer's layout.
+        read: the consumer's layout.
         uneven: the dims.
     """
     tables = [one.shared.reshape(-1) for one in uneven]
@@ -67,7 +67,7 @@ def _summed(made: Layout, read: Layout, uneven: tuple[Side, ...]) -> Costs:
 
 
 def _sums(tables: Sequence[Costs], met: Meeting) -> Costs:
-    """The same for each pair, every device counted once; as many pairs at once as stay in a core's cache."""
+    """Return the sum of each pair over its distinct devices, in blocks that fit a core's cache."""
     count = len(met.starts)
     ends = np.append(met.starts, met.devices)
     step = max(1, count * CACHED // met.devices)
@@ -77,13 +77,13 @@ def _sums(tables: Sequence[Costs], met: Meeting) -> Costs:
         here = slice(ends[first], ends[last])
         amounts = np.ones(ends[last] - ends[first])
         for table, rows in zip(tables, met.rows, strict=True):
-            amounts *= table.take(rows[here], mode="clip")  # they are in range; to say so spares a copy
+            amounts *= table.take(rows[here], mode="clip")  # indices are in range; clip avoids a copy
         np.add.reduceat(amounts, ends[first:last] - ends[first], out=found[first:last])
     return found
 
 
 def copies(layout: Layout, dims: Sequence[str | None]) -> Numbers:
-    """How many devices have each piece of a tensor of some dims, ``[choices]``."""
+    """Return the number of devices that hold each shard of a tensor of given dims, ``[choices]``."""
     found = layout.working
     for dim in dims:
         found = found // layout.degree(dim)
@@ -91,7 +91,7 @@ def copies(layout: Layout, dims: Sequence[str | None]) -> Numbers:
 
 
 def boxes(layout: Layout, sides: Sequence[tuple[str | None, Bounds]]) -> Costs:
-    """Elements that all devices have of a tensor, ``[choices]``; copies count each."""
+    """Return the elements of a tensor that all devices hold together, copies included, ``[choices]``."""
     total = copies(layout, [dim for dim, _ in sides]).astype(np.float64)
     for dim, bound in sides:
         total *= _whole(layout, dim, bound)
@@ -100,7 +100,7 @@ def boxes(layout: Layout, sides: Sequence[tuple[str | None, Bounds]]) -> Costs:
 
 @lru_cache(maxsize=4096)
 def _whole(layout: Layout, dim: str | None, bound: Bounds) -> Costs:
-    """Elements of a dim that its pieces have together, ``[choices]`` or 1."""
+    """Return the elements of a dim in all its shards together, ``[choices]`` or 1."""
     if len(bound.amounts) == 1:
         return bound.amounts
     degrees = np.array(layout.of(dim))
@@ -110,7 +110,7 @@ def _whole(layout: Layout, dim: str | None, bound: Bounds) -> Costs:
 
 @lru_cache(maxsize=128)
 def _factor(made: Layout, read: Layout, one: Side) -> Costs | None:
-    """What a dim contributes at every device alike, ``[choices, choices]`` or 1 of either; None if that differs."""
+    """Return a dim's contribution, ``[choices, choices]`` or 1 of either, or None if devices differ in it."""
     shared = one.shared
     if shared.size == 1:
         return shared
@@ -118,7 +118,7 @@ def _factor(made: Layout, read: Layout, one: Side) -> Costs | None:
         return np.asarray(shared[made.first(one.made)]) if _even(shared[:, 0], made, one.made) else None
     if len(shared) == 1:
         return np.asarray(shared[:, read.first(one.read)]) if _even(shared[0], read, one.read) else None
-    # Both grids count through their first dim outermost, so a device is as far along in both.
+    # Both grids number their first dim outermost, so a device has the same relative position in both.
     if not (one.made == one.read == ORDER[0] and made.spread and read.spread):
         return None
     mine = _along(made.of(one.made), made.ways)[made.taken(one.made)]
@@ -131,13 +131,12 @@ def _factor(made: Layout, read: Layout, one: Side) -> Costs | None:
 
 @lru_cache(maxsize=64)
 def _along(degrees: tuple[int, ...], ways: int) -> Numbers:
-    """For each degree of the outermost dim the piece of every place among the ways, ``[degrees, ways]``."""
+    """Return the shard of the outermost dim at each position, for each degree, ``[degrees, ways]``."""
     own = np.array(degrees)[:, None]
     return np.asarray(np.cumsum(own, axis=0) - own + np.arange(ways) * own // ways)
 
 
 def _even(amounts: Costs, layout: Layout, dim: str | None) -> bool:
-    """Whether all pieces of each degree that some choice has are equal."""
     own = np.array(layout.of(dim))
     equal = amounts == np.repeat(amounts[np.cumsum(own) - own], own)
     return bool(equal[np.repeat(layout.taken(dim), own)].all())

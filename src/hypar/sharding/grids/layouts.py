@@ -1,8 +1,8 @@
-"""Which piece of each dim each device has.
+"""Assignment of the shards of each dim to devices.
 
-A choice of degrees makes a grid of pieces. The devices that work are numbered through it, the first dim of
-``ORDER`` outermost; with fewer devices than ways they are spread evenly over them, so that a coarser grid's
-devices lie among those that have the same piece of a finer one.
+A choice of degrees makes a grid of shards. The working devices are numbered through it, the first dim of
+``ORDER`` outermost. If fewer devices work than there are ways, they are spread evenly, so that a device of a
+coarser grid lies among the devices that have the same shard of a finer grid.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from hypar.sharding.placement import Choice, grids
 Numbers = NDArray[np.int64]
 
 ORDER = ("batch", "height", "width", "groups", "in_channels", "out_channels", "channels")
-"""The dims in the order in which devices are numbered through them, the outermost first."""
+"""The dims in the order in which devices are numbered, outermost first."""
 
 COPIES = "copies"
-"""What divides the devices where every one of them does the whole layer: no dim, but a number of its own."""
+"""The pseudo-dim that divides the devices if each of them computes the whole layer."""
 
 _ROWS = {dim: row for row, dim in enumerate((*ORDER, COPIES))}
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Layout:
-    """Which piece of each dim each device has, for every choice of a layer.
+    """Assignment of shards to devices, for every choice of a layer.
 
     Attributes:
-        ways: devices.
-        working: how many of them work, ``[choices]``.
-        parts: for each divided dim its degree in each choice, ``[choices]``.
-        degrees: for each divided dim the degrees that there may be, rising.
-        rows: for each divided dim the piece of each device, as a row of ``bounds``, ``[choices, ways]``.
-        active: which devices work, ``[choices, ways]``.
-        spread: whether the number of devices that work always divides the ways.
-        among: of what larger layout these choices are some, and which; None where of none.
+        ways: number of devices.
+        working: number of working devices, ``[choices]``.
+        parts: degree of each divided dim in each choice, ``[choices]``.
+        degrees: possible degrees of each divided dim, ascending.
+        rows: shard of each divided dim that each device has, as a row of ``bounds``, ``[choices, ways]``.
+        active: whether each device works, ``[choices, ways]``.
+        spread: whether the number of working devices always divides the ways.
+        among: the larger layout of which this is a selection, and the indices selected; None for no selection.
     """
 
     ways: int
@@ -51,34 +51,33 @@ class Layout:
     among: tuple[Layout, Numbers] | None = None
 
     def of(self, dim: str | None) -> tuple[int, ...]:
-        """The degrees of a dim; one of 1 where no choice divides it."""
+        """Return the degrees of a dim; a single 1 if no choice divides it."""
         return self.degrees.get(dim or "", (1,))
 
     def first(self, dim: str | None) -> Numbers | int:
-        """The piece of a dim that the first device has, ``[choices]``; 0 where no choice divides it."""
+        """Return the first device's shard of a dim, ``[choices]``; 0 if no choice divides it."""
         return self.rows[dim][:, 0] if dim in self.rows else 0
 
     def degree(self, dim: str | None) -> Numbers | int:
-        """The degree of a dim in each choice, ``[choices]``; 1 where no choice divides it."""
+        """Return the degree of a dim in each choice, ``[choices]``; 1 if no choice divides it."""
         return self.parts.get(dim or "", 1)
 
     def taken(self, dim: str | None) -> NDArray[np.bool_]:
-        """Which of the degrees of a dim some choice has."""
+        """Return whether each degree of a dim occurs in some choice."""
         return _taken(self, dim)
 
 
 @lru_cache(maxsize=2048)
 def _taken(layout: Layout, dim: str | None) -> NDArray[np.bool_]:
-    """As ``Layout.taken``."""
     had = {*np.atleast_1d(layout.degree(dim)).tolist()}
     return np.array([degree in had for degree in layout.of(dim)])
 
 
 @lru_cache(maxsize=512)
 def layout(choices: tuple[Choice, ...], ways: int) -> Layout:
-    """The pieces of a layer's choices.
+    """Return the layout of a layer's choices.
 
-    Choices that are most of a whole grid are looked up in it, so that layers that lack a few share its work.
+    Choices that make up most of a whole grid are selected from its layout, so that similar layers share it.
     """
     divided = {dim for choice in choices for dim, degree in choice.degrees if degree > 1}
     dims = tuple(dim for dim in ORDER if dim in divided)
@@ -93,13 +92,13 @@ def layout(choices: tuple[Choice, ...], ways: int) -> Layout:
 
 @lru_cache(maxsize=64)
 def _whole_grid(dims: tuple[str, ...], ways: int) -> dict[Choice, int]:
-    """Every power of two of every dim, at most the ways together."""
+    """Return the index of every power-of-two grid whose product is at most the ways."""
     powers = tuple(2**power for power in range(ways.bit_length()))
     return {found.choice: at for at, found in enumerate(grids(dims, powers, ways))}
 
 
 def _some_of(whole: Layout, which: Numbers) -> Layout:
-    """Some choices of a layout."""
+    """Return a selection of a layout's choices."""
     return Layout(
         ways=whole.ways,
         working=whole.working[which],
@@ -114,7 +113,7 @@ def _some_of(whole: Layout, which: Numbers) -> Layout:
 
 @lru_cache(maxsize=512)
 def _layout(choices: tuple[Choice, ...], ways: int) -> Layout:
-    """As ``layout``, by itself."""
+    """Compute the layout of choices without reference to a larger one."""
     own: Numbers = np.ones((len(ORDER) + 1, len(choices)), np.int64)
     for column, choice in enumerate(choices):
         for dim, degree in choice.degrees or ((COPIES, ways),):

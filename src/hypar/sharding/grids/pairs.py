@@ -1,4 +1,4 @@
-"""The devices at which the pieces of two layers' choices meet, those with equal pieces once."""
+"""The devices on which shards of two layers' choices intersect, one for each distinct pair of shards."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 FEW = 2**17
-"""Devices of pairs whose pieces are kept ready for use."""
+"""Devices of pairs below which indices are kept as wide as an address."""
 
 
 class Meeting(NamedTuple):
-    """The devices that work for both of a pair of choices, those with equal pieces once.
+    """The devices that work for both choices of a pair, one for each distinct pair of shards.
 
     Attributes:
-        devices: how many there are, of all pairs.
-        starts: where each pair's devices begin.
-        times: how many devices each of a pair's stands for, ``[choices, choices]`` or 1.
+        devices: number of devices, over all pairs.
+        starts: index of each pair's first device.
+        times: number of devices that each device of a pair represents, ``[choices, choices]`` or 1.
         rows: for each dim the row of a ``Side`` times its width, plus the column.
     """
 
@@ -37,13 +37,13 @@ class Meeting(NamedTuple):
 def meeting(
     made: Layout, read: Layout, dims: tuple[tuple[str | None, str | None], ...], first: int, last: int
 ) -> Meeting:
-    """The devices of the pairs of some of the producer's choices with all of the consumer's."""
+    """Return the devices of the pairs of a range of the producer's choices with all of the consumer's."""
     both = made.active[first:last, None] & read.active[None]
     bits = _significant(made, read, dims)
     times = np.ones((1, 1), np.int64)
     if bits is not None:
         rest = ~(bits[0][first:last, None] | bits[1]) & (made.ways - 1)
-        # Narrow numbers take less memory, where they hold all devices.
+        # Narrow numbers take less memory, if they can hold every device number.
         kind: type[np.signedinteger] = np.int16 if made.ways <= np.iinfo(np.int16).max else np.int64
         every = np.arange(made.ways).astype(kind)
         both &= (every & rest.astype(kind)[:, :, None]) == 0
@@ -57,7 +57,7 @@ def meeting(
     rows = []
     for mine, theirs in dims:
         width = sum(read.of(theirs))
-        # Numbers as wide as an address are taken at once, narrow ones spare memory where they are many.
+        # Address-wide numbers index without conversion; narrow numbers save memory if there are many.
         few, small = len(kept) < FEW, sum(made.of(mine)) * width <= np.iinfo(np.int16).max
         wide: type[np.signedinteger] = np.intp if few else np.int16 if small else np.int32
         own = (_rows(made, mine, first, last) * width).astype(wide).take(place)
@@ -66,7 +66,7 @@ def meeting(
 
 
 def _rows(layout: Layout, dim: str | None, first: int, last: int) -> Numbers:
-    """The piece of a dim of each device, choice after choice."""
+    """Return each device's shard of a dim, choice after choice."""
     if dim not in layout.rows:
         return np.zeros((last - first) * layout.ways, np.int64)
     return layout.rows[dim][first:last].reshape(-1)
@@ -75,14 +75,14 @@ def _rows(layout: Layout, dim: str | None, first: int, last: int) -> Numbers:
 def _significant(
     made: Layout, read: Layout, dims: tuple[tuple[str | None, str | None], ...]
 ) -> tuple[Numbers, Numbers] | None:
-    """The bits of a device's number on which its pieces of some dims depend; None where it is not of bits."""
+    """Return the bits of a device number that determine its shards of given dims; None if no bits do."""
     if made.ways & (made.ways - 1) or not (made.spread and read.spread):
         return None
     return _bits(made, {mine for mine, _ in dims}), _bits(read, {theirs for _, theirs in dims})
 
 
 def _bits(layout: Layout, dims: set[str | None]) -> Numbers:
-    """For each choice the bits of a device's number that say its pieces of some dims."""
+    """Return for each choice the bits of a device number that determine its shards of given dims."""
     block, found = np.full(len(layout.working), layout.ways), np.zeros(len(layout.working), np.int64)
     for dim, degree in layout.parts.items():
         below = block // degree
@@ -94,5 +94,4 @@ def _bits(layout: Layout, dims: set[str | None]) -> Numbers:
 
 @lru_cache(maxsize=8)
 def _ones(ways: int) -> Numbers:
-    """How many bits of each number below some ways are one."""
     return np.array([number.bit_count() for number in range(ways)])

@@ -1,12 +1,12 @@
-"""What moves between two layers whose choices are grids, for all pairs of choices at once.
+"""Communication between two layers whose choices are grids, for all pairs of choices at once.
 
-Two conventions. *At once*: partial sums are added up inside a layer and pieces are shares of real size; what
-``transfers`` says of one dim a level, for several. *Direct*: pieces have whole elements, a consumer's device
-receives what its windows read and it does not hold, and a producer's device receives every term of the error of
-its piece that it does not have itself. Where several devices hold one piece, terms go to each of them, or
-to the first and their sum on to the others, whichever is less.
+There are two conventions. *At once*: partial sums are reduced inside a layer and shards have real sizes; this
+extends ``transfers`` from one dim per level to several. *Direct*: shards have whole elements, a consumer's device
+receives the elements that its windows read and it does not hold, and a producer's device receives every term of
+the error of its shard that it does not have. If several devices hold one shard, the terms go to each of them, or
+to the first and their sum from it to the others, whichever is less.
 
-Source of the second: DeePa (2018), whose transfers are what a worker needs less what it has.
+Source of *direct*: DeePa (2018), whose transfers are the data that a worker needs less the data that it has.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _CODE = {name: code for code, name in enumerate(COLLECTIVES)}
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Manner:
-    """How something moves, for each pair of choices of producer and consumer; equal layers share one object.
+    """Collectives for each pair of choices of producer and consumer; equal layers share one object.
 
     Attributes:
-        collectives: the manner of moving, as an index into ``COLLECTIVES``.
-        devices: how many devices of a group receive.
+        collectives: index into ``COLLECTIVES``.
+        devices: number of devices of a group that receive.
     """
 
     collectives: Codes
@@ -52,11 +52,11 @@ class Manner:
 
 
 class Regrid(NamedTuple):
-    """One phase's change of grid, for each pair of choices of producer and consumer.
+    """One phase's resharding, for each pair of choices of producer and consumer.
 
     Attributes:
         phase: the phase.
-        manner: how it moves.
+        manner: the collectives.
         elements: elements that all devices of a group receive.
     """
 
@@ -66,13 +66,13 @@ class Regrid(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """The same for one pair of choices.
+    """One phase's resharding, for one pair of choices.
 
     Attributes:
         phase: the phase.
-        collective: the manner in which it moves.
+        collective: the collective.
         elements: elements that all devices of a group receive.
-        devices: how many of them receive.
+        devices: number of devices that receive.
     """
 
     phase: str
@@ -83,16 +83,16 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Dim:
-    """A dim of a tensor, as both its ends divide it.
+    """A dim of a tensor, as producer and consumer divide it.
 
     Attributes:
-        made: the producer's op dim; None where there is none.
-        read: the consumer's.
-        size: elements of it; in real shares 1, or the part of it that is left.
-        held: the producer's pieces.
-        needed: what the consumer's pieces read.
-        side: what pieces held and needed share.
-        core: what pieces held and the consumer's pieces without halo share.
+        made: the producer's op dim; None if it has none.
+        read: the consumer's op dim; None if it has none.
+        size: elements of the dim; for real shares 1, or the remaining fraction.
+        held: the producer's shards.
+        needed: the elements that the consumer's shards read.
+        side: the intersections of shards held and needed.
+        core: the intersections of shards held and the consumer's shards without halo.
     """
 
     made: str | None
@@ -105,13 +105,13 @@ class _Dim:
 
 
 class _Ends(NamedTuple):
-    """Both ends of a tensor.
+    """Producer and consumer of a tensor.
 
     Attributes:
-        made: pieces of the producer's choices.
-        read: pieces of the consumer's.
+        made: layout of the producer's choices.
+        read: layout of the consumer's choices.
         dims: the tensor's dims.
-        summed: op dims of the producer that ops between sum away.
+        summed: op dims of the producer that ops between the layers sum.
     """
 
     made: Layout
@@ -127,8 +127,8 @@ class Gap(NamedTuple):
         ends: producer and consumer.
         content: the tensor as the consumer reads it.
         ways: devices of the group.
-        parts: what the levels above have left of each op dim of the consumer's ``input``.
-        direct: whether the terms of E go straight to where they are needed, and pieces have whole elements.
+        parts: fraction of each op dim of the consumer's ``input`` that the levels above leave.
+        direct: whether the terms of E go straight to the devices that need them, and shards have whole elements.
     """
 
     ends: tuple[Einsum, Einsum]
@@ -139,16 +139,16 @@ class Gap(NamedTuple):
 
 
 class _Known(dict["Gap", tuple[tuple["Options", "Options"], tuple["Regrid", ...]]]):
-    """What was last found of each gap, so that a plan's own choices are looked up in what was searched.
+    """The last result for each gap, so that a plan's own choices are looked up after a search.
 
     Attributes:
-        pairs: how many pairs of choices all gaps have.
+        pairs: number of pairs of choices of all gaps.
     """
 
     pairs: int = 0
 
     def keep(self, gap: Gap, options: tuple[Options, Options], found: tuple[Regrid, ...]) -> None:
-        """Remember what was found of a gap, and forget all others where that would be too much."""
+        """Store the result of a gap, dropping all others if the limit would be exceeded."""
         if gap in self:
             self.pairs -= _pairs(self.pop(gap)[0])
         if self.pairs + _pairs(options) > MOST_KNOWN:
@@ -157,7 +157,7 @@ class _Known(dict["Gap", tuple[tuple["Options", "Options"], tuple["Regrid", ...]
         self.pairs += _pairs(options)
 
     def clear(self) -> None:
-        """Forget all gaps."""
+        """Remove all results."""
         super().clear()
         self.pairs = 0
 
@@ -165,46 +165,44 @@ class _Known(dict["Gap", tuple[tuple["Options", "Options"], tuple["Regrid", ...]
 _KNOWN = _Known()
 
 MOST_KNOWN = 2**23
-"""Pairs of choices that are remembered: 64 MiB of numbers for each phase."""
+"""Most pairs of choices stored: 64 MiB of numbers for each phase."""
 
 
 def regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
-    """F from producer to consumer and E from consumer to producer, for the choices of both."""
+    """Return the resharding of F from producer to consumer and of E back, for all pairs of choices."""
     known = _KNOWN.get(gap)
     if known is not None and known[0] == options:
         return known[1]
-    found = _regrids(gap, options)
+    found = _resharded(gap, options)
     _KNOWN.keep(gap, options, found)
     return found
 
 
 def regrid(gap: Gap, made: Choice, read: Choice) -> tuple[Moved, ...]:
-    """The same of one choice of each.
+    """Return the resharding of F and E for one pair of choices.
 
-    Whole elements add up to the same number in any order; shares are summed anew, so that a result does not
-    depend on what was asked before.
+    Sums of whole elements do not depend on their order and may be looked up; sums of real shares are computed
+    afresh, so that a result does not depend on earlier calls.
     """
     known = _KNOWN.get(gap) if gap.direct else None
     if known is not None:
         row, column = _places(known[0][0]).get(made, -1), _places(known[0][1]).get(read, -1)
         if min(row, column) >= 0:
             return tuple(_moved(move, row, column) for move in known[1])
-    return tuple(_moved(move, 0, 0) for move in _regrids(gap, ((made,), (read,))))
+    return tuple(_moved(move, 0, 0) for move in _resharded(gap, ((made,), (read,))))
 
 
 def _pairs(options: tuple[Options, Options]) -> int:
-    """Return how many pairs of choices two layers have."""
     return len(options[0]) * len(options[1])
 
 
 @lru_cache(maxsize=512)
 def _places(options: Options) -> dict[Choice, int]:
-    """Where each choice stands."""
     return {choice: place for place, choice in enumerate(options)}
 
 
 def _moved(move: Regrid, row: int, column: int) -> Moved:
-    """One pair's part of tables that have one row or column where they do not differ."""
+    """Return one pair's entry of tables that have a single row or column if they do not vary along it."""
     collective, devices, elements = (
         table[min(row, len(table) - 1), min(column, table.shape[1] - 1)]
         for table in (move.manner.collectives, move.manner.devices, move.elements)
@@ -212,8 +210,8 @@ def _moved(move: Regrid, row: int, column: int) -> Moved:
     return Moved(move.phase, COLLECTIVES[collective], float(elements), int(devices))
 
 
-def _regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
-    """As ``regrids``, worked out."""
+def _resharded(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
+    """Compute the resharding of all pairs of choices."""
     ends, content, ways, parts, direct = gap
     layouts = (layout(options[0], ways), layout(options[1], ways))
     summed = tuple(op for op, tensor in ends[0].output.items() if tensor in content.contracted)
@@ -248,7 +246,7 @@ def _dims(
     parts: tuple[float, ...],
     direct: bool,
 ) -> tuple[_Dim, ...]:
-    """A tensor's dims as both ends divide them."""
+    """Return a tensor's dims as producer and consumer divide them."""
     made, read = ends
     makes = {tensor: op for op, tensor in made.output.items() if tensor not in content.contracted}
     reads = {tensor: op for op, tensor in read.input.items()}
@@ -258,16 +256,16 @@ def _dims(
     found = []
     for dim, whole_size in (("batch", read.sizes["batch"]), *content.shape, (INNER, 1)):
         own, theirs = makes.get(dim), reads.get(dim)
-        part, window = left.get(theirs or "", 1.0), read.windows.get(theirs or "")
+        rest, window = left.get(theirs or "", 1.0), read.windows.get(theirs or "")
         degrees = (layouts[0].of(own), layouts[1].of(theirs))
         if not direct or dim == INNER:
-            halo = 0.0 if window is None else min(1.0, window.halo / read.input_sizes[theirs or ""] / part)
-            # Channels in a group are of no size of their own; directly, a part of them counts as such.
-            found.append(_shares(own, theirs, *degrees, halo, part if direct else 1.0))
+            halo = 0.0 if window is None else min(1.0, window.halo / read.input_sizes[theirs or ""] / rest)
+            # Channels in a group have no size of their own; in direct transfers their rest is the size.
+            found.append(_shares(own, theirs, *degrees, halo, rest if direct else 1.0))
         else:
-            size = math.ceil(whole_size * part - 1e-9)
-            output = size if window is None else math.ceil(read.sizes[theirs or ""] * part - 1e-9)
-            # A piece of a flattened image is a range of its channels, the last of them in part.
+            size = math.ceil(whole_size * rest - 1e-9)
+            output = size if window is None else math.ceil(read.sizes[theirs or ""] * rest - 1e-9)
+            # A shard of a flattened image is a range of its channels, of which the last may be incomplete.
             ranges = flat and dim == "channels"
             units = (_unit(made, own, whole_size), _unit(read, theirs, whole_size))
             found.append(_elements(own, theirs, *degrees, size, output, window, units, whole=not ranges))
@@ -275,7 +273,6 @@ def _dims(
 
 
 def _unit(einsum: Einsum, dim: str | None, size: int) -> int:
-    """Channels that stay together where groups of them are divided."""
     return size // einsum.sizes["groups"] if dim == "groups" else 1
 
 
@@ -288,7 +285,7 @@ def _shares(
     halo: float,
     size: float,
 ) -> _Dim:
-    """A dim in shares of real size, with what windows read past them."""
+    """Return a dim divided into shares of real size, with the halo that windows read."""
     held, core = bounds(makers, size, False), bounds(readers, size, False)
     needed = _with_halo(core, halo) if halo and len(core.low) > 1 else core
     alone = side(made, read, held, core)
@@ -310,7 +307,7 @@ def _elements(
     *,
     whole: bool,
 ) -> _Dim:
-    """A dim in pieces of whole elements, with what windows read of it."""
+    """Return a dim divided into whole elements, with the elements that windows read."""
     held, core = bounds(makers, size, True, units[0]), bounds(readers, output, whole, units[1])
     needed = core if window is None else reach(core, window, size)
     both = side(made, read, held, needed)
@@ -318,13 +315,13 @@ def _elements(
 
 
 def _with_halo(core: Bounds, halo: float) -> Bounds:
-    """Pieces with what they read of their neighbours, half of each border's halo on each side."""
+    """Return the bounds of shards with half of each border's halo on each side."""
     low, high = np.maximum(core.low - halo / 2, 0.0), np.minimum(core.high + halo / 2, 1.0)
     return Bounds(low, high, high - low)
 
 
 def _directly(both: _Ends, total: float, holders: Numbers, needed: Costs, shared: Costs) -> Costs:
-    """Terms of E: to every device that holds the piece, or to the first of them and the sum on to the others."""
+    """Return the elements of E received: terms to every holder of a shard, or to the first and its sum to the rest."""
     each = holders * needed - shared
     sides = [dim.side for dim in both.dims]
     carried = {dim.made for dim in both.dims}
@@ -337,13 +334,13 @@ def _directly(both: _Ends, total: float, holders: Numbers, needed: Costs, shared
 
 @lru_cache(maxsize=64)
 def _first_copies(dim: str, degrees: tuple[int, ...]) -> Side:
-    """What keeps to the devices that hold the first of several copies."""
+    """Return a factor that selects the devices holding the first of several copies."""
     first = np.concatenate([np.arange(degree) == 0 for degree in degrees]).astype(np.float64)
     return Side(dim, None, first[:, None])
 
 
 def _summed(both: _Ends, holders: Numbers, total: float) -> tuple[Regrid, ...]:
-    """Adding up, at once, of what ops between sum over dims that the producer divides."""
+    """Return the all-reduce of sums that ops between layers take over dims that the producer divides."""
     terms = np.ones(len(both.made.working))
     for dim in both.summed:
         terms *= both.made.degree(dim)
@@ -357,27 +354,27 @@ def _summed(both: _Ends, holders: Numbers, total: float) -> tuple[Regrid, ...]:
 
 @lru_cache(maxsize=64)
 def _forth(made: Layout, read: Layout, names: Names) -> Manner:
-    """How F moves: gathered where a consumer's devices read all of it, a halo alone between equal grids."""
-    codes = _codes(_undivided(read, [theirs for _, theirs in names])[None], _alike(made, read, names))
+    """Return the collectives of F: gathered if the consumer needs all of it, a halo between equal grids."""
+    codes = _codes(_undivided(read, [theirs for _, theirs in names])[None], _same_grid(made, read, names))
     return Manner(codes, read.working[None])
 
 
 @lru_cache(maxsize=64)
 def _back(made: Layout, read: Layout, names: Names, terms: bytes) -> Manner:
-    """How E moves: added up where several devices have terms of an element, as some of the consumer's choices say."""
-    codes = _codes(_undivided(made, [own for own, _ in names])[:, None], _alike(made, read, names))
+    """Return the collectives of E: reduced if several devices have terms of an element."""
+    codes = _codes(_undivided(made, [own for own, _ in names])[:, None], _same_grid(made, read, names))
     codes = np.where(np.frombuffer(terms, bool)[None], _CODE["reduce_scatter"], codes)
     return Manner(codes, made.working[:, None])
 
 
-def _codes(gathers: NDArray[np.bool_], alike: NDArray[np.bool_]) -> Codes:
-    """The manner of moving a tensor whole or in pieces."""
-    pieces = np.where(alike, _CODE["neighbours"], _CODE["all_to_all"])
-    return np.where(gathers, _CODE["all_gather"], pieces)
+def _codes(gathers: NDArray[np.bool_], equal: NDArray[np.bool_]) -> Codes:
+    """Return the codes of the collectives that move a tensor whole or in shards."""
+    shards = np.where(equal, _CODE["neighbours"], _CODE["all_to_all"])
+    return np.where(gathers, _CODE["all_gather"], shards)
 
 
 def _undivided(layout: Layout, dims: Sequence[str | None]) -> NDArray[np.bool_]:
-    """The choices whose devices all have the whole tensor."""
+    """Return whether every device has the whole tensor, for each choice."""
     found = np.ones(len(layout.working), bool)
     for dim in dims:
         found &= layout.degree(dim) == 1
@@ -385,8 +382,8 @@ def _undivided(layout: Layout, dims: Sequence[str | None]) -> NDArray[np.bool_]:
 
 
 @lru_cache(maxsize=64)
-def _alike(made: Layout, read: Layout, names: Names) -> NDArray[np.bool_]:
-    """The pairs of choices that divide the tensor into the same grid."""
+def _same_grid(made: Layout, read: Layout, names: Names) -> NDArray[np.bool_]:
+    """Return whether both choices of a pair divide the tensor into the same grid."""
     found: NDArray[np.bool_] = made.working[:, None] == read.working
     for own, theirs in names:
         degrees = made.degree(own), read.degree(theirs)
@@ -396,5 +393,5 @@ def _alike(made: Layout, read: Layout, names: Names) -> NDArray[np.bool_]:
 
 
 def _scaled(move: Regrid, scale: float) -> Regrid:
-    """In elements of the tensor, without what rounding of shares leaves of nothing."""
+    """Return elements of the tensor, with rounding residues of shares set to zero."""
     return move._replace(elements=np.where(np.abs(move.elements) <= 1e-9, 0.0, move.elements) * scale)

@@ -1,1 +1,1 @@
-"""Shards of unequal size, over unlike device groups."""
+"""Shards of unequal size, over heterogeneous device groups."""

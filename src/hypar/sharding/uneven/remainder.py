@@ -1,4 +1,4 @@
-"""What a fork leaves of a network to one of its sides: a network of smaller layers."""
+"""The network that an uneven split leaves to one device group: a network of smaller layers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 def part_of(
     graph: ContractedGraph, choices: Sequence[Choice], shares: Sequence[float], *, integral: bool = False
 ) -> ContractedGraph:
-    """The part of a network that a side with some shares has.
+    """Return the network that a device group with given shares computes.
 
-    Sizes that a share divides are real numbers, unless shares are of whole elements. Layers that are equal, and
-    divided equally, share one einsum.
+    Divided sizes are real numbers unless the shares are of whole elements. Equal layers with equal shares have
+    one einsum object.
 
     Args:
-        graph: the network before the fork.
-        choices: what the fork does to each layer.
-        shares: the side's share of each layer.
+        graph: the network before the split.
+        choices: the choice of each layer at the split.
+        shares: the group's share of each layer.
         integral: whether the shares are of whole elements.
     """
     einsums: dict[object, Einsum] = {}
@@ -50,7 +50,7 @@ def part_of(
 
 
 def _divided(einsum: Einsum, dim: str, share: float, *, integral: bool) -> Einsum:
-    """A layer with its share of one dim."""
+    """Return a layer reduced to a share of one dim."""
     read = dict(einsum.input_sizes)
     if dim in read:
         read[dim] = _size(read[dim] * share, integral=integral)
@@ -65,7 +65,7 @@ def _divided(einsum: Einsum, dim: str, share: float, *, integral: bool) -> Einsu
 
 
 def _size(real: float, *, integral: bool) -> Any:
-    """A size that a share has divided; a whole one exactly where shares are of whole elements."""
+    """Return a divided size, exact if the shares are of whole elements."""
     whole = round(real)
     return whole if integral and math.isclose(real, whole, rel_tol=1e-9) else real
 
@@ -78,7 +78,7 @@ def _read(
     *,
     integral: bool,
 ) -> Tensor:
-    """A tensor as its consumer reads its part of it."""
+    """Return a tensor reduced to the shard that its consumer reads."""
     dim, share = dim_of(choices[tensor.consumer]), shares[tensor.consumer]
     names = layers[tensor.consumer].einsum.input
     if dim is None or dim not in names:
@@ -92,9 +92,9 @@ def _read(
 
 
 def whole_shares(size: int, shares: Sequence[float]) -> tuple[float, ...]:
-    """The nearest shares of whole elements, at least one each; as they are where there are too few, or no whole ones.
+    """Round shares to whole elements, at least one each; return them as given if no such rounding exists.
 
-    Elements left over by rounding down go to the largest remainders, of equal ones to the first.
+    Elements left over by rounding down go to the largest remainders, the first of equal ones.
 
     Example:
         >>> whole_shares(512, (0.3, 0.7))
@@ -105,7 +105,7 @@ def whole_shares(size: int, shares: Sequence[float]) -> tuple[float, ...]:
     counts = [max(1, math.floor(size * share)) for share in shares]
     while sum(counts) > size:
         counts[counts.index(max(counts))] -= 1
-    rest = sorted(range(len(shares)), key=lambda side: counts[side] - size * shares[side])
-    for side in rest[: size - sum(counts)]:
-        counts[side] += 1
+    rest = sorted(range(len(shares)), key=lambda group: counts[group] - size * shares[group])
+    for group in rest[: size - sum(counts)]:
+        counts[group] += 1
     return tuple(count / size for count in counts)
