@@ -44,11 +44,11 @@ def document(plan: Plan) -> dict[str, Any]:
         bounded = [data] if len(bounds) == 1 else data["splits"].values()
         for entry, bound in zip(bounded, bounds, strict=True):
             entry["bound"] = bound
-    return {name: _SECTIONS.get(name, _as_it_is)(part) for name, part in data.items()}
+    return {name: _SECTIONS.get(name, _as_it_is)(section) for name, section in data.items()}
 
 
-def _as_it_is(part: Any) -> Any:
-    return part
+def _as_it_is(section: Any) -> Any:
+    return section
 
 
 def _split(split: Split, entry: dict[str, Any]) -> dict[str, Any]:
@@ -126,12 +126,12 @@ def differences(
 
 def _at(place: Place, old: Any, new: Any) -> Iterator[Difference]:
     """Yield the differences of two values at a place."""
-    parts = [part for part in (old, new) if part is not None]
-    if not parts or not all(isinstance(part, dict) for part in parts) or {} in parts:
+    present = [value for value in (old, new) if value is not None]
+    if not present or not all(isinstance(value, dict) for value in present) or {} in present:
         if not same(old, new):
             yield place, old, new
-    elif len(parts) == 1 and _kind(place) in {(place[0],), ("splits", "*")}:
-        first = next(iter(parts[0]))
+    elif len(present) == 1 and _kind(place) in {(place[0],), ("splits", "*")}:
+        first = next(iter(present[0]))
         yield (*place, first), (old or {}).get(first), (new or {}).get(first)
     else:
         yield from differences(old or {}, new or {}, place)
@@ -139,7 +139,7 @@ def _at(place: Place, old: Any, new: Any) -> Iterator[Difference]:
 
 def _kind(place: Place) -> Place:
     """Return a place with ``*`` for a split."""
-    return tuple(part if isinstance(part, str) else "*" for part in place)
+    return tuple(key if isinstance(key, str) else "*" for key in place)
 
 
 def same(before: Any, after: Any) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hypar.plan.canonical import Place
     from hypar.plan.plan import Plan
 
-PARTS = {"model", "profile", "cost", "stages", "refined", "chunks", "score"}
+SECTIONS = {"model", "profile", "cost", "stages", "refined", "chunks", "score"}
 """Sections of a plan file whose entries are known by their own names."""
 
 CAUSES = {
@@ -143,7 +143,7 @@ def _named(place: Place) -> tuple[str, int | None, str, str]:
             return layer, None, WHOLE_ARRAY, place[0].removesuffix("s")
         case ("array",):
             return "", None, WHOLE_ARRAY, "stage array"
-    words = place[1:] if place[0] in PARTS else place
+    words = place[1:] if place[0] in SECTIONS else place
     return "", None, WHOLE_ARRAY, " ".join(words).removeprefix("parameters ")
 
 
