@@ -179,7 +179,7 @@ DAMAGES: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "a fork that one device does": (
         ("splits", 0, "choices", "fc1"),
         {"batch": 1},
-        "one dim over all 2 sides of a fork",
+        "one dim over all 2 groups of an uneven split",
     ),
     "other machines": (("score", "hardware"), "hmc", "a plan for groups of unlike devices"),
 }
@@ -215,7 +215,7 @@ def test_a_plan_of_like_devices_names_no_shares() -> None:
     assert_refused(["check", "plan.json"], ("shares: all devices are alike and share equally",))
     for changed in ({"arrays": {"a": [2]}}, {"path": ["all"]}):
         Path("plan.json").write_text(json.dumps(data | changed), encoding="utf-8")
-        assert_refused(["show", "plan.json"], ("plan.json: splits: found groups without a fork",))
+        assert_refused(["show", "plan.json"], ("plan.json: splits: found groups without an uneven split",))
 
 
 def test_a_plan_without_its_score_is_refused(planned: dict[str, Any]) -> None:
@@ -235,7 +235,7 @@ def test_forks_without_end_are_refused(planned: dict[str, Any]) -> None:
         found.append({**fork, "level": depth, "group": f"a{depth - 1}" if depth else "all", "sides": sides})
     data["splits"] = found
     Path("plan.json").write_text(json.dumps(data), encoding="utf-8")
-    assert_refused(["show", "plan.json"], ("more than 16 forks, one inside the other",))
+    assert_refused(["show", "plan.json"], ("more than 16 nested uneven splits",))
 
 
 def test_a_plan_of_other_groups_is_not_scored(planned: dict[str, Any]) -> None:

@@ -1,1 +1,1 @@
-"""What a choice is worth, one file each: graph and choices to a CostGraph."""
+"""Costs of choices, one plug-in each: from graph and choices to a CostGraph."""

@@ -1,8 +1,8 @@
 """AccPar's time: operations at a device's speed and elements at its bandwidth.
 
-Source: AccPar (HPCA 2020): ``E_cp = a C / c_i`` for the three phases of a layer, ``E_cm = A(T) / b_i``. At a fork the
-slowest side decides. At a level of like devices shares are equal, and ``b_i`` is what the machine's links of that
-level give a device; computation is counted once, at the innermost level.
+Source: AccPar (HPCA 2020): ``E_cp = a C / c_i`` for the three phases of a layer, ``E_cm = A(T) / b_i``. At an uneven
+split the slowest device group decides. At a level of identical devices shares are equal, and ``b_i`` is a device's
+bandwidth on the machine's links of that level; computation is counted once, at the innermost level.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccPar:
-    """Seconds a step.
+    """Seconds of a step.
 
     Attributes:
-        machine: what the step runs on.
+        machine: the machine that the step runs on.
     """
 
     unit: ClassVar[str] = "seconds"
@@ -44,7 +44,7 @@ class AccPar:
     machine: Machine | None = None
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
-        """Adding up what a choice leaves partial; at the innermost level also a device's share of the operations."""
+        """Return the cost of adding up partial sums and, at the innermost level, of a device's operations."""
         found = inside_costs(layer, options, sizes, level.ways, self._rates(level))
         if level.innermost and layer.weighted and self.machine is not None:
             left = sizes.divided(layer.einsum, options, level.ways)
@@ -61,16 +61,15 @@ class AccPar:
         options: tuple[Options, Options],
         sizes: LocalSizes,
     ) -> Costs:
-        """F from producer to consumer, E from consumer to producer."""
+        """Return the cost of F from producer to consumer and of E from consumer to producer."""
         return between_costs(tensor, ends, options, sizes, level.ways, self._rates(level))
 
     def side_rates(self, side: Side, element_bytes: int) -> SideRates:
-        """All devices of a side receive, and compute, at the same time."""
+        """Return the rates of a device group whose devices all receive, and all compute, at the same time."""
         element_s = element_bytes / (side.num_devices * side.bytes_per_s)
         return SideRates(inside=element_s, between=element_s, once=side.latency_s, work=1 / side.flop_per_s)
 
     def _rates(self, level: Level) -> Rates:
-        """Seconds for each element that a device receives."""
         return time_rates(machine_setting("accpar", self.machine, level, "sgd"), level.index)
 
 

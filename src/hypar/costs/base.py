@@ -1,8 +1,8 @@
-"""From a network and its choices to a CostGraph, for one level or several at once.
+"""Cost graphs of a network and its choices, for one level or several at once.
 
-A cost says what one level's choices cost, given how much the levels above have left of every tensor.
-Here that becomes nodes and edges. With several levels a choice of a node is a tuple, one for each level,
-outermost first; the tuples are in lexicographic order.
+A cost prices the choices of one level, given the fraction of every tensor that the levels above have left. This
+module turns the prices into nodes and edges. With several levels a choice of a node is a tuple with one entry for
+each level, outermost first; the tuples are in lexicographic order.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Options
 
 CONTEXT = ("machine", "optimizer", "profile")
-"""What a cost may take besides its parameters."""
+"""Names of the fields that a cost may have besides its parameters."""
 
 
 Items = Mapping[str, Costs]
-"""Costs that add up, each under the name of what it is of."""
+"""Costs that add up, by the name of each."""
 
 
 class SideRates(NamedTuple):
-    """What one side of a fork pays.
+    """The cost rates of one device group of an uneven split.
 
     Attributes:
-        inside: for each element that it receives inside a layer.
-        between: for each element that it receives between two.
-        once: for each transfer.
-        work: for each floating-point operation.
+        inside: cost of each element that it receives inside a layer.
+        between: cost of each element that it receives between two layers.
+        once: cost of each transfer.
+        work: cost of each floating-point operation.
     """
 
     inside: float
@@ -61,25 +61,25 @@ class Cost(Protocol):
 
     @property
     def unit(self) -> str:
-        """Unit of the sum."""
+        """The unit of the sum."""
 
     @property
     def counts_work(self) -> bool:
-        """Whether it counts computation, so that more devices can be dearer or cheaper than fewer."""
+        """Return whether computation is counted, so that more devices can be dearer or cheaper than fewer."""
 
     @property
     def slowest(self) -> bool:
-        """Whether a fork costs what its slowest side does; else it costs what all sides do together."""
+        """Return whether an uneven split costs as much as its slowest device group, and not the sum of all."""
 
     def side_rates(self, side: Side, element_bytes: int) -> SideRates | None:
-        """What a side of a fork pays; None where the cost is for like devices alone."""
+        """Return the rates of a device group; None if the cost supports identical devices only."""
 
     @property
     def direct(self) -> bool:
-        """Whether it sends the terms of E straight to where they are needed, as a score of its plans then does."""
+        """Return whether the terms of E are sent straight to their readers, also in a score of its plans."""
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
-        """What each option costs inside a layer, in all groups of the level, item by item.
+        """Return the cost of each option inside a layer, in all groups of the level, item by item.
 
         Returns:
             ``[tuples above, options]`` for each item, by its name, as ``update``; at least one.
@@ -93,14 +93,14 @@ class Cost(Protocol):
         options: tuple[Options, Options],
         sizes: LocalSizes,
     ) -> Costs:
-        """What each pair of options costs between producer and consumer.
+        """Return the cost of each pair of options between producer and consumer.
 
         Args:
             level: the split.
-            tensor: what the consumer reads.
+            tensor: the tensor that the consumer reads.
             ends: producer and consumer.
-            options: those of the producer and those of the consumer.
-            sizes: what the levels above have left of the consumer's tensors.
+            options: the options of the producer and of the consumer.
+            sizes: the fractions of the consumer's tensors that the levels above have left.
 
         Returns:
             ``[options of producer, tuples above of consumer, options of consumer]``.
@@ -110,17 +110,16 @@ class Cost(Protocol):
 def load_cost(
     name: str, parameters: Mapping[str, float | str], context: Mapping[str, Any] | None = None
 ) -> Cost:
-    """The cost of a name, with some of its parameters, the fields of its dataclass, set.
+    """Load a cost by name and set some of its parameters, the fields of its dataclass.
 
     Args:
         name: the plug-in's name.
         parameters: numbers that a plan records.
-        context: what a cost may take besides, of ``CONTEXT``; one that does not is given none.
+        context: values of fields in ``CONTEXT``; a cost without such a field ignores the value.
 
     Raises:
-        UnknownNameError: there is none.
-        OptionError: it has no such parameter, or not with such a value; or measured times are given that it does
-            not count.
+        UnknownNameError: there is no such cost.
+        OptionError: it has no such parameter, refuses the value, or does not count the measured times that are given.
     """
     cost: Cost = load_plugin("costs", name)
     known = parameters_of(cost)
@@ -137,7 +136,7 @@ def load_cost(
 def machine_setting(
     cost: str, machine: Machine | None, level: Level, optimizer: str, *, direct: bool = False
 ) -> Setting:
-    """What a step runs on, for a cost that needs a machine.
+    """Return the setting of a step, for a cost that needs a machine.
 
     Raises:
         OptionError: no machine is named.
@@ -154,14 +153,14 @@ def machine_setting(
 
 
 def parameters_of(cost: Cost) -> dict[str, int | float | str]:
-    """A cost's parameters and their values: its fields but for what it takes of ``CONTEXT``."""
+    """Return a cost's parameters and their values: its fields except those in ``CONTEXT``."""
     names = [item.name for item in fields(cost) if item.name not in CONTEXT]  # type: ignore[arg-type]
     values = {name: getattr(cost, name) for name in names}
     return {name: value if isinstance(value, str) else exact_number(value) for name, value in values.items()}
 
 
 def structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:
-    """The cost graph without its costs, to know table sizes before anything is built."""
+    """Return the shape of the cost graph, for the sizes of its tables before they are built."""
     digits = [tuple(len(at_level) for at_level in at_layer) for at_layer in options]
     return Structure(
         sizes=tuple(math.prod(of_layer) for of_layer in digits),
@@ -181,15 +180,15 @@ def cost_graph(
     *,
     relaxed: bool = False,
 ) -> CostGraph:
-    """Nodes and edges of the choices of some consecutive levels.
+    """Build the nodes and edges of the choices of consecutive levels.
 
     Args:
-        cost: what a choice costs.
+        cost: the cost of a choice.
         graph: the layers that are cut.
         levels: the levels, outermost first.
-        options: for each layer, at each of the levels, what it may do.
-        sizes: for each layer what the levels outside these have left of it, for one tuple of choices.
-        relaxed: of one level, whether ``sizes`` are for many tuples, of which every cost takes the cheapest.
+        options: for each layer, its options at each of the levels.
+        sizes: for each layer its sizes below the levels outside these, for one tuple of choices.
+        relaxed: for one level, whether ``sizes`` hold many tuples, the cheapest of which counts for every cost.
 
     Returns:
         One node a layer, one edge a tensor. Equal layers and equal edges share their arrays.
@@ -230,7 +229,7 @@ def cost_graph(
 
 
 def _measured(cost: Cost, layer: CutLayer) -> frozenset[tuple[str, float]]:
-    """The measured times of a layer, by which layers differ that are equal otherwise; nothing without any."""
+    """Return the measured times of a layer, which tell apart layers that are equal otherwise."""
     profile: Profile | None = getattr(cost, "profile", None)
     return frozenset() if profile is None else frozenset(profile.seconds.get(layer.name, {}).items())
 
@@ -238,7 +237,7 @@ def _measured(cost: Cost, layer: CutLayer) -> frozenset[tuple[str, float]]:
 def _node(
     cost: Cost, layer: CutLayer, levels: Sequence[Level], options: tuple[Options, ...], sizes: LocalSizes
 ) -> tuple[Costs, list[LocalSizes]]:
-    """A layer's vector over tuples of choices, and what is left of its tensors above each level."""
+    """Return a layer's cost vector over tuples of choices, and its sizes above each level."""
     total, left = None, []
     for level, choices in zip(levels, options, strict=True):
         left.append(sizes)
@@ -256,7 +255,7 @@ def _terms(
     options: tuple[tuple[Options, ...], tuple[Options, ...]],
     left: list[LocalSizes],
 ) -> tuple[Costs, ...]:
-    """What each level adds to a tensor's matrix over pairs of tuples."""
+    """Return the term of each level in a tensor's cost matrix over pairs of tuples."""
     return tuple(
         cost.tensor_costs(level, tensor, ends, (here, there), sizes)
         for level, here, there, sizes in zip(levels, *options, left, strict=True)

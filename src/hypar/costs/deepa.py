@@ -1,10 +1,10 @@
-"""DeePa: seconds of transfers, computation and updates of layers that are cut in several dims at once.
+"""DeePa: seconds of transfers, computation and updates for layers that are cut in several dims at once.
 
-Source: DeePa (2018), its cost model. In ``exact`` mode a device receives what it needs and does not hold: of F what
-its windows read, of E the terms of the others, of the weights the gradients of the other copies; all devices receive
-at the same time. In ``serial`` mode the same bytes go one after another over one link, as the paper adds up its
-estimates. In ``paper`` mode those estimates stand: a tensor that changes its grid is sent whole to each of the consumer's ``c`` parts,
-a weight with R copies is sent R times, and work is divided by the number of devices.
+Source: DeePa (2018), its cost model. In ``exact`` mode a device receives the data that it needs and does not hold: the
+elements of F in its windows, the other devices' terms of E, the weight gradients of the other copies; all devices
+receive at the same time. In ``serial`` mode the same bytes go one after another over one link, as the paper adds up its
+estimates. ``paper`` mode takes the paper's estimates: a tensor that changes its grid is sent whole to each of the
+consumer's ``c`` shards, a weight with R copies is sent R times, and work is divided by the number of devices.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ CHANNELS = ("out_channels", "channels", "groups")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deepa:
-    """Seconds a step.
+    """Seconds of a step.
 
     Attributes:
         mode: ``exact``, ``serial``, or ``paper`` for the published estimates.
-        machine: what the step runs on.
-        optimizer: whose updates are counted.
-        profile: measured times of computation instead of the machine's.
+        machine: the machine that the step runs on.
+        optimizer: the optimizer whose updates are counted.
+        profile: measured times of computation that replace the machine's.
     """
 
     unit: ClassVar[str] = "seconds"
@@ -57,21 +57,21 @@ class Deepa:
     profile: Profile | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a mode that is none."""
+        """Check the mode."""
         if self.mode not in MODES:
             raise OptionError("mode", f"found {self.mode!r}", ", ".join(MODES))
 
     @property
     def direct(self) -> bool:
-        """The terms of E go straight to where they are needed but in paper mode."""
+        """Return whether the terms of E go straight to their readers, which they do except in paper mode."""
         return self.mode != "paper"
 
     def side_rates(self, side: Side, element_bytes: int) -> None:  # noqa: ARG002
-        """None: its grids are of like devices."""
+        """Return None: its grids need identical devices."""
         return
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
-        """Computation and the exchange of gradients; in exact mode also that of partial sums."""
+        """Return seconds of computation and of the exchange of gradients; except in paper mode also of partial sums."""
         setting = self._setting(level)
         found: dict[str, Costs] = {}
         if self.direct:
@@ -93,7 +93,7 @@ class Deepa:
         options: tuple[Options, Options],
         sizes: LocalSizes,
     ) -> Costs:
-        """F and E; in paper mode the whole tensor for each part of the consumer's channels."""
+        """Return seconds of F and E; in paper mode the whole tensor for each shard of the consumer's channels."""
         setting = self._setting(level)
         if self.direct:
             costs = between_costs(tensor, ends, options, sizes, level.ways, self._rates(setting, level))
@@ -102,15 +102,15 @@ class Deepa:
         return _transfers(options)[:, None, :] * whole_s[:, None]
 
     def _rates(self, setting: Setting, level: Level) -> Rates:
-        """Seconds of what moves, by all devices at once or by one after another."""
+        """Return seconds of transfers, to all devices at once or to one after another."""
         return replace(time_rates(setting, level.index), together=self.mode == "exact")
 
     def _of_groups(self, costs: Costs, level: Level, sizes: LocalSizes) -> Costs:
-        """Costs of one group as those of all that move one after another; in exact mode all do so at once."""
+        """Return the costs of all groups: in serial mode their sum, otherwise those of one group."""
         return sizes.at_work(costs * level.groups) if self.mode == "serial" else costs
 
     def _setting(self, level: Level) -> Setting:
-        """The machine, or why there is none; the published estimates are of one level."""
+        """Return the setting; the published estimates support one level only."""
         if self.mode == "paper" and len(level.array) > 1:
             ways = "x".join(map(str, level.array))
             raise OptionError("mode 'paper'", f"found an array of {ways}", "one level, as --array 16")
@@ -119,7 +119,7 @@ class Deepa:
     def _computation(
         self, setting: Setting, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes
     ) -> Costs:
-        """Measured or computed times of a device, ``[tuples above, options]``; in paper mode shares of the whole."""
+        """Return measured or computed times of a device, ``[tuples above, options]``; in paper mode equal shares."""
         shape = (sizes.of("input").size, len(options))
         if self.direct:
             if self.profile is not None:
@@ -138,20 +138,20 @@ class Deepa:
 
 
 def update_copies(layer: CutLayer, choice: Choice) -> int:
-    """How often DeePa sends a weight: once for each of the R devices that hold a copy, never where one does."""
+    """Count how often DeePa sends a weight: once for each of the R devices with a copy, never for a single copy."""
     carried = layer.einsum.dims("weight")
     copies = math.prod(degree for dim, degree in choice.degrees if dim not in carried)
     return copies if copies > 1 else 0
 
 
 def transfer_copies(made: Choice, read: Choice) -> int:
-    """How often DeePa sends a tensor: once for each part of the consumer's channels, never between equal grids."""
+    """Count how often DeePa sends a tensor: once for each shard of the consumer's channels, never if grids agree."""
     return 0 if _grid(made) == _grid(read) else _grid(read)[0]
 
 
 @lru_cache(maxsize=256)
 def _transfers(options: tuple[Options, Options]) -> Costs:
-    """Return how often a tensor is sent for each pair of choices, ``[made, read]``; many tensors have the same."""
+    """Count how often a tensor is sent for each pair of choices, ``[made, read]``; many tensors share the table."""
     return np.array(
         [[transfer_copies(made, read) for read in options[1]] for made in options[0]], dtype=np.float64
     )
@@ -159,13 +159,12 @@ def _transfers(options: tuple[Options, Options]) -> Costs:
 
 @lru_cache(maxsize=1024)
 def _grid(choice: Choice) -> tuple[int, int, int, int]:
-    """The degrees of the channels that an op gives, whatever it calls them, and of the other dims."""
+    """Return the degrees of an op's output channels, under any of their names, and of the other dims."""
     channels = math.prod(choice.degree(dim) for dim in CHANNELS)
     return channels, choice.degree("batch"), choice.degree("height"), choice.degree("width")
 
 
 def _element_seconds(setting: Setting, level: Level) -> float:
-    """Seconds for an element over one device's link."""
     return time_rates(setting, level.index).per_element[-1]
 
 

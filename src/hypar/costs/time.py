@@ -1,8 +1,8 @@
-"""Time: seconds of one training step on a machine, one thing after another.
+"""Time: seconds of one training step on a machine, one task after another.
 
-What a level's choices make move takes as long as the machine's links of that level say; computation is
-counted at the innermost level, where the pieces of every device are known. The sum over levels is the
-engine's time on a machine without overlap.
+The transfers of a level take as long as the machine's links of that level say; computation is counted at the
+innermost level, where the shards of every device are known. The sum over levels is the engine's time on a machine
+without overlap.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Time:
-    """Seconds a step.
+    """Seconds of a step.
 
     Attributes:
-        machine: what the step runs on.
-        optimizer: whose updates are counted.
+        machine: the machine that the step runs on.
+        optimizer: the optimizer whose updates are counted.
     """
 
     unit: ClassVar[str] = "seconds"
@@ -42,7 +42,7 @@ class Time:
     optimizer: str = "sgd"
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
-        """Adding up what a choice leaves partial; at the innermost level also the computation of a device."""
+        """Return the cost of adding up partial sums and, at the innermost level, of a device's computation."""
         setting = self._setting(level)
         found = inside_costs(layer, options, sizes, level.ways, time_rates(setting, level.index))
         if level.innermost and layer.weighted:
@@ -58,17 +58,16 @@ class Time:
         options: tuple[Options, Options],
         sizes: LocalSizes,
     ) -> Costs:
-        """F from producer to consumer, E from consumer to producer."""
+        """Return the cost of F from producer to consumer and of E from consumer to producer."""
         return between_costs(
             tensor, ends, options, sizes, level.ways, time_rates(self._setting(level), level.index)
         )
 
     def side_rates(self, side: Side, element_bytes: int) -> None:  # noqa: ARG002
-        """None: pieces of real sizes are not looked up on a machine."""
+        """Return None: uneven shards are not priced on a machine's links."""
         return
 
     def _setting(self, level: Level) -> Setting:
-        """The machine, or why there is none."""
         return machine_setting("time", self.machine, level, self.optimizer)
 
 

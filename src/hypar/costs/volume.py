@@ -30,9 +30,9 @@ class Volume:
     """Bytes received.
 
     Attributes:
-        inter_weight: what a byte between layers counts against a byte inside one. 1 is what is moved; one
-            half reproduces HyPar's Figures 5, 9 and 10, where amounts inside a layer are counted in both
-            directions and those between layers in one.
+        inter_weight: weight of a byte between layers against a byte inside one. 1 counts the bytes that are moved;
+            one half reproduces HyPar's Figures 5, 9 and 10, which count amounts inside a layer in both directions
+            and amounts between layers in one.
     """
 
     unit: ClassVar[str] = "bytes"
@@ -42,14 +42,14 @@ class Volume:
     inter_weight: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse a weight that is none."""
+        """Check the weight."""
         if not (isinstance(self.inter_weight, int | float) and 0 <= self.inter_weight <= MOST_WEIGHT):
             raise OptionError(
                 "inter-weight", f"found {self.inter_weight}", f"a number from 0 to {MOST_WEIGHT:,}"
             )
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
-        """Adding up what a choice leaves partial: whole results, or the halo of a cut image's gradient."""
+        """Return the bytes of adding up partial sums: of whole results, or of the halo of a cut image's gradient."""
         rates = even_rates(level.groups * level.element_bytes)
         items = inside_costs(layer, options, sizes, level.ways, rates)
         return {name: sizes.at_work(costs) for name, costs in items.items()}
@@ -62,12 +62,12 @@ class Volume:
         options: tuple[Options, Options],
         sizes: LocalSizes,
     ) -> Costs:
-        """F from producer to consumer, E from consumer to producer."""
+        """Return the bytes of F from producer to consumer and of E from consumer to producer."""
         rates = even_rates(self.inter_weight * level.groups * level.element_bytes)
         return sizes.at_work(between_costs(tensor, ends, options, sizes, level.ways, rates))
 
     def side_rates(self, side: Side, element_bytes: int) -> SideRates:  # noqa: ARG002
-        """Bytes, whoever receives them."""
+        """Return bytes for each element, the same for every device group."""
         return SideRates(inside=element_bytes, between=self.inter_weight * element_bytes)
 
 

@@ -1,1 +1,1 @@
-"""The plan file: records, their checks, the difference of two plans; stores, neither decides nor computes."""
+"""The plan file: its records, their checks and the difference of two plans; nothing is decided or computed here."""

@@ -1,6 +1,6 @@
-"""Plans as documents that are compared as a whole: everything that a plan file says, each value at its place.
+"""Plans as documents for comparison: every entry of a plan file at its place.
 
-A place is the keys that lead to a value. What has no special place here is compared all the same, under its own key.
+A place is the tuple of keys that lead to a value. An entry without a special place here is compared under its own key.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ ORDERED = OF_LAYERS | {
     ("splits", "*", "sides"),
     ("score", "groups"),
 }
-"""Mappings whose order counts: that of layers, splits and groups."""
+"""Mappings of layers, splits and groups whose order counts."""
 
 
 def document(plan: Plan) -> dict[str, Any]:
-    """Return what a plan file says, each split, group, stage and layer under its name.
+    """Return the contents of a plan file, each split, group, stage and layer under its name.
 
-    Measured times are what their digest says; what their file is called is left out.
+    Measured times are known by their digest; the name of their file is left out.
     """
     data = plan.to_data()
     data["layers"] = dict.fromkeys(plan.layers, "planned")
@@ -44,22 +44,22 @@ def document(plan: Plan) -> dict[str, Any]:
         bounded = [data] if len(bounds) == 1 else data["splits"].values()
         for entry, bound in zip(bounded, bounds, strict=True):
             entry["bound"] = bound
-    return {name: _SECTIONS.get(name, _as_it_is)(part) for name, part in data.items()}
+    return {name: _SECTIONS.get(name, _as_it_is)(section) for name, section in data.items()}
 
 
-def _as_it_is(part: Any) -> Any:
-    return part
+def _as_it_is(section: Any) -> Any:
+    return section
 
 
 def _split(split: Split, entry: dict[str, Any]) -> dict[str, Any]:
-    """Return a split with each choice as people read it, whatever the order of its dims, and its sides by name."""
+    """Return a split with each choice in words, independent of the order of its dims, and its groups by name."""
     sides = {"sides": _named(entry["sides"])} if "sides" in entry else {}
     words = {layer: degrees_text(split.choice(layer).as_degrees()) for layer in split.choices}
     return {"split": "planned", **entry, "choices": words, **sides}
 
 
 def _stages(data: dict[str, Any]) -> dict[str, Any]:
-    """Return stages under their numbers, and under each layer its stage's number."""
+    """Return stages under their numbers, and the number of each layer's stage."""
     stages = data.pop("stages")
     best = ", asked for best" if data.pop("asked") == "best" else ""
     of = {layer: number for number, stage in enumerate(stages, 1) for layer in stage.pop("layers")}
@@ -68,7 +68,7 @@ def _stages(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _score(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a score with its machine in one, and each group under its name."""
+    """Return a score with its machine's name and digest together, and each group under its name."""
     machine = [data.pop("hardware"), data.pop("hardware_digest")]
     groups = {"groups": _named(data["groups"])} if "groups" in data else {}
     return {"hardware": machine, **data, **groups}
@@ -83,11 +83,11 @@ _SECTIONS = {
     "chunks": lambda data: {"chunks": [data.pop("asked"), data.pop("layers")], **data},
     "score": _score,
 }
-"""How parts of a plan file are named; the first entry of each tells that there is one."""
+"""Functions that name the entries of a section; the first entry of each stands for the whole section."""
 
 
 def _named(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the records of groups under the groups' names, and under its number where a name comes again."""
+    """Return the records of groups under the groups' names, a repeated name with its number."""
     found: dict[str, dict[str, Any]] = {}
     for number, record in enumerate(records, 1):
         name = record["group"]
@@ -96,7 +96,7 @@ def _named(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def degrees_text(degrees: Mapping[str, int]) -> str:
-    """Return a choice in a few letters; a degree is named where it is not two."""
+    """Return a choice in a few letters, with the degree if it is not two."""
     named = [dim if degree == 2 else f"{dim} x{degree}" for dim, degree in degrees.items()]
     return ", ".join(named) or "whole"
 
@@ -104,15 +104,15 @@ def degrees_text(degrees: Mapping[str, int]) -> str:
 def differences(
     before: Mapping[Any, Any], after: Mapping[Any, Any], place: Place = ()
 ) -> Iterator[Difference]:
-    """Yield every place where two documents differ, with what stands there in each; None for nothing.
+    """Yield every place where two documents differ, with the value in each; None for an absent value.
 
-    Of a part or a split that only one of them has, the first entry stands for the whole; that a layer is in only
-    one of them is said once.
+    The first entry of a section or split that only one document has stands for the whole; a layer that only one
+    document has is named once.
 
     Args:
         before: one document, or a mapping in it.
-        after: the other, or the mapping there.
-        place: where the mappings stand.
+        after: the other, or the mapping at the same place.
+        place: the place of the mappings.
     """
     common = before.keys() & after.keys()
     for key in dict.fromkeys((*before, *after)):
@@ -125,13 +125,13 @@ def differences(
 
 
 def _at(place: Place, old: Any, new: Any) -> Iterator[Difference]:
-    """Yield how two values at a place differ."""
-    parts = [part for part in (old, new) if part is not None]
-    if not parts or not all(isinstance(part, dict) for part in parts) or {} in parts:
+    """Yield the differences of two values at a place."""
+    present = [value for value in (old, new) if value is not None]
+    if not present or not all(isinstance(value, dict) for value in present) or {} in present:
         if not same(old, new):
             yield place, old, new
-    elif len(parts) == 1 and _kind(place) in {(place[0],), ("splits", "*")}:
-        first = next(iter(parts[0]))
+    elif len(present) == 1 and _kind(place) in {(place[0],), ("splits", "*")}:
+        first = next(iter(present[0]))
         yield (*place, first), (old or {}).get(first), (new or {}).get(first)
     else:
         yield from differences(old or {}, new or {}, place)
@@ -139,13 +139,13 @@ def _at(place: Place, old: Any, new: Any) -> Iterator[Difference]:
 
 def _kind(place: Place) -> Place:
     """Return a place with ``*`` for a split."""
-    return tuple(part if isinstance(part, str) else "*" for part in place)
+    return tuple(key if isinstance(key, str) else "*" for key in place)
 
 
 def same(before: Any, after: Any) -> bool:
-    """Return whether two values are the same: numbers that are not whole to nine digits, all else exactly.
+    """Return whether two values are equal: floats to nine digits, everything else exactly.
 
-    The last digits of such numbers may be others on another computer.
+    The last digits of floats may differ between computers.
     """
     if isinstance(before, float) and isinstance(after, float):
         return math.isclose(before, after, rel_tol=1e-9)

@@ -1,4 +1,4 @@
-"""The chunks of a plan as its file has them."""
+"""The chunks of a plan as its file records them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_NAMED = 6
-"""Chunks that are named one by one."""
+"""Chunks that are named one by one, at most."""
 
 
 class ChunksRecord(BaseModel):
     """Layers that exchange their gradients together.
 
     Attributes:
-        asked: how they were asked for: a name, or the size of CGDP's rule.
+        asked: the requested manner: a name, or the size of CGDP's rule.
         layers: the names of each chunk's layers, in the order of the backward phase.
-        alone_s: the engine's time with every layer by itself.
+        alone_s: the engine's time with a chunk for every layer.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -33,15 +33,14 @@ class ChunksRecord(BaseModel):
     alone_s: Amount
 
     def require_of(self, layers: Sequence[str], *, scored: bool) -> None:
-        """Refuse what are no chunks of a plan.
+        """Check the chunks against the plan.
 
         Args:
-            layers: those that are cut, in topological order.
-            scored: whether it has a score.
+            layers: the layers that are cut, in topological order.
+            scored: whether the plan has a score.
 
         Raises:
-            ValueError: there is no machine, an unknown layer, one that stands twice, or another order than that of the
-                backward phase.
+            ValueError: the plan has no score, or a layer is unknown, named twice, or out of the backward phase's order.
         """
         if not scored:
             raise ValueError("score: found none; allowed: one, as gradients are exchanged in chunks")
@@ -65,7 +64,7 @@ class ChunksRecord(BaseModel):
 
     @property
     def words(self) -> str:
-        """Which chunks there are, in a few words."""
+        """Return the chunks in a few words."""
         if not self.layers:
             return f"no chunks ({self.asked}), as no layer exchanges gradients"
         head = f"{len(self.layers)} chunk{'s' * (len(self.layers) > 1)} ({self.asked})"
@@ -88,4 +87,4 @@ Asked = Manner | int
 
 
 CHUNKS: tuple[str, ...] = get_args(Manner)
-"""The fastest found, every layer by itself, all together."""
+"""Names of the fastest chunks found, of one for each layer, and of a single one."""

@@ -1,4 +1,4 @@
-"""Where two plans differ."""
+"""The differences of two plans."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from hypar.plan.canonical import Place
     from hypar.plan.plan import Plan
 
-PARTS = {"model", "profile", "cost", "stages", "refined", "chunks", "score"}
-"""Parts of a plan file whose entries are known by their own names."""
+SECTIONS = {"model", "profile", "cost", "stages", "refined", "chunks", "score"}
+"""Sections of a plan file whose entries are known by their own names."""
 
 CAUSES = {
     "chunks",
@@ -28,35 +28,35 @@ CAUSES = {
     "schedule",
     "stages",
 }
-"""What was asked for, of the parts of a plan whose other entries follow from it."""
+"""Entries of such sections that were requested; the other entries follow from them."""
 
 ABSENT = {
     "graph": "contracted", "shares": "equal", "integral": "no", "refined": "no", "split": "idle",
     "layer": "not in the model",
 }  # fmt: skip
-"""Words for what a plan does not have, where they are not ``none``."""
+"""Words for an absent entry, if the word is not ``none``."""
 
 NOUNS = {"choices": "choice", "costs": "cost", "layer_shares": "shares"}
-"""What a split says of one layer."""
+"""The entries of a split that have a value for each layer."""
 
 BETWEEN = {"stage array": "x", "hardware": " "}
-"""What stands between the values of a list, where it is no comma."""
+"""Separators between the values of a list, if not a comma."""
 
 SHOWN_DIGEST = len("sha256:") + 12
-"""Characters of a digest that tell most from each other."""
+"""Characters of a digest that are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Where two plans differ.
+    """One difference of two plans.
 
     Attributes:
-        layer: the layer, or empty for what a level or the plan as a whole says.
+        layer: the layer; empty for an entry of a level or of the whole plan.
         level: the level; None for the whole plan.
-        before: what the first plan says: a dim, an amount, or that there is no such layer.
-        after: what the second says.
-        what: ``choice``, ``cost``, ``layer``, ``split``, or the name of what the plan file says, as ``batch``.
-        group: the group of a mixed machine whose level it is.
+        before: the first plan's value: a dim, an amount, or words for an absent layer.
+        after: the second plan's value.
+        what: ``choice``, ``cost``, ``layer``, ``split``, or the name of an entry of the plan file, as ``batch``.
+        group: the device group that the level belongs to.
     """
 
     layer: str
@@ -67,7 +67,7 @@ class Change:
     group: str = "all"
 
     def __str__(self) -> str:
-        """``fc1 H2: batch -> in_channels``."""
+        """Return the change in one line, as ``fc1 H2: batch -> in_channels``."""
         group = "" if self.group == WHOLE_ARRAY else self.group
         level = "" if self.level is None else f"H{self.level + 1}"
         place = " ".join(filter(None, [self.layer, group, level]))
@@ -76,13 +76,13 @@ class Change:
 
     @property
     def words(self) -> tuple[str, str]:
-        """Before and after as people read them."""
+        """Return both values as people read them."""
         before, after = (side if isinstance(side, str) else f"{side:,}" for side in (self.before, self.after))
         return before, after
 
 
 def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
-    """Return everything in which two plans differ: what was planned, then choices, then costs, then scores.
+    """Return all differences of two plans: of the request, then of choices, costs and scores.
 
     Raises:
         PlanError: the plans are of different arrays or different costs.
@@ -100,13 +100,13 @@ def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
 
 
 def changes_between(before: Plan, after: Plan) -> tuple[Change, ...]:
-    """Return everything in which the files of two plans differ, whether of one array and one cost or not."""
+    """Return all differences of two plans' files, also for different arrays or costs."""
     found = sorted(differences(document(before), document(after)), key=lambda one: _rank(one[0]))
     return tuple(_change(*difference) for difference in found)
 
 
 def _rank(place: Place) -> int:
-    """Return when a difference is told: what was asked for, layers, stages, splits, choices, costs, scores."""
+    """Return a difference's place in the order: request, layers, stages, splits, choices, costs, scores."""
     match place:
         case ("splits", _, kind, *_):
             return {"split": 3, "choices": 4, "shares": 4, "layer_shares": 4}.get(str(kind), 5)
@@ -133,7 +133,7 @@ def _change(place: Place, old: Any, new: Any) -> Change:
 
 
 def _named(place: Place) -> tuple[str, int | None, str, str]:
-    """Return the layer, the level and the group that a place is of, and the name of what stands there."""
+    """Return the layer, the level and the group of a place, and the name of its entry."""
     match place:
         case ("splits", (group, level), ("choices" | "costs" | "layer_shares") as kind, layer):
             return layer, level, group, NOUNS[kind]
@@ -143,12 +143,12 @@ def _named(place: Place) -> tuple[str, int | None, str, str]:
             return layer, None, WHOLE_ARRAY, place[0].removesuffix("s")
         case ("array",):
             return "", None, WHOLE_ARRAY, "stage array"
-    words = place[1:] if place[0] in PARTS else place
+    words = place[1:] if place[0] in SECTIONS else place
     return "", None, WHOLE_ARRAY, " ".join(words).removeprefix("parameters ")
 
 
 def _worded(what: str, value: Any) -> str | int | float:
-    """Return a value in few words; a number as it is."""
+    """Return a value in few words, a number unchanged."""
     if value is None or isinstance(value, bool):
         return {None: ABSENT.get(what, "none"), True: "yes", False: "no"}[value]
     if what == "chunks":
@@ -164,12 +164,11 @@ def _worded(what: str, value: Any) -> str | int | float:
 
 
 def _chunks(value: list[Any]) -> ChunksRecord:
-    """Return chunks and how they were asked for as a plan has them."""
     return ChunksRecord(asked=value[0], layers=value[1], alone_s=0)
 
 
 def _chunks_change(old: list[Any], new: list[Any]) -> Change:
-    """Return how chunks differ: the first that does, where a few words name the chunks of both alike."""
+    """Return the change of chunks: the first that differs, if both plans' chunks read the same in a few words."""
     words = [_chunks(value).words for value in (old, new)]
     if words[0] != words[1]:
         return Change(layer="", level=None, before=words[0], after=words[1], what="chunks")
@@ -180,7 +179,7 @@ def _chunks_change(old: list[Any], new: list[Any]) -> Change:
 
 
 def _cost_name(plan: Plan) -> str:
-    """The cost, its unit and its parameters' names."""
+    """Return the cost's name, its unit and its parameters' names."""
     return (
         f"{plan.cost.name} in {plan.cost.unit} ({', '.join(sorted(plan.cost.parameters)) or 'no parameters'})"
     )

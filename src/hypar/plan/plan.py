@@ -1,6 +1,6 @@
-"""Plan: what was decided, what it costs, and everything needed to decide it again.
+"""The plan: the decisions, their cost, and the request that leads to them again.
 
-Written as versioned JSON, described in ``docs/plans.md``. A plan knows nothing of networks: showing and
+A plan is written as versioned JSON, described in ``docs/plans.md``. It knows nothing of networks: showing and
 comparing plans needs no model file.
 """
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Choice
 
 MOST_DEVICES = 2**20
-"""Devices of an array: 20 two-way levels."""
+"""Devices of an array at most: 20 two-way levels."""
 
 Operators = Literal["operators"]
 
 
 class ModelRecord(Record):
-    """Which network was planned, and for which mini-batch."""
+    """The network that was planned, and the size of the mini-batch."""
 
     name: str
     digest: str
@@ -43,14 +43,14 @@ class ModelRecord(Record):
 
 
 class ProfileRecord(Record):
-    """Which table of measured times was read."""
+    """The table of measured times that was read."""
 
     name: str
     digest: str
 
 
 class CostRecord(Record):
-    """What was minimised and what came out."""
+    """The cost that was minimised, and its value."""
 
     name: str
     value: Amount
@@ -59,12 +59,12 @@ class CostRecord(Record):
 
 
 class RefinementRecord(Record):
-    """What refinement against the engine changed.
+    """The effect of refinement against the engine.
 
     Attributes:
         before_s: the engine's time of the plan that was searched.
-        after_s: that of the refined plan.
-        changed: choices that differ.
+        after_s: the engine's time of the refined plan.
+        changed: number of choices that differ.
     """
 
     before_s: Amount
@@ -73,14 +73,14 @@ class RefinementRecord(Record):
 
 
 SEARCHED = "search"
-"""What the search's own plan is called beside baselines."""
+"""The name of the search's own plan beside baselines."""
 
 
 class BaselinesRecord(Record):
-    """What the engine timed beside the search's plan.
+    """The strategies that the engine timed beside the search's plan.
 
     Attributes:
-        taken: whose plan it is: a strategy's by its name, or ``search``.
+        taken: name of the strategy whose plan this is, or ``search``.
         step_s: the engine's time of the search's plan and of each baseline, before any refinement.
     """
 
@@ -89,7 +89,7 @@ class BaselinesRecord(Record):
 
     @model_validator(mode="after")
     def _timed(self) -> Self:
-        """The search's plan was timed, and so was the plan that was taken."""
+        """Check that the search's plan and the plan that was taken are timed."""
         if SEARCHED not in self.step_s:
             raise ValueError(f"baselines.step_s: found no {SEARCHED!r}; allowed: it and strategies")
         if self.taken not in self.step_s:
@@ -99,7 +99,7 @@ class BaselinesRecord(Record):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The strategies that were timed."""
+        """Return the strategies that were timed."""
         return tuple(name for name in self.step_s if name != SEARCHED)
 
 
@@ -112,29 +112,28 @@ class Plan(Record):
     Attributes:
         schema_: version of the format.
         model: the network.
-        graph: ``operators`` where pools are planned too; None for weighted layers and joins alone.
+        graph: ``operators`` if pools are planned too; None for weighted layers and joins alone.
         strategy: the name under which it was planned.
         space: the choices that were allowed.
-        search: how the levels were gone through.
-        solver: what solved the cost graphs.
-        array: ways of each level, outermost first; empty for a mixed machine.
-        arrays: for a mixed machine, the ways of each level inside each group of like devices.
-        shares: for a mixed machine, how the shares of its forks were found.
-        integral: for a mixed machine, whether shares are of whole elements; None where they need not be.
-        path: for a mixed machine, the groups whose splits the cost sums, the slowest ones; None where it sums all.
+        search: the search over the levels.
+        solver: the solver of the cost graphs.
+        array: ways of each level, outermost first; empty for a heterogeneous machine.
+        arrays: for a heterogeneous machine, the ways of each level inside each group of identical devices.
+        shares: for a heterogeneous machine, the rule that found the shares of its uneven splits.
+        integral: for a heterogeneous machine, whether shares are of whole elements; None if they need not be.
+        path: for a heterogeneous machine, the slowest groups, whose splits the cost sums; None if it sums all.
         pins: choices that were held, as ``layer@level=dim``.
-        profile: the measured times that the cost counted; None where it counted none.
-        bounds: what the cost is at least, over all levels or level by level; None where the solver is exact or
-            states none.
-        cost: what was minimised.
-        claim: what the plan is optimal over.
-        stages: the stages of a pipeline, each cut over devices of its own; None where there are none.
-        splits: one for each level, outermost first; of a mixed machine those of a group before those of its sides.
-        baselines: known strategies that the engine timed beside the search's plan, the fastest of which this is;
-            None where none were.
-        refined: what refinement against the engine changed; None where none was asked for.
-        chunks: the layers that exchange their gradients together; None where none were asked for.
-        score: what a machine makes of it; None where none was named.
+        profile: the measured times that the cost counted; None if it counted none.
+        bounds: lower bounds of the cost, over all levels or level by level; None if the solver is exact or states none.
+        cost: the cost that was minimised.
+        claim: the set of plans over which this one is optimal.
+        stages: the stages of a pipeline, each cut over devices of its own; None without a pipeline.
+        splits: one for each level, outermost first; on a heterogeneous machine a group's before its subgroups'.
+        baselines: the strategies that the engine timed beside the search's plan; this plan is the fastest. None if
+            none were timed.
+        refined: the effect of refinement against the engine; None if it was not requested.
+        chunks: the layers that exchange their gradients together; None if chunks were not requested.
+        score: the score on a machine; None if no machine was named.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
@@ -165,7 +164,7 @@ class Plan(Record):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        """Every level once, every split with the same layers, every choice and share as the level has ways."""
+        """Check that levels, layers, choices and shares agree."""
         if not self.splits and self.stages is None:
             raise ValueError("splits: found []; allowed: at least 1 where there are no stages")
         if math.prod(self.array) > MOST_DEVICES:
@@ -189,7 +188,7 @@ class Plan(Record):
             or {split.group for split in self.splits} - {"all"}
         ):
             raise ValueError(
-                "splits: found groups without a fork; allowed: group 'all', no arrays and no path"
+                "splits: found groups without an uneven split; allowed: group 'all', no arrays and no path"
             )
         self._require_bounds()
         self._require_timed()
@@ -197,21 +196,21 @@ class Plan(Record):
         return self
 
     def _require_timed(self) -> None:
-        """Refuse chunks and baselines of a plan that cannot have them.
+        """Check that a plan with chunks or baselines can have them.
 
         Raises:
-            ValueError: there are such.
+            ValueError: it cannot.
         """
         if self.baselines is not None and (self.mixed or self.staged or self.score is None):
-            found = "found in stages or of unlike groups" if self.score else "found without a score"
-            raise ValueError(f"baselines: {found}; allowed: none")
+            place = "in stages or on a heterogeneous machine" if self.score else "without a score"
+            raise ValueError(f"baselines: found {place}; allowed: none")
         if self.chunks is not None:
             if self.stages is not None:
                 raise ValueError("chunks: found together with stages; allowed: one of the two")
             self.chunks.require_of(self.layers, scored=self.score is not None)
 
     def _require_stages(self, stages: StagesRecord) -> None:
-        """Refuse stages that do not have every layer once, in order.
+        """Check that the stages have every layer once, in order.
 
         Raises:
             ValueError: they do not.
@@ -225,7 +224,7 @@ class Plan(Record):
             raise ValueError(f"stages.microbatches: found {found}; allowed: {allowed}")
         devices = max(count * math.prod(self.array), math.prod(stages.array or ()))
         if devices > MOST_DEVICES or self.mixed or self.score is None:
-            allowed = f"at most {MOST_DEVICES:,} devices, all alike, and a score"
+            allowed = f"at most {MOST_DEVICES:,} identical devices, and a score"
             raise ValueError(f"stages: found {count}; allowed: {allowed}")
         if count > 1 and [group.group for group in self.score.groups or ()] != [
             *map(stage_name, range(count))
@@ -237,14 +236,14 @@ class Plan(Record):
             raise ValueError(f"stages: found 1 over {self.array}; allowed: {stages.array}, and no groups")
 
     def _require_groups(self) -> None:
-        """Refuse groups that do not hang together.
+        """Check that arrays, path and splits name the same tree of groups.
 
         Raises:
             ValueError: they do not.
         """
         if self.array or self.score is None:
             what = f"array: found {self.array}" if self.array else "score: found none"
-            raise ValueError(f"{what}; allowed: no array and a score, as the groups are unlike")
+            raise ValueError(f"{what}; allowed: no array and a score on a heterogeneous machine")
         arrays, groups = self.arrays or {}, groups_of(self.splits)
         for group in groups:
             planned = [split.ways for split in group.splits]
@@ -254,7 +253,7 @@ class Plan(Record):
             if not group.idle and arrays.get(group.name) != planned:
                 found = shown(arrays.get(group.name))
                 raise ValueError(f"arrays.{group.name}: found {found}; allowed: {planned}, as its splits")
-        # What is below an idle fork has no splits that would name it.
+        # Groups below an idle uneven split have no splits that would name them.
         names = [group.name for group in groups]
         others = [name for name in arrays if name not in names]
         if others and not any(group.idle and group.name not in arrays for group in groups):
@@ -267,10 +266,10 @@ class Plan(Record):
                 raise ValueError(f"path: found {shown(name)}; allowed: {', '.join(sorted(known))}")
 
     def _require_bounds(self) -> None:
-        """Refuse bounds above the costs that they are bounds of, but for rounding.
+        """Check that no bound is above its cost, apart from rounding.
 
         Raises:
-            ValueError: one is, or there are others than one, or one a level.
+            ValueError: one is above, or their number is neither 1 nor that of the levels.
         """
         bounds = self.bounds or ()
         costs = [self.cost.value] if len(bounds) == 1 else [split.cost for split in self.splits]
@@ -283,22 +282,22 @@ class Plan(Record):
 
     @property
     def staged(self) -> bool:
-        """Whether it has stages, and not all layers in one."""
+        """Return whether it has several stages."""
         return self.stages is not None and len(self.stages.stages) > 1
 
     @property
     def mixed(self) -> bool:
-        """Whether it is for a mixed machine."""
+        """Return whether it is for a heterogeneous machine."""
         return any(split.sides is not None for split in self.splits)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """The groups of like devices; one, ``all``, where all are alike."""
+        """Return the groups of identical devices; the one group ``all`` if all devices are identical."""
         return groups_of(self.splits)
 
     @property
     def summed(self) -> tuple[Split, ...]:
-        """The splits whose costs make up the plan's."""
+        """Return the splits whose costs sum to the plan's."""
         return tuple(split for split in self.splits if self.path is None or split.group in self.path)
 
     @property
@@ -313,16 +312,16 @@ class Plan(Record):
 
     @property
     def num_devices(self) -> int:
-        """Devices of the array, in all stages; of a mixed machine those that work."""
+        """Return the number of devices in all stages; on a heterogeneous machine without the idle ones."""
         stages = 1 if self.stages is None else len(self.stages.stages)
         return stages * sum(math.prod(group.array) for group in self.groups if not group.idle)
 
     def dims(self, layer: str, group: str | None = None) -> tuple[str | None, ...]:
-        """The dim in which a layer is cut at each level, several joined by ``*``; None where none is.
+        """Return the dim in which a layer is cut at each level, several joined by ``*``; None if it is not cut.
 
         Args:
-            layer: its name.
-            group: for a mixed machine, the group of like devices whose levels are meant.
+            layer: name of the layer.
+            group: for a heterogeneous machine, the group of identical devices whose levels are meant.
 
         Raises:
             UnknownNameError: no layer of that name is cut, or there is no such group.
@@ -331,7 +330,7 @@ class Plan(Record):
         return tuple(split.dim(layer) for split in self.levels_of(group))
 
     def choices(self, layer: str, group: str | None = None) -> tuple[Choice, ...]:
-        """The choice of a layer at each level; arguments as of ``dims``.
+        """Return the choice of a layer at each level; ``dims`` describes the arguments.
 
         Raises:
             UnknownNameError: no layer of that name is cut, or there is no such group.
@@ -340,7 +339,7 @@ class Plan(Record):
         return tuple(split.choice(layer) for split in self.levels_of(group))
 
     def levels_of(self, group: str | None = None) -> tuple[Split, ...]:
-        """The splits that a group of like devices is in, outermost first.
+        """Return the splits above and inside a group of identical devices, outermost first.
 
         Raises:
             UnknownNameError: there is no such group, or several and none is named.
@@ -354,7 +353,7 @@ class Plan(Record):
 
     @property
     def in_grids(self) -> bool:
-        """Whether a level may divide several dims at once, or leave devices idle."""
+        """Return whether a level may divide several dims at once, or leave devices idle."""
         return (
             not self.mixed
             and parse_space(self.space).grids
@@ -365,7 +364,7 @@ class Plan(Record):
         )
 
     def devices(self, layer: str) -> int:
-        """How many devices work for a layer.
+        """Count the devices that work for a layer.
 
         Raises:
             UnknownNameError: no layer of that name is cut.
@@ -383,7 +382,7 @@ class Plan(Record):
             raise UnknownNameError("layer", layer, self.layers)
 
     def to_data(self) -> dict[str, Any]:
-        """The plan as plain data, without what it does not have."""
+        """Return the plan as plain data, without keys of absent entries."""
         data = self.model_dump(mode="json", by_alias=True)
         data["splits"] = [_given(split) for split in data["splits"]]
         if self.stages is not None:
@@ -393,7 +392,7 @@ class Plan(Record):
         return _given(data)
 
     def to_json(self) -> str:
-        """The plan file's text; the same plan is the same bytes."""
+        """Return the plan file's text; equal plans give equal bytes."""
         return format_json(self.to_data()) + "\n"
 
     def write(self, file: str | Path) -> None:
@@ -405,7 +404,7 @@ class Plan(Record):
         write_text(Path(file), self.to_json())
 
     def render(self, report: str = "table") -> str:
-        """The plan as a report writes it: ``table``, ``markdown`` or ``html``.
+        """Render the plan as a report: ``table``, ``markdown`` or ``html``.
 
         Raises:
             UnknownNameError: there is no such report.
@@ -414,23 +413,22 @@ class Plan(Record):
         return text
 
     def __repr__(self) -> str:
-        """A readable table, as in a terminal."""
+        """Return a readable table for a terminal."""
         return self.render()
 
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        """A coloured grid, as in a notebook."""
+        """Return a coloured grid for a notebook."""
         return self.render("html")
 
 
 def _given(data: dict[str, Any]) -> dict[str, Any]:
-    """Plain data without what it does not have."""
     return {key: value for key, value in data.items() if value is not None}
 
 
 SCHEMA: str = Plan.model_fields["schema_"].default
-"""The one format that is written and read."""
+"""The only format that is written and read."""
 
 
 def read_plan(file: str | Path) -> Plan:
@@ -458,7 +456,7 @@ def read_plan(file: str | Path) -> Plan:
 
 
 def _is_newer(schema: object) -> bool:
-    """Whether a schema is a later version of this one."""
+    """Return whether a schema is a later version of this one."""
     family, _, version = SCHEMA.partition("/")
     found, _, number = str(schema).partition("/")
     return (

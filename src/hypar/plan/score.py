@@ -1,4 +1,4 @@
-"""What a machine makes of a plan: the time, energy, bytes and memory of one training step."""
+"""The score of a plan on a machine: the time, energy, bytes and memory of one training step."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ Items = dict[str, Amount]
 
 
 def _known(name: str) -> str:
-    """An optimizer that there is."""
+    """Check the name of an optimizer."""
     if name not in OPTIMIZERS:
         raise ValueError(", ".join(OPTIMIZERS))
     return name
 
 
 class GroupScore(BaseModel):
-    """One training step on one group of like devices of a mixed machine, or on one stage.
+    """One training step on one group of identical devices of a heterogeneous machine, or on one stage.
 
     Attributes:
-        group: its name.
-        devices: how many it has.
-        computing_s: seconds that they compute.
-        communicating_s: seconds that they receive.
-        idle_s: seconds that they do neither, but wait for others or for the end.
-        memory_bytes: peak on each of them.
-        capacity_bytes: memory of one; None where the file does not say.
+        group: name of the group.
+        devices: number of its devices.
+        computing_s: seconds of computation.
+        communicating_s: seconds of receiving.
+        idle_s: seconds of waiting for other groups or for the end.
+        memory_bytes: peak on each device.
+        capacity_bytes: memory of a device; None if the machine's file does not say.
         fits: whether the peak is within the capacity.
     """
 
@@ -49,27 +49,27 @@ class Score(BaseModel):
     """One training step on a machine.
 
     Attributes:
-        hardware: the machine's name, that of its file without the ending.
-        hardware_digest: a hash of all that the machine is, sources excepted.
-        hardware_changes: what was changed against the file.
+        hardware: the machine's name: its file's name without the ending.
+        hardware_digest: a hash of the machine's description, sources excepted.
+        hardware_changes: the changes against the file.
         optimizer: ``sgd``, ``momentum`` or ``adam``.
         element_bytes: bytes of an element of the network.
         word_bytes: bytes of the machine's words.
-        time_s: how long a step takes.
-        energy_j: its energy on all devices; None where the machine's file gives no energies.
+        time_s: time of a step.
+        energy_j: its energy on all devices; None if the machine's file gives no energies.
         communication_bytes: bytes that all devices receive.
         memory_bytes: peak on each device.
-        capacity_bytes: memory of a device; None where the file does not say.
+        capacity_bytes: memory of a device; None if the file does not say.
         fits: whether the peak is within the capacity.
-        time: seconds of each phase's computation, of updates and of communication, as if one after another.
-        overlapped_s: by how much these are more than ``time_s``.
+        time: seconds of each phase's computation, of updates and of communication, without overlap.
+        overlapped_s: the excess of their sum over ``time_s``.
         critical: seconds of each on the critical path; they sum to ``time_s``.
         busy: seconds that each resource works.
         energy: joules of arithmetic, of accesses to registers, array, buffer and memory, and of words moved.
-        communication: bytes at each level, and under ``stages`` those from stage to stage.
+        communication: bytes at each level, and under ``stages`` the bytes sent between stages.
         memory: bytes of weights, gradients, optimizer state, activations kept, and transfer buffers.
-        groups: of a mixed machine, what the step is to each group, of stages, to each stage; memory above is that of the
-            fullest of them, and ``time`` what is on the critical path. None for like devices without stages.
+        groups: the step on each group of a heterogeneous machine, or on each stage; ``memory`` is then the fullest
+            one's, and ``time`` equals ``critical``. None for identical devices without stages.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -96,17 +96,17 @@ class Score(BaseModel):
     groups: list[GroupScore] | None = None
 
     def to_data(self) -> dict[str, Any]:
-        """The score as plain data, without groups where there are none."""
+        """Return the score as plain data, without a key for absent groups."""
         data = self.model_dump(mode="json")
         return data if self.groups is not None else {key: data[key] for key in data if key != "groups"}
 
 
 class Totals(NamedTuple):
-    """A score without its items.
+    """The totals of a score.
 
     Attributes:
-        time_s: how long a step takes.
-        energy_j: its energy on all devices; None where the machine's file gives no energies.
+        time_s: time of a step.
+        energy_j: its energy on all devices; None if the machine's file gives no energies.
         communication_bytes: bytes that all devices receive.
         memory_bytes: peak on each device.
     """
@@ -118,6 +118,6 @@ class Totals(NamedTuple):
 
 
 def totals_of(score: Score | None) -> Totals:
-    """The totals of the score of a plan that was made for a machine."""
+    """Return the totals of the score of a plan for a machine."""
     assert score is not None  # noqa: S101 (a machine was named, so there is one)
     return Totals(score.time_s, score.energy_j, score.communication_bytes, score.memory_bytes)

@@ -1,4 +1,4 @@
-"""Splits of a plan, and how those of unlike groups hang together."""
+"""The splits that a plan records, and the tree of device groups that they form."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WHOLE_ARRAY = "all"
 """The group of all devices."""
 
 MOST_FORKS = 16
-"""Forks one inside the other."""
+"""Nested uneven splits, at most."""
 
 
 FLUSHES = {"layer-block": False, "gpipe": True, "1f1b": True}
@@ -43,13 +43,13 @@ FLUSHES = {"layer-block": False, "gpipe": True, "1f1b": True}
 
 
 class Record(BaseModel):
-    """A part of a plan file: unknown keys are refused, and a text is not a number."""
+    """A section of a plan file: unknown keys are refused, and a text is not a number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 def _known_schedule(name: str) -> str:
-    """A schedule that there is."""
+    """Check the name of a schedule."""
     if name not in FLUSHES:
         raise ValueError(", ".join(FLUSHES))
     return name
@@ -61,8 +61,8 @@ class StageRecord(Record):
     Attributes:
         layers: its layers that are cut.
         busy_s: seconds that a mini-batch keeps it busy.
-        in_flight: microbatches whose activations it keeps at most.
-        staleness: by how many mini-batches the weights that a forward reads are behind at most.
+        in_flight: the largest number of microbatches whose activations it keeps.
+        staleness: the largest number of mini-batches by which the weights of a forward are out of date.
     """
 
     layers: Annotated[list[str], Field(min_length=1)]
@@ -75,13 +75,13 @@ class StagesRecord(Record):
     """Stages over the split outside all levels.
 
     Attributes:
-        asked: how many were asked for, or ``best``.
+        asked: the number of stages requested, or ``best``.
         array: for ``best``, ways of the levels over which stages and cuts were tried.
-        solver: the solver that was asked for; None for the cheapest exact one of each stage.
-        schedule: in what order they work.
-        microbatches: of a mini-batch.
-        bottleneck_s: seconds that a mini-batch keeps the costliest busy.
-        stages: first to last.
+        solver: the solver requested; None for the cheapest exact one of each stage.
+        schedule: name of the order in which the stages work.
+        microbatches: number of microbatches of a mini-batch.
+        bottleneck_s: seconds that a mini-batch keeps the costliest stage busy.
+        stages: the stages, first to last.
     """
 
     asked: Annotated[int, Field(ge=2)] | Literal["best"]
@@ -93,10 +93,10 @@ class StagesRecord(Record):
     stages: Annotated[list[StageRecord], Field(min_length=1)]
 
     def require_as_asked(self) -> None:
-        """Refuse what does not go together.
+        """Check that the request, the stages, the schedule and the microbatches agree.
 
         Raises:
-            ValueError: it does not.
+            ValueError: they do not agree.
         """
         best, count = self.asked == "best", len(self.stages)
         if not best and self.asked != count:
@@ -112,17 +112,17 @@ class StagesRecord(Record):
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """The layers of all stages."""
+        """Return the layers of all stages."""
         return tuple(layer for stage in self.stages for layer in stage.layers)
 
 
 class SideRecord(Record):
-    """What a fork is to one of its sides, in the cost's unit.
+    """The costs of one device group of an uneven split, in the cost's unit.
 
     Attributes:
-        group: its name.
-        received: cost of what it receives at the fork.
-        computed: cost of what it computes, on all its devices together.
+        group: name of the group.
+        received: cost of the elements that it receives from the other groups.
+        computed: cost of its computation, on all its devices together.
     """
 
     group: str
@@ -134,16 +134,16 @@ class Split(Record):
     """One split of the array: the choice and the cost of every layer.
 
     Attributes:
-        level: 0 for the outermost.
-        group: which groups of the level it stands for; ``all`` on an array of like devices.
-        ways: into how many parts it splits a group.
-        shares: the share of each part, summing to 1; a part without any is idle.
-        choices: for each layer the degree of each dim that is divided; none for a join done whole, a batch of
-            one part for a layer that one device does.
-        costs: for each layer what it and the tensors it reads cost, in all groups together.
+        level: number of the level, 0 for the outermost.
+        group: name of the groups that are split; ``all`` on an array of identical devices.
+        ways: number of groups that result.
+        shares: the share of each of them, summing to 1; one without a share is idle.
+        choices: for each layer the degree of each dim that is divided; none for a join that every device computes
+            whole, batch 1 for a layer that one device computes.
+        costs: for each layer the cost of it and of the tensors that it reads, in all groups together.
         cost: their sum.
-        sides: of a fork, a split into unlike groups, each of them; None where the parts are alike.
-        layer_shares: of a fork, the layers that have other shares than the fork's.
+        sides: for an uneven split, its device groups; None for an even split.
+        layer_shares: for an uneven split, the shares of layers that differ from ``shares``.
     """
 
     level: Annotated[int, Field(ge=0)]
@@ -157,10 +157,10 @@ class Split(Record):
     layer_shares: dict[str, list[Share]] | None = None
 
     def require_whole(self, layers: Collection[str]) -> None:
-        """Refuse other layers than those of level 0, and choices or shares that do not fit the ways.
+        """Check that the layers are those of level 0, and that choices and shares fit the ways.
 
         Raises:
-            ValueError: it does.
+            ValueError: they do not.
         """
         here = f"splits[{self.level}]"
         if not set(self.choices) == set(self.costs) == set(layers):
@@ -174,11 +174,12 @@ class Split(Record):
                     f"{place}: found {shown(shares)}; allowed: {self.ways} that sum to 1, of a layer"
                 )
         if (self.sides is None and self.layer_shares) or len(self.sides or self.shares) != self.ways:
-            raise ValueError(f"{here}.sides: found {len(self.sides or ())}; allowed: one a part of a fork")
+            allowed = "one for each group of an uneven split"
+            raise ValueError(f"{here}.sides: found {len(self.sides or ())}; allowed: {allowed}")
         for layer, degrees in self.choices.items():
             if self.sides is not None and [*degrees.values()] not in ([], [self.ways]):
                 place = field_name(("splits", self.level, "choices", layer))
-                allowed = f"one dim over all {self.ways} sides of a fork"
+                allowed = f"one dim over all {self.ways} groups of an uneven split"
                 raise ValueError(f"{place}: found {shown(degrees)}; allowed: {allowed}")
             product = math.prod(degrees.values())
             alone = 1 in degrees.values() and degrees != ALONE.as_degrees()
@@ -190,30 +191,30 @@ class Split(Record):
                 raise ValueError(f"{place}: found {shown(degrees)}; allowed: {allowed}")
 
     def shares_of(self, layer: str) -> tuple[float, ...]:
-        """The share of each part of a layer."""
+        """Return each group's share of a layer."""
         return tuple((self.layer_shares or {}).get(layer, self.shares))
 
     def choice(self, layer: str) -> Choice:
-        """What the level does to a layer."""
+        """Return the choice of a layer."""
         return _choice(tuple(self.choices[layer].items()))
 
     def dim(self, layer: str) -> str | None:
-        """The dim in which a layer is cut, several joined by ``*``; None where none is."""
+        """Return the dim in which a layer is cut, several joined by ``*``; None if it is not cut."""
         return "*".join(self.choice(layer).divided) or None
 
 
 @lru_cache(maxsize=4096)
 def _choice(degrees: tuple[tuple[str, int], ...]) -> Choice:
-    """What degrees stand for; layers and levels have few different ones."""
+    """Return the choice of some degrees; layers and levels share few different ones."""
     return grid(dict(degrees)) if degrees else WHOLE
 
 
 class Group(NamedTuple):
-    """Like devices of a plan.
+    """A group of identical devices of a plan.
 
     Attributes:
-        name: ``all`` where there are no others.
-        forks: the forks above, outermost first, each with the number of the side that the group is of.
+        name: its name; ``all`` for the only group.
+        forks: the uneven splits above, outermost first, each with the index of the group that contains this one.
         splits: its own splits, outermost first.
     """
 
@@ -223,27 +224,27 @@ class Group(NamedTuple):
 
     @property
     def array(self) -> tuple[int, ...]:
-        """Ways of each of its own levels."""
+        """Return the ways of each of its own levels."""
         return tuple(split.ways for split in self.splits)
 
     @property
     def idle(self) -> bool:
-        """Whether it has nothing to do."""
+        """Return whether it has no share of the work."""
         return any(not fork.shares[side] for fork, side in self.forks)
 
 
 def groups_of(splits: Sequence[Split]) -> tuple[Group, ...]:
-    """The groups of like devices, by the order of the forks' sides.
+    """Return the groups of identical devices, in the order of the uneven splits.
 
     Raises:
-        ValueError: the splits are not those of one tree of groups.
+        ValueError: the splits do not form one tree of groups.
     """
     by_group: dict[str, list[Split]] = {}
     for split in splits:
         by_group.setdefault(split.group, []).append(split)
     found = tuple(_groups(WHOLE_ARRAY, (), by_group))
     if by_group:
-        raise ValueError(f"splits: found group {shown(next(iter(by_group)))}, which is of no fork")
+        raise ValueError(f"splits: found group {shown(next(iter(by_group)))}, which no uneven split names")
     names = [group.name for group in found]
     if len({*names}) < len(names):
         raise ValueError(f"splits: found groups {shown(names)}; allowed: each once")
@@ -253,9 +254,9 @@ def groups_of(splits: Sequence[Split]) -> tuple[Group, ...]:
 def _groups(
     name: str, forks: tuple[tuple[Split, int], ...], by_group: dict[str, list[Split]]
 ) -> Iterator[Group]:
-    """The groups below one."""
+    """Yield the groups below one."""
     if len(forks) > MOST_FORKS:
-        raise ValueError(f"splits: found more than {MOST_FORKS} forks, one inside the other")
+        raise ValueError(f"splits: found more than {MOST_FORKS} nested uneven splits")
     own = by_group.pop(name, [])
     levels = [split.level for split in own]
     if levels != list(range(len(forks), len(forks) + len(own))):
@@ -266,15 +267,15 @@ def _groups(
         yield Group(name, forks, tuple(own))
         return
     if len(own) > 1:
-        raise ValueError(f"splits of {shown(name)}: found {len(own)}; allowed: one, as its parts are unlike")
+        raise ValueError(f"splits of {shown(name)}: found {len(own)}; allowed: one, as it is an uneven split")
     for side, record in enumerate(own[0].sides or ()):
         yield from _groups(record.group, (*forks, (own[0], side)), by_group)
 
 
 def stage_name(stage: int) -> str:
-    """The resource that a stage is; people count from 1."""
+    """Return the name of a stage and its resource, counted from 1."""
     return f"stage {stage + 1}"
 
 
 RULES = ("equal", "linear", "exact")
-"""How the shares of a fork may be found."""
+"""Rules that find the shares of an uneven split."""

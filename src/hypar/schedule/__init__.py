@@ -1,1 +1,1 @@
-"""What runs when: plans lowered to tasks."""
+"""Schedules: plans lowered to tasks."""

@@ -1,7 +1,7 @@
-"""Gradients that are exchanged in chunks of layers: those of a chunk go together once the last of them is there.
+"""The exchange of gradients in chunks of layers: a chunk is sent once the last of its gradients is computed.
 
-A chunk has one transfer for each level and manner, of the bytes of all its layers, so that latency is paid once; the
-updates of its layers wait for it. Layers that are in no chunk exchange nothing.
+A chunk has one transfer for each level and collective, with the bytes of all its layers, so that latency is paid once;
+the updates of its layers wait for it. Layers outside all chunks exchange nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from hypar.sharding.uneven.transfers import Amount
 
 Chunks = tuple[tuple[int, ...], ...]
-"""The numbers of the layers of each chunk, in the order of the backward phase."""
+"""The indices of the layers of each chunk, in the order of the backward phase."""
 
 
 class ChunkedGradients:
-    """What waits for its chunk while a step is lowered."""
+    """The gradients that wait for their chunk while a step is lowered."""
 
     def __init__(
         self,
@@ -34,12 +34,12 @@ class ChunkedGradients:
         inner: Sequence[Sequence[tuple[Move, ...]]],
         chunks: Chunks,
     ) -> None:
-        """No gradient is there yet.
+        """Start without gradients.
 
         Args:
-            lanes: the groups of like devices.
-            crossings: the forks between them, outer ones first.
-            inner: for each lane and layer what is added up inside it.
+            lanes: the groups of identical devices.
+            crossings: the transfers at the uneven splits between them, outer splits first.
+            inner: for each lane and layer the transfers inside it.
             chunks: the layers that exchange their gradients together.
         """
         self.lanes, self.crossings, self.inner = lanes, crossings, inner
@@ -50,12 +50,12 @@ class ChunkedGradients:
         """Add up the gradients of a chunk behind the last of its layers.
 
         Args:
-            lowering: takes the transfers.
-            layer: whose gradient was computed.
-            after: for each lane what to wait for.
+            lowering: the lowering to which transfers are added.
+            layer: the layer whose gradient was computed.
+            after: for each lane the tasks to wait for.
 
         Yields:
-            Each layer that can be updated now, with what to wait for.
+            Each layer that can be updated now, with the tasks to wait for.
         """
         chunk = self.chunk_of.get(layer)
         if chunk is None:
@@ -69,7 +69,7 @@ class ChunkedGradients:
                 yield member, done
 
     def _exchanged(self, lowering: Lowering, chunk: tuple[int, ...]) -> list[After]:
-        """The transfers of a chunk: in each lane, then over the forks, inner ones first."""
+        """Send a chunk: in each lane, then across the uneven splits, inner ones first."""
         first, last = chunk[0], chunk[-1]
         after: list[After] = [
             tuple(dict.fromkeys(chain.from_iterable(own))) for own in zip(*self.there, strict=True)
@@ -84,7 +84,7 @@ class ChunkedGradients:
 
 
 def _together(lane: Lane, moves: Sequence[Move]) -> list[Move]:
-    """One transfer for each level and manner, innermost level first; one that is alone as it is."""
+    """Merge gradient transfers into one for each level and collective, innermost level first."""
     alike: dict[tuple[int, str], list[Move]] = {}
     for move in moves:
         if move.phase == PHASE:
@@ -93,7 +93,7 @@ def _together(lane: Lane, moves: Sequence[Move]) -> list[Move]:
 
 
 def _merged(lane: Lane, moves: Sequence[Move]) -> Move:
-    """One transfer of the bytes of several of a level and manner."""
+    """Merge transfers of one level and collective."""
     if len(moves) == 1:
         return moves[0]
     setting, move = lane.setting, moves[0]
@@ -107,7 +107,7 @@ def _merged(lane: Lane, moves: Sequence[Move]) -> Move:
 
 
 def _summed(amounts: Sequence[Amount]) -> list[Amount]:
-    """One amount for each manner, of what several make the sides of a fork receive."""
+    """Sum the gradient amounts of an uneven split for each collective."""
     alike: dict[str, list[Amount]] = {}
     for amount in amounts:
         if amount.phase == PHASE:

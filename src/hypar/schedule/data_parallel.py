@@ -1,8 +1,8 @@
-"""A step in data parallelism as tasks: gradients go in chunks while the backward phase computes.
+"""A step in data parallelism as tasks: chunks of gradients are sent while the backward phase computes.
 
 All devices do the same at the same time, so one stands for all. With independent exchanges a chunk's synchronisation
-stalls the devices, and every chunk has a resource of its own; on a serial link it is the link that synchronises, then
-sends, one chunk after another.
+stalls the devices, and every chunk has a resource of its own; a serial link synchronises and sends one chunk after
+another.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hypar.schedule.chunks.times import LayerTimes, StepTimes
 
 DEVICES, LINK = "devices", "link"
-"""What computes, and what sends one chunk after another."""
+"""The resources that compute, and that send one chunk after another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +29,8 @@ class ChunkTasks:
     """The tasks of a chunk, by their indices.
 
     Attributes:
-        ready: the last of its backward phase.
-        sent: its synchronisation and the parts of its exchange, in order.
+        ready: the last task of its backward phase.
+        sent: its synchronisation and the transfers of its exchange, in order.
     """
 
     ready: int
@@ -43,7 +43,7 @@ class OverlappedStep:
 
     Attributes:
         tasks: in an order in which they can run.
-        chunks: in the order of the backward phase.
+        chunks: the tasks of each chunk, in the order of the backward phase.
     """
 
     tasks: tuple[Task, ...]
@@ -51,7 +51,7 @@ class OverlappedStep:
 
 
 class _Lowering:
-    """The tasks so far, and what the next of each kind waits for."""
+    """The tasks so far, and the tasks that the next of each kind waits for."""
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
@@ -60,12 +60,12 @@ class _Lowering:
         self.sent: tuple[int, ...] = ()
 
     def add(self, name: str, resource: str, seconds: float, after: tuple[int, ...], kind: str) -> int:
-        """One task; returns its index."""
+        """Add a task and return its index."""
         self.tasks.append(Task(name, resource, seconds, after, kind))
         return len(self.tasks) - 1
 
     def compute(self, layer: LayerTimes, phase: str, seconds: float) -> int:
-        """A phase of a layer, behind all that the devices have to do."""
+        """Compute a phase of a layer after all earlier work of the devices."""
         done = self.add(f"{layer.name} {phase}", DEVICES, seconds, self.computed, phase)
         self.computed = (done,)
         return done
@@ -81,20 +81,20 @@ class _Lowering:
             found.append(self.add(name, resource, sync_s, after, "synchronisation"))
             after = (found[-1],)
             self.computed = after if stalls else self.computed
-        for part in layers[0].exchange_s:
-            seconds = math.fsum(layer.exchange_s[part] for layer in layers)
-            found.append(self.add(f"chunk {number} {part}", link, seconds, after, part))
+        for name in layers[0].exchange_s:
+            seconds = math.fsum(layer.exchange_s[name] for layer in layers)
+            found.append(self.add(f"chunk {number} {name}", link, seconds, after, name))
             after = (found[-1],)
         self.sent = after
         return tuple(found)
 
 
 def lower_chunks(times: StepTimes, sizes: Sizes, exchange: Exchange) -> OverlappedStep:
-    """The tasks of a training step, without its updates.
+    """Lower a training step without its updates to tasks.
 
     Args:
         times: seconds layer by layer.
-        sizes: how many layers each chunk has, in the order of the backward phase.
+        sizes: the number of layers of each chunk, in the order of the backward phase.
         exchange: the manner of exchange.
     """
     lowering = _Lowering(exchange)

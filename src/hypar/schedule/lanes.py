@@ -1,4 +1,4 @@
-"""Lanes: groups of like devices, and what crosses between them at the forks above."""
+"""Lanes: groups of identical devices, and the transfers between them at uneven splits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Lane(NamedTuple):
-    """Like devices, which all do the same at the same time, so that one of them and its links stand for all.
+    """Identical devices that do the same at the same time, so that one of them and its links stand for all.
 
     Attributes:
-        graph: the layers, as large as the forks above leave them.
+        graph: the layers, with the sizes that the uneven splits above leave.
         choices: for each layer a choice at each level.
-        setting: what they run on and with.
-        name: of the group; empty where there is no other.
-        depth: forks above it.
+        setting: machine, array, element size, optimizer.
+        name: name of the group; empty for the only one.
+        depth: number of uneven splits above it.
     """
 
     graph: ContractedGraph
@@ -34,14 +34,14 @@ class Lane(NamedTuple):
 
 
 class Receiver(NamedTuple):
-    """A side of a fork, as what crosses to it sees it.
+    """A device group of an uneven split that receives transfers from the others.
 
     Attributes:
-        name: of the group.
-        lanes: the numbers of its lanes.
-        devices: how many it has.
-        bytes_per_s: what each of them receives at.
-        latency_s: what a transfer takes besides.
+        name: name of the group.
+        lanes: the indices of its lanes.
+        devices: number of its devices.
+        bytes_per_s: bandwidth at which each of them receives.
+        latency_s: latency of a transfer.
     """
 
     name: str
@@ -52,13 +52,13 @@ class Receiver(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """What a fork makes its sides receive from each other.
+    """The transfers between the device groups of an uneven split.
 
     Attributes:
-        level: forks above this one.
-        receivers: its sides.
-        inside: of each layer what it adds up.
-        between: of each tensor what it moves.
+        level: number of uneven splits above this one.
+        receivers: its device groups.
+        inside: for each layer the amounts that it adds up.
+        between: for each tensor the amounts that are moved.
         element_bytes: bytes of an element.
     """
 
@@ -69,7 +69,7 @@ class Crossing(NamedTuple):
     element_bytes: int
 
     def move(self, amount: Amount, side: int) -> Move | None:
-        """What one side receives of an amount; None where that is nothing."""
+        """Return the transfer of an amount to one group; None if the group receives nothing."""
         received, to = float(amount.elements[side]) * self.element_bytes, self.receivers[side]
         if not received:
             return None

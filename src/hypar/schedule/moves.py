@@ -1,4 +1,4 @@
-"""What the choices of all levels make move inside a layer and between two, with the seconds that it takes."""
+"""The transfers that the choices of all levels cause inside a layer and between two, with their seconds."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Move(NamedTuple):
 
     Attributes:
         phase: the phase that it belongs to.
-        level: the level, 0 the outermost.
-        seconds: how long it takes.
-        part_bytes: bytes that each part of a group receives.
-        part_devices: devices of a part, which share them.
+        level: the level, 0 for the outermost.
+        seconds: its duration.
+        part_bytes: bytes that each subgroup of a group receives.
+        part_devices: devices of a subgroup, which share these bytes.
         total_bytes: bytes that all devices receive.
-        collective: in what manner.
+        collective: name of the collective.
     """
 
     phase: str
@@ -51,18 +51,18 @@ class Move(NamedTuple):
 
 
 @lru_cache(maxsize=16384)
-def _left(einsum: Einsum, chosen: Options, part: str) -> tuple[float, ...]:
-    """The part of a tensor or of a dim that a group has at each level."""
+def _left(einsum: Einsum, chosen: Options, name: str) -> tuple[float, ...]:
+    """Return the fraction of a tensor or of a dim that the levels above each level leave a group."""
     found, total = [], 1.0
     for choice in chosen:
         found.append(total)
-        total /= choice.degree(part) if part in CUTTABLE else divisor(einsum, choice, part)
+        total /= choice.degree(name) if name in CUTTABLE else divisor(einsum, choice, name)
     return tuple(found)
 
 
 @lru_cache(maxsize=16384)
 def moves_inside(setting: Setting, einsum: Einsum, output_elements: int, chosen: Options) -> tuple[Move, ...]:
-    """What all levels add up inside a layer, innermost first: so the wider groups exchange sums."""
+    """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
     found = []
     for level in reversed(range(len(chosen))):
         choice, ways = chosen[level], setting.array[level]
@@ -83,7 +83,7 @@ def moves_inside(setting: Setting, einsum: Einsum, output_elements: int, chosen:
 def moves_between(
     setting: Setting, ends: tuple[Einsum, Einsum], content: Content, chosen: tuple[Options, Options]
 ) -> tuple[Move, ...]:
-    """What all levels move of a tensor between two layers, outermost first."""
+    """Return the transfers of a tensor between two layers at all levels, outermost first."""
     found = []
     for level, (maker, reader) in enumerate(zip(*chosen, strict=True)):
         ways = setting.array[level]
@@ -105,7 +105,7 @@ def moves_between(
 def _between(
     ends: tuple[Einsum, Einsum], chosen: tuple[Choice, Choice], content: Content, size: float, ways: int
 ) -> list[Transfer]:
-    """What simple choices move between two layers, the halo along with what moves in the same manner anyway."""
+    """Return the transfers between two layers under simple choices, a halo merged with a like transfer."""
     made, read = ends
     args = (made, chosen[0], read, chosen[1], content.contracted, ways)
     moved = list(between(*args))
@@ -118,7 +118,7 @@ def _between(
 
 
 def _with_halo(moved: list[Transfer], extra: Transfer) -> list[Transfer]:
-    """Transfers with a halo."""
+    """Add a halo to transfers."""
     for index, transfer in enumerate(moved):
         if transfer[:3] == extra[:3]:
             moved[index] = transfer._replace(parts=transfer.parts + extra.parts)
@@ -127,7 +127,7 @@ def _with_halo(moved: list[Transfer], extra: Transfer) -> list[Transfer]:
 
 
 def _move(setting: Setting, transfer: Transfer, level: int, elements: float, groups: int) -> Move:
-    """A transfer of so many elements of a group's tensor, at a level with so many groups at work."""
+    """Return the timed transfer of a group's elements, at a level where ``groups`` groups work."""
     group_bytes = transfer.parts * elements * setting.element_bytes
     part_bytes = group_bytes / transfer.devices
     return Move(
@@ -142,4 +142,4 @@ def _move(setting: Setting, transfer: Transfer, level: int, elements: float, gro
 
 
 PHASE = "gradient"
-"""What is exchanged in chunks is the result of."""
+"""The phase whose results are exchanged in chunks."""

@@ -1,10 +1,10 @@
 """A pipeline as tasks: the work of each stage in the order of a schedule, and the sending between stages.
 
-A stage does one thing at a time; what it has done for one microbatch is sent to its neighbour, which waits for that. A
-step ends when all stages have done their work of it and sent the results. Nothing here knows of layers or bytes.
+A stage does one piece of work at a time; the result for one microbatch is sent to its neighbour, which waits for it. A
+step ends when all stages have done their work and sent the results. This module knows nothing of layers or bytes.
 
-The order of the tasks follows from the schedule alone, whatever they take: a link sends what it is given in turn, and a
-stage that receives in its own time does so just before it needs the result, or at the end of the step.
+The order of the tasks follows from the schedule alone, whatever their durations: a link sends results in turn, and a
+stage that spends its own time on receiving does so just before it needs the result, or at the end of the step.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ STEPS = "steps"
 """The resource that ends steps, which takes no time."""
 
 NEIGHBOUR = {"forward": -1, "backward": 1}
-"""Where a phase gets from what it reads: the stage before, or the stage behind."""
+"""The offset of the stage whose result a phase reads: the stage before, or the stage behind."""
 
 
 class Send(NamedTuple):
-    """What a stage sends after each forward or backward.
+    """A transfer that a stage starts after each forward or backward.
 
     Attributes:
-        seconds: how long it takes.
-        resource: what it keeps busy: a link, or the stage itself.
+        seconds: its duration.
+        resource: the resource that it occupies: a link, or the stage itself.
     """
 
     seconds: float
@@ -49,14 +49,14 @@ class Send(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """How long one stage takes for one microbatch, and for an update.
+    """The times of one stage for a microbatch and for an update.
 
     Attributes:
-        forward: seconds.
-        backward: seconds, those of the gradients included.
-        update: seconds.
-        ahead: what it sends to the stage behind it after a forward.
-        back: what it sends to the stage before it after a backward.
+        forward: seconds of the forward.
+        backward: seconds of the backward, the gradients included.
+        update: seconds of the update.
+        ahead: the transfer to the stage behind it after a forward.
+        back: the transfer to the stage before it after a backward.
     """
 
     forward: float = 1.0
@@ -66,17 +66,17 @@ class Pace(NamedTuple):
     back: Send | None = None
 
     def send(self, phase: str) -> Send | None:
-        """What is sent after a phase."""
+        """Return the transfer after a phase."""
         return {"forward": self.ahead, "backward": self.back}.get(phase)
 
 
 class Origin(NamedTuple):
-    """What a task belongs to.
+    """The step, stage and work of a task.
 
     Attributes:
-        step: from 0.
-        stage: from 0; -1 for the end of a step.
-        work: None for sending, and for the end of a step.
+        step: number of the step, from 0.
+        stage: number of the stage, from 0; -1 for the end of a step.
+        work: the work; None for sending, and for the end of a step.
     """
 
     step: int
@@ -88,8 +88,8 @@ class Lowered(NamedTuple):
     """A schedule as tasks.
 
     Attributes:
-        tasks: in the order of the steps, each behind those that it waits for.
-        origins: what each belongs to.
+        tasks: the tasks in the order of the steps, each behind the tasks that it waits for.
+        origins: the step, stage and work of each task.
     """
 
     tasks: tuple[Task, ...]
@@ -97,13 +97,13 @@ class Lowered(NamedTuple):
 
 
 def lower(schedule: Schedule, paces: Sequence[Pace], microbatches: int, minibatches: int) -> Lowered:
-    """The tasks of a pipeline that takes some mini-batches.
+    """Lower a pipeline to tasks.
 
     Args:
         schedule: the order of work.
-        paces: how long each stage takes, first to last.
-        microbatches: of each mini-batch.
-        minibatches: how many.
+        paces: the times of each stage, first to last.
+        microbatches: the number of microbatches of each mini-batch.
+        minibatches: the number of mini-batches.
     """
     lowering, count = _Lowering(paces), len(paces)
     orders = [schedule.steps(stage, count, microbatches, minibatches) for stage in range(count)]
@@ -118,13 +118,13 @@ class _Lowering:
     """The tasks so far.
 
     Attributes:
-        paces: how long each stage takes.
+        paces: the times of each stage.
         tasks: the tasks.
-        origins: what each belongs to.
+        origins: the step, stage and work of each task.
         made: for each work of a stage the task that its reader waits for.
-        unsent: results that the reader has yet to receive, as their sending's place among the tasks is the reader's.
+        unsent: transfers whose place among the tasks is just before their reader, which is yet to come.
         last: the last task of each stage.
-        sent: every sending of the step.
+        sent: all transfers of the step.
     """
 
     paces: Sequence[Pace]
@@ -136,7 +136,7 @@ class _Lowering:
     sent: list[int] = field(default_factory=list)
 
     def open(self, step: int, works: Sequence[Sequence[Work]]) -> None:
-        """The work of all stages in a step: each goes on as far as it can, and again when its neighbour has."""
+        """Add the work of all stages in a step: each stage goes on as far as its neighbours' results allow."""
         left = [deque(own) for own in works]
         turns = deque(range(len(works)))
         while turns:
@@ -150,7 +150,7 @@ class _Lowering:
         assert not any(left)  # noqa: S101 (a schedule has no work that waits for itself)
 
     def close(self, step: int) -> None:
-        """The end of a step, for which all wait."""
+        """Add the end of a step, for which all stages wait."""
         for key in [*self.unsent]:
             self._send(key)
         after = tuple(sorted({*self.last.values(), *self.sent}))
@@ -158,23 +158,20 @@ class _Lowering:
         self.last, self.sent = dict.fromkeys(range(len(self.paces)), end), []
 
     def _source(self, stage: int, work: Work) -> tuple[int, Work] | None:
-        """The work of a neighbour whose result some work reads; None where there is none."""
         other = stage + NEIGHBOUR.get(work.phase, len(self.paces))
         return (other, work) if 0 <= other < len(self.paces) else None
 
     def _there(self, stage: int, work: Work) -> bool:
-        """Whether what some work reads is made."""
         source = self._source(stage, work)
         return source is None or source in self.made
 
     def _task(self, task: Task, origin: Origin) -> int:
-        """One task; returns its index."""
         self.tasks.append(task)
         self.origins.append(origin)
         return len(self.tasks) - 1
 
     def _add(self, origin: Origin, work: Work) -> None:
-        """Some work of a stage, behind the sending of what it reads, and the sending of its result."""
+        """Add work of a stage behind the transfer of its input, and the transfer of its result."""
         stage, source = origin.stage, self._source(origin.stage, work)
         if source in self.unsent:
             self._send(source)
@@ -191,7 +188,7 @@ class _Lowering:
                 self._send((stage, work))
 
     def _send(self, key: tuple[int, Work]) -> None:
-        """The sending of what some work has made, for which its reader waits."""
+        """Add the transfer of a result, for which its reader waits."""
         (stage, _), send, index = key, self.unsent.pop(key), self.made[key]
         task = Task(f"send {self.tasks[index].name}", send.resource, send.seconds, (index,), "communication")
         self.made[key] = self._task(task, self.origins[index]._replace(work=None))
@@ -201,7 +198,7 @@ class _Lowering:
 
 
 def ran(lowered: Lowered, timeline: Timeline) -> list[list[Work]]:
-    """The work of each stage, in the order in which it was done."""
+    """Return the work of each stage, in the order in which it was done."""
     found: dict[int, list[Work]] = {}
     for index in sorted(range(len(timeline.tasks)), key=timeline.starts.__getitem__):
         _, stage, work = lowered.origins[index]
@@ -211,12 +208,12 @@ def ran(lowered: Lowered, timeline: Timeline) -> list[list[Work]]:
 
 
 def step_ends(timeline: Timeline) -> list[float]:
-    """When each step ended."""
+    """Return the time at which each step ended."""
     return [end for end, task in zip(timeline.ends, timeline.tasks, strict=True) if task.resource == STEPS]
 
 
 def full_step(lowered: Lowered, timeline: Timeline) -> Timeline:
-    """The first step in which every stage has its full work, from 0: one mini-batch is through."""
+    """Return the timeline of the first step in which every stage has its full work, shifted to start at 0."""
     counts: dict[int, int] = {}
     for step, _, work in lowered.origins:
         counts[step] = counts.get(step, 0) + (work is not None)

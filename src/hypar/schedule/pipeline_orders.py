@@ -1,7 +1,7 @@
-"""In what order the stages of a pipeline work: schedules by name, and what follows from an order alone.
+"""Schedules: the orders in which the stages of a pipeline work, and the figures that follow from an order alone.
 
-A schedule says for each stage which mini-batches, or microbatches of them, it takes forward and backward in each
-step. A stage does one thing at a time, in that order; a step ends when all stages have done theirs.
+A schedule gives for each stage the mini-batches, or microbatches of them, that it takes forward and backward in each
+step. A stage does one piece of work at a time, in that order; a step ends when all stages have done theirs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Work(NamedTuple):
-    """One thing that a stage does.
+    """One piece of work of a stage.
 
     Attributes:
         phase: ``forward``, ``backward`` with the gradients, or ``update``.
@@ -29,14 +29,14 @@ class Work(NamedTuple):
 
 
 Steps = list[list[Work]]
-"""What one stage does in each step, in order."""
+"""The work of one stage in each step, in order."""
 
 
 def layer_block(stage: int, stages: int, _microbatches: int, minibatches: int) -> Steps:
-    """In step T stage S of P takes mini-batch T - S + 1 forward, then T - 2P + S backward, and updates with it.
+    """Return the steps of the layer-block pipeline for one stage.
 
-    Source: Mori et al., A layer-block-wise pipeline for memory and bandwidth reduction in distributed deep learning
-    (MLSP 2017).
+    In step T stage S of P takes mini-batch T - S + 1 forward, then T - 2P + S backward, and updates with it. Source: Mori
+    et al., A layer-block-wise pipeline for memory and bandwidth reduction in distributed deep learning (MLSP 2017).
     """
     found: Steps = []
     for step in range(1, minibatches + 2 * stages):
@@ -48,7 +48,7 @@ def layer_block(stage: int, stages: int, _microbatches: int, minibatches: int) -
 
 
 def gpipe(_stage: int, _stages: int, microbatches: int, minibatches: int) -> Steps:
-    """All microbatches forward, then all backward, the last one first; a step is a mini-batch.
+    """Take all microbatches forward, then all backward, the last one first; a step is a mini-batch.
 
     Source: Huang et al., GPipe (NeurIPS 2019), Figure 2c.
     """
@@ -61,7 +61,7 @@ def gpipe(_stage: int, _stages: int, microbatches: int, minibatches: int) -> Ste
 
 
 def one_forward_one_backward(stage: int, stages: int, microbatches: int, minibatches: int) -> Steps:
-    """A microbatch forward for each stage behind, then one forward and one backward in turn.
+    """Take a microbatch forward for each stage behind, then one forward and one backward in turn.
 
     Source: Narayanan et al., Memory-Efficient Pipeline-Parallel DNN Training (ICML 2021), PipeDream-Flush.
     """
@@ -82,9 +82,9 @@ class Schedule(NamedTuple):
     """An order of work.
 
     Attributes:
-        steps: for a stage from 0, of some stages, with some microbatches, over some mini-batches: its work.
+        steps: function from a stage (from 0) and the numbers of stages, microbatches and mini-batches to its work.
         flushes: whether the pipeline runs empty after each mini-batch, so that no weights are stale.
-        summary: what it is.
+        summary: a description in one line.
     """
 
     steps: Callable[[int, int, int, int], Steps]
@@ -92,7 +92,7 @@ class Schedule(NamedTuple):
     summary: str
 
     def minibatches(self, stages: int) -> int:
-        """So many that there is a step in which every stage has its full work, and another after it."""
+        """Return a number of mini-batches with a step in which every stage has its full work, and another after it."""
         return 2 if self.flushes else 2 * stages + 1
 
 
@@ -106,13 +106,13 @@ SCHEDULES = {name: Schedule(_ORDERS[name][0], flushes, _ORDERS[name][1]) for nam
 
 
 def in_flight(works: Iterable[Work]) -> int:
-    """The most microbatches that a stage had taken forward, or begun to, and not yet backward."""
+    """Return the largest number of microbatches that a stage has taken forward, or begun to, and not yet backward."""
     changes = {"forward": 1, "backward": -1, "update": 0}
     return max(accumulate(changes[work.phase] for work in works), default=0)
 
 
 def staleness(works: Iterable[Work], microbatches: int) -> int:
-    """By how many mini-batches before it the weights that a forward read were at most not yet updated."""
+    """Return the largest number of earlier mini-batches whose updates a forward's weights miss."""
     updates, most = 0, 0
     for work in works:
         if work.phase == "update":
@@ -123,7 +123,7 @@ def staleness(works: Iterable[Work], microbatches: int) -> int:
 
 
 MOST_TASKS = 2**20
-"""Tasks of one timeline: some ten seconds."""
+"""Tasks of one timeline at most, which take some ten seconds."""
 
 
 TASKS = 5
@@ -131,10 +131,10 @@ TASKS = 5
 
 
 def checked_schedule(name: str) -> str:
-    """A schedule that there is.
+    """Check the name of a schedule.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: there is no such schedule.
     """
     if not isinstance(name, str) or name not in SCHEDULES:
         raise UnknownNameError("schedule", str(name), SCHEDULES)
@@ -142,16 +142,16 @@ def checked_schedule(name: str) -> str:
 
 
 def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: int) -> int:
-    """How many microbatches; as many as stages, or the next fewer that divide the mini-batch, if none are asked for.
+    """Return the number of microbatches; by default the largest divisor of the mini-batch up to the number of stages.
 
     Args:
-        asked: how many.
+        asked: the number requested.
         schedule: one of ``SCHEDULES``.
         batch: samples in a mini-batch.
-        stages: how many stages they go through.
+        stages: the number of stages.
 
     Raises:
-        OptionError: the mini-batch is not divided so.
+        OptionError: the number does not divide the mini-batch, or is too large, or not allowed by the schedule.
     """
     order = SCHEDULES[schedule]
     if not order.flushes:

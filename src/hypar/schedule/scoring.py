@@ -1,4 +1,4 @@
-"""A step on a machine as a score: time, energy, bytes and memory, whole and item by item."""
+"""The score of a step on a machine: time, energy, communication and memory, in total and item by item."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 KINDS = (*PHASES, "update", "communication")
-"""What the tasks of a step are."""
+"""Kinds of the tasks of a step."""
 
 
 def totals(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Totals:
-    """As ``score_step``, the four totals only, for many plans."""
+    """Return the four totals of ``score_step`` without the items, which is faster for many plans."""
     lane = Lane(graph, choices, setting)
     step = lower_lanes([lane])
     energy = energy_of(lane, step, 0)
@@ -42,7 +42,7 @@ def totals(graph: ContractedGraph, choices: Sequence[Options], setting: Setting)
 
 
 def score_step(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Score:
-    """Lower a plan's choices to tasks, run them, and add up.
+    """Lower a plan's choices to tasks, run them, and sum them up in a score.
 
     Args:
         graph: the layers that are cut.
@@ -60,13 +60,13 @@ def score_step(graph: ContractedGraph, choices: Sequence[Options], setting: Sett
 def summarise(
     lanes: Sequence[Lane], step: Step, timeline: Timeline, machine: Machine | MixedMachine
 ) -> Score:
-    """All of a score, from a step that was run.
+    """Return the score of a step that was run.
 
     Args:
-        lanes: the groups of like devices that ran it.
-        step: its tasks.
-        timeline: when each ran.
-        machine: what the lanes are groups of, or the one's own.
+        lanes: the groups of identical devices that ran it.
+        step: the lowered step.
+        timeline: start and end of its tasks.
+        machine: the machine of all lanes.
     """
     setting, spent = lanes[0].setting, timeline.by_kind
     levels = max(lane.depth + len(lane.setting.array) for lane in lanes)
@@ -75,10 +75,10 @@ def summarise(
     memories = [memory_of(lane, step, number) for number, lane in enumerate(lanes)]
     held = [math.fsum(memory.values()) for memory in memories]
     machines = [lane.setting.machine for lane in lanes]
-    parts = [own / (each.memory_bytes or math.inf) for own, each in zip(held, machines, strict=True)]
-    fullest = parts.index(max(parts))
+    filled = [own / (each.memory_bytes or math.inf) for own, each in zip(held, machines, strict=True)]
+    fullest = filled.index(max(filled))
     capacity = machines[fullest].memory_bytes
-    # One lane's items are its own; of several, what is on the critical path is what sums to the time.
+    # The items of one lane sum up its own tasks; those of several lanes, the tasks on the critical path.
     critical = _critical(timeline)
     time = {kind: spent.get(kind, 0.0) for kind in KINDS} if len(lanes) == 1 else critical
     energy = _together([energy_of(lane, step, number) for number, lane in enumerate(lanes)])
@@ -107,7 +107,7 @@ def summarise(
 
 
 def _groups(lanes: Sequence[Lane], step: Step, timeline: Timeline, held: Sequence[float]) -> list[GroupScore]:
-    """What a step is to each group of like devices."""
+    """Return the step's score on each group of identical devices."""
     spans: list[list[tuple[float, float, bool]]] = [[] for _ in lanes]
     for start, end, move, kept in zip(timeline.starts, timeline.ends, step.moves, step.lanes, strict=True):
         for number in kept:
@@ -131,7 +131,7 @@ def _groups(lanes: Sequence[Lane], step: Step, timeline: Timeline, held: Sequenc
 
 
 def _covered(spans: Sequence[tuple[float, float, bool]]) -> float:
-    """Seconds that some spans cover together."""
+    """Return the seconds of the union of spans."""
     total, until = [], 0.0
     for start, end, _ in sorted(spans):
         total.append(max(0.0, end - max(start, until)))
@@ -140,7 +140,7 @@ def _covered(spans: Sequence[tuple[float, float, bool]]) -> float:
 
 
 def _together(energies: Sequence[dict[str, float] | None]) -> dict[str, float] | None:
-    """The joules of all lanes; None where one's are not known."""
+    """Sum the joules of all lanes; None if a lane's are unknown."""
     known = [energy for energy in energies if energy is not None]
     if len(known) < len(energies):
         return None
@@ -149,19 +149,19 @@ def _together(energies: Sequence[dict[str, float] | None]) -> dict[str, float] |
 
 
 def _overlapped(lanes: Sequence[Lane], time: dict[str, float], timeline: Timeline) -> float:
-    """By how much the work of one lane is longer than the step; of several lanes nothing is said."""
+    """Return the excess of a single lane's work over the step's time; 0 for several lanes."""
     overlap = len(lanes) == 1 and lanes[0].setting.machine.overlap
     return max(0.0, math.fsum(time.values()) - timeline.makespan) if overlap else 0.0
 
 
 def _busy(lanes: Sequence[Lane], timeline: Timeline) -> dict[str, float]:
-    """Seconds that each resource works; devices come first, though they may have nothing to do."""
+    """Return the seconds that each resource works, devices first, also if they are idle."""
     devices = {f"{lane.name} {COMPUTE}".lstrip(): 0.0 for lane in lanes}
     return {**devices, **timeline.busy}
 
 
 def _critical(timeline: Timeline) -> dict[str, float]:
-    """Seconds of each kind of task on the critical path."""
+    """Sum the seconds of each kind of task on the critical path."""
     found = dict.fromkeys(KINDS, 0.0)
     for index in timeline.critical_path:
         task = timeline.tasks[index]

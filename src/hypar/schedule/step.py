@@ -1,14 +1,14 @@
-"""A training step as tasks: forward through the network, backward through it, gradients, updates.
+"""A training step as tasks: forward and backward phase, gradients, updates.
 
-Like devices do the same at the same time, so one of them and its links stand for a lane of them. A layer
-first gets its tensors, computes, then adds up what its cuts left partial; errors take the same way back. On a
-machine without overlap the tasks of a lane run one after another; with it a task waits only for the
-data that it reads and for its resource, so gradients are added up beside the rest of the backward phase. Lanes wait
-for each other only where something crosses between them.
+Identical devices do the same at the same time, so one of them and its links stand for a lane of them. A layer first
+gets its tensors, computes, then adds up the partial sums that its cuts left; errors take the same way back. On a
+machine without overlap the tasks of a lane run one after another; with overlap a task waits only for the data that it
+reads and for its resource, so gradients are added up during the rest of the backward phase. Lanes wait for each other
+only for transfers between them.
 
-The order of the tasks is the order in which they are issued, and depends on no duration. With overlap the error of a
+The order of the tasks is the order in which they are issued; it depends on no duration. With overlap the error of a
 layer is sent before its gradient is computed, as the rest of the backward phase waits for it, and updates that wait
-for a transfer come last, so that the devices do not wait for it either.
+for a transfer come last, so that the devices do not wait for the transfer either.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneWork:
-    """What the devices of a lane compute.
+    """The computation of the devices of a lane.
 
     Attributes:
-        times: for each layer its time on a device; None without a weight, or where nothing of it is left.
-        working: for each layer how many devices work.
+        times: for each layer its time on a device; None without a weight, or if the layer is empty.
+        working: for each layer the number of devices that work.
     """
 
     times: tuple[LayerTime | None, ...]
@@ -68,8 +68,8 @@ class Step:
         tasks: in an order in which they can run.
         layers: for each task the layer that it belongs to.
         moves: for each task its transfer; None for computation.
-        lanes: for each task the lanes that it keeps.
-        work: of each lane.
+        lanes: for each task the lanes that it occupies.
+        work: the computation of each lane.
     """
 
     tasks: tuple[Task, ...]
@@ -80,7 +80,7 @@ class Step:
 
 
 def lower(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Step:
-    """The tasks of one training step on like devices.
+    """Lower one training step on identical devices to tasks.
 
     Args:
         graph: the layers that are cut.
@@ -96,12 +96,12 @@ def lower(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) 
 def lower_lanes(
     lanes: Sequence[Lane], crossings: Sequence[Crossing] = (), chunks: Chunks | None = None
 ) -> Step:
-    """The tasks of one training step on several groups of like devices.
+    """Lower one training step on several groups of identical devices to tasks.
 
     Args:
-        lanes: the groups, whose layers are parts of the same ones.
-        crossings: the forks between them, outer ones first.
-        chunks: the layers that exchange their gradients together; every layer by itself where there are none.
+        lanes: the groups, whose layers are shards of the same layers.
+        crossings: the transfers at the uneven splits between them, outer splits first.
+        chunks: the layers that exchange their gradients together; without chunks each layer exchanges its own.
 
     Raises:
         HardwareError: an array does not fit its machine.
@@ -119,7 +119,7 @@ def lower_lanes(
 
 
 class _Flow:
-    """How a step goes from layer to layer, on all lanes; what to wait for is kept for each of them."""
+    """The lowering of a step, layer by layer on all lanes, with the tasks to wait for on each lane."""
 
     def __init__(self, lanes: Sequence[Lane], crossings: Sequence[Crossing], chunks: Chunks | None) -> None:
         self.lanes, self.crossings = lanes, crossings
@@ -140,14 +140,14 @@ class _Flow:
         self.chunked = None if chunks is None else ChunkedGradients(lanes, crossings, self.inner, chunks)
 
     def forward(self) -> None:
-        """From the first layer to the last."""
+        """Lower the forward phase, from the first layer to the last."""
         for layer, read in enumerate(self.made_by):
             moved = [self._moved(tensor, layer, "forward", self.ready[maker]) for tensor, maker in read]
             after = self._together(moved)
             self.ready.append(self._inside(layer, "forward", self._computed(layer, "forward", after)))
 
     def backward(self) -> None:
-        """Errors from the last layer to the first, and with each the gradient and the update of its weight."""
+        """Lower the backward phase from the last layer to the first, with each layer's gradient and update."""
         errors: list[list[After]] = [[()] * len(self.lanes) for _ in self.ready]
         for layer in reversed(range(len(self.ready))):
             arrived = self._together(
@@ -168,13 +168,13 @@ class _Flow:
             self._updated(lane, layer, summed_up)
 
     def _returned(self, tensor: int, reader: int, maker: int, errors: Sequence[list[After]]) -> list[After]:
-        """Send the error of a tensor back to the layer that made it, unless that is done."""
+        """Send the error of a tensor back to the layer that made it, once."""
         if tensor not in self.arrived:
             self.arrived[tensor] = self._moved(tensor, maker, "backward", errors[reader])
         return self.arrived[tensor]
 
     def _update(self, layer: int, summed: list[After]) -> None:
-        """Update a weight on the lanes that have something of it, later where a transfer holds it up."""
+        """Update a weight on the lanes that hold a shard of it, later if a transfer delays the update."""
         for lane, work in enumerate(self.work):
             if work.times[layer] is not None:
                 sent = any(self.lowering.moves[task] is not None for task in summed[lane])
@@ -190,7 +190,7 @@ class _Flow:
             self.lowering.compute(lane, layer, "update", self.lanes[lane].setting.update_seconds(time), after)
 
     def _computed(self, layer: int, phase: str, after: list[After]) -> list[After]:
-        """A phase of a layer, on the lanes that have something of it."""
+        """Compute a phase of a layer on the lanes that hold a shard of it."""
         after = list(after)
         for lane, work in enumerate(self.work):
             time = work.times[layer]
@@ -199,7 +199,7 @@ class _Flow:
         return after
 
     def _moved(self, tensor: int, layer: int, phase: str, after: list[After]) -> list[After]:
-        """A tensor to or from the layer at its other end, over the forks, then inside each lane."""
+        """Send a tensor to or from the layer at its other end, across the uneven splits, then inside each lane."""
         for crossing in self.crossings:
             after = self.lowering.cross(crossing, layer, crossing.between[tensor], phase, after)
         return [
@@ -208,7 +208,7 @@ class _Flow:
         ]
 
     def _together(self, arrived: Sequence[list[After]]) -> list[After]:
-        """What to wait for on each lane, of all tensors that a layer gets."""
+        """Merge the tasks to wait for, on each lane, of all tensors that a layer gets."""
         found: list[After] = [()] * len(self.lanes)
         for after in arrived:
             for lane, own in enumerate(after):
@@ -216,7 +216,7 @@ class _Flow:
         return found
 
     def _inside(self, layer: int, phase: str, after: list[After]) -> list[After]:
-        """Adding up inside a layer, in place: in each lane, then over the forks, inner ones first."""
+        """Add up inside a layer, in place: in each lane, then across the uneven splits, inner ones first."""
         for lane, own in enumerate(after):
             moves = self.inner[lane][layer]
             if moves:
@@ -227,7 +227,7 @@ class _Flow:
 
 
 def _work(lane: Lane) -> LaneWork:
-    """What a lane's devices compute."""
+    """Return the computation of a lane's devices."""
     machine, size = lane.setting.machine, lane.setting.element_bytes
     times = tuple(
         machine.layer_time(layer.einsum, degrees(chosen), size)
@@ -241,7 +241,7 @@ def _work(lane: Lane) -> LaneWork:
 
 
 def _inside(lane: Lane, layer: int) -> tuple[Move, ...]:
-    """What a lane adds up inside a layer."""
+    """Return the transfers that add up partial sums of a lane inside a layer."""
     own = lane.graph.layers[layer]
     if own.empty:
         return ()
@@ -249,7 +249,7 @@ def _inside(lane: Lane, layer: int) -> tuple[Move, ...]:
 
 
 def _between(lane: Lane, tensor: int) -> tuple[Move, ...]:
-    """The transfers of a lane between the two layers of a tensor."""
+    """Return the transfers of a lane between the two layers of a tensor."""
     edge = lane.graph.tensors[tensor]
     made, read = lane.graph.layers[edge.producer], lane.graph.layers[edge.consumer]
     if made.empty or read.empty:
@@ -260,6 +260,6 @@ def _between(lane: Lane, tensor: int) -> tuple[Move, ...]:
 
 
 def exchanging(step: Step) -> tuple[int, ...]:
-    """The layers that exchange gradients, in the order of the backward phase."""
+    """Return the layers that exchange gradients, in the order of the backward phase."""
     moved = zip(step.layers, step.moves, strict=True)
     return tuple(sorted({layer for layer, move in moved if move and move.phase == PHASE}, reverse=True))

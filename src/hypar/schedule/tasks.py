@@ -1,4 +1,4 @@
-"""The tasks of a step, one by one: computation of a lane, transfers inside one, and what crosses between lanes."""
+"""The tasks of a step, one by one: computation of a lane, transfers inside a lane, transfers between lanes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from hypar.sharding.uneven.transfers import Amount
 
 COMPUTE = "devices"
-"""The resource that computes: every device of a lane, doing the same."""
+"""The resource that computes: the devices of a lane, which all do the same."""
 
 After = tuple[int, ...]
-"""Tasks to wait for."""
+"""Indices of the tasks to wait for."""
 
 
 class Lowering:
@@ -27,11 +27,11 @@ class Lowering:
         tasks: in an order in which they can run.
         layers: for each task the layer that it belongs to.
         moves: for each task its transfer; None for computation.
-        of: for each task the lanes that it keeps.
+        of: for each task the lanes that it occupies.
     """
 
     def __init__(self, lanes: Sequence[Lane]) -> None:
-        """Nothing is lowered yet."""
+        """Start without tasks."""
         self.tasks: list[Task] = []
         self.layers: list[int] = []
         self.moves: list[Move | None] = []
@@ -53,7 +53,7 @@ class Lowering:
         task: tuple[str, float, After, str],
         move: Move | None,
     ) -> int:
-        """One task; returns its index."""
+        """Add a task and return its index."""
         index, (resource, seconds, after, kind) = len(self.tasks), task
         if self._serial:
             after = ((index - 1,) if index else ()) if self._alone else self._behind(of, after, index)
@@ -64,18 +64,18 @@ class Lowering:
         return index
 
     def _behind(self, of: tuple[int, ...], after: After, index: int) -> After:
-        """One thing after another on the lanes of a task; it still waits for what comes from others."""
+        """Return the tasks to wait for on lanes without overlap: the last ones there, and those of other lanes."""
         before = dict.fromkeys(last for lane in of if (last := self._last[lane]) is not None and last >= 0)
         for lane in of:
             self._last[lane] = None if self._last[lane] is None else index
         return (*before, *(task for task in after if task not in before and not self._kept(of, task)))
 
     def _kept(self, of: tuple[int, ...], task: int) -> bool:
-        """Whether a task is before another anyway, as both are of one lane without overlap."""
+        """Return whether a task precedes another anyway, as they share a lane without overlap."""
         return any(self._last[lane] is not None for lane in {*of} & {*self.of[task]})
 
     def compute(self, lane: int, layer: int, what: str, seconds: float, after: After) -> After:
-        """A task of a lane's devices; returns what to wait for then."""
+        """Add a task of a lane's devices; return the tasks to wait for afterwards."""
         name = self._names[lane][layer] + what
         return (
             self._add(self._own[lane], layer, name, (self._resources[lane][-1], seconds, after, what), None),
@@ -84,14 +84,14 @@ class Lowering:
     def send(
         self, lane: int, layer: int, moves: Sequence[Move], phase: str, after: After, first: int | None = None
     ) -> After:
-        """The transfers of a phase inside a lane, one behind the other; returns what to wait for then.
+        """Add the transfers of a phase inside a lane, in sequence; return the tasks to wait for afterwards.
 
         Args:
-            lane: its number.
-            layer: whose they are; of several layers, the last.
-            moves: those of the phase among them are sent.
-            phase: which one.
-            after: what to wait for.
+            lane: index of the lane.
+            layer: the layer that they belong to; of several layers, the last.
+            moves: transfers of all phases.
+            phase: the phase whose transfers are sent.
+            after: the tasks to wait for.
             first: the first of several layers.
         """
         for move in moves:
@@ -113,7 +113,7 @@ class Lowering:
         after: list[After],
         first: int | None = None,
     ) -> list[After]:
-        """The transfers of a phase at a fork: each side waits for all that hold something of it; ``first`` as above."""
+        """Add the transfers of a phase at an uneven split: each group waits for all; arguments as in ``send``."""
         for amount in amounts:
             if amount.phase == phase:
                 holders = (lane for side in crossing.receivers for lane in side.lanes)
@@ -131,12 +131,12 @@ class Lowering:
         return after
 
     def _span(self, lane: int, first: int, last: int) -> str:
-        """What several layers are called together."""
+        """Return the name of a sequence of layers."""
         return self._names[lane][first] + (f"to {self._names[-1][last]}" if first != last else "")
 
 
 def _resources(lane: Lane) -> tuple[str, ...]:
-    """The links of each level of a lane, and its devices."""
+    """Return the resources of a lane: the links of each level, and its devices."""
     tag = f"{lane.name} " if lane.name else ""
     links = lane.setting.machine.links(lane.setting.array) if lane.setting.array else ()
     return (*(f"{tag}{link.resource}" for link in links), f"{tag}{COMPUTE}")

@@ -1,4 +1,4 @@
-"""What the tasks of a step sum to: bytes received, joules, and bytes held."""
+"""Totals over the tasks of a step: communication, energy and memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def received_at(step: Step, levels: int) -> dict[str, float]:
-    """Bytes that all devices receive at each of some levels."""
+    """Sum the bytes that all devices receive at each level."""
     found: dict[str, list[float]] = {f"H{level + 1}": [] for level in range(levels)}
     for move in step.moves:
         if move is not None:
@@ -33,12 +33,12 @@ def received_at(step: Step, levels: int) -> dict[str, float]:
 
 
 def repeated(move: Move, microbatches: int) -> int:
-    """How often a transfer comes in a mini-batch: gradients are added up once."""
+    """Return how often a transfer runs in a mini-batch: gradients are added up once."""
     return 1 if move.phase == "gradient" else microbatches
 
 
 def received_by(lane: Lane, step: Step, number: int, microbatches: int = 1) -> float:
-    """Bytes that the devices of a lane receive; of what crosses to several lanes its part."""
+    """Sum the bytes that the devices of a lane receive, with its share of transfers to several lanes."""
     devices = math.prod(lane.setting.array)
     moved = zip(step.moves, step.lanes, strict=True)
     return math.fsum(
@@ -51,13 +51,13 @@ def received_by(lane: Lane, step: Step, number: int, microbatches: int = 1) -> f
 
 
 def energy_of(lane: Lane, step: Step, number: int, microbatches: int = 1) -> dict[str, float] | None:
-    """Joules of all devices of a lane: operations and accesses times what one takes.
+    """Sum the joules of all devices of a lane: operations and accesses times the energy of each.
 
     Args:
-        lane: the devices, and what they do for a microbatch.
-        step: its tasks.
-        number: which of its lanes.
-        microbatches: how many there are; updates, and adding up gradients, come once.
+        lane: the devices and their work for a microbatch.
+        step: the lowered step.
+        number: index of the lane in the step.
+        microbatches: number of microbatches; updates, and adding up gradients, run once.
     """
     setting, work = lane.setting, step.work[number]
     costs = setting.machine.content.device.energy
@@ -85,7 +85,7 @@ def energy_of(lane: Lane, step: Step, number: int, microbatches: int = 1) -> dic
 
 
 def moving_energy(machine: Machine, num_bytes: float) -> float:
-    """Joules of so many bytes that devices receive; none where the machine's file gives no energies."""
+    """Return the joules of receiving some bytes; 0 if the machine's file gives no energies."""
     content = machine.content
     words = num_bytes / content.device.word.value
     access = content.device.energy.memory.value if content.device.energy else 0.0
@@ -93,20 +93,20 @@ def moving_energy(machine: Machine, num_bytes: float) -> float:
 
 
 def _counted(time: LayerTime) -> tuple[float, dict[str, float]]:
-    """Multiply-accumulates and accesses of the three phases on one device."""
+    """Return multiply-accumulates and accesses of the three phases on one device."""
     work = time.work.values()
     places = next(iter(work)).accesses
     return 3 * time.macs, {place: math.fsum(done.accesses[place] for done in work) for place in places}
 
 
 def memory_of(lane: Lane, step: Step, number: int, outside: Sequence[Tensor] = ()) -> dict[str, float]:
-    """Bytes on each device of a lane when the forward phase ends, and the largest transfer.
+    """Return the bytes on each device of a lane when the forward phase ends, and the largest transfer.
 
     Args:
-        lane: the devices, and what they do for a microbatch.
-        step: its tasks.
-        number: which of its lanes.
-        outside: tensors that the lane's layers read of layers of other stages, whose indices are none of the lane's.
+        lane: the devices and their work for a microbatch.
+        step: the lowered step.
+        number: index of the lane in the step.
+        outside: tensors that the lane's layers read from other stages; their producers' indices are not the lane's.
     """
     setting, size = lane.setting, lane.setting.element_bytes
     times = step.work[number].times
@@ -126,39 +126,39 @@ def memory_of(lane: Lane, step: Step, number: int, outside: Sequence[Tensor] = (
 
 
 def holds(lanes: Sequence[Lane], step: Step) -> bool:
-    """Whether the devices of every lane hold what they must."""
+    """Return whether the step fits the memory of every lane's devices."""
     held = (math.fsum(memory_of(lane, step, number).values()) for number, lane in enumerate(lanes))
     return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))
 
 
 def _kept(graph: ContractedGraph, choices: Sequence[Options], outside: Sequence[Tensor]) -> float:
-    """Elements kept on the fullest device for the backward phase.
+    """Count the elements that the fullest device keeps for the backward phase.
 
-    What weighted layers read, and outputs that a pool reduces. A tensor that several layers read in the same
+    These are the inputs of weighted layers, and outputs that a pool reduces. A tensor that several layers read in the same
     shards is kept once.
     """
     kept: dict[object, float] = {}
     tensors = (*graph.tensors, *outside)
     read, fed = {tensor.producer for tensor in tensors}, {tensor.consumer for tensor in tensors}
     for tensor in tensors:
-        layer, pieces = graph.layers[tensor.consumer], degrees(choices[tensor.consumer])
+        layer, shards = graph.layers[tensor.consumer], degrees(choices[tensor.consumer])
         if not (layer.join or layer.empty):
-            key = (tensor.producer, tensor.elements, _shards(layer.einsum, pieces))
-            kept[key] = tensor.elements * fullest_share(layer.einsum, pieces, "input")
+            key = (tensor.producer, tensor.elements, _shards(layer.einsum, shards))
+            kept[key] = tensor.elements * fullest_share(layer.einsum, shards, "input")
     for index, layer in enumerate(graph.layers):
-        pieces, made = degrees(choices[index]), layer.einsum.elements("output")
+        shards, made = degrees(choices[index]), layer.einsum.elements("output")
         if layer.empty:
             continue
         if index not in fed:
-            kept["input", index] = layer.einsum.input_elements * fullest_share(layer.einsum, pieces, "input")
+            kept["input", index] = layer.einsum.input_elements * fullest_share(layer.einsum, shards, "input")
         reduced = not (layer.join or math.isclose(made, layer.output_elements))
         if reduced or index not in read:
-            kept["output", index] = made * fullest_share(layer.einsum, pieces, "output")
+            kept["output", index] = made * fullest_share(layer.einsum, shards, "output")
     return math.fsum(kept.values())
 
 
 @lru_cache(maxsize=16384)
-def _shards(einsum: Einsum, pieces: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
-    """Into how many pieces each dim of F_in is divided."""
-    counts = zip(CUTTABLE, pieces, strict=True)
+def _shards(einsum: Einsum, shards: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+    """Return the number of shards of each dim of F_in."""
+    counts = zip(CUTTABLE, shards, strict=True)
     return tuple((einsum.input[dim], count) for dim, count in counts if dim in einsum.input and count > 1)

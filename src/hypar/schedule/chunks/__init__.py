@@ -1,1 +1,1 @@
-"""The exchange of gradients in chunks of layers, as closed forms."""
+"""Closed forms of the exchange of gradients in chunks of layers."""

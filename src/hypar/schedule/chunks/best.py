@@ -1,16 +1,16 @@
-"""The best of all ways to cut the layers into chunks.
+"""The best grouping of the layers into chunks.
 
 Recurrence: within a bound on the time, ``reach(c) = the furthest end of a chunk that begins at reach(c - 1) and whose
 span is within the bound``, ``reach(0) = 0``; for one serial link the same from the last chunk back. A chunk that begins
-further, or is counted earlier, never has the longer span, so only the furthest of the ends that ``c`` chunks reach needs
-to be kept, and the bound can be met exactly where ``reach`` comes to the end.
+further, or has a smaller number, never has the longer span, so only the furthest of the ends that ``c`` chunks reach
+needs to be kept, and the bound can be met if and only if ``reach`` comes to the end.
 
-Search: bisection over the bound until no number lies between one that can be met and one that cannot. Every bound that
-is met is lowered to the longest span of the chunks that meet it.
+Search: bisection over the bound until no float lies between a bound that can be met and one that cannot. Every bound
+that is met is lowered to the longest span of the chunks that meet it.
 
-Guarantee: no chunks have a smaller longest span, in the very floats of the closed form; of equal times it is the
-fewest chunks; of those the largest, one by one: from the first chunk on if exchanges are independent, from the last
-back on a serial link. Cost: some 50 bounds, ``c log n`` steps each for ``c`` chunks of ``n`` layers.
+Guarantee: no chunks have a smaller longest span, in the exact floats of the closed form; among equal times the fewest
+chunks; among those the largest, one by one: from the first chunk on if exchanges are independent, from the last back
+on a serial link. Cost: some 50 bounds, ``c log n`` steps each for ``c`` chunks of ``n`` layers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def best_sizes(times: StepTimes, exchange: Exchange) -> Sizes:
-    """The chunks with the smallest longest span.
+    """Return the chunks with the smallest longest span.
 
     Args:
         times: seconds layer by layer, one layer at least.

@@ -1,12 +1,12 @@
-"""When gradients that are sent in chunks have all arrived: a closed form for each manner of exchange.
+"""Closed forms of the time at which all chunks of gradients have arrived, one for each manner of exchange.
 
-Layers are counted in the order of the backward phase: with ``n`` of them done it has taken ``ready[n]`` seconds, and
-their gradients take ``sent[n]``. A chunk has the layers past ``start`` up to ``end``. Its *span* is the time from the
-beginning of the backward phase until the last thing that it decides alone has ended; the longest span is when all is
-done, and the chunk that has it is critical.
+Layers are counted in the order of the backward phase: ``n`` of them take ``ready[n]`` seconds, and their gradients take
+``sent[n]``. A chunk has the layers past ``start`` up to ``end``. Its *span* is the time from the beginning of the
+backward phase until the last event that it decides alone; the longest span is the time at which all chunks have
+arrived, and its chunk is critical.
 
-A span is no longer for a smaller ``end``, a larger ``start`` or fewer chunks, rounding included. So within a bound
-nothing is gained by a smaller chunk than the bound allows, which is what ``within`` rests on.
+A smaller ``end``, a larger ``start`` or fewer chunks never lengthen a span, rounding included. So within a bound
+a chunk smaller than the bound allows gains nothing; ``within`` relies on this.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ if TYPE_CHECKING:
     from hypar.schedule.chunks.times import StepTimes
 
 Sizes = tuple[int, ...]
-"""How many layers each chunk has, in the order of the backward phase."""
+"""The number of layers of each chunk, in the order of the backward phase."""
 
 
 class Exchange(Protocol):
     """A manner of exchanging gradients.
 
     Attributes:
-        stalls: whether a chunk's synchronisation stalls the backward phase, and its exchange no other chunk's.
+        stalls: whether a chunk's synchronisation stalls the backward phase, while its exchange delays no other chunk.
     """
 
     stalls: bool
 
     def spans(self, times: StepTimes, sizes: Sizes) -> list[float]:
-        """The span of each chunk, in seconds."""
+        """Return the span of each chunk, in seconds."""
 
     def least(self, times: StepTimes) -> float:
-        """What some span is at least, whatever the chunks."""
+        """Return a lower bound on the longest span of any chunks."""
 
     def within(self, times: StepTimes, bound: float) -> Sizes | None:
-        """The fewest chunks without a longer span than a bound; None where there are none."""
+        """Return the fewest chunks with no span above a bound; None if there are none."""
 
 
 class Independent:
-    """Every chunk is sent by itself, however many are on their way; its synchronisation stalls the backward phase.
+    """Independent exchanges of any number of chunks at a time; each synchronisation stalls the backward phase.
 
     ``ready[end] + (chunks up to and with it) sync + sent[end] - sent[start]``. Source: CGDP, its cost model.
     """
@@ -56,16 +56,16 @@ class Independent:
     stalls = True
 
     def spans(self, times: StepTimes, sizes: Sizes) -> list[float]:
-        """As the chunks are numbered from the first."""
+        """Return the span of each chunk, with chunks numbered from the first."""
         return [self._span(times, number, *ends) for number, ends in enumerate(_ends(sizes), 1)]
 
     def least(self, times: StepTimes) -> float:
-        """Every layer alone in the first chunk: its own is no earlier, and no other."""
+        """Return the longest span of a single layer as the first chunk, which no chunks can undercut."""
         alone = range(len(times.layers))
         return max(self._span(times, 1, start, start + 1) for start in alone)
 
     def within(self, times: StepTimes, bound: float) -> Sizes | None:
-        """From the first chunk on, each as large as the bound allows."""
+        """Return chunks from the first on, each as large as the bound allows."""
         sizes: list[int] = []
         start, last = 0, len(times.layers)
         while start < last:
@@ -83,28 +83,28 @@ class Independent:
 
 
 class Serial:
-    """One link sends one chunk after another; a chunk begins, with its synchronisation, when the link is free.
+    """One link for one chunk after another; a chunk begins, with its synchronisation, when the link is free.
 
-    ``ready[end] + (chunks from it to the last) sync + sent[all] - sent[start]``: from the end of its backward phase on
-    the link is busy. Source: Li et al., PyTorch Distributed (VLDB 2020), section 3.2, whose buckets are such chunks.
+    ``ready[end] + (chunks from it to the last) sync + sent[all] - sent[start]``: the link is busy from the end of its
+    backward phase on. Source: Li et al., PyTorch Distributed (VLDB 2020), section 3.2, whose buckets are such chunks.
     """
 
     stalls = False
 
     def spans(self, times: StepTimes, sizes: Sizes) -> list[float]:
-        """As the chunks are numbered from the last."""
+        """Return the span of each chunk, with chunks numbered from the last."""
         return [
             self._span(times, len(sizes) - number, end, start)
             for number, (start, end) in enumerate(_ends(sizes))
         ]
 
     def least(self, times: StepTimes) -> float:
-        """Every layer alone in the last chunk, but that all is sent that comes after it."""
+        """Return the longest span of a single layer as the last chunk, with all later layers sent as well."""
         alone = range(len(times.layers))
         return max(self._span(times, 1, start + 1, start) for start in alone)
 
     def within(self, times: StepTimes, bound: float) -> Sizes | None:
-        """From the last chunk back, each as large as the bound allows."""
+        """Return chunks from the last back, each as large as the bound allows."""
         sizes: list[int] = []
         end = len(times.layers)
         while end:
@@ -126,10 +126,10 @@ EXCHANGES: Mapping[str, Exchange] = {"independent": Independent(), "serial": Ser
 
 
 def exchange_named(name: str) -> Exchange:
-    """A manner of exchange.
+    """Return the manner of exchange of a name.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: there is no such manner.
     """
     if name not in EXCHANGES:
         raise UnknownNameError("exchange", str(name), EXCHANGES)
@@ -137,13 +137,12 @@ def exchange_named(name: str) -> Exchange:
 
 
 def typical(times: StepTimes, exchange: Exchange) -> tuple[StepTimes, Sizes]:
-    """Typical data parallelism: everything is exchanged after the backward phase, as one chunk.
+    """Return times and chunks of typical data parallelism: one chunk, exchanged after the backward phase.
 
-    Where synchronisation is what stalls the backward phase there is none to stall: CGDP counts none.
+    Synchronisation that would stall the backward phase is not counted then, as in CGDP.
     """
     return (replace(times, sync_s=0.0) if exchange.stalls else times), (len(times.layers),)
 
 
 def _ends(sizes: Sizes) -> Iterator[tuple[int, int]]:
-    """Start and end of each chunk."""
     return pairwise(accumulate(sizes, initial=0))

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def rule_sizes(layers: int, size: int) -> Sizes:
-    """Chunks of a size from the last layer down, then single layers down to the first.
+    """Return chunks of one size from the last layer down, then single layers down to the first.
 
-    The layers that are left over are single, and where none are left over the last chunk's are: gradients that
-    come late should be small.
+    The layers that are left over are single; if none are left over, the last chunk is divided into single layers, as
+    late gradients should be small.
 
     Args:
-        layers: how many there are.
-        size: layers of a chunk; as many as there are layers, or more, leave every layer single.
+        layers: the number of layers.
+        size: the number of layers of a chunk; ``layers`` or more leave every layer single.
 
     Example:
         >>> rule_sizes(6, 3), rule_sizes(7, 3)
@@ -37,15 +37,15 @@ def rule_sizes(layers: int, size: int) -> Sizes:
 
 
 def checked_size(chunks: str | int, most: int, names: Sequence[str]) -> int:
-    """A size that was asked for, from the command line too.
+    """Check a requested size of chunks, which may be text from the command line.
 
     Args:
-        chunks: what was asked for.
+        chunks: the requested size.
         most: the largest size.
-        names: what else could have been asked for.
+        names: the other requests that are allowed.
 
     Raises:
-        OptionError: it is none.
+        OptionError: it is not a size in this range.
     """
     digits = isinstance(chunks, str) and chunks.isdecimal() and len(chunks) < 9
     size = int(chunks) if digits or type(chunks) is int else 0
@@ -55,7 +55,7 @@ def checked_size(chunks: str | int, most: int, names: Sequence[str]) -> int:
 
 
 def groupings(layers: int) -> Iterator[Sizes]:
-    """Every way to cut a sequence of layers into chunks, ``2 ** (layers - 1)`` of them, the single chunk first.
+    """Yield all ``2 ** (layers - 1)`` groupings of a sequence of layers into chunks, the single chunk first.
 
     Example:
         >>> list(groupings(3))
@@ -84,7 +84,7 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeSearch:
-    """How a size was found.
+    """The course of a search for a size.
 
     Attributes:
         trials: the sizes measured, one after another.
@@ -105,17 +105,17 @@ class SizeSearch:
 def search_size(
     measure: Callable[[int], float], *, step: int = 10, reach: int = 5, interval: int = 10
 ) -> SizeSearch:
-    """Try larger and larger chunks until several steps past the best size brought nothing faster.
+    """Try larger and larger chunks until several steps past the best size have brought no faster one.
 
     The sizes are 1, 2, .. ``step``, ``2 step``, ``3 step``, ..; the network trains ``interval`` iterations with each.
-    Then comes the test: a size of ``best + step * reach`` or more ends the search, and is not measured. Any other is
-    measured, and becomes the best if it is strictly faster. Source: CGDP, Algorithm 1, lines 7 to 25.
+    A size of ``best + step * reach`` or more ends the search and is not measured. Any other size is measured, and
+    becomes the best if it is strictly faster. Source: CGDP, Algorithm 1, lines 7 to 25.
 
-    The training is taken to go on for as long as the search does, which ends unless times fall for ever. As printed,
-    the algorithm does not ask how many layers there are: ``rule_sizes`` says what sizes beyond them mean.
+    The training is assumed to last as long as the search, which ends unless times fall for ever. As printed, the
+    algorithm ignores the number of layers; ``rule_sizes`` defines sizes beyond it.
 
     Args:
-        measure: seconds of an iteration with chunks of a size.
+        measure: function from a size to the seconds of an iteration with chunks of it.
         step: the size up to which every size is tried, and the distance of those beyond it.
         reach: the number of steps past the best size at which the search ends, the algorithm's range.
         interval: the number of iterations with each size.

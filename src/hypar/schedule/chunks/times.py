@@ -1,4 +1,4 @@
-"""What a step takes layer by layer, and when the gradients of each layer are ready."""
+"""The times of a step layer by layer, and the times at which the gradients of each layer are ready."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerTimes:
-    """What a layer takes on a device, and its gradients on their way.
+    """The times of a layer on a device, and of the exchange of its gradients.
 
     Attributes:
         name: the layer's name.
-        forward_s: its forward phase.
-        backward_s: its errors and gradients.
-        exchange_s: each part of the exchange of its gradients, in order, as ``copy out``.
+        forward_s: seconds of its forward phase.
+        backward_s: seconds of its errors and gradients.
+        exchange_s: seconds of each transfer in the exchange of its gradients, in order, by name, as ``copy out``.
     """
 
     name: str
@@ -31,11 +31,11 @@ class LayerTimes:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StepTimes:
-    """What a training step takes, layer by layer.
+    """The times of a training step, layer by layer.
 
     Attributes:
-        layers: from the first to the last; the backward phase takes them from the last to the first.
-        sync_s: the synchronisation that every chunk costs besides.
+        layers: the layers from the first to the last; the backward phase takes them from the last to the first.
+        sync_s: additional seconds of synchronisation for every chunk.
     """
 
     layers: tuple[LayerTimes, ...]
@@ -43,25 +43,25 @@ class StepTimes:
 
     @property
     def backward_order(self) -> tuple[LayerTimes, ...]:
-        """The layers as the backward phase takes them."""
+        """Return the layers in the order of the backward phase."""
         return self.layers[::-1]
 
     @property
     def forward_s(self) -> float:
-        """The whole forward phase."""
+        """Return the seconds of the whole forward phase."""
         return math.fsum(layer.forward_s for layer in self.layers)
 
     @cached_property
     def ready(self) -> tuple[float, ...]:
-        """Seconds of the backward phase until so many layers are done: ``[layers + 1]``."""
+        """Return the seconds of the backward phase until the first n layers are done: ``[layers + 1]``."""
         return tuple(accumulate((layer.backward_s for layer in self.backward_order), initial=0.0))
 
     @cached_property
     def sent(self) -> tuple[float, ...]:
-        """Seconds that the gradients of so many layers take, one after another: ``[layers + 1]``."""
+        """Return the seconds that the gradients of the first n layers take, one after another: ``[layers + 1]``."""
         each = (sum(layer.exchange_s.values()) for layer in self.backward_order)
         return tuple(accumulate(each, initial=0.0))
 
     def __repr__(self) -> str:
-        """Size, short enough for a prompt."""
+        """Return the number of layers and the backward time, short enough for a prompt."""
         return f"<StepTimes of {len(self.layers)} layers, backward {self.ready[-1]:.6g} s>"
