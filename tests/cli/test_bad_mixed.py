@@ -100,13 +100,13 @@ def test_more_devices_than_a_machine_has_are_refused() -> None:
     ("options", "parts"),
     [
         (["--shares", "fair"], ("no shares 'fair'; allowed: equal, linear, exact, layers",)),
-        (["--shares", "exact"], ("shares: cost 'volume' has no slowest side", "allowed: equal, or cost accpar")),
-        (["--cost", "time"], ("cost 'time': it is for like devices alone; allowed: accpar or volume",)),
-        (["--strategy", "deepa"], ("cost 'deepa': it is for like devices alone; allowed: accpar or volume",)),
-        (["--refine"], ("refine: the devices of hardware 'tpu-v2-v3' are unlike",)),
+        (["--shares", "exact"], ("shares: cost 'volume' has no slowest device group to relieve", "allowed: equal, or cost accpar")),
+        (["--cost", "time"], ("cost 'time' needs identical devices; on a heterogeneous machine use accpar or volume",)),
+        (["--strategy", "deepa"], ("cost 'deepa' needs identical devices; on a heterogeneous machine use accpar or volume",)),
+        (["--refine"], ("refine: the devices of hardware 'tpu-v2-v3' are heterogeneous; allowed: a machine of identical devices",)),
         (["--explain"], ("explain: the devices of hardware 'tpu-v2-v3' are unlike",)),
         (["--levels", "0"], ("levels: found 0; allowed: a whole number from 1 to 20",)),
-        (["--levels", "9"], ("levels: found 9 levels, 1 of them forks above 'tpu-v2'",)),
+        (["--levels", "9"], ("levels: found 9 levels, 1 of them uneven splits above 'tpu-v2'",)),
         (["--array", "3x2"], ("array: found 3 ways where 'tpu-v2-v3' has 2 groups; allowed: 2",)),
         (["--array", "2x3"], ("hardware 'tpu-v2': found an array of 3 devices (3); allowed: a divisor of 128",)),
         (["--pin", "fc1@H9=mp"], ("pin 'fc1@H9=mp': found level 'H9'; allowed: H1 to H8",)),
@@ -123,7 +123,7 @@ def test_a_bad_option(options: list[str], parts: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("machine", [[], ["--hardware", "hmc"]])
 def test_shares_of_like_devices_are_refused(machine: list[str], options: list[str]) -> None:
     what = options[0].removeprefix("--")
-    allowed = f"{what}: all devices are alike and share equally; allowed: a machine of unlike groups"
+    allowed = f"{what}: all devices are identical and share equally; allowed: a heterogeneous machine"
     assert_refused(["plan", "lenet-c", *machine, *options], (allowed,))
 
 
@@ -181,7 +181,7 @@ DAMAGES: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
         {"batch": 1},
         "one dim over all 2 groups of an uneven split",
     ),
-    "other machines": (("score", "hardware"), "hmc", "a plan for groups of unlike devices"),
+    "other machines": (("score", "hardware"), "hmc", "a plan for heterogeneous device groups"),
 }
 
 
@@ -212,7 +212,7 @@ def test_a_plan_by_no_manner_of_shares_is_not_checked(
 def test_a_plan_of_like_devices_names_no_shares() -> None:
     data = json.loads(plan_model("lenet-c", levels=1).to_json())
     Path("plan.json").write_text(json.dumps(data | {"shares": "exact"}), encoding="utf-8")
-    assert_refused(["check", "plan.json"], ("shares: all devices are alike and share equally",))
+    assert_refused(["check", "plan.json"], ("shares: all devices are identical and share equally",))
     for changed in ({"arrays": {"a": [2]}}, {"path": ["all"]}):
         Path("plan.json").write_text(json.dumps(data | changed), encoding="utf-8")
         assert_refused(["show", "plan.json"], ("plan.json: splits: found groups without an uneven split",))

@@ -70,7 +70,7 @@ def test_stages_on_one_device_or_on_unlike_ones() -> None:
     asked = ["plan", "lenet-c", "--stages", "2", "-o", "out.json"]
     part = "hardware 'eyeriss': found an array of 2 devices (2); allowed: at most 1"
     assert_refused([*asked, "--levels", "0", "--hardware", "eyeriss"], (part,))
-    part = "stages: the devices of hardware 'tpu-v2-v3' are unlike; allowed: a machine of like devices"
+    part = "stages: the devices of hardware 'tpu-v2-v3' are heterogeneous; allowed: a machine of identical devices"
     assert_refused([*asked, "--hardware", "tpu-v2-v3"], (part,))
 
 

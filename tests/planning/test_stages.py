@@ -20,7 +20,7 @@ from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
 from hypar.machine.setting import Setting, degrees
 from hypar.planning.replay import run_plan
 from hypar.planning.request import Recipe
-from hypar.planning.stages.lower_bounds import crossing_bytes, floors_of
+from hypar.planning.stages.lower_bounds import crossing_bytes, lower_bounds_of
 from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import kept_in_flight
 from hypar.planning.stages.spans import CutSpans
@@ -257,7 +257,7 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
     for schedule, stages, microbatches in (("1f1b", 2, 4), ("gpipe", 4, 8), ("layer-block", 4, 1)):
         every, few = (CutSpans.of(recipe, forked, (stages, microbatches)) for _ in range(2))
         seconds, room = all_costs(every, microbatches)
-        least = floors_of(every, microbatches)
+        least = lower_bounds_of(every, microbatches)
         assert (least.seconds <= seconds).all()
         assert (least.room >= np.where(seconds < np.inf, room, 0)).all()
         kept = kept_in_flight(schedule, stages, microbatches)
@@ -530,7 +530,7 @@ def test_a_stored_plan_keeps_its_partition_on_another_machine(plan: Plan) -> Non
     assert ran.score.communication == (plan.score and plan.score.communication)
     with pytest.raises(HardwareError, match=r"hardware 'eyeriss': found an array of 8 devices \(4x2\)"):
         run_plan(plan, hardware="eyeriss")
-    with pytest.raises(PlanError, match="a plan for like devices"):
+    with pytest.raises(PlanError, match="a plan for identical devices"):
         run_plan(plan, hardware="tpu-v2-v3")
 
 

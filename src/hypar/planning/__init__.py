@@ -1,1 +1,1 @@
-"""From a request to a plan, and from a stored plan back to its step: the only place that decides."""
+"""Make a plan of a request, and rebuild the step of a stored plan: the only package that decides."""

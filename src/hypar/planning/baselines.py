@@ -1,11 +1,11 @@
-"""Known strategies that a plan is held against by the engine, so that it never loses to one of them unseen.
+"""Known strategies that the engine compares a plan with, so that no plan is slower than one of them unnoticed.
 
-A cost sums what happens one thing after another, level by level; the engine runs the whole step, so a plan of least
-cost may take longer than plain data parallelism where transfers run beside computation, or where the search is greedy.
-Every baseline is planned exactly as under its own name, with the pins of the recipe; the fastest of them and of the
-search's plan is taken, those that devices hold before those that they do not. So the plan is by construction no slower
-than a baseline that competes; it is no optimum over anything larger. Cost: a greedy search and one engine run for each
-baseline whose choices differ from all before it.
+A cost adds up times level by level, without overlap; the engine runs the whole step, so a plan of least cost may take
+longer than plain data parallelism if transfers overlap with computation, or if the search is greedy. Every baseline is
+planned exactly as under its own name, with the pins of the request; the fastest of the baselines and the search's plan
+is taken, and plans that fit the memory come before plans that do not. The plan is by construction no slower than a
+competing baseline; it is no optimum over a larger space. Cost: a greedy search and one engine run for each baseline
+whose choices differ from all earlier ones.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Options
 
 FIXED = ("dp", "owt")
-"""Strategies that decide without a search: what practitioners do by default."""
+"""Strategies that decide without a search: the usual defaults in practice."""
 
 BASELINES = (*FIXED, "hypar", "accpar")
 """The strategies that compete with a search for least time."""
 
 
 class Trial(NamedTuple):
-    """Choices that the engine timed.
+    """Choices with their time by the engine.
 
     Attributes:
         name: the baseline, or ``SEARCHED``.
         choices: for each layer a choice at each level.
         ran: the step.
-        fits: whether the devices hold it.
+        fits: whether it fits the devices' memory.
     """
 
     name: str
@@ -58,28 +58,28 @@ class Trial(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The engine's time of a step."""
+        """The engine's time for a step."""
         return self.ran.timeline.makespan
 
     def beats(self, other: Trial) -> bool:
-        """Whether it is to be taken instead: it fits where the other does not, or fits as well and is faster."""
+        """Return whether only this one fits the memory or, if both or neither fit, whether it is faster."""
         if self.fits != other.fits:
             return self.fits
         return self.faster(other)
 
     def faster(self, other: Trial) -> bool:
-        """Whether it takes less time, by more than rounding."""
+        """Return whether it takes less time, by more than rounding."""
         return self.seconds < other.seconds * (1 - LEAST_GAIN)
 
 
 class Taken(NamedTuple):
-    """The plan that won.
+    """The fastest plan.
 
     Attributes:
-        answer: the search's answer, or the same with the choices and costs of a baseline.
-        ran: the step of the winner; None where nothing was timed.
-        record: what was timed; None where no baseline competed.
-        passed_over: whether something faster does not fit.
+        answer: the search's answer, or a copy with the choices and costs of a baseline.
+        ran: the step of the plan; None if nothing was timed.
+        record: the timed steps; None if no baseline competed.
+        passed_over: whether a faster plan does not fit the memory.
     """
 
     answer: Answer
@@ -89,11 +89,11 @@ class Taken(NamedTuple):
 
     @property
     def searched(self) -> bool:
-        """Whether it is the search's plan."""
+        """Whether the search's plan was taken."""
         return self.record is None or self.record.taken == SEARCHED
 
     def claim(self, claim: str) -> str:
-        """What the plan is, given what the search's plan is optimal over."""
+        """Return the claim of the plan, given the claim of the search's plan."""
         if self.record is None:
             return claim
         taken, fitting = self.record.taken, ", of those that fit" if self.passed_over else ""
@@ -105,7 +105,7 @@ class Taken(NamedTuple):
 
 
 def baseline_recipe(recipe: Recipe, name: str) -> Recipe:
-    """The recipe of a known strategy with the network's graph, pins, array, chunks and machine of another recipe."""
+    """Return the request of a known strategy with the graph, pins, array, chunks and machine of another request."""
     named = load_strategy(name)
     return replace(
         recipe,
@@ -124,13 +124,13 @@ def baseline_recipe(recipe: Recipe, name: str) -> Recipe:
 
 
 def take_fastest(recipe: Recipe, graph: LayerGraph, question: Question, answer: Answer) -> Taken:
-    """Time the search's plan and the baselines of a recipe, and take the fastest.
+    """Time the search's plan and the baselines of a request, and take the fastest.
 
     Args:
-        recipe: what is asked for; its ``baselines`` compete.
+        recipe: the request, whose ``baselines`` compete.
         graph: the network.
-        question: the question that the recipe makes of it.
-        answer: what the search found.
+        question: the search problem.
+        answer: the result of the search.
 
     Raises:
         HardwareError: the array does not fit the machine.
@@ -148,7 +148,7 @@ def take_fastest(recipe: Recipe, graph: LayerGraph, question: Question, answer: 
     if best.name == SEARCHED:
         return Taken(answer, best.ran, record, passed_over)
     costs = costs_by_level(question, best.choices)
-    # A bound over all levels holds for every plan of the space, that of a level only below the search's own choices.
+    # A bound over all levels holds for every plan of the space, a level's bound only below the search's own choices.
     bounds = answer.bounds if len(answer.bounds) == 1 and _within(question, best.choices) else ()
     answer = replace(answer, choices=best.choices, costs=costs, bounds=bounds)
     return Taken(answer, best.ran, record, passed_over)
@@ -157,7 +157,7 @@ def take_fastest(recipe: Recipe, graph: LayerGraph, question: Question, answer: 
 def _entrants(
     recipe: Recipe, graph: LayerGraph, question: Question
 ) -> Iterator[tuple[str, tuple[Options, ...]]]:
-    """The baselines that compete, by name: those within the space, or all of them where none was asked for."""
+    """Yield the competing baselines by name: those within the space, or all if no space was requested."""
     for name in recipe.baselines:
         asked = _Asked(name, id(graph.nodes(recipe.graph)), recipe.graph, recipe.array, recipe.pins, graph)
         choices = _planned(asked)
@@ -167,11 +167,11 @@ def _entrants(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Everything that the choices of a baseline follow from; no machine is among it.
+    """The inputs that determine the choices of a baseline; the machine is not one of them.
 
     Attributes:
         name: the baseline.
-        identity: of the layers that are cut, which live as long as the network.
+        identity: the identity of the layers, which live as long as the network.
         nodes: ``operators`` to plan pools too.
         array: ways of each level.
         pins: choices to hold.
@@ -188,7 +188,7 @@ class _Asked:
 
 @lru_cache(maxsize=32)
 def _planned(asked: _Asked) -> tuple[Options, ...] | None:
-    """The choices of a baseline; None where it has none for a layer, or its search would not fit."""
+    """Plan a baseline; None if a layer has no option, or the tables of its search would not fit."""
     named = load_strategy(asked.name)
     recipe = Recipe(
         strategy=asked.name,
@@ -211,7 +211,7 @@ def _planned(asked: _Asked) -> tuple[Options, ...] | None:
 
 
 def _within(question: Question, choices: Sequence[Options]) -> bool:
-    """Whether a question has choices among its options, pins included."""
+    """Return whether all choices are among a search problem's options, pins included."""
     return all(
         choice in options
         for at_layer, chosen in zip(question.options, choices, strict=True)
@@ -222,7 +222,7 @@ def _within(question: Question, choices: Sequence[Options]) -> bool:
 def _trials(
     recipe: Recipe, question: Question, entrants: Sequence[tuple[str, tuple[Options, ...]]]
 ) -> list[Trial]:
-    """Run every entrant's step; equal choices are run once. Refinement goes on without chunks, so it starts so."""
+    """Run every entrant's step, equal choices once; without chunks before a refinement, which has none."""
     setting = setting_of(recipe, question)
     known: dict[tuple[Options, ...], tuple[Ran, bool]] = {}
     for _, choices in entrants:
@@ -234,5 +234,4 @@ def _trials(
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Names as a sentence has them."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

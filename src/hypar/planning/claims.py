@@ -1,4 +1,4 @@
-"""What a plan claims to be optimal over: space, search and objective."""
+"""The claim of a plan: the space, search and objective for which it is optimal."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def claim_of(recipe: Recipe, question: Question, answer: Answer, claim: str) -> str:
-    """What the plan is optimal over: space, search, objective.
+    """Return the claim of a plan: the space, search and objective for which it is optimal.
 
     Args:
-        recipe: what was asked for.
-        question: the question that it made.
-        answer: what the search found.
-        claim: what the search is, solved exactly.
+        recipe: the request.
+        question: the search problem built from it.
+        answer: the result of the search.
+        claim: the claim of the search if solved exactly.
     """
     pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
     if question.leaves_no_choice:
@@ -30,13 +30,13 @@ def claim_of(recipe: Recipe, question: Question, answer: Answer, claim: str) -> 
 
 
 def objective(recipe: Recipe) -> str:
-    """What a search minimises: the cost time knows of no overlap, which the machine may have."""
+    """Return the name of the minimised cost; the cost ``time`` ignores a machine's overlap, so this is added."""
     overlaps = recipe.cost == "time" and recipe.machine is not None and recipe.machine.overlap
     return f"{recipe.cost}, nothing overlapped" if overlaps else recipe.cost
 
 
 def _gap_of(answer: Answer) -> str:
-    """How far from its optimum each cost graph's solution may be."""
+    """Return the largest gap between the cost graphs' solutions and their lower bounds."""
     costs = [math.fsum(at_level) for at_level in answer.costs]
     found = [math.fsum(costs)] if len(answer.bounds) == 1 else costs
     gaps = [1 - bound / cost if cost else 0.0 for bound, cost in zip(answer.bounds, found, strict=True)]
@@ -45,7 +45,7 @@ def _gap_of(answer: Answer) -> str:
 
 
 def _kind_of(question: Question) -> str:
-    """What the choices of a question are."""
+    """Return the kind of choices in a search problem."""
     every = {
         (id(options), level.ways): options
         for at_layer in question.options

@@ -1,4 +1,4 @@
-"""From a model and a strategy to a plan."""
+"""Plan a model by a strategy or a request."""
 
 from __future__ import annotations
 
@@ -85,44 +85,44 @@ def plan_model(
 
     Args:
         model: a network, the path of a model file, or a bare name as ``vgg16``.
-        levels: how many two-way levels, forks of a mixed machine among them; 4 unless ``array`` is given, and as many
-            as use all devices of a mixed machine.
-        array: the ways of each level instead, outermost first.
-        batch: samples in a mini-batch, if not the model's own number.
-        strategy: a space, a cost and a search under a name; ``hypar`` if not given.
+        levels: number of two-way levels, including the uneven splits of a heterogeneous machine; by default 4, or all
+            devices of a heterogeneous machine.
+        array: the ways of each level, outermost first, in place of ``levels``.
+        batch: samples in a mini-batch; the model's own number by default.
+        strategy: a space, a cost and a search under one name; ``hypar`` if not given.
         space: other choices than the strategy's, as dims (``batch,out_channels``), ``all``, or the name of a
             strategy to take the space of.
         cost: another cost than the strategy's.
         search: ``greedy`` or ``joint`` instead of the strategy's.
         solver: a solver by name instead of the cheapest exact one.
-        graph: ``operators`` to plan pools too, ``contracted`` not to; the strategy's own if not given.
-        inter_weight: weight of the amounts between layers in the cost, 1 if not given.
-        mode: of the cost ``deepa``: ``exact``, ``serial``, or ``paper`` for the published estimates.
+        graph: ``operators`` to plan pools too, otherwise ``contracted``; the strategy's own if not given.
+        inter_weight: weight of the communication between layers in the cost, 1 if not given.
+        mode: mode of the cost ``deepa``: ``exact``, ``serial``, or ``paper`` for the published estimates.
         profile: measured times for the same cost, or their file.
         pins: choices to hold, each ``layer=choice`` or ``layer@level=choice``.
-        hardware: a machine, the path of a hardware file, or a bare name as ``hmc``: the plan gets its score,
-            and the cost ``time`` can be minimised: the plan is then the fastest by the engine of the search's and of those
-            of ``dp``, ``owt``, ``hypar`` and ``accpar`` that are within the space that ``strategy`` or ``space`` asks for.
-            A mixed machine's forks are planned too.
-        shares: of the forks of a mixed machine: ``equal``, ``linear`` for AccPar's rule, ``exact``, or ``layers`` for shares
-            of each layer; the strategy's own if not given.
-        integral: whether these shares are of whole elements.
-        stages: how many stages of consecutive layers, each cut over the levels by itself, as a split outside them; or
-            ``best``: as many over the outermost levels as are fastest. Needs ``hardware``.
-        schedule: of stages: ``1f1b`` if not given, ``gpipe`` or ``layer-block``.
-        microbatches: of a mini-batch that goes through stages; as many as stages, or the next fewer that divide it.
+        hardware: a machine, the path of a hardware file, or a bare name as ``hmc``. The plan then has a score, and the
+            cost ``time`` can be minimised: the engine takes the fastest of the search's plan and the plans of ``dp``,
+            ``owt``, ``hypar`` and ``accpar`` that are within the space given by ``strategy`` or ``space``. The uneven
+            splits of a heterogeneous machine are planned too.
+        shares: the rule for the shares of device groups: ``equal``, ``linear`` for AccPar's rule, ``exact``, or
+            ``layers`` for separate shares of each layer; the strategy's own if not given.
+        integral: whether these shares are rounded to whole elements.
+        stages: number of stages of consecutive layers, outside the levels over which each stage is cut separately, or
+            ``best`` for the fastest number over the outermost levels. Needs ``hardware``.
+        schedule: the schedule of stages: ``1f1b`` if not given, ``gpipe`` or ``layer-block``.
+        microbatches: microbatches in a mini-batch; by default as many as stages, or the next fewer that divide it.
         optimizer: ``sgd``, ``momentum`` or ``adam``, for updates and memory.
-        refine: whether to exchange choices against the engine's time after the search, from the fastest of the same.
-        chunks: how gradients are exchanged: ``layers`` for every layer by itself, as without, ``one`` for all together, a
-            size for chunks of so many layers by CGDP's rule, or ``best`` for what the engine finds fastest of several.
-        progress: told how many of how many layers of a round of refinement, or tries of the best stages, are done.
+        refine: whether to refine the choices with the engine after the search, from the fastest of the same plans.
+        chunks: how gradients are exchanged: ``layers`` for single layers, as by default, ``one`` for all layers, a size
+            for chunks of that many layers by CGDP's rule, or ``best`` for the fastest of several by the engine.
+        progress: called with the numbers of layers of a round of refinement, or of stage tries: done, and in all.
 
     Returns:
-        The plan; ``claim`` says what it is optimal over.
+        The plan; its ``claim`` states the space, search and objective for which it is optimal.
 
     Raises:
-        InputError: something asked for is not possible.
-        TableLimitError: an exact search would not fit.
+        InputError: the request is not possible.
+        TableLimitError: the tables of an exact search would not fit.
 
     Example:
         >>> plan = plan_model("lenet-c", levels=2)
@@ -169,11 +169,11 @@ def plan_model(
 
 
 def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None) -> Plan:
-    """Plan a network by a recipe; ``progress`` as of ``plan_model``.
+    """Plan a network by a request; ``progress`` is called as in ``plan_model``.
 
     Raises:
-        InputError: the recipe does not suit the network.
-        TableLimitError: an exact search would not fit.
+        InputError: the request does not suit the network.
+        TableLimitError: the tables of an exact search would not fit.
     """
     if recipe.mixed is not None:
         return _follow_mixed(recipe, recipe.mixed, graph)
@@ -221,7 +221,7 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
 
 
 def _follow_mixed(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Plan:
-    """As ``follow``, for a mixed machine."""
+    """Plan a network for a heterogeneous machine."""
     refused = {
         "refine": recipe.refine,
         "profile": recipe.profile is not None,
@@ -229,9 +229,8 @@ def _follow_mixed(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Pla
     }
     for what, asked in refused.items():
         if asked:
-            raise OptionError(
-                what, f"the devices of hardware {mixed.name!r} are unlike", "a machine of like devices"
-            )
+            problem = f"the devices of hardware {mixed.name!r} are heterogeneous"
+            raise OptionError(what, problem, "a machine of identical devices")
     contracted = graph.nodes(recipe.graph)
     levels = max(depth + len(recipe.arrays[name]) for name, _, depth in mixed.like())
     pins = tuple(parse_pin(text, contracted, levels) for text in recipe.pins)
@@ -266,7 +265,7 @@ def _follow_mixed(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Pla
 def _refined(
     recipe: Recipe, question: Question, answer: Answer, progress: Callable[[int, int], None]
 ) -> tuple[Answer, RefinementRecord | None]:
-    """The answer with choices exchanged against the engine, where that is asked for."""
+    """Return the answer with refined choices, if a refinement is requested."""
     if not recipe.refine:
         return answer, None
     setting = setting_of(recipe, question)
@@ -284,14 +283,13 @@ def _refined(
 
 
 def _record_of(profile: Profile | None) -> ProfileRecord | None:
-    """Which measured times were read."""
     return None if profile is None else ProfileRecord(name=profile.name, digest=profile.digest)
 
 
 def _scored(
     recipe: Recipe, question: Question, answer: Answer, ran: Ran | None
 ) -> tuple[ChunksRecord | None, Score | None]:
-    """What the machine makes of the answer, and in which chunks, where one is named; ``ran`` if it is known."""
+    """Return the chunks and the score of an answer, if a machine is named; ``ran`` is its step, if known."""
     if recipe.machine is None:
         return None, None
     lanes = [Lane(question.graph, answer.choices, setting_of(recipe, question))]

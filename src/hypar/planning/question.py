@@ -1,4 +1,4 @@
-"""The search problem that a request makes of a network."""
+"""The search problem built from a request and a network."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def ask(recipe: Recipe, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
-    """A recipe and a network as a question to a search, where all devices are alike.
+    """Build the search problem of a request and a network for identical devices.
 
     Raises:
-        InputError: the recipe does not suit the network.
+        InputError: the request does not suit the network.
     """
     if recipe.mixed is not None:
-        found = f"the devices of hardware {recipe.mixed.name!r} are unlike"
-        raise OptionError("hardware", found, "a machine of like devices here")
+        found = f"the devices of hardware {recipe.mixed.name!r} are heterogeneous"
+        raise OptionError("hardware", found, "a machine of identical devices here")
     contracted = graph.nodes(recipe.graph)
     if recipe.profile is not None:
         recipe.profile.require(graph.name, graph.digest, graph.batch, recipe.array)
@@ -38,10 +38,10 @@ def ask(recipe: Recipe, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
 
 
 def question_of(recipe: Recipe, graph: ContractedGraph, pins: Sequence[Pin], element_bytes: int) -> Question:
-    """The question that a recipe makes of layers.
+    """Build the search problem of a request and given layers.
 
     Args:
-        recipe: what is asked for, of like devices.
+        recipe: the request, for identical devices.
         graph: the layers.
         pins: choices to hold.
         element_bytes: bytes of an element.
@@ -50,7 +50,7 @@ def question_of(recipe: Recipe, graph: ContractedGraph, pins: Sequence[Pin], ele
     levels = levels_of(recipe.array, element_bytes)
     context = {"machine": recipe.machine, "optimizer": recipe.optimizer, "profile": recipe.profile}
     cost = load_cost(recipe.cost, recipe.parameters, context)
-    # Level by level computation is weighed at the innermost one alone: others would leave all devices but one idle.
+    # Level by level, computation counts at the innermost level only: otherwise all devices but one would be left idle.
     at_once = cost.counts_work and load_search(recipe.search).at_once
     kinds = [(level.ways, at_once or (cost.counts_work and level.innermost)) for level in levels]
     by_kind = {
@@ -63,10 +63,10 @@ def question_of(recipe: Recipe, graph: ContractedGraph, pins: Sequence[Pin], ele
 
 
 def space_of(recipe: Recipe) -> Space:
-    """The space that a recipe names.
+    """Parse the space of a request.
 
     Raises:
-        InputError: it is none, or for an op that there is none of.
+        InputError: it is not a space, or names an unknown op.
     """
     space = parse_space(recipe.space)
     for op in space.by_op:
@@ -75,7 +75,7 @@ def space_of(recipe: Recipe) -> Space:
 
 
 def setting_of(recipe: Recipe, question: Question) -> Setting:
-    """What a step runs on.
+    """Return the setting in which a search problem's step runs.
 
     Raises:
         OptionError: no hardware is named.
@@ -84,12 +84,12 @@ def setting_of(recipe: Recipe, question: Question) -> Setting:
 
 
 def setting_for(recipe: Recipe, element_bytes: int, *, direct: bool = False) -> Setting:
-    """What a step runs on.
+    """Return the setting in which a step runs.
 
     Args:
-        recipe: which machine, array and optimizer.
+        recipe: the request, for its machine, array and optimizer.
         element_bytes: bytes of an element.
-        direct: whether the terms of E go straight to where they are needed.
+        direct: whether the terms of E go directly to the devices that need them.
 
     Raises:
         OptionError: no hardware is named.

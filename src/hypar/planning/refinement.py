@@ -1,8 +1,8 @@
-"""Local refinement against the engine, where overlap makes the sum of a cost inexact.
+"""Refine choices by local search with the engine, as overlap makes the sum of a cost inexact.
 
-Each layer's choice at each level is exchanged for each other option by itself; of all exchanges of a layer
-the one that the engine finds fastest is kept, and so on round the network until a whole round changes
-nothing. Never worse than what it starts from; no claim of optimality.
+For each layer in turn, every exchange of its choice at one level for another option is timed, and the fastest is
+kept, until a whole round over the network changes nothing. The result is never worse than the start; it claims no
+optimum.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Options
 
 LEAST_GAIN = 1e-12
-"""Relative gain below which an exchange is none."""
+"""Relative gain below which an exchange does not count as faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refinement:
-    """What refinement found.
+    """The result of a refinement.
 
     Attributes:
         choices: for each layer a choice at each level.
-        before_s: the engine's time at the start.
-        after_s: the engine's time of these choices.
+        before_s: the engine's time for a step before it.
+        after_s: the engine's time for a step with these choices.
     """
 
     choices: tuple[Options, ...]
@@ -46,14 +46,14 @@ def refine(
     options: Sequence[Sequence[Options]],
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Refinement:
-    """Exchange choices one by one as long as the engine gains.
+    """Exchange choices one by one as long as the engine's time decreases.
 
     Args:
         graph: the layers that are cut.
-        setting: machine, array, optimizer.
+        setting: machine, array and optimizer.
         start: for each layer a choice at each level.
-        options: for each layer, at each level, what it may do.
-        progress: told how many of how many layers of a round are done.
+        options: for each layer, the options at each level.
+        progress: called with the number of layers done in a round, and their total.
     """
     chosen = list(start)
     before = best = step_seconds(graph, chosen, setting)
@@ -75,12 +75,12 @@ def refine(
 
 
 def step_seconds(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> float:
-    """The engine's time of a step."""
+    """Return the engine's time for a step."""
     return run(lower(graph, choices, setting).tasks).makespan
 
 
 def _exchanges(held: Options, options: Sequence[Options]) -> list[Options]:
-    """The choices of a layer with that of one level exchanged."""
+    """Return a layer's choices with one level's choice exchanged, for every level and option."""
     return [
         (*held[:level], choice, *held[level + 1 :])
         for level, allowed in enumerate(options)

@@ -1,4 +1,4 @@
-"""A stored plan on a machine: its score, and when every task of the step runs."""
+"""Run a stored plan on a machine: its score, and the time at which every task of the step runs."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class ScoredStep:
     """A training step that was run.
 
     Attributes:
-        plan: whose choices it follows.
+        plan: the plan whose choices it follows.
         graph: the network.
-        step: its tasks; in stages those of a microbatch in each of them.
-        score: what they sum to.
-        timeline: when each ran; in stages the work of a mini-batch, as the score's step has it.
-        stages: the plan's stages, as they are on the machine.
+        step: its tasks; with stages, the tasks of a microbatch in each stage.
+        score: the totals over these tasks.
+        timeline: when each task ran; with stages, the work of a mini-batch, which the score is of.
+        stages: the plan's stages, as run on this machine.
     """
 
     plan: Plan
@@ -65,19 +65,19 @@ def score_plan(
     optimizer: str | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Score:
-    """What a machine makes of a plan.
+    """Score a plan on a machine.
 
-    To score many plans of a network, load it and the machine once and hand them over.
+    To score many plans of one network, load the network and the machine once and pass them.
 
     Args:
         plan: the plan, or its file.
         hardware: a machine, the path of a hardware file, or a bare name; the plan's own if none is given.
-        model: the network or its file, if it is not found by the plan's model name.
+        model: the network or its file, if the plan's model name does not find it.
         optimizer: ``sgd``, ``momentum`` or ``adam``; the plan's own, or ``sgd``, if none is given.
-        changes: of the machine, where a file or the plan names it.
+        changes: changes to the machine, if it is given by a file or by the plan.
 
     Raises:
-        InputError: a file cannot be read, the plan is for another network, or does not fit the machine.
+        InputError: a file cannot be read, or the plan is for another network or does not fit the machine.
 
     Example:
         >>> import hypar
@@ -96,7 +96,7 @@ def run_plan(
     optimizer: str | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> ScoredStep:
-    """As ``score_plan``, with the step and its timeline."""
+    """Score a plan as ``score_plan`` does, and return its step and timeline as well."""
     file = Path("plan") if isinstance(plan, Plan) else Path(plan)
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
     graph = model if isinstance(model, LayerGraph) else model_of(plan, file, model)
@@ -140,7 +140,7 @@ def _lanes(
     *,
     direct: bool,
 ) -> tuple[list[Lane], list[Crossing]]:
-    """The groups of like devices that a plan is for, and what crosses between them."""
+    """Return the groups of identical devices that a plan is for, and the transfers between them."""
     nodes = graph.nodes(plan.graph)
     if isinstance(machine, MixedMachine):
         return lanes_of(branch_of(plan, machine, nodes, graph.element_bytes, optimizer))
@@ -155,10 +155,10 @@ def _lanes(
 
 
 def _sends_directly(plan: Plan, file: Path) -> bool:
-    """Whether the cost of a plan sends the terms of E straight to where they are needed.
+    """Return whether the cost of a plan sends the terms of E directly to the devices that need them.
 
     Raises:
-        PlanError: there is no such cost, or not with its parameters.
+        PlanError: the cost is unknown, or does not take the plan's parameters.
     """
     try:
         return load_cost(plan.cost.name, plan.cost.parameters).direct
@@ -167,7 +167,7 @@ def _sends_directly(plan: Plan, file: Path) -> bool:
 
 
 def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> list[Options]:
-    """The choices of each layer at all splits of a plan, which the layers of the network must have.
+    """Return the choices of each layer at all splits of a plan, and check that the network's layers allow them.
 
     Raises:
         PlanError: the network has other layers, or a layer has no such dim.

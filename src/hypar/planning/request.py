@@ -1,4 +1,4 @@
-"""What a plan follows from besides the network, and the question to a search that it makes."""
+"""The request behind a plan, and the checks of its fields."""
 
 from __future__ import annotations
 
@@ -38,40 +38,40 @@ if TYPE_CHECKING:
 
 
 SHARES = (*RULES, "layers")
-"""How the shares of a mixed machine's forks may be found; ``layers`` gives each layer its own."""
+"""The rules for the shares of device groups; ``layers`` gives each layer its own."""
 
 GRAPHS = ("contracted", "operators")
-"""What can be planned of a network."""
+"""The graphs of a network that can be planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Everything that a plan follows from but the network; a plan records it.
+    """All inputs of a plan except the network; a plan records them.
 
     Attributes:
-        strategy: the name that it goes by.
-        space: the choices allowed, as text.
+        strategy: name of the strategy.
+        space: the allowed choices, as text.
         cost: name of the cost.
-        parameters: parameters of the cost to set; the others stay as it has them by itself.
+        parameters: parameters of the cost to set; others keep their defaults.
         search: name of the search.
-        graph: ``operators`` to plan pools too; None for weighted layers and joins alone.
+        graph: ``operators`` to plan pools too; None for weighted layers and joins only.
         solver: name of the solver; None for the cheapest exact one.
         array: ways of each level, outermost first.
         pins: choices to hold, as text.
-        machine: what the plan is for; None where no hardware is named.
-        optimizer: whose updates a score counts.
+        machine: the machine; None if no hardware is named.
+        optimizer: the optimizer whose updates a score counts.
         profile: measured times for a cost that takes them.
         refine: whether to refine the plan against the engine.
-        mixed: the machine of unlike groups that the plan is for, instead.
-        arrays: ways of each level inside each of its groups of like devices.
-        shares: how the shares of its forks are found.
-        integral: whether these are of whole elements.
-        stages: how many stages are cut each by itself, or ``best``; None for no pipeline.
-        schedule: in what order they work.
-        microbatches: of a mini-batch; None for as many as stages, or the next fewer that divide it.
-        chunks: the chunks that gradients are exchanged in; None for every layer by itself.
+        mixed: the heterogeneous machine, in place of ``machine``.
+        arrays: ways of each level inside each of its groups of identical devices.
+        shares: the rule for the shares of its device groups.
+        integral: whether shares are rounded to whole elements.
+        stages: the number of pipeline stages, each cut separately, or ``best``; None for no pipeline.
+        schedule: the order of work in the pipeline.
+        microbatches: microbatches in a mini-batch; None for as many as stages, or the next fewer that divide it.
+        chunks: the chunks in which gradients are exchanged; None for single layers.
         baselines: strategies that the engine times beside the search's plan; the fastest is taken.
-        beyond_space: whether they compete with choices that are not in the space, as none was asked for.
+        beyond_space: whether they may have choices outside the space, as no space was requested.
     """
 
     strategy: str
@@ -102,15 +102,15 @@ class Recipe:
     def of(
         cls, plan: Plan, machine: Machine | MixedMachine | None = None, profile: Profile | None = None
     ) -> Recipe:
-        """What a stored plan follows from.
+        """Rebuild the request of a stored plan.
 
         Args:
             plan: the plan.
-            machine: the machine that the plan's score names.
-            profile: the measured times that the plan names.
+            machine: the machine of the plan's score.
+            profile: the measured times of the plan's cost.
 
         Raises:
-            InputError: it names no cost, or no manner to find shares in.
+            InputError: its cost, or its rule for shares, is unknown.
         """
         return cls(
             strategy=plan.strategy,
@@ -142,24 +142,24 @@ class Recipe:
             optimizer="sgd" if plan.score is None else plan.score.optimizer,
             refine=plan.refined is not None,
             chunks=None if plan.chunks is None else plan.chunks.asked,
-            # Those that are recorded were let in.
+            # The recorded baselines are the ones that competed.
             baselines=() if plan.baselines is None else plan.baselines.names,
             beyond_space=plan.baselines is not None,
         )
 
 
 def space_text(text: str) -> str:
-    """A space as it stands, the name of a strategy in it standing for that strategy's."""
+    """Return the text of a space, with the name of a strategy replaced by that strategy's space."""
     named = plugin_names("strategies")
     words = (load_strategy(word).space if word in named else word for word in text.split())
     return parse_space(" ".join(words)).text
 
 
 def checked_optimizer(name: str) -> str:
-    """An optimizer that there is.
+    """Check the name of an optimizer.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: there is no such optimizer.
     """
     if not isinstance(name, str) or name not in OPTIMIZERS:
         raise UnknownNameError("optimizer", str(name), OPTIMIZERS)
@@ -167,10 +167,10 @@ def checked_optimizer(name: str) -> str:
 
 
 def checked_graph(name: str) -> Operators | None:
-    """The graph of a name; None for the contracted one.
+    """Return the graph of a name; None for the contracted one.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: there is no such graph.
     """
     if name not in GRAPHS:
         raise UnknownNameError("graph", name, GRAPHS)
@@ -180,10 +180,10 @@ def checked_graph(name: str) -> Operators | None:
 def checked_stages(
     stages: int | str | None, schedule: str | None, microbatches: int | None
 ) -> tuple[int | str | None, str, int | None]:
-    """Stages, their schedule and their microbatches; no stages for one.
+    """Check stages, schedule and microbatches; one stage becomes None.
 
     Raises:
-        OptionError: no such number, or something is asked of stages where there are none.
+        OptionError: a number is out of range, or a schedule or microbatches are given without stages.
         UnknownNameError: there is no such schedule.
     """
     for name, number in (("stages", None if stages == "best" else stages), ("microbatches", microbatches)):
@@ -203,7 +203,7 @@ def checked_stages(
 def checked_array(
     levels: int | None, array: Sequence[int] | None, *, stages: bool = False
 ) -> tuple[int, ...]:
-    """The ways of each level; with stages there may be none inside."""
+    """Return the ways of each level; with stages there may be no levels inside."""
     if stages and array is None and levels == 0:
         return ()
     most = MOST_DEVICES.bit_length() - 1
@@ -228,16 +228,16 @@ def checked_array(
 def checked_arrays(
     mixed: MixedMachine, levels: int | None, array: Sequence[int] | None
 ) -> dict[str, tuple[int, ...]]:
-    """The ways of each level inside each group of like devices of a mixed machine.
+    """Return the ways of each level inside each group of identical devices of a heterogeneous machine.
 
     Args:
         mixed: the machine.
-        levels: forks and two-way levels below them; all devices of every group if neither is given.
-        array: the sides of each fork and the ways of each level below instead.
+        levels: the number of uneven splits and two-way levels below; all devices of every group if neither is given.
+        array: the ways of each uneven split and of each level below, in place of ``levels``.
 
     Raises:
-        OptionError: they do not fit the forks.
-        HardwareError: they do not fit a group.
+        OptionError: they do not fit the device groups.
+        HardwareError: they do not fit the devices of a group.
     """
     if levels is None and array is None:
         found = {name: tuple(primes(machine.num_devices)) for name, machine, _ in mixed.like()}
@@ -249,7 +249,7 @@ def checked_arrays(
             if len(whole) < depth or math.prod(found[name]) > machine.num_devices:
                 raise OptionError(
                     "levels" if array is None else "array",
-                    f"found {len(whole)} levels, {depth} of them forks above {name!r}",
+                    f"found {len(whole)} levels, {depth} of them uneven splits above {name!r}",
                     f"at least {depth}, and at most its {machine.num_devices} devices below them",
                 )
         if array is not None:
@@ -263,23 +263,23 @@ def checked_arrays(
 def checked_shares(
     shares: str | None, own: str, cost: str, mixed: MixedMachine | None, *, integral: bool
 ) -> str:
-    """How shares are found.
+    """Check the rule for shares.
 
     Args:
-        shares: as asked; None for the strategy's own where the cost is that of the slowest side, equal ones elsewhere.
-        own: the strategy's.
-        cost: the cost's name.
-        mixed: the machine; None where all devices are alike.
-        integral: whether shares of whole elements are asked for.
+        shares: the requested rule; None for the strategy's if the cost is of the slowest group, otherwise ``equal``.
+        own: the strategy's rule.
+        cost: name of the cost.
+        mixed: the machine; None if all devices are identical.
+        integral: whether shares of whole elements are requested.
 
     Raises:
-        OptionError: there are none to be found, as all devices are alike or all sides' costs are added up.
-        UnknownNameError: there is no such manner.
+        OptionError: shares are requested, and all devices are identical or the cost is a sum over groups.
+        UnknownNameError: there is no such rule.
     """
     if mixed is None:
         if shares is not None or integral:
-            option = "shares" if shares is not None else "integral"
-            raise OptionError(option, "all devices are alike and share equally", "a machine of unlike groups")
+            problem = "all devices are identical and share equally"
+            raise OptionError("integral" if shares is None else "shares", problem, "a heterogeneous machine")
         return "equal"
     slowest = load_cost(cost, {}).slowest
     found = (own if slowest else "equal") if shares is None else shares
@@ -287,13 +287,13 @@ def checked_shares(
         raise UnknownNameError("shares", found, SHARES)
     if found != "equal" and not slowest:
         raise OptionError(
-            "shares", f"cost {cost!r} has no slowest side to be relieved", "equal, or cost accpar"
+            "shares", f"cost {cost!r} has no slowest device group to relieve", "equal, or cost accpar"
         )
     return found
 
 
 def _require_sides(mixed: MixedMachine, array: tuple[int, ...]) -> None:
-    """Refuse ways that are not the sides of a fork."""
+    """Check that the ways of each uneven split are the number of its device groups."""
     if array[0] != len(mixed.sides):
         sides = len(mixed.sides)
         raise OptionError(
@@ -305,15 +305,15 @@ def _require_sides(mixed: MixedMachine, array: tuple[int, ...]) -> None:
 
 
 def checked_chunks(chunks: str | int | None, graph: LayerGraph, *, machine: bool) -> Asked | None:
-    """The chunks asked for; None where none are.
+    """Check the requested chunks; None stands for no request.
 
     Args:
-        chunks: a name of ``CHUNKS``, or a size, from the command line too.
+        chunks: a name of ``CHUNKS``, or a size, possibly as text from the command line.
         graph: the network.
-        machine: whether one is named.
+        machine: whether a machine is named.
 
     Raises:
-        OptionError: nothing of the kind, or there is no machine.
+        OptionError: the value is not allowed, or no machine is named.
     """
     if chunks is None:
         return None

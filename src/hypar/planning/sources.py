@@ -1,4 +1,4 @@
-"""The network and the machine that a stored plan names: found beside it, here, or among hypar's own."""
+"""Find the network and the machine of a stored plan: beside it, in the working folder, or in hypar's data."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
 
 LONGEST_NAME = 200
-"""Characters of a name, so that with its ending it is a file's."""
+"""Largest number of characters in a name, so that with an ending it is a valid file name."""
 
 
 def model_of(plan: Plan, file: Path, model: str | Path | None = None) -> LayerGraph:
-    """The network that a plan is for.
+    """Load the network of a plan.
 
     Args:
         plan: the plan.
-        file: where it is stored.
+        file: the plan's file.
         model: the model file, if it is not found by name.
 
     Raises:
@@ -55,13 +55,13 @@ def machine_of(
     hardware: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Machine | MixedMachine | None:
-    """The machine that a plan's score is for; None for a plan without one.
+    """Load the machine of a plan's score; None for a plan without a score.
 
     Args:
         plan: the plan.
-        file: where it is stored.
+        file: the plan's file.
         hardware: the hardware file, if it is not found by name.
-        changes: of the machine, besides those of the plan's score.
+        changes: changes to the machine, besides those of the plan's score.
 
     Raises:
         InputError: there is none, or it cannot be read.
@@ -85,14 +85,14 @@ def machine_of(
 
 
 def require_groups(plan: Plan, machine: Machine | MixedMachine, file: Path) -> None:
-    """Refuse a machine of other groups than those of a plan.
+    """Check that a machine has the device groups of a plan.
 
     Raises:
-        PlanError: it has others, or only one of the two is of unlike groups.
+        PlanError: it has other groups, or only one of the two is heterogeneous.
     """
     mixed = isinstance(machine, MixedMachine)
     if plan.mixed != mixed:
-        kinds = ("like devices", "groups of unlike devices")
+        kinds = ("identical devices", "heterogeneous device groups")
         found = f"a plan for {kinds[plan.mixed]}, and hardware {machine.name!r} has {kinds[mixed]}"
         raise PlanError(f"{file}: splits", found)
     if isinstance(machine, MixedMachine):
@@ -105,7 +105,7 @@ def require_groups(plan: Plan, machine: Machine | MixedMachine, file: Path) -> N
 
 
 def _sides(machine: MixedMachine, name: str) -> Iterator[tuple[str, list[str]]]:
-    """The sides of each fork of a machine."""
+    """Yield the device groups at each node of a machine's tree."""
     yield name, [side.name for side in machine.sides]
     for side in machine.sides:
         if isinstance(side.machine, MixedMachine):
@@ -113,15 +113,15 @@ def _sides(machine: MixedMachine, name: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def profile_of(plan: Plan, file: Path, profile: str | Path | None = None) -> Profile | None:
-    """The measured times that a plan's cost counted; None for a plan without them.
+    """Load the measured times of a plan's cost; None for a plan without them.
 
     Args:
         plan: the plan.
-        file: where it is stored.
-        profile: the table's file, if it is not found by name beside the plan or here.
+        file: the plan's file.
+        profile: the table's file, if it is not found by name beside the plan or in the working folder.
 
     Raises:
-        InputError: there is none, it cannot be read, or it is another.
+        InputError: there is no such file, it cannot be read, or its digest differs.
     """
     if plan.profile is None:
         return None
@@ -140,7 +140,7 @@ def profile_of(plan: Plan, file: Path, profile: str | Path | None = None) -> Pro
 def _of_plan(
     error: InputError, file: Path, recorded: Mapping[str, Any], changes: Mapping[str, Any] | None
 ) -> InputError:
-    """An error in a change that the plan records is the plan's; one in a file or an option is its own."""
+    """Return an error in a change that the plan records as an error of the plan; return others unchanged."""
     for name, value in recorded.items():
         if error.where == f"change {name}={value}" and name not in (changes or {}):
             place = f"{file}: score.hardware_changes.{name}"
@@ -149,7 +149,7 @@ def _of_plan(
 
 
 def _found(name: str, file: Path, kind: str) -> str | Path | None:
-    """The file of a name, or the name itself where it is one of hypar's own."""
+    """Return the file of a name, or the name itself if it is in hypar's data."""
     if not _is_name(name):
         return None
     for folder in (file.parent, Path(), Path(kind)):
@@ -161,5 +161,4 @@ def _found(name: str, file: Path, kind: str) -> str | Path | None:
 
 
 def _is_name(name: str) -> bool:
-    """Whether a file may be named so."""
     return len(name) <= LONGEST_NAME and not set(name) & {"/", "\\", "\0"}

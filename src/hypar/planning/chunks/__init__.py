@@ -1,1 +1,1 @@
-"""Which chunks of gradients a plan takes."""
+"""The choice of the chunks in which a plan exchanges gradients."""

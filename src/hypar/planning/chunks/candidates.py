@@ -1,4 +1,4 @@
-"""Sizes of chunks that are worth a try."""
+"""Candidate sizes of chunks."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def candidates(lanes: Sequence[Lane], step: Step, layers: tuple[int, ...]) -> Iterator[Sizes]:
-    """Every layer by itself, all together, what a closed form says, and CGDP's rule for 2, 4, 8 and so on.
+    """Yield single layers, one chunk, the sizes of a closed form, and those of CGDP's rule for 2, 4, 8 and so on.
 
     Args:
-        lanes: the groups of like devices; of several the closed form says nothing.
-        step: with every layer by itself.
-        layers: those that exchange gradients, in the order of the backward phase, one at least.
+        lanes: the groups of identical devices; the closed form is for one group only.
+        step: the step with every layer in its own chunk.
+        layers: the layers that exchange gradients, in the order of the backward phase, at least one.
     """
     count = len(layers)
     yield (1,) * count
@@ -37,7 +37,7 @@ def candidates(lanes: Sequence[Lane], step: Step, layers: tuple[int, ...]) -> It
 
 
 def neighbours(sizes: Sizes) -> Iterator[Sizes]:
-    """Two chunks joined, a layer moved from one to the next or back, a chunk halved, or its first or last layer alone.
+    """Yield the sizes after joining two chunks, moving a layer between them, halving a chunk or cutting off an end.
 
     Example:
         >>> list(neighbours((2, 1)))
@@ -56,7 +56,7 @@ def neighbours(sizes: Sizes) -> Iterator[Sizes]:
 
 
 def _times(lane: Lane, step: Step, layers: tuple[int, ...]) -> StepTimes:
-    """Seconds of the layers that exchange gradients; what others compute backward is the next one's."""
+    """Return the times of the layers that exchange gradients; other layers' backward time counts for the next one."""
     links = lane.setting.machine.links(lane.setting.array)
     computed, sent, late = ([0.0] * len(lane.graph.layers) for _ in range(3))
     for task, layer, move in zip(step.tasks, step.layers, step.moves, strict=True):

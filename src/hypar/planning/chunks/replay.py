@@ -1,4 +1,4 @@
-"""The chunks of a stored plan, to be run again."""
+"""Rebuild the chunks of a stored plan."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 def chunks_of(
     record: ChunksRecord | None, lanes: Sequence[Lane], crossings: Sequence[Crossing], place: str
 ) -> Chunks | None:
-    """The chunks that a plan records, by the numbers of their layers; None where it records none.
+    """Return the chunks that a plan records, by the indices of their layers; None if it records no chunks.
 
     Args:
-        record: of layers that the plan has, in the order of the backward phase.
-        lanes: the groups of like devices that run it.
-        crossings: the forks between them, outer ones first.
-        place: of the record, for an error.
+        record: chunks of layers that the plan has, in the order of the backward phase.
+        lanes: the groups of identical devices that run it.
+        crossings: the transfers between them, outer splits first.
+        place: the place of the record, for error messages.
 
     Raises:
-        PlanError: a layer exchanges gradients and is in no chunk, or is in one and exchanges none.
+        PlanError: a layer exchanges gradients and is in no chunk, or is in a chunk and exchanges none.
     """
     if record is None:
         return None

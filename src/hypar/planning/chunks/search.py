@@ -1,9 +1,8 @@
-"""Which chunks the gradients of a plan are exchanged in, and the step that this makes.
+"""Choose the chunks in which the gradients of a plan are exchanged, and run the step.
 
-The engine decides: ``best`` is the first of the fastest of some candidates, every layer by itself the first of them,
-and then goes on to chunks that differ a little as long as that gains. So it is never slower than every layer by
-itself; it claims no optimum. Where devices hold the step with every layer by itself, chunks that they do not hold are
-passed over.
+The engine decides: ``best`` takes the fastest of several candidates, of which single layers are the first, and then
+moves to neighbouring chunks as long as that is faster. The result is never slower than single layers; it claims no
+optimum. If the step with single layers fits the devices' memory, chunks that do not fit are rejected.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ if TYPE_CHECKING:
     from hypar.timeline import Timeline
 
 LEAST_GAIN = 1e-12
-"""Relative gain below which chunks are no faster."""
+"""Relative gain below which chunks do not count as faster."""
 
 MOST_TRIES = 100
-"""Chunks that are tried after the candidates: half a second for 156 layers."""
+"""Largest number of tries after the candidates: half a second for 156 layers."""
 
 
 class Ran(NamedTuple):
-    """A step that was run.
+    """A step and its timeline.
 
     Attributes:
         step: its tasks.
-        timeline: when each ran.
-        chunks: what a plan records of its chunks; None where none were asked for.
+        timeline: when each task ran.
+        chunks: the record of its chunks; None if none were requested.
     """
 
     step: Step
@@ -50,12 +49,12 @@ class Ran(NamedTuple):
 
 
 def run_chunked(lanes: Sequence[Lane], crossings: Sequence[Crossing] = (), asked: Asked | None = None) -> Ran:
-    """Lower a step and run it, its gradients in the chunks that are asked for.
+    """Lower a step and run it, with gradients in the requested chunks.
 
     Args:
-        lanes: the groups of like devices.
-        crossings: the forks between them, outer ones first.
-        asked: which chunks; None for every layer by itself without a record of it.
+        lanes: the groups of identical devices.
+        crossings: the transfers between them, outer splits first.
+        asked: the requested chunks; None for single layers without a record.
 
     Raises:
         HardwareError: an array does not fit its machine.
@@ -79,13 +78,12 @@ def run_chunked(lanes: Sequence[Lane], crossings: Sequence[Crossing] = (), asked
 
 
 def _ran(lanes: Sequence[Lane], crossings: Sequence[Crossing], chunks: Chunks | None) -> Ran:
-    """One step."""
     step = lower_lanes(lanes, crossings, chunks)
     return Ran(step, run(step.tasks))
 
 
 class _Trials:
-    """The chunks that were taken last, at first every layer by itself."""
+    """The current chunks of a search, which starts from single layers."""
 
     def __init__(self, lanes: Sequence[Lane], crossings: Sequence[Crossing], alone: Ran) -> None:
         self.lanes, self.crossings = lanes, crossings
@@ -94,15 +92,15 @@ class _Trials:
         self.best, self.tried = alone, {self.sizes}
 
     def split(self, sizes: Sizes) -> Chunks:
-        """The layers in chunks of some sizes."""
+        """Divide the layers into chunks of given sizes."""
         return tuple(self.layers[start:end] for start, end in pairwise(accumulate(sizes, initial=0)))
 
     def take(self, sizes: Sizes) -> None:
-        """Take chunks, whatever they are worth."""
+        """Take chunks without comparing them."""
         self.sizes, self.best = sizes, _ran(self.lanes, self.crossings, self.split(sizes))
 
     def search(self) -> None:
-        """Take the fastest of the candidates, and go on from there."""
+        """Take the fastest candidate, then improve it by local search."""
         held = holds(self.lanes, self.best.step)
         for sizes in candidates(self.lanes, self.best.step, self.layers) if self.layers else ():
             self._gains(sizes, held=held)
@@ -114,7 +112,7 @@ class _Trials:
             pass
 
     def _gains(self, sizes: Sizes, *, held: bool) -> bool:
-        """Take chunks where they are new and faster, and devices that held the step still do."""
+        """Take chunks if they are new and faster, and still fit the memory if the first step did."""
         if sizes in self.tried:
             return False
         self.tried.add(sizes)

@@ -1,1 +1,1 @@
-"""Ways to go through the levels, one file each."""
+"""Searches over the levels, one file each."""

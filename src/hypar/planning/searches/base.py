@@ -1,4 +1,4 @@
-"""What a search is asked and what it answers."""
+"""The search problem, the result of a search, and the interface of searches."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is to be planned.
+    """A search problem.
 
     Attributes:
         graph: the layers that are cut.
-        cost: what is minimised.
-        levels: the splits, outermost first.
-        options: for each layer, at each level, what it may do.
+        cost: the cost that is minimised.
+        levels: the levels, outermost first.
+        options: for each layer, the options at each level.
         solver: name of the solver; None for the cheapest exact one.
     """
 
@@ -39,22 +39,22 @@ class Question:
 
     @property
     def leaves_no_choice(self) -> bool:
-        """Whether every layer has one option at every level, so that there is nothing to search."""
+        """Whether every layer has a single option at every level, so that there is nothing to search."""
         return all(len(options) == 1 for at_layer in self.options for options in at_layer)
 
     def structure(self, first: int, last: int) -> Structure:
-        """The cost graph of the levels from ``first`` up to ``last``, without its costs."""
+        """Return the structure of the cost graph of the levels from ``first`` up to ``last``, without costs."""
         return structure(self.graph, [at_layer[first:last] for at_layer in self.options])
 
     def cost_graph(
         self, first: int, last: int, sizes: Sequence[LocalSizes], *, relaxed: bool = False
     ) -> CostGraph:
-        """Return the cost graph of the same levels, given what the levels above them have left of each layer."""
+        """Return the cost graph of the same levels, given the local sizes of each layer above them."""
         options = [at_layer[first:last] for at_layer in self.options]
         return cost_graph(self.cost, self.graph, self.levels[first:last], options, sizes, relaxed=relaxed)
 
     def below(self, sizes: Sequence[LocalSizes], choices: Sequence[Choice], ways: int) -> list[LocalSizes]:
-        """What the choices of a level of some ways leave of each layer; what is equal is one object."""
+        """Return the local sizes of each layer below a level; equal sizes share one object."""
         shared: dict[object, LocalSizes] = {}
         found = []
         for layer, before, choice in zip(self.graph.layers, sizes, choices, strict=True):
@@ -65,27 +65,27 @@ class Question:
         return found
 
     def level_structures(self) -> list[Structure]:
-        """The structure of each level by itself, those with equal options once."""
+        """Return the structure of each level's own cost graph; levels with equal options appear once."""
         columns = zip(*self.options, strict=True)
         distinct = {column: index for index, column in enumerate(columns)}
         return [self.structure(index, index + 1) for index in distinct.values()]
 
     def pick_solver(self, *structures: Structure) -> tuple[str, Solver]:
-        """Return the solver asked for, or the cheapest exact one that takes all of some graphs, or a bounded one."""
+        """Return the requested solver, or the cheapest exact one that takes all given graphs, or a bounded one."""
         name = cheapest(structures) if self.solver is None else self.solver
         return name, load_solver(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         choices: for each layer a choice at each level.
         solver: name of the solver that was used.
-        exact: whether every cost graph was solved to its optimum, and that is proven.
-        bounds: for each cost graph what its optimum is at least; none where the solver states none.
-        costs: for each level what every layer costs, with the tensors that it reads.
+        exact: whether every cost graph was solved to a proven optimum.
+        bounds: the lower bound of each cost graph's optimum; empty if the solver states none.
+        costs: for each level the cost of every layer, with the tensors that it reads.
     """
 
     choices: tuple[Options, ...]
@@ -96,26 +96,26 @@ class Answer:
 
 
 class Search(Protocol):
-    """A way to go through the levels."""
+    """A search over the levels."""
 
     @property
     def claim(self) -> str:
-        """What the result is when every cost graph is solved exactly; goes before ``over <space>``."""
+        """The claim of a result whose cost graphs are all solved exactly; goes before ``over <space>``."""
 
     @property
     def at_once(self) -> bool:
-        """Whether it weighs all levels together, so that devices may be left idle at any of them."""
+        """Whether it searches all levels jointly, so that devices may be left idle at any of them."""
 
     def run(self, question: Question) -> Answer:
-        """Choose.
+        """Choose an option for every layer at every level.
 
         Raises:
-            TableLimitError: the solver's tables would not fit.
+            TableLimitError: the solver's tables would exceed the limit.
         """
 
 
 def layer_costs(problem: CostGraph, assignment: Sequence[int]) -> tuple[float, ...]:
-    """What every node costs under an assignment, with the edges from nodes before it."""
+    """Return the cost of every node under an assignment, with the edges from earlier nodes."""
     amounts = [float(costs[choice]) for costs, choice in zip(problem.nodes, assignment, strict=True)]
     for edge in problem.edges:
         amounts[max(edge.source, edge.target)] += edge.at(assignment[edge.source], assignment[edge.target])
@@ -123,7 +123,7 @@ def layer_costs(problem: CostGraph, assignment: Sequence[int]) -> tuple[float, .
 
 
 def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tuple[float, ...], ...]:
-    """What every layer costs at each level, once the choices are made."""
+    """Return the cost of every layer at each level, given its choices."""
     made = replace(question, options=tuple(tuple((choice,) for choice in at_layer) for at_layer in choices))
     sizes = [WHOLE_LAYER] * len(choices)
     costs = []
@@ -135,10 +135,10 @@ def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tu
 
 
 def load_search(name: str) -> Search:
-    """The search of a name.
+    """Load the search of a name.
 
     Raises:
-        UnknownNameError: there is none.
+        UnknownNameError: there is no such search.
     """
     search: Search = load_plugin("searches", name)
     return search

@@ -1,7 +1,7 @@
-"""Level by level, outermost first, each the optimum given the levels above it.
+"""Search level by level, outermost first, each level optimally given the levels above it.
 
-Source: HyPar (HPCA 2019), Algorithm 2. Cost: levels times one level's search. Guarantee: each level's
-optimum, not that of all levels together.
+Source: HyPar (HPCA 2019), Algorithm 2. Cost: one search for each level. Guarantee: the optimum of each level,
+not of all levels together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Greedy:
     at_once = False
 
     def run(self, question: Question) -> Answer:
-        """One cost graph a level."""
+        """Solve one cost graph for each level."""
         sizes = [WHOLE_LAYER] * len(question.graph.layers)
         name, solver = question.pick_solver(*question.level_structures())
         chosen: list[list[Choice]] = []

@@ -1,9 +1,9 @@
-"""All levels at once: a layer's choice is a tuple with one choice a level.
+"""Search all levels at once: the choice of a layer is a tuple with one choice for each level.
 
-Cost: one search over the product of the levels' choices. Guarantee: the optimum over all levels together where an
-exact solver's tables fit; else a plan no dearer than the greedy one, and a lower bound. Where not even one vector for
-each layer fits, the plan is the greedy one, and the bound the sum of each level's optimum, every layer having been
-left by the levels above what makes it cheapest.
+Cost: one search over the product of the levels' choices. Guarantee: the optimum over all levels together if the tables
+of an exact solver fit; otherwise a plan that costs no more than the greedy one, and a lower bound. If not even one
+vector for each layer fits, the plan is the greedy one, and the bound is the sum of the levels' relaxed optima, in which
+every layer has the local sizes that make it cheapest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Joint:
-    """All levels together."""
+    """The joint search over all levels."""
 
     claim = "optimal, all levels jointly,"
     at_once = True
@@ -58,7 +58,7 @@ class Joint:
 
 
 def _level_by_level(question: Question) -> Answer:
-    """Return the greedy plan, with the sum of the bounds of every level by itself."""
+    """Return the greedy plan, with the sum of the lower bounds of the single levels."""
     solver = load_solver(FALLBACK)
     bounds = []
     left = _whole(question)
@@ -103,7 +103,7 @@ def _whole(question: Question) -> list[LocalSizes]:
 
 
 def _decoded(options: tuple[Options, ...], chosen: int) -> Options:
-    """The tuple that an index into the product of the levels' options stands for."""
+    """Return the tuple of options at an index into the product of the levels' options."""
     indices = np.unravel_index(chosen, [len(at_level) for at_level in options])
     return tuple(at_level[int(index)] for at_level, index in zip(options, indices, strict=True))
 

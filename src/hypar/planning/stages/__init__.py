@@ -1,1 +1,1 @@
-"""Planning in stages, each cut by itself."""
+"""Planning in pipeline stages, each cut separately."""

@@ -1,8 +1,8 @@
-"""What spans cost as stages at least, whatever their cuts: known of all spans before any of them is planned.
+"""Lower bounds on the cost of every span as a stage, computed before any span is planned.
 
-Each layer of a span takes what it takes under its fastest choice, with what is then added up inside it, and a span
-receives every tensor that crosses its ends at least once. What its layers receive of each other is left out; where
-transfers run beside computation, so is what is added up. Of memory, weights and what layers keep are counted.
+Each layer of a span counts with the time of its fastest choice, the exchange of its partial results included, and a
+span receives every tensor that crosses its ends at least once. Transfers between its layers are left out; if transfers
+overlap with computation, so is the exchange of partial results. Memory counts weights and kept activations.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
 
 MOST_COMBINATIONS = 4096
-"""Choices at all levels together that are tried of a layer; of one with more nothing is said."""
+"""Largest number of joint choices that are tried for a layer; a layer with more has the bound 0."""
 
 ROUNDING = 1e-9
-"""By what part a sum may be less than the same one in another order."""
+"""Largest relative difference between a sum and the same sum in another order."""
 
 
-class Floors(NamedTuple):
-    """What each span costs at least: ``[starts, ends]``.
+class LowerBounds(NamedTuple):
+    """The lower bounds of each span: ``[starts, ends]``.
 
     Attributes:
-        seconds: that a mini-batch keeps it busy; infinite where there is no span.
-        room: for how many microbatches in flight it has memory at most.
+        seconds: busy time for a mini-batch; infinite for empty spans.
+        room: the largest number of microbatches in flight that may fit the memory.
     """
 
     seconds: Costs
     room: Costs
 
 
-class _LayerFloor(NamedTuple):
-    """What a layer costs at least.
+class _LayerBounds(NamedTuple):
+    """The lower bounds of a layer.
 
     Attributes:
-        seconds: of a mini-batch.
+        seconds: time for a mini-batch.
         weights: elements of its weight on the fullest device.
-        input: the share of its input on the fullest device.
-        output: the share of its output there.
+        input: the fraction of its input on the fullest device.
+        output: the fraction of its output there.
     """
 
     seconds: float = 0.0
@@ -64,9 +64,9 @@ class _LayerFloor(NamedTuple):
     output: float = 0.0
 
 
-def floors_of(spans: CutSpans, microbatches: int) -> Floors:
-    """The floors of all spans, for so many microbatches of a mini-batch."""
-    layers = _layer_floors(spans, microbatches)
+def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
+    """Return the lower bounds of all spans, for a number of microbatches in a mini-batch."""
+    layers = _layer_bounds(spans, microbatches)
     computing = _sums([layer.seconds for layer in layers])
     crossing = np.array([spans.seconds_of(num_bytes) for num_bytes in crossing_bytes(spans)])
     received, returned = microbatches * crossing[:-1, None], microbatches * crossing[None, :]
@@ -75,11 +75,11 @@ def floors_of(spans: CutSpans, microbatches: int) -> Floors:
         np.maximum(computing, np.maximum(received, returned)) if overlap else computing + received + returned
     )
     some = np.arange(len(layers) + 1) > np.arange(len(layers))[:, None]
-    return Floors(np.where(some, found * (1 - ROUNDING), np.inf), _room(spans, layers))
+    return LowerBounds(np.where(some, found * (1 - ROUNDING), np.inf), _room(spans, layers))
 
 
 def crossing_bytes(spans: CutSpans) -> list[float]:
-    """Bytes of a microbatch's F that cross each place between layers, once each, ``[layers + 1]``; E has as many."""
+    """Return the bytes of a microbatch's F that cross each place between layers, ``[layers + 1]``; E has as many."""
     found: list[dict[int, int]] = [{} for _ in range(len(spans.part.layers) + 1)]
     for tensor in spans.part.tensors:
         for place in range(tensor.producer + 1, tensor.consumer + 1):
@@ -88,15 +88,15 @@ def crossing_bytes(spans: CutSpans) -> list[float]:
 
 
 def _sums(amounts: Sequence[float]) -> Costs:
-    """What every span of some amounts sums to at least: ``[starts, ends]``; nothing where it is empty."""
+    """Return lower bounds of the sums over every span, ``[starts, ends]``; 0 for empty spans."""
     before = np.concatenate([[0.0], np.cumsum(amounts)])
     lost = 1e-15 * len(amounts) * before[-1]
     found: Costs = np.maximum(0.0, (before[None, :] - before[:-1, None]) * (1 - ROUNDING) - lost)
     return found
 
 
-def _room(spans: CutSpans, layers: Sequence[_LayerFloor]) -> Costs:
-    """For how many microbatches in flight each span has memory at most."""
+def _room(spans: CutSpans, layers: Sequence[_LayerBounds]) -> Costs:
+    """Return the largest number of microbatches in flight that may fit the memory of each span."""
     setting, capacity = spans.setting, spans.setting.machine.memory_bytes
     words = 2 + OPTIMIZERS[setting.optimizer]
     weights = _sums([words * setting.element_bytes * layer.weights for layer in layers])
@@ -107,8 +107,8 @@ def _room(spans: CutSpans, layers: Sequence[_LayerFloor]) -> Costs:
         return np.where(weights > capacity, 0.0, np.floor(np.divide(capacity - weights, kept)))
 
 
-def _kept(graph: ContractedGraph, layers: Sequence[_LayerFloor]) -> list[float]:
-    """Elements of a microbatch that each weighted layer keeps at least; of a tensor's readers the first keeps it."""
+def _kept(graph: ContractedGraph, layers: Sequence[_LayerBounds]) -> list[float]:
+    """Return the elements of a microbatch that each weighted layer keeps; a tensor's first reader keeps it."""
     read: dict[int, int] = {}
     fed, known = {tensor.consumer for tensor in graph.tensors}, set()
     for tensor in sorted(graph.tensors, key=lambda tensor: tensor.consumer):
@@ -124,31 +124,31 @@ def _kept(graph: ContractedGraph, layers: Sequence[_LayerFloor]) -> list[float]:
     return found
 
 
-def _layer_floors(spans: CutSpans, microbatches: int) -> list[_LayerFloor]:
-    """What each layer costs at least, whatever its choices."""
+def _layer_bounds(spans: CutSpans, microbatches: int) -> list[_LayerBounds]:
+    """Return the lower bounds of each layer over all its choices."""
     question = question_of(spans.recipe, spans.whole, spans.pins, spans.setting.element_bytes)
-    known: dict[object, _LayerFloor] = {}
+    known: dict[object, _LayerBounds] = {}
     found = []
     for layer, options in zip(spans.part.layers, question.options, strict=True):
         key = (layer.einsum, layer.output_elements, options)
         if key not in known:
-            known[key] = _LayerFloor()
+            known[key] = _LayerBounds()
             if layer.weighted and math.prod(map(len, options)) <= MOST_COMBINATIONS:
                 each = [_under(layer, chosen, spans.setting, microbatches) for chosen in product(*options)]
-                known[key] = _LayerFloor(*map(min, zip(*each, strict=True)))
+                known[key] = _LayerBounds(*map(min, zip(*each, strict=True)))
         found.append(known[key])
     return found
 
 
-def _under(layer: CutLayer, chosen: Options, setting: Setting, microbatches: int) -> _LayerFloor:
-    """What a layer costs under a choice at each level."""
+def _under(layer: CutLayer, chosen: Options, setting: Setting, microbatches: int) -> _LayerBounds:
+    """Return the time and memory of a layer under a choice at each level."""
     pieces = degrees(chosen)
     time = setting.machine.layer_time(layer.einsum, pieces, setting.element_bytes)
     spent = [microbatches * seconds for seconds in time.seconds.values()]
     if not setting.machine.overlap:
         moves = moves_inside(setting, layer.einsum, layer.output_elements, chosen)
         spent += [repeated(move, microbatches) * move.seconds for move in moves]
-    return _LayerFloor(
+    return _LayerBounds(
         seconds=math.fsum(spent) + setting.update_seconds(time),
         weights=time.fullest["weight"],
         input=fullest_share(layer.einsum, pieces, "input"),

@@ -1,10 +1,9 @@
-"""The partition into stages whose costliest is cheapest, over spans of which as few as can be are planned.
+"""Find the partition with the least bottleneck stage, planning as few spans as possible.
 
-Idea: the best partition by what spans cost at least; its spans are planned, their costs put in place of that, and so
-on until a best partition has only spans that are planned.
-Cost: a partition by dynamic programming each round; few rounds where spans cost little more than they do at least, and
-at worst every span planned.
-Guarantee: as exact as if all were planned, ties included: any other partition costs at least what was compared with.
+Idea: find the best partition by lower bounds, plan its spans, replace their bounds by costs, and repeat until all
+spans of the best partition are planned.
+Cost: one dynamic program for each round; few rounds if the bounds are tight, and at worst every span is planned.
+Guarantee: the same result as with all spans planned, ties included: every other partition costs at least its bound.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.planning.stages.lower_bounds import ROUNDING, crossing_bytes, floors_of
+from hypar.planning.stages.lower_bounds import ROUNDING, crossing_bytes, lower_bounds_of
 from hypar.solve.partition import Partition, partition
 
 if TYPE_CHECKING:
@@ -29,15 +28,15 @@ if TYPE_CHECKING:
 def best_partition(
     spans: CutSpans, microbatches: int, kept: Sequence[int], limit: float = math.inf
 ) -> Partition | None:
-    """The best partition into stages; None where none that fits the memory is as cheap as a limit.
+    """Return the best partition into stages, or None if none that fits the memory is within a limit.
 
     Args:
         spans: the spans.
-        microbatches: of a mini-batch.
-        kept: for each stage, microbatches whose activations it keeps at most.
-        limit: seconds that the costliest stage may take.
+        microbatches: microbatches in a mini-batch.
+        kept: for each stage, the largest number of microbatches whose activations it keeps.
+        limit: seconds that the bottleneck stage may take.
     """
-    (costs, room), seams = floors_of(spans, microbatches), np.array(crossing_bytes(spans))
+    (costs, room), seams = lower_bounds_of(spans, microbatches), np.array(crossing_bytes(spans))
     planned = np.zeros(costs.shape, dtype=bool)
 
     def fitting(stage: int) -> Costs:
@@ -57,6 +56,6 @@ def best_partition(
 
 
 def _room(span: CutSpan, kept: Collection[int]) -> int:
-    """The most of some numbers of microbatches in flight that it has memory for."""
+    """Return the largest of several numbers of microbatches in flight that fits the memory."""
     machine = span.cuts.lane.setting.machine
     return max((count for count in kept if machine.fits(math.fsum(span.held(count).values()))), default=0)

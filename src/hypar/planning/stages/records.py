@@ -1,4 +1,4 @@
-"""A plan in stages, and what it records of them."""
+"""The plan in stages, and its records of the stages."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def staged_plan(
     whole: Plan | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Plan:
-    """Plan a network in the stages that a recipe asks for.
+    """Plan a network in the requested stages.
 
     Args:
-        recipe: what is asked for.
+        recipe: the request.
         graph: the network.
-        whole: where the best stages are sought, the plan without stages, which is the answer where none are faster.
-        progress: told how many of how many tries are done.
+        whole: for the best number of stages, the plan without stages, which is returned if no stages are faster.
+        progress: called with the number of tries done, and their total.
 
     Raises:
-        InputError: the recipe does not suit the network, or no stages fit the memory.
-        TableLimitError: the network has too many layers, or a search would not fit.
+        InputError: the request does not suit the network, or no stages fit the memory.
+        TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
     refused = {
         "refine": recipe.refine,
@@ -51,7 +51,7 @@ def staged_plan(
     for what, asked in refused.items():
         if asked:
             raise OptionError(what, "given together with stages", "one of the two")
-    # Where no layer is cut neither is used.
+    # If no layer is cut, search and solver are not used, but their names are checked.
     load_search(recipe.search)
     if recipe.solver is not None:
         load_solver(recipe.solver)
@@ -59,7 +59,7 @@ def staged_plan(
     fitting = whole.score if whole is not None and whole.score is not None and whole.score.fits else None
     found = plan_stages(recipe, graph, progress, math.inf if fitting is None else fitting.time_s)
     if found is None:
-        assert whole is not None  # noqa: S101 (of a number of stages there is an answer)
+        assert whole is not None  # noqa: S101 (a given number of stages has an answer)
         claim = f"{whole.claim}; no stages that were tried are faster"
         return whole.model_copy(update={"stages": _no_stages(recipe, whole), "claim": claim})
     splits = list(_splits_of(found))
@@ -88,11 +88,11 @@ def staged_plan(
 
 
 def stages_of(staging: Staging, recipe: Recipe) -> StagesRecord:
-    """The stages as a plan has them.
+    """Return the record of stages for a plan.
 
     Args:
-        staging: what was found.
-        recipe: what was asked for.
+        staging: the stages.
+        recipe: the request.
     """
     return StagesRecord(
         asked=recipe.stages,  # type: ignore[arg-type]
@@ -116,11 +116,11 @@ def stages_of(staging: Staging, recipe: Recipe) -> StagesRecord:
 
 
 def _no_stages(recipe: Recipe, whole: Plan) -> StagesRecord:
-    """The record of a plan without stages, which is the best: all layers are one stage.
+    """Return the record for a plan that is faster without stages: all layers form one stage.
 
     Args:
-        recipe: what was asked for.
-        whole: the plan.
+        recipe: the request.
+        whole: the plan without stages.
     """
     time_s = 0.0 if whole.score is None else whole.score.time_s
     return StagesRecord(
@@ -135,7 +135,7 @@ def _no_stages(recipe: Recipe, whole: Plan) -> StagesRecord:
 
 
 def _claim(recipe: Recipe, staging: Staging) -> str:
-    """What a plan in stages is optimal over."""
+    """Return the claim of a plan in stages: the plans that it is optimal among."""
     tried = "of all numbers of stages tried the fastest: " if recipe.stages == "best" else ""
     fitting = " that fit" if recipe.machine is not None and recipe.machine.memory_bytes is not None else ""
     bounds = f"{tried}stages of the least bottleneck of all partitions{fitting}"
@@ -148,7 +148,7 @@ def _claim(recipe: Recipe, staging: Staging) -> str:
 
 
 def _splits_of(staging: Staging) -> Iterator[Split]:
-    """One split a level inside the stages, for the layers of all of them."""
+    """Yield one split for each level inside the stages, with the layers of all stages."""
     for level, ways in enumerate(staging.recipe.array):
         choices, costs = {}, {}
         for span in staging.stages:

@@ -1,4 +1,4 @@
-"""The stages of a stored plan, with its partition and its cuts, on whatever machine."""
+"""Rebuild the stages of a stored plan, with its partition and its cuts, on any machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stored_stages(
         stages: its stages.
         graph: the network, with the plan's mini-batch.
         choices: for each layer a choice at each level.
-        recipe: on which machine and with what optimizer.
+        recipe: the request, for its machine and optimizer.
 
     Raises:
         HardwareError: the array does not fit the machine.
@@ -45,7 +45,7 @@ def stored_stages(
 
 
 def microbatch_step(staging: Staging) -> Step:
-    """The tasks of a microbatch in every stage, each of which is a lane; none of what goes between stages."""
+    """Return the tasks of a microbatch in every stage, one lane for each, without transfers between stages."""
     steps = [span.cuts.step for span in staging.stages]
     layers = [len(step.work[0].times) for step in steps]
     firsts = [*accumulate(layers, initial=0)]
@@ -64,12 +64,11 @@ def microbatch_step(staging: Staging) -> Step:
 
 
 def _moved(task: Task, by: int) -> Task:
-    """A task behind so many others."""
     return task._replace(after=tuple(before + by for before in task.after))
 
 
 def _padded(work: LaneWork, first: int, layers: int) -> LaneWork:
-    """The work of some layers among so many, from one on."""
+    """Return the work of consecutive layers, starting at ``first``, padded to a number of layers."""
     behind = layers - first - len(work.times)
     return LaneWork(
         times=(*(None,) * first, *work.times, *(None,) * behind),

@@ -1,4 +1,4 @@
-"""Stages run as a pipeline by the engine: one step, in which every stage has its full work."""
+"""Run stages as a pipeline in the engine: one step, in which every stage has its full work."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Staging:
-    """A network in stages, each cut over its own devices.
+    """A network divided into stages, each cut over its own devices.
 
     Attributes:
-        recipe: how stages are cut; its array is that inside a stage.
-        microbatches: of a mini-batch.
-        stages: first to last.
-        in_flight: for each stage, microbatches whose activations it keeps at most.
-        staleness: for each stage, by how many mini-batches the weights that a forward reads are behind at most.
+        recipe: the request; its array is the one inside a stage.
+        microbatches: microbatches in a mini-batch.
+        stages: the stages, first to last.
+        in_flight: for each stage, the largest number of microbatches whose activations it keeps.
+        staleness: for each stage, the largest number of mini-batches by which the weights that a forward reads are behind.
         step: one step of the pipeline, a mini-batch.
     """
 
@@ -40,12 +40,12 @@ class Staging:
 
     @property
     def bottleneck_s(self) -> float:
-        """Seconds that a mini-batch keeps the costliest stage busy."""
+        """Seconds for which a mini-batch keeps the busiest stage busy."""
         return max(span.seconds(self.microbatches) for span in self.stages)
 
 
 def kept_in_flight(schedule: str, stages: int, microbatches: int) -> tuple[int, ...]:
-    """For each stage, microbatches whose activations it keeps at most."""
+    """Return for each stage the largest number of microbatches whose activations it keeps."""
     order = SCHEDULES[schedule]
     steps = (
         order.steps(stage, stages, microbatches, _minibatches(schedule, stages)) for stage in range(stages)
@@ -54,12 +54,12 @@ def kept_in_flight(schedule: str, stages: int, microbatches: int) -> tuple[int, 
 
 
 def run_stages(recipe: Recipe, microbatches: int, stages: Sequence[CutSpan]) -> Staging:
-    """The stages run as a pipeline.
+    """Run the stages as a pipeline.
 
     Args:
-        recipe: how they are cut, and in what order they work.
-        microbatches: of a mini-batch.
-        stages: first to last.
+        recipe: the request, with the schedule.
+        microbatches: microbatches in a mini-batch.
+        stages: the stages, first to last.
     """
     paces = [_pace(stages, stage) for stage in range(len(stages))]
     order = SCHEDULES[recipe.schedule]
@@ -76,13 +76,13 @@ def run_stages(recipe: Recipe, microbatches: int, stages: Sequence[CutSpan]) -> 
 
 
 def _minibatches(schedule: str, stages: int) -> int:
-    """So many that every stage has its full work in a step; after a flush the next is as the one before."""
+    """Return the number of mini-batches that gives every stage its full work in a step: 1 if the pipeline flushes."""
     order = SCHEDULES[schedule]
     return 1 if order.flushes else order.minibatches(stages)
 
 
 def _pace(stages: Sequence[CutSpan], stage: int) -> Pace:
-    """How long a stage takes for a microbatch; what it sends keeps the receiver busy, or with overlap a link."""
+    """Return a stage's times for a microbatch; its sends occupy the receiver, or a link if transfers overlap."""
     cuts = stages[stage].cuts
     overlap = cuts.lane.setting.machine.overlap
 

@@ -1,4 +1,4 @@
-"""What a machine makes of stages: the score of one step, a mini-batch."""
+"""The score of a plan in stages for one step, a mini-batch."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from hypar.planning.stages.span import CutSpan
 
 ROUNDING = 1e-9
-"""Of a step: less than this is no waiting."""
+"""Fraction of a step below which idle time counts as none."""
 
 BETWEEN = "stages"
-"""What goes from stage to stage, beside what goes over the levels inside them."""
+"""The name of the communication between stages, beside the levels inside them."""
 
 
 def score_of(staging: Staging) -> Score:
-    """What a machine makes of the stages: one step, a mini-batch."""
+    """Score the stages on their machine for one step, a mini-batch."""
     setting = staging.stages[0].cuts.lane.setting
     machine = setting.machine
     groups = [_group(staging, stage) for stage in range(len(staging.stages))]
@@ -56,7 +56,7 @@ def score_of(staging: Staging) -> Score:
 
 
 def _group(staging: Staging, stage: int) -> GroupScore:
-    """What a step is to one stage."""
+    """Return the score of one stage."""
     span, name = staging.stages[stage], stage_name(stage)
     setting, times = span.cuts.lane.setting, _times(span, staging.microbatches)
     received = times.pop("communication")
@@ -76,7 +76,7 @@ def _group(staging: Staging, stage: int) -> GroupScore:
 
 
 def _times(span: CutSpan, microbatches: int) -> dict[str, float]:
-    """Seconds of each kind of work of a stage for a mini-batch; what it receives of others is communication."""
+    """Return the seconds of each kind of work of a stage for a mini-batch; receiving is communication."""
     found = dict.fromkeys(KINDS, 0.0)
     for phase, items in items_of(span.cuts.step).items():
         for kind, seconds in items.items():
@@ -86,9 +86,9 @@ def _times(span: CutSpan, microbatches: int) -> dict[str, float]:
 
 
 def _critical(staging: Staging) -> dict[str, float]:
-    """Seconds of each kind of work on the critical path of a step.
+    """Return the seconds of each kind of work on the critical path of a step.
 
-    A stage's phase is so many seconds there, of which each kind of its tasks has its part.
+    The seconds of a stage's phase on the path are divided over the kinds of its tasks in proportion.
     """
     on_path: dict[tuple[str, str], float] = {}
     for index in staging.step.critical_path:
@@ -100,13 +100,13 @@ def _critical(staging: Staging) -> dict[str, float]:
     for (resource, phase), seconds in on_path.items():
         items = {phase: 1.0} if phase == "communication" else stages[resource][phase]
         whole = math.fsum(items.values())
-        for kind, part in items.items():
-            found[kind] += seconds * part / whole if whole else 0.0
+        for kind, own in items.items():
+            found[kind] += seconds * own / whole if whole else 0.0
     return found
 
 
 def _communication(staging: Staging) -> dict[str, float]:
-    """Bytes that all devices receive: from stage to stage, and at each level inside the stages."""
+    """Return the bytes that all devices receive, between stages and at each level inside them."""
     sent = (span.received_bytes + span.returned_bytes for span in staging.stages)
     found = {BETWEEN: staging.microbatches * math.fsum(sent)}
     for level in range(len(staging.recipe.array)):
@@ -120,7 +120,7 @@ def _communication(staging: Staging) -> dict[str, float]:
 
 
 def _energy(staging: Staging) -> dict[str, float] | None:
-    """Joules of all stages, and of what goes between them."""
+    """Return the energy of all stages and of the communication between them, in joules."""
     lane = staging.stages[0].cuts.lane
     found: dict[str, float] = {}
     for span in staging.stages:

@@ -1,8 +1,8 @@
-"""The partition of a network into stages, found together with the cuts inside them.
+"""Find the partition of a network into stages, together with the cuts inside them.
 
-Every span of consecutive layers gets its best cuts, by the search that the recipe names, and what it then costs as a
-stage: the partition whose costliest stage is cheapest is exact over these. With ``best`` in place of a number, every
-number of stages and of levels inside them that the array's devices allow is tried, and the engine decides.
+Every span of consecutive layers gets its best cuts by the requested search, and with them its cost as a stage: the
+partition with the least bottleneck is exact over these. With ``best`` in place of a number, every number of stages and
+of levels inside them that the array's devices allow is tried, and the engine decides.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from hypar.sharding.pins import Pin
 
 BEST = "best"
-"""In place of a number of stages: as many as are fastest."""
+"""The value of ``stages`` that requests the fastest number of them."""
 
 MOST_LAYERS = 512
-"""Layers that are cut: some minutes where no two are alike."""
+"""Largest number of layers: some minutes of planning if no two are equal."""
 
 MULTIPLES = (1, 2, 4, 8)
-"""Microbatches a stage that are tried for ``best``."""
+"""Numbers of microbatches per stage that are tried for ``best``."""
 
 
 def pins_of(recipe: Recipe, graph: LayerGraph) -> tuple[Pin, ...]:
-    """The pins of a recipe, which hold at the levels inside every stage.
+    """Parse the pins of a request, which hold at the levels inside every stage.
 
     Raises:
-        OptionError: there is no such layer, level or choice, or the levels are not known.
+        OptionError: there is no such layer, level or choice, or the levels are not known in advance.
     """
     if recipe.pins and not recipe.array:
         raise OptionError("pins", "given where no layer is cut", "levels inside the stages")
@@ -64,31 +64,31 @@ def plan_stages(
     progress: Callable[[int, int], None] = lambda *_: None,
     limit: float = math.inf,
 ) -> Staging | None:
-    """Divide a network into the stages that a recipe asks for, and cut each.
+    """Divide a network into the requested stages, and cut each stage.
 
     Args:
-        recipe: what is asked for.
+        recipe: the request.
         graph: the network.
-        progress: told how many of how many tries are done.
+        progress: called with the number of tries done, and their total.
         limit: seconds that a step of the best stages must be below.
 
     Returns:
-        None where the best stages are not.
+        The stages, or None if the best stages are not below the limit.
 
     Raises:
-        InputError: the network, the batch or the machine does not have so many.
-        TableLimitError: the network has too many layers, or a search would not fit.
+        InputError: the network, the batch or the machine does not allow that number of stages.
+        TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
     if recipe.machine is None:
         raise OptionError("stages", "no machine is named", "one, as --hardware hmc")
     if recipe.stages != BEST:
-        assert isinstance(recipe.stages, int)  # noqa: S101 (checked when it was asked for)
+        assert isinstance(recipe.stages, int)  # noqa: S101 (checked with the request)
         return staged(recipe, graph, recipe.stages)
     tries = list(_tries(recipe, graph, recipe.machine))
     answers: dict[tuple[int, ...], dict[object, Answer]] = {}
     best = None
     for number, (stages, own) in enumerate(tries):
-        with suppress(HardwareError):  # what does not fit is not offered
+        with suppress(HardwareError):  # stages that do not fit are not candidates
             found = staged(own, graph, stages, answers.setdefault(own.array, {}), limit)
             if found is not None and found.step.makespan < limit:
                 best, limit = found, found.step.makespan
@@ -97,7 +97,7 @@ def plan_stages(
 
 
 def _tries(recipe: Recipe, graph: LayerGraph, machine: Machine) -> Iterator[tuple[int, Recipe]]:
-    """Stages over the outermost levels, the levels that are left, all or the innermost, and microbatches."""
+    """Yield the candidates: stages over the outermost levels, then all remaining levels or the innermost."""
     layers = len(graph.nodes(recipe.graph).layers)
     for outer in range(1, len(recipe.array) + 1):
         stages = math.prod(recipe.array[:outer])
@@ -109,7 +109,7 @@ def _tries(recipe: Recipe, graph: LayerGraph, machine: Machine) -> Iterator[tupl
 
 
 def _microbatches(schedule: str, batch: int, stages: int) -> list[int]:
-    """Microbatches that are tried: as many as if none were asked for, and multiples of the stages."""
+    """Return the numbers of microbatches to try: the schedule's default, and multiples of the stages."""
     own = checked_microbatches(None, schedule, batch, stages)
     flushes = SCHEDULES[schedule].flushes
     more = (each * stages for each in MULTIPLES if flushes and batch % (each * stages) == 0)
@@ -123,21 +123,21 @@ def staged(
     answers: dict[object, Answer] | None = None,
     limit: float = math.inf,
 ) -> Staging | None:
-    """The best partition into some stages, and their cuts.
+    """Return the best partition into a number of stages, and their cuts.
 
     Args:
-        recipe: how a stage is cut; its array is that inside a stage.
+        recipe: the request; its array is the one inside a stage.
         graph: the network.
-        stages: how many.
-        answers: the best cuts of spans that are known by the same recipe; others are added.
+        stages: the number of stages.
+        answers: the known best cuts of spans for the same request; others are added.
         limit: seconds that a step may take.
 
     Returns:
-        None where the costliest stage alone takes longer than that.
+        The stages, or None if the bottleneck stage alone takes longer than the limit.
 
     Raises:
-        InputError: there cannot be so many, or no partition fits the memory.
-        TableLimitError: the network has too many layers, or a search would not fit.
+        InputError: that number of stages is not possible, or no partition fits the memory.
+        TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
     layers = len(graph.nodes(recipe.graph).layers)
     if not 1 <= stages <= layers:

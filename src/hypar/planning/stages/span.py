@@ -1,4 +1,4 @@
-"""A span of layers that is cut, as a stage: what a mini-batch takes of its time, and of its devices' memory."""
+"""A span of layers as a stage with cuts: its time for a mini-batch, and its devices' memory."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class Cuts(NamedTuple):
-    """A span with its best cuts.
+    """The cuts of a span.
 
     Attributes:
-        answer: what the search found.
-        lane: its layers for a microbatch, their choices, and what they run on.
+        answer: the result of the search.
+        lane: its layers for a microbatch, their choices, and their setting.
         step: the tasks of a microbatch.
-        phases: how long these take.
-        memory: bytes on each device, those of one microbatch's activations among them.
+        phases: the durations of these tasks.
+        memory: bytes on each device, including one microbatch's activations.
     """
 
     answer: Answer
@@ -42,14 +42,14 @@ class Cuts(NamedTuple):
 
 
 class CutSpan(NamedTuple):
-    """A span as a stage.
+    """A span of layers as a stage.
 
     Attributes:
         cuts: its cuts.
         received_s: seconds to receive a microbatch's F.
         returned_s: seconds to receive its E.
-        received_bytes: bytes that all its devices receive of F.
-        returned_bytes: bytes that they receive of E.
+        received_bytes: bytes of F that all its devices receive.
+        returned_bytes: bytes of E that they receive.
     """
 
     cuts: Cuts
@@ -59,7 +59,7 @@ class CutSpan(NamedTuple):
     returned_bytes: float
 
     def seconds(self, microbatches: int) -> float:
-        """What a mini-batch keeps it busy, were it never to wait for another stage; with overlap it or its links."""
+        """Return its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""
         phases = self.cuts.phases
         computing = microbatches * (phases.forward + phases.backward) + phases.once
         if self.cuts.lane.setting.machine.overlap:
@@ -67,19 +67,19 @@ class CutSpan(NamedTuple):
         return computing + microbatches * (self.received_s + self.returned_s)
 
     def held(self, in_flight: int) -> dict[str, float]:
-        """Bytes on each device with so many microbatches in flight, and a buffer for the largest transfer."""
+        """Return the bytes on each device with microbatches in flight, and a buffer for the largest transfer."""
         memory, devices = self.cuts.memory, math.prod(self.cuts.lane.setting.array)
         buffer = max(memory["buffers"], self.received_bytes / devices, self.returned_bytes / devices)
         return {**memory, "activations": in_flight * memory["activations"], "buffers": buffer}
 
 
 class Phases(NamedTuple):
-    """Seconds of a stage, what it gets from other stages aside.
+    """The durations of a stage's phases, without transfers from other stages.
 
     Attributes:
-        forward: of a microbatch.
-        backward: of one, with its gradients.
-        once: of adding up gradients and updating, behind the last microbatch of a mini-batch.
+        forward: seconds for the forward phase of a microbatch.
+        backward: seconds for the backward phase of a microbatch, with its gradients.
+        once: seconds for exchanging gradients and updating, after the last microbatch of a mini-batch.
     """
 
     forward: float
@@ -88,10 +88,10 @@ class Phases(NamedTuple):
 
 
 def phases_of(step: Step, *, overlap: bool) -> Phases:
-    """The phases of a microbatch's step.
+    """Return the phases of a microbatch's step.
 
-    With overlap they are as long as the engine has them, each from its own beginning: gradients are added up beside the
-    last backward phase. A phase then gets no longer because another gets shorter.
+    With overlap the engine gives their durations, each from its own beginning: gradients are exchanged during the last
+    backward phase. A phase then gets no longer because another gets shorter.
     """
     kinds = [_phase(task, move) for task, move in zip(step.tasks, step.moves, strict=True)]
     if not overlap:
@@ -107,7 +107,7 @@ def phases_of(step: Step, *, overlap: bool) -> Phases:
 
 
 def items_of(step: Step) -> dict[str, dict[str, float]]:
-    """For each phase the seconds of each kind of task in a microbatch's step, as if one after another."""
+    """Return the seconds of each kind of task in each phase of a microbatch's step, as if run one after another."""
     found: dict[str, dict[str, float]] = {phase: {} for phase in Phases._fields}
     for task, move in zip(step.tasks, step.moves, strict=True):
         items = found[_phase(task, move)]
@@ -116,14 +116,14 @@ def items_of(step: Step) -> dict[str, dict[str, float]]:
 
 
 def _phase(task: Task, move: Move | None) -> str:
-    """The phase that a task is of."""
+    """Return the phase of a task."""
     if task.kind == "update" or (move is not None and move.phase == "gradient"):
         return "once"
     return "forward" if (task.kind if move is None else move.phase) == "forward" else "backward"
 
 
 def _makespan(tasks: Sequence[Task], kept: Sequence[bool]) -> float:
-    """How long some of the tasks take, once the others have ended."""
+    """Return the duration of the kept tasks if the others have already ended."""
     index = {old: new for new, old in enumerate(old for old, keep in enumerate(kept) if keep)}
     return run(
         [

@@ -1,9 +1,9 @@
-"""What any span of a network's layers costs as a stage: its best cuts, and the time and memory that they take.
+"""The cost of any span of a network's layers as a stage: its best cuts, with their time and memory.
 
-Cuts are planned for the whole mini-batch, whose gradients are added up once; time is that of a microbatch, and of what
-comes once a mini-batch, the exchange of gradients and the update. A stage waits for what it receives: F as its layers
-need it, from the stage before, and E as its outputs are held, from the stage behind. A span that has the layers of
-another, with the same tensors between them, is planned once.
+Cuts are planned for the whole mini-batch, whose gradients are exchanged once; the time is that of a microbatch, plus
+the exchange of gradients and the update once a mini-batch. A stage waits for the tensors that it receives: F as its
+layers need it, from the previous stage, and E as its outputs are held, from the next stage. Spans with equal layers
+and equal tensors between them are planned once.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CutSpans:
-    """All spans of a network on so many devices each.
+    """All spans of a network, each on the same number of devices.
 
     Attributes:
-        recipe: how a span is cut; its array is that inside a stage, and may be empty.
+        recipe: the request; its array is the one inside a stage, and may be empty.
         whole: the layers for a mini-batch.
-        part: the same for a microbatch.
+        part: the layers for a microbatch.
         pins: choices to hold.
-        setting: what a stage runs on.
-        link: what comes from other stages comes over it; None for one stage.
+        setting: the setting of a stage.
+        link: the link that carries tensors from other stages; None for one stage.
         answers: the best cuts of spans, which do not depend on microbatches or the number of stages.
     """
 
@@ -75,16 +75,16 @@ class CutSpans:
         counts: tuple[int, int],
         answers: dict[object, Answer] | None = None,
     ) -> Self:
-        """The spans of a network.
+        """Build the spans of a network.
 
         Args:
-            recipe: how a span is cut.
+            recipe: the request.
             graph: the network.
-            counts: stages, and microbatches of a mini-batch.
-            answers: the best cuts of spans that are known by the same recipe; others are added.
+            counts: the numbers of stages, and of microbatches in a mini-batch.
+            answers: the known best cuts of spans for the same request; others are added.
 
         Raises:
-            InputError: the recipe does not suit the network, or the array the machine.
+            InputError: the request does not suit the network, or the array the machine.
         """
         stages, microbatches = counts
         whole = graph.nodes(recipe.graph)
@@ -101,30 +101,30 @@ class CutSpans:
         )
 
     def span(self, start: int, end: int) -> CutSpan:
-        """The layers from one up to another."""
+        """Return the span of the layers from ``start`` up to ``end``."""
         if (start, end) not in self._found:
             self._found[start, end] = self._as_stage(start, end, self._cut(start, end))
         return self._found[start, end]
 
     def given(self, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
-        """The layers from one up to another with given cuts."""
+        """Return the span of the layers from ``start`` up to ``end`` with given cuts."""
         lane = Lane(span_of(self.part, start, end), choices, self.setting)
         answer = Answer(choices=choices, costs=(), solver="", exact=False)
         return self._as_stage(start, end, self._lowered(lane, answer, read_of_others(self.part, start, end)))
 
     def _as_stage(self, start: int, end: int, cuts: Cuts) -> CutSpan:
-        """A span of some cuts, with what it receives of others."""
+        """Return a span with its cuts as a stage, with the transfers from other stages."""
         received, returned = self._received(start, end, cuts.lane.choices)
         return CutSpan(cuts, self.seconds_of(received), self.seconds_of(returned), received, returned)
 
     def _lowered(self, lane: Lane, answer: Answer, outside: tuple[Tensor, ...]) -> Cuts:
-        """Some layers' cuts with what they cost."""
+        """Return the cuts of layers with their time and memory."""
         step = lower_lanes([lane])
         phases = phases_of(step, overlap=self.setting.machine.overlap)
         return Cuts(answer, lane, step, phases, memory_of(lane, step, 0, outside))
 
     def _cut(self, start: int, end: int) -> Cuts:
-        """Its cuts, and what they cost."""
+        """Return the best cuts of a span, with their time and memory."""
         inside, outside = span_of(self.whole, start, end), read_of_others(self.part, start, end)
         key = (
             *((layer.op_name, layer.einsum, layer.output_elements) for layer in inside.layers),
@@ -140,14 +140,14 @@ class CutSpans:
         return cuts._replace(lane=cuts.lane._replace(graph=span_of(self.part, start, end)))
 
     def _answer(self, inside: ContractedGraph) -> Answer:
-        """The best cuts of a span."""
+        """Search the best cuts of a span."""
         if not self.recipe.array:
             return Answer(choices=((),) * len(inside.layers), costs=(), solver="", exact=True)
         question = question_of(self.recipe, inside, self.pins, self.setting.element_bytes)
         return load_search(self.recipe.search).run(question)
 
     def _received(self, start: int, end: int, choices: Sequence[Options]) -> tuple[float, float]:
-        """Bytes of F that all devices of a stage receive, and of E; what only goes through arrives once."""
+        """Return the bytes of F and of E that all devices of a stage receive; tensors that only pass arrive once."""
         forward: dict[int, float] = {}
         backward: dict[int, float] = {}
         for tensor in self.part.tensors:
@@ -164,29 +164,28 @@ class CutSpans:
         return size * math.fsum(forward.values()), size * math.fsum(backward.values())
 
     def _copies(self, layer: int, chosen: Options, tensor: str) -> float:
-        """How many devices need each element of what a layer reads, or gives."""
+        """Return the number of devices that need each element of a layer's input or output."""
         einsum = self.part.layers[layer].einsum
         pairs = zip(chosen, self.setting.array, strict=True)
         return math.prod(choice.devices(ways) / divisor(einsum, choice, tensor) for choice, ways in pairs)
 
     def seconds_of(self, num_bytes: float) -> float:
-        """Seconds until a stage has received so many bytes."""
+        """Return the seconds until a stage has received a number of bytes."""
         return self.link.seconds("neighbours", num_bytes) if self.link is not None and num_bytes else 0.0
 
 
 def span_of(graph: ContractedGraph, start: int, end: int) -> ContractedGraph:
-    """The layers from one up to another, with the tensors between them."""
+    """Return the layers from ``start`` up to ``end``, with the tensors between them."""
     inside = (tensor for tensor in graph.tensors if start <= tensor.producer and tensor.consumer < end)
     tensors = tuple(_counted_from(start, tensor) for tensor in inside)
     return ContractedGraph(layers=graph.layers[start:end], tensors=tensors)
 
 
 def read_of_others(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:
-    """The tensors that these layers read of layers before them, whose indices are negative."""
+    """Return the tensors that these layers read of earlier layers, whose indices are negative."""
     outside = (tensor for tensor in graph.tensors if tensor.producer < start <= tensor.consumer < end)
     return tuple(_counted_from(start, tensor) for tensor in outside)
 
 
 def _counted_from(start: int, tensor: Tensor) -> Tensor:
-    """A tensor between layers that are counted from another one on."""
     return replace(tensor, producer=tensor.producer - start, consumer=tensor.consumer - start)

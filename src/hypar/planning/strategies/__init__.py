@@ -1,1 +1,1 @@
-"""A space, a cost and a search under a name, one file each."""
+"""Strategies: a space, a cost and a search under one name, one file each."""

@@ -1,4 +1,4 @@
-"""What a strategy is."""
+"""The definition of a strategy."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from hypar.registry import load_plugin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """A space, a cost and a search under a name; each can be overridden by itself.
+    """A space, a cost and a search under one name; each can be overridden separately.
 
     Attributes:
-        summary: what it does, in a line.
-        source: where it is published.
-        space: the choices, as ``hypar.sharding.space`` reads them.
+        summary: a description in one line.
+        source: the publication.
+        space: the allowed choices, as ``hypar.sharding.space`` reads them.
         cost: name of the cost that is minimised.
         search: name of the search.
         graph: ``contracted``, or ``operators`` to plan pools too.
-        fork_cost: name of the cost on a mixed machine, if another.
-        shares: how the shares of a mixed machine's forks are found.
+        fork_cost: name of the cost on a heterogeneous machine, if it differs.
+        shares: the rule for the shares of device groups.
     """
 
     summary: str
@@ -33,10 +33,10 @@ class Strategy:
 
 
 def load_strategy(name: str) -> Strategy:
-    """The strategy of a name.
+    """Load the strategy of a name.
 
     Raises:
-        UnknownNameError: there is none.
+        UnknownNameError: there is no such strategy.
     """
     strategy: Strategy = load_plugin("strategies", name)
     return strategy

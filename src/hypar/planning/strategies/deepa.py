@@ -1,11 +1,11 @@
-"""DeePa: batch, channels, height and width at once, on as many devices as pay."""
+"""DeePa: batch, channels, height and width at once, on the best number of devices."""
 
 from __future__ import annotations
 
 from hypar.planning.strategies.base import Strategy
 
 plugin: Strategy = Strategy(
-    summary="batch, output channels, height and width at once, on as many devices as pay",
+    summary="batch, output channels, height and width at once, on the best number of devices",
     source="DeePa (2018), its configurations and its dynamic programming",
     space="batch*out_channels*height*width",
     cost="deepa",

@@ -1,4 +1,4 @@
-"""Every dim, all levels at once."""
+"""Joint search over every dim at all levels."""
 
 from __future__ import annotations
 

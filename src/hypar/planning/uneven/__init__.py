@@ -1,1 +1,1 @@
-"""Planning for unlike device groups."""
+"""Planning for heterogeneous device groups."""

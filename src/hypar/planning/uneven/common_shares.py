@@ -1,8 +1,8 @@
-"""One share for each side of a fork, found together with the choices.
+"""Find one share for each device group of an uneven split, together with the choices.
 
-Given shares, the choices of least weighted sum are found by an exact solver; given choices, the shares of which the
-slowest side ends first follow exactly. Both are repeated in turn until nothing changes, from several starts: a fixed
-point, not a proven optimum, and never worse than equal shares, which is one of the starts. A side weighs
+Given shares, an exact solver finds the choices of least weighted sum; given choices, the shares that minimise the time
+of the slowest group follow exactly. Both steps alternate until nothing changes, from several starts. The result is a
+fixed point, not a proven optimum, and never worse than equal shares, which are one of the starts. A group weighs
 ``1 / T_i'``, from the conditions for a minimum of ``max T_i`` over shares that sum to 1: the slower its time grows
 with its share, the more work a shorter time lets it take over. Source: AccPar (HPCA 2020), whose types depend on the
 ratio, and the ratio on the types.
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.quadratics import Array, Line, Quadratics
 
 MOST_TURNS = 20
-"""Times that choices and shares are found from each other."""
+"""Largest number of rounds in which choices and shares are found from each other."""
 
 
 class Decision(NamedTuple):
-    """What a fork does.
+    """The choices and shares of an uneven split.
 
     Attributes:
-        cost: what it costs, its slowest side or all of them.
-        assignment: an option of each layer.
-        shares: of each side that works.
+        cost: the cost of its slowest device group, or the sum over all of them.
+        assignment: one option for each layer.
+        shares: the share of each working group.
     """
 
     cost: float
@@ -41,7 +41,7 @@ class Decision(NamedTuple):
 
 
 def best(decisions: Sequence[Decision]) -> Decision:
-    """The cheapest; of equally cheap ones that of the first options."""
+    """Return the cheapest decision; ties go to the first options."""
     return min(decisions, key=lambda one: (one.cost, one.assignment))
 
 
@@ -51,13 +51,13 @@ def search(
     most: Sequence[float] | None = None,
     below: Sequence[Line] | None = None,
 ) -> tuple[Decision, ...]:
-    """The decisions of all turns whose shares are allowed, in the order in which they were met.
+    """Return the decisions of all rounds whose shares are allowed, in the order in which they were found.
 
     Args:
-        every: all options of the fork.
-        rule: one of ``RULES``: ``linear`` is AccPar's, ``exact`` gives the shares of which the slowest side ends first.
-        most: the largest share of each side; no limit if not given. Shares past it are balanced within it.
-        below: what each side costs besides, over its share; nothing if not given.
+        every: all options of the uneven split.
+        rule: one of ``RULES``: ``linear`` is AccPar's, ``exact`` minimises the slowest group's time.
+        most: the largest share of each group; no limit if not given. Shares beyond it are balanced within it.
+        below: the further cost of each group as a line over its share; nothing if not given.
     """
     every = every if below is None else every.above(below)
     fork, count = every.fork, len(every.fork.sides)
@@ -75,7 +75,7 @@ def search(
 
 
 def _starts(every: Quadratics, shares: tuple[float, ...]) -> Iterator[Assignment]:
-    """The best choices at some shares where all sides weigh alike, by their shares, and each alone."""
+    """Yield the best choices at given shares for equal weights, for weights as the shares, and for each group alone."""
     count = len(shares)
     weights = [(1.0,) * count]
     if every.fork.slowest and count > 1:
@@ -87,7 +87,7 @@ def _starts(every: Quadratics, shares: tuple[float, ...]) -> Iterator[Assignment
 def _turns(
     every: Quadratics, assignment: Assignment, rule: str, most: Sequence[float] | None
 ) -> Iterator[Decision]:
-    """From one start to a fixed point."""
+    """Alternate between shares and choices from one start to a fixed point."""
     seen: set[Assignment] = set()
     while assignment not in seen and len(seen) < MOST_TURNS:
         seen.add(assignment)
@@ -102,12 +102,11 @@ def _turns(
 
 
 def _decided(every: Quadratics, assignment: Assignment, shares: tuple[float, ...]) -> Decision:
-    """A decision with its cost."""
     return Decision(every.fork.total(times_at(every.times(assignment), shares)), assignment, shares)
 
 
 def _linear(every: Quadratics, times: Array) -> tuple[float, ...]:
-    """AccPar's rule, repeated until the transfers are those of the shares that it gives."""
+    """Apply AccPar's rule until the transfers match the shares that it gives."""
     flop = every.fork.flop
     computing = [flop * rates.work for rates in every.fork.rates]
     shares: tuple[float, ...] = (1 / len(times),) * len(times)
@@ -122,7 +121,7 @@ def _linear(every: Quadratics, times: Array) -> tuple[float, ...]:
 
 
 def _weights(times: Array, shares: Sequence[float]) -> list[float]:
-    """How much each side's time counts: the less, the faster it grows with its share."""
+    """Return the weight of each group's time: the faster it grows with its share, the smaller the weight."""
     growth = [row[1] + 2 * row[2] * share for row, share in zip(times.tolist(), shares, strict=True)]
     least = 1e-6 * max(map(abs, growth)) or 1.0
     return [1 / max(slope, least) for slope in growth]

@@ -1,4 +1,4 @@
-"""A fork to be decided, and what its choices cost each side."""
+"""An uneven split to be decided, and the cost of its choices for each device group."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from hypar.solve.solvers.base import Solver
 
 Assignment = tuple[int, ...]
-"""An option of each layer."""
+"""One option for each layer."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fork:
-    """A fork to be decided.
+    """An uneven split to be decided.
 
     Attributes:
-        graph: the layers, as large as the splits above leave them.
-        options: what each may do.
-        sides: the sides that work.
-        rates: what each of them pays.
-        slowest: whether the fork costs what its slowest side does; else what all do together.
-        solver: what solves its cost graphs.
+        graph: the layers, with the sizes that the splits above leave.
+        options: the options of each layer.
+        sides: the device groups that work.
+        rates: the rates that each group pays.
+        slowest: whether the cost is that of the slowest group; otherwise the sum over all groups.
+        solver: the solver of its cost graphs.
     """
 
     graph: ContractedGraph
@@ -50,20 +50,20 @@ class Fork:
     solver: Solver
 
     def total(self, costs: Sequence[float]) -> float:
-        """What the fork costs, from what its sides do."""
+        """Combine the costs of the device groups into that of the split."""
         return max(costs) if self.slowest else float(sum(costs))
 
     @property
     def flop(self) -> float:
-        """Floating-point operations of all layers."""
+        """The floating-point operations of all layers."""
         return sum(layer.einsum.flop(phase) for layer in self.graph.layers for phase in PHASES)
 
     def ends(self, tensor: Tensor) -> tuple[CutLayer, CutLayer]:
-        """Producer and consumer of a tensor."""
+        """Return the producer and the consumer of a tensor."""
         return self.graph.layers[tensor.producer], self.graph.layers[tensor.consumer]
 
     def layer_costs(self, layer: CutLayer, choice: Choice, shares: Shares) -> list[Number]:
-        """What a layer costs each side: its operations, and what they add up."""
+        """Return the cost of a layer for each group: its operations, and the addition of partial results."""
         moved = self._paid(inside(layer, choice, shares), [rates.inside for rates in self.rates])
         flop = (work(layer, choice, share) for share in shares)
         return [cost + rates.work * own for cost, rates, own in zip(moved, self.rates, flop, strict=True)]
@@ -71,12 +71,12 @@ class Fork:
     def tensor_costs(
         self, tensor: Tensor, choices: tuple[Choice, Choice], shares: tuple[Shares, Shares]
     ) -> list[Number]:
-        """What a tensor costs each side, from producer to consumer and back."""
+        """Return the cost of a tensor for each group, from producer to consumer and back."""
         amounts = between(tensor, self.ends(tensor), choices, shares)
         return self._paid(amounts, [rates.between for rates in self.rates])
 
     def _paid(self, amounts: Iterable[Amount], per_element: Sequence[float]) -> list[Number]:
-        """What each side pays for some transfers."""
+        """Return the cost of transfers for each group."""
         found: list[Number] = [0.0] * len(self.sides)
         for amount in amounts:
             for side, elements in enumerate(amount.elements):
@@ -85,7 +85,7 @@ class Fork:
         return found
 
     def least(self, nodes: Sequence[Costs], edges: Sequence[Costs]) -> Assignment:
-        """The options of least sum: ``[options]`` of each layer, ``[of producer, of consumer]`` of each tensor."""
+        """Return the options of least sum; nodes are ``[options]``, edges ``[of producer, of consumer]``."""
         made = tuple(
             Edge.dense(tensor.producer, tensor.consumer, costs)
             for tensor, costs in zip(self.graph.tensors, edges, strict=True)
@@ -101,10 +101,10 @@ def fork_of(
     solver: Solver,
     element_bytes: int,
 ) -> Fork:
-    """A fork of some sides under a cost.
+    """Build an uneven split over device groups under a cost.
 
     Raises:
-        OptionError: the cost is for like devices alone.
+        OptionError: the cost needs identical devices.
     """
     return Fork(
         graph=graph,
@@ -117,11 +117,9 @@ def fork_of(
 
 
 def _rates(cost: Cost, side: Side, element_bytes: int) -> SideRates:
-    """What a side pays."""
+    """Return the rates that a device group pays."""
     rates = cost.side_rates(side, element_bytes)
     if rates is None:
-        name = type(cost).__name__.lower()
-        raise OptionError(
-            f"cost {name!r}", "it is for like devices alone", "accpar or volume on unlike groups"
-        )
+        found = f"cost {type(cost).__name__.lower()!r} needs identical devices"
+        raise OptionError("", found, hint="on a heterogeneous machine use accpar or volume")
     return rates

@@ -1,8 +1,8 @@
-"""Shares of their own for the layers of a fork, with the re-layout between unlike ones charged.
+"""Find separate shares for each layer of an uneven split, charging the resharding between different shares.
 
-A layer may have the fork's common shares, those that balance it by itself, or be on one side alone, whose weights
-then need no exchange. An exact solver picks for some weights of the sides, and the weights follow which of them are
-slow. The result is the best that was met: never worse than the common shares.
+A layer may have the split's common shares, the shares that balance it by itself, or be on one device group alone, whose
+weights then need no exchange. An exact solver picks for given weights of the groups, and slow groups then get larger
+weights. The result is the best assignment found: never worse than the common shares.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from hypar.sharding.uneven.transfers import Shares
 
 MOST_TURNS = 24
-"""Times that the sides are weighed anew."""
+"""Largest number of rounds in which the device groups are weighted anew."""
 
 
 class Offer(NamedTuple):
-    """What a layer may do: one of its options, with some shares."""
+    """One option of a layer, with the shares of all device groups."""
 
     pick: int
     choice: Choice
@@ -40,11 +40,11 @@ class Offer(NamedTuple):
 
 
 Settled = tuple[Offer, ...]
-"""What every layer does."""
+"""The offer that each layer takes."""
 
 
 def settled(fork: Fork, assignment: Assignment, shares: Shares, *, integral: bool) -> Settled:
-    """What every layer does with common shares, of whole elements where that is asked for."""
+    """Return the offer of every layer at common shares, rounded to whole elements if requested."""
     rows = zip(fork.graph.layers, fork.options, assignment, strict=True)
     kept: dict[Shares, Shares] = {}
     offers = []
@@ -55,7 +55,7 @@ def settled(fork: Fork, assignment: Assignment, shares: Shares, *, integral: boo
 
 
 def rounded(layer: CutLayer, choice: Choice, shares: Shares) -> Shares:
-    """Shares of whole elements of the dim that a layer is cut in; a side without any keeps none."""
+    """Round shares to whole elements of the dim that a layer is cut in; a group without a share keeps none."""
     dim = dim_of(choice)
     if dim is None:
         return shares
@@ -65,7 +65,7 @@ def rounded(layer: CutLayer, choice: Choice, shares: Shares) -> Shares:
 
 
 def settled_costs(fork: Fork, offers: Settled) -> tuple[Array, Array]:
-    """What each layer, with the tensors that it reads, costs each side to receive and to compute.
+    """Return the cost of each layer, with the tensors that it reads, for each group to receive and to compute.
 
     Returns:
         ``[sides, layers]`` both.
@@ -87,12 +87,12 @@ def settled_costs(fork: Fork, offers: Settled) -> tuple[Array, Array]:
 
 
 def by_layer(every: Quadratics, decision: Decision, *, integral: bool) -> Settled:
-    """The best shares met for each layer, from those of a decision on.
+    """Return the best shares found for each layer, starting from the shares of a decision.
 
     Args:
-        every: all options of the fork, whose cost is that of the slowest side.
-        decision: common shares.
-        integral: whether shares are of whole elements.
+        every: all options of an uneven split whose cost is that of its slowest device group.
+        decision: the decision with common shares.
+        integral: whether shares are rounded to whole elements.
     """
     start = settled(every.fork, decision.assignment, decision.shares, integral=integral)
     offered = tuple(
@@ -102,7 +102,7 @@ def by_layer(every: Quadratics, decision: Decision, *, integral: bool) -> Settle
 
 
 def _offers(every: Quadratics, index: int, start: Offer, *, integral: bool) -> Iterator[Offer]:
-    """What a layer may do: as it does, or any option with common shares, balanced ones, or on one side alone."""
+    """Yield a layer's present offer, then every option with common or balanced shares, or on one group alone."""
     layer, options = every.fork.graph.layers[index], every.fork.options[index]
     sides = len(every.fork.sides)
     alone = [tuple(float(side == own) for side in range(sides)) for own in range(sides)]
@@ -119,18 +119,18 @@ def _offers(every: Quadratics, index: int, start: Offer, *, integral: bool) -> I
 
 @dataclass(frozen=True, eq=False)
 class ByLayer:
-    """The layers of a fork, each with what it may do.
+    """The layers of an uneven split, each with its offers.
 
     Attributes:
-        fork: the fork.
-        offered: of each layer; the first of each are the common shares.
+        fork: the uneven split.
+        offered: the offers of each layer; the first has the common shares.
     """
 
     fork: Fork
     offered: tuple[tuple[Offer, ...], ...]
 
     def arrays(self) -> tuple[list[Array], list[Array]]:
-        """Costs of each side: of each layer ``[sides, offers]``, of each tensor ``[sides, of producer, of consumer]``."""
+        """Return the costs of layers, ``[sides, offers]``, and of tensors, ``[sides, of producer, of consumer]``."""
         kept: dict[Hashable, Array] = {}
         nodes, edges = [], []
         for layer, offers in zip(self.fork.graph.layers, self.offered, strict=True):
@@ -151,7 +151,7 @@ class ByLayer:
         return nodes, edges
 
     def _edge(self, tensor: Tensor, pair: tuple[tuple[Offer, ...], tuple[Offer, ...]]) -> Array:
-        """All pairs of offers of a tensor's ends."""
+        """Return the costs of all pairs of offers of a tensor's producer and consumer."""
         rows = [
             [
                 self.fork.tensor_costs(tensor, (made.choice, read.choice), _alike(made.shares, read.shares))
@@ -162,7 +162,7 @@ class ByLayer:
         return np.moveaxis(np.array(rows, dtype=np.float64), -1, 0)
 
     def best(self) -> Settled:
-        """Of the assignments for some weights of the sides the cheapest; the common shares where none is cheaper."""
+        """Return the cheapest assignment over several weights of the groups, or the common shares if none is cheaper."""
         nodes, edges = self.arrays()
         weights = np.ones(len(self.fork.sides))
         found: tuple[float, Assignment] | None = None
@@ -182,7 +182,7 @@ class ByLayer:
         return tuple(offers[pick] for offers, pick in zip(self.offered, found[1], strict=True))
 
     def _of_sides(self, nodes: list[Array], edges: list[Array], assignment: Assignment) -> Array:
-        """What each side costs altogether."""
+        """Return the total cost of each device group."""
         found = sum((node[:, pick] for node, pick in zip(nodes, assignment, strict=True)), np.zeros(1))
         for tensor, edge in zip(self.fork.graph.tensors, edges, strict=True):
             found = found + edge[:, assignment[tensor.producer], assignment[tensor.consumer]]
@@ -190,5 +190,4 @@ class ByLayer:
 
 
 def _alike(made: Shares, read: Shares) -> tuple[Shares, Shares]:
-    """Two layers' shares, one object where they are equal."""
     return (made, made) if made == read else (made, read)

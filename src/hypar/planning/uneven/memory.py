@@ -1,4 +1,4 @@
-"""What the devices of a mixed machine hold, and the shares that they can."""
+"""The memory of a heterogeneous machine's devices, and the shares that fit it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.tree import Branch, Branching
 
 HALVINGS = 16
-"""Halvings of the shares that may fit."""
+"""Number of halvings of the interval of shares that may fit."""
 
 
 def fits(branch: Branch) -> bool:
-    """Whether every device below holds its part."""
+    """Return whether the shards of every device below fit its memory."""
     lanes, crossings = lanes_of(branch)
     return holds(lanes, lower_lanes(lanes, crossings))
 
 
 def limits(branching: Branching) -> tuple[float, ...]:
-    """The largest share of each side of which its devices hold their part by the choices made so far.
+    """Return the largest share of each group that fits its devices' memory, given the choices made so far.
 
-    What a fork above makes a device receive is left out: whoever asks looks at the whole again.
+    Buffers for the transfers of splits above are left out: the caller checks the whole tree again.
     """
     found = []
     for side, below in enumerate(branching.below):
@@ -39,7 +39,7 @@ def limits(branching: Branching) -> tuple[float, ...]:
 
 
 def _limit(branching: Branching, side: int, below: Branch) -> float:
-    """The largest share of one side that fits, by halving; 0 where none does."""
+    """Return the largest share of one group that fits, by bisection; 0 if none fits."""
     choices = [offer.choice for offer in branching.offers]
     low, high = 0.0, branching.shares[side]
     for _ in range(HALVINGS):

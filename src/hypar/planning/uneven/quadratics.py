@@ -1,4 +1,4 @@
-"""What the options of a fork cost each side, as quadratics in the side's own share."""
+"""The costs of an uneven split's options for each device group, as quadratics in the group's own share."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 Line = tuple[float, float]
-"""A cost over a side's own share: constant and linear coefficient."""
+"""A cost over a group's own share: constant and linear coefficient."""
 
 SHARE = np.array([0.0, 0.5, 1.0])
-"""The unknown share of a side, at the three points that say which quadratic it is."""
+"""The three values of a group's share that determine a quadratic."""
 
 
 @dataclass(frozen=True, eq=False)
 class Quadratics:
-    """All options of a fork.
+    """The costs of all options of an uneven split.
 
     Attributes:
-        fork: the fork.
-        nodes: of each layer ``[sides, 3, options]``, constant, linear and quadratic coefficients.
-        edges: of each tensor ``[sides, 3, options of producer, options of consumer]``.
-        rest: what each side costs whatever its options, ``[sides, 3]``.
+        fork: the uneven split.
+        nodes: for each layer ``[sides, 3, options]``: constant, linear and quadratic coefficients.
+        edges: for each tensor ``[sides, 3, options of producer, options of consumer]``.
+        rest: the cost of each group that does not depend on the options, ``[sides, 3]``.
     """
 
     fork: Fork
@@ -44,13 +44,13 @@ class Quadratics:
     rest: Array
 
     def above(self, lines: Sequence[Line]) -> Quadratics:
-        """The same where each side costs besides what a line over its share says."""
+        """Add to each group's cost a line over its share."""
         rest = np.zeros((len(lines), 3))
         rest[:, :2] = lines
         return replace(self, rest=rest)
 
     def times(self, assignment: Assignment) -> Array:
-        """What each side costs altogether, ``[sides, 3]``."""
+        """Return the total cost of each group, ``[sides, 3]``."""
         found = self.rest.copy()
         for node, pick in zip(self.nodes, assignment, strict=True):
             found += node[:, :, pick]
@@ -59,7 +59,7 @@ class Quadratics:
         return found
 
     def least(self, shares: Sequence[float], weights: Sequence[float]) -> Assignment:
-        """The options of least weighted sum over the sides, at some shares."""
+        """Return the options of least weighted sum over the groups, at given shares."""
         powers = np.array([[1.0, share, share * share] for share in shares])
         each = powers * np.array(weights)[:, None]
         summed: dict[int, Array] = {}
@@ -72,7 +72,7 @@ class Quadratics:
 
 
 def quadratics_of(fork: Fork) -> Quadratics:
-    """All options of a fork; equal layers and equal tensors share their arrays."""
+    """Compute the costs of all options of an uneven split; equal layers and equal tensors share their arrays."""
     kept: dict[Hashable, Array] = {}
     nodes = []
     for layer, options in zip(fork.graph.layers, fork.options, strict=True):
@@ -91,7 +91,7 @@ def quadratics_of(fork: Fork) -> Quadratics:
 
 
 def _node(fork: Fork, layer: CutLayer, options: Options) -> Array:
-    """All options of a layer."""
+    """Return the coefficients of all options of a layer."""
     made = [
         _of_sides(fork, lambda shares, choice=choice: fork.layer_costs(layer, choice, shares))  # type: ignore[misc]
         for choice in options
@@ -100,7 +100,7 @@ def _node(fork: Fork, layer: CutLayer, options: Options) -> Array:
 
 
 def _edge(fork: Fork, tensor: Tensor, options: tuple[Options, Options]) -> Array:
-    """All pairs of options of a tensor's ends."""
+    """Return the coefficients of all pairs of options of a tensor's producer and consumer."""
     found = np.zeros((len(fork.sides), 3, len(options[0]), len(options[1])))
     for row, maker in enumerate(options[0]):
         for column, reader in enumerate(options[1]):
@@ -113,7 +113,7 @@ def _edge(fork: Fork, tensor: Tensor, options: tuple[Options, Options]) -> Array
 
 
 def _of_sides(fork: Fork, costs: Callable[[Shares], list[Number]]) -> Array:
-    """The coefficients of what something costs each side, ``[sides, 3]``."""
+    """Return the coefficients of a cost function for each group, ``[sides, 3]``."""
     count = len(fork.sides)
     rows = []
     for side in range(count):
@@ -123,7 +123,7 @@ def _of_sides(fork: Fork, costs: Callable[[Shares], list[Number]]) -> Array:
 
 
 def _coefficients(cost: Number) -> list[float]:
-    """Constant, linear and quadratic coefficient of what is known at the three points, or is the same at all."""
+    """Return the constant, linear and quadratic coefficients of a cost at the three points, or of a constant."""
     if not isinstance(cost, np.ndarray):
         return [float(cost), 0.0, 0.0]
     none, half, whole = cost.tolist()

@@ -1,4 +1,4 @@
-"""What was found for a mixed machine, as a plan records it."""
+"""The records in a plan of the decisions for a heterogeneous machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def splits_of(branch: Branch) -> Iterator[Split]:
-    """The splits of a group before those of its sides."""
+    """Yield the splits of a group, then the splits of the device groups inside it."""
     if isinstance(branch, Leaf):
         lane = branch.lane
         names = [layer.name for layer in lane.graph.layers]
@@ -43,7 +43,7 @@ def like_split(
     group: str,
     depth: int = 0,
 ) -> Split:
-    """One level of like devices."""
+    """Return the split of one level of identical devices."""
     return Split(
         level=depth + level.index,
         group=group,
@@ -56,7 +56,7 @@ def like_split(
 
 
 def _fork(branch: Branching) -> Split:
-    """A fork: what its slowest side receives, or what all do."""
+    """Return an uneven split, with the cost that its slowest device group receives, or that all receive."""
     names = [layer.name for layer in branch.graph.layers]
     rows = [branch.received[branch.late]] if branch.slowest else branch.received
     costs = [math.fsum(column) for column in zip(*rows, strict=True)]
@@ -90,14 +90,14 @@ def _fork(branch: Branching) -> Split:
 
 
 def exact(branch: Branch) -> bool:
-    """Whether the cost graphs of all groups were solved to their optimum."""
+    """Return whether the cost graphs of all groups were solved to their optimum."""
     if isinstance(branch, Leaf):
         return branch.exact
     return all(exact(below) for below in branch.below if below is not None)
 
 
 def claim_of(recipe: Recipe, branch: Branching) -> str:
-    """What a plan for a mixed machine is optimal over."""
+    """Return the claim of a plan for a heterogeneous machine: the plans that it is optimal among."""
     pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
     over = f"over ({recipe.space}){pins}, one dim a fork, for least {recipe.cost}"
     whole = " of whole elements" if recipe.integral else ""

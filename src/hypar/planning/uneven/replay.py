@@ -1,4 +1,4 @@
-"""A stored plan for a mixed machine, to be run again."""
+"""Rebuild the device groups of a stored plan for a heterogeneous machine."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 def branch_of(
     plan: Plan, machine: MixedMachine, graph: ContractedGraph, element_bytes: int, optimizer: str
 ) -> Branch:
-    """What a plan does to a network, without its costs.
+    """Return the tree of device groups of a plan, without costs.
 
     Args:
-        plan: a plan for a mixed machine of these groups.
-        machine: what it runs on.
-        graph: the layers that it cuts.
+        plan: a plan for a heterogeneous machine with these groups.
+        machine: the machine.
+        graph: the layers that the plan cuts.
         element_bytes: bytes of an element.
-        optimizer: whose updates are counted.
+        optimizer: the optimizer whose updates are counted.
 
     Raises:
         HardwareError: a group's array does not fit its machine.
@@ -39,7 +39,7 @@ def branch_of(
 
 
 class _Reader:
-    """Goes down the tree."""
+    """A recursive reader of a plan's tree of device groups."""
 
     def __init__(self, plan: Plan, element_bytes: int, optimizer: str) -> None:
         self.plan, self.element_bytes, self.optimizer = plan, element_bytes, optimizer
@@ -47,7 +47,7 @@ class _Reader:
     def branch(
         self, name: str, machine: Machine | MixedMachine, graph: ContractedGraph, depth: int
     ) -> Branch:
-        """One group."""
+        """Return one device group."""
         if isinstance(machine, MixedMachine):
             return self.fork(name, machine, graph, depth)
         own = [split for split in self.plan.splits if split.group == name]
@@ -63,7 +63,7 @@ class _Reader:
         )
 
     def fork(self, name: str, machine: MixedMachine, graph: ContractedGraph, depth: int) -> Branching:
-        """One fork."""
+        """Return one uneven split."""
         split = next(split for split in self.plan.splits if split.group == name)
         names = [layer.name for layer in graph.layers]
         found = Branching(

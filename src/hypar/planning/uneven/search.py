@@ -1,10 +1,10 @@
-"""Down the tree of a mixed machine, fork by fork.
+"""Plan a heterogeneous machine from the root of its tree, one uneven split after another.
 
-A fork is decided by what its sides receive from each other and compute, as AccPar does; each side then plans the part
-of the network that its shares leave it, like devices by the search that the recipe names. Of the decisions that a
-fork may take the one is kept that is cheapest with all that lies below it: equal shares are among them, and so is
-leaving a side idle. Exact shares are found again with what was found to move below, which differs from side to side.
-Shares of which a device's memory would not hold its part are not offered.
+An uneven split is decided by the communication between its device groups and by their computation, as AccPar does.
+Each group then plans the shards that its shares leave, identical devices by the requested search. Of the candidate
+decisions, which include equal shares and idle groups, the one whose whole subtree is cheapest is kept. Exact shares are
+found again with the communication found below, which differs between groups. Shares that exceed a device's memory are
+not offered.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Options
 
 LEAST_GAIN = 1e-12
-"""Relative gain below which a decision is no better: equal shares stay where others are no cheaper."""
+"""Relative gain below which a decision is no better: equal shares stay if no others are cheaper."""
 
 MOST_TURNS = 5
-"""Times that shares are found from what lies below them."""
+"""Largest number of rounds in which shares are found from the costs below them."""
 
 MOST_TRIES = 8
-"""Times that shares are found anew within what memory holds."""
+"""Largest number of times that shares are found anew within the memory limits."""
 
 
 class _Place(NamedTuple):
-    """A fork that is to be decided."""
+    """The uneven split to be decided, with its options."""
 
     name: str
     machine: MixedMachine
@@ -67,19 +67,19 @@ class _Place(NamedTuple):
 def plan_branches(
     recipe: Recipe, graph: ContractedGraph, pins: Sequence[Pin], element_bytes: int
 ) -> Branching:
-    """Plan a network for a mixed machine.
+    """Plan a network for a heterogeneous machine.
 
     Args:
-        recipe: what is asked for.
+        recipe: the request.
         graph: the layers that are cut.
         pins: choices to hold.
         element_bytes: bytes of an element.
 
     Raises:
-        InputError: the recipe does not suit the network or the machine, or memory holds no shares.
-        TableLimitError: an exact search would not fit.
+        InputError: the request does not suit the network or the machine, or no shares fit the memory.
+        TableLimitError: the tables of an exact search would not fit.
     """
-    assert recipe.mixed is not None  # noqa: S101 (the caller asks for a mixed machine)
+    assert recipe.mixed is not None  # noqa: S101 (the caller requests a heterogeneous machine)
     planner, machine = _Planner(recipe, pins, element_bytes), recipe.mixed.using(recipe.arrays)
     found = planner.fork(WHOLE_ARRAY, machine, graph, 0)
     if planner.adapts and not fits(found):
@@ -92,7 +92,7 @@ def plan_branches(
 
 
 class _Planner:
-    """Goes down the tree."""
+    """A recursive planner of a machine's tree of device groups."""
 
     def __init__(self, recipe: Recipe, pins: Sequence[Pin], element_bytes: int) -> None:
         self.recipe, self.pins, self.element_bytes = recipe, pins, element_bytes
@@ -100,13 +100,13 @@ class _Planner:
         self.adapts = recipe.shares != "equal" and self.cost.slowest
 
     def branch(self, side: Side, graph: ContractedGraph, depth: int) -> Branch:
-        """One side of a fork."""
+        """Plan one device group of an uneven split."""
         if isinstance(side.machine, MixedMachine):
             return self.fork(side.name, side.machine, graph, depth)
         return self.leaf(side.name, side.machine, graph, depth)
 
     def leaf(self, name: str, machine: Machine, graph: ContractedGraph, depth: int) -> Leaf:
-        """Like devices, by the search of the recipe."""
+        """Plan identical devices by the requested search."""
         recipe = replace(self.recipe, machine=machine, mixed=None, array=self.recipe.arrays[name], pins=())
         setting = setting_for(recipe, self.element_bytes)
         if not recipe.array:
@@ -118,7 +118,7 @@ class _Planner:
             for pin in self.pins
             if pin.level is None or depth <= pin.level < last
         ]
-        # Between layers of which one has nothing here nothing moves inside the group.
+        # If one of two layers is empty here, nothing moves between them inside the group.
         empty = [layer.empty for layer in graph.layers]
         tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
         question = question_of(recipe, replace(graph, tensors=tensors), pins, self.element_bytes)
@@ -132,9 +132,9 @@ class _Planner:
         )
 
     def fork(self, name: str, machine: MixedMachine, graph: ContractedGraph, depth: int) -> Branching:
-        """Unlike sides: all of them, then without those that only cost.
+        """Plan an uneven split over all its device groups, then without the groups that only add cost.
 
-        Where memory holds no shares of any of them, equal shares of all: a fork above may find smaller ones.
+        If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
         """
         place = _Place(name, machine, graph, depth, self._options(machine, graph, depth))
         at_work = tuple(range(len(machine.sides)))
@@ -153,7 +153,7 @@ class _Planner:
         return self._equally(place) if found is None else found
 
     def _options(self, machine: MixedMachine, graph: ContractedGraph, depth: int) -> tuple[Options, ...]:
-        """What a fork may do to each layer: divide one dim over all its sides, or leave a join whole."""
+        """Return each layer's options at an uneven split: one dim divided over all groups, or a join left whole."""
         ways, space = len(machine.sides), space_of(self.recipe)
         free = [(space.choices(layer, ways),) for layer in graph.layers]
         own = [replace(pin, level=None) for pin in self.pins if pin.level in {None, depth}]
@@ -161,19 +161,19 @@ class _Planner:
         found = [tuple(choice for choice in options if simple(choice, ways)) for (options,) in held]
         for layer, options in zip(graph.layers, found, strict=True):
             if not options:
-                what = f"{layer.name!r} could not be divided in one dim over {ways} unlike groups"
-                raise OptionError(f"space {self.recipe.space!r}", what, "one dim over all groups of a fork")
+                what = f"{layer.name!r} cannot be divided in one dim over {ways} device groups"
+                raise OptionError(f"space {self.recipe.space!r}", what, "one dim over all device groups")
         return tuple(found)
 
     def _cheapest(self, tried: Iterator[Branching], found: Branching | None = None) -> Branching | None:
-        """The cheapest decision with all below; the first of those that are as good."""
+        """Return the decision with the cheapest subtree; ties go to the first."""
         for one in tried:
             if found is None or one.cost < found.cost * (1 - LEAST_GAIN):
                 found = one
         return found
 
     def _tried(self, place: _Place, at_work: tuple[int, ...]) -> Iterator[Branching]:
-        """The decisions for some sides that are worth a look, equal shares first."""
+        """Yield the candidate decisions for the working groups, equal shares first."""
         every = self._quadratics(place, at_work)
         yield from self._within_memory(place, at_work, every, "equal")
         if self.adapts and len(at_work) > 1:
@@ -182,7 +182,7 @@ class _Planner:
                 yield from self._exactly(place, at_work, every)
 
     def _equally(self, place: _Place) -> Branching:
-        """Equal shares, whether memory holds them or not."""
+        """Return the decision with equal shares, whether they fit the memory or not."""
         at_work = tuple(range(len(place.machine.sides)))
         every = self._quadratics(place, at_work)
         decision = best(search(every, "equal"))
@@ -190,7 +190,7 @@ class _Planner:
         return self._branching(place, at_work, every.fork, offers, decision)
 
     def _quadratics(self, place: _Place, at_work: tuple[int, ...]) -> Quadratics:
-        """What all options cost some sides."""
+        """Compute the costs of all options for the working groups."""
         sides = [place.machine.sides[side] for side in at_work]
         solver = load_solver(solver_for(self.recipe, place.graph))
         return quadratics_of(
@@ -198,7 +198,7 @@ class _Planner:
         )
 
     def _exactly(self, place: _Place, at_work: tuple[int, ...], every: Quadratics) -> Iterator[Branching]:
-        """Exact shares, found again with what moves below."""
+        """Yield the decisions with exact shares, found again with the communication below."""
         below: tuple[Line, ...] | None = None
         before: Branching | None = None
         for _ in range(MOST_TURNS):
@@ -217,7 +217,7 @@ class _Planner:
         rule: str,
         below: Sequence[Line] | None = None,
     ) -> Iterator[Branching]:
-        """The decision of a rule, its shares found anew until memory holds them; equal ones stand as they are."""
+        """Yield the decision of a rule, finding its shares anew until they fit the memory; equal shares stay."""
         most: tuple[float, ...] | None = None
         for _ in range(MOST_TRIES):
             decisions = search(every, rule, most, below)
@@ -238,11 +238,11 @@ class _Planner:
     def _by_layer(
         self, place: _Place, at_work: tuple[int, ...], every: Quadratics, decision: Decision, rule: str
     ) -> Iterator[Branching]:
-        """The same with shares of their own for the layers, where that is asked for and memory holds them."""
+        """Yield the decision with separate shares for each layer, if requested and if they fit the memory."""
         if self.recipe.shares != "layers" or rule != "exact" or not all(decision.shares):
             return
         offers = by_layer(every, decision, integral=self.recipe.integral)
-        # A side without any layer is idle, which is tried by itself.
+        # A group without any layer is idle, which is tried separately.
         if all(any(shares) for shares in zip(*(offer.shares for offer in offers), strict=True)):
             made = self._branching(place, at_work, every.fork, offers, decision)
             if fits(made):
@@ -251,11 +251,11 @@ class _Planner:
     def _branching(
         self, place: _Place, at_work: tuple[int, ...], fork: Fork, offers: Sequence[Offer], decision: Decision
     ) -> Branching:
-        """A decision with all that lies below it."""
+        """Build the subtree of a decision."""
         count = len(place.machine.sides)
 
         def spread(shares: Sequence[float]) -> tuple[float, ...]:
-            """Shares of all sides, none for those that are idle."""
+            """Return the shares of all groups, 0 for idle ones."""
             given = dict(zip(at_work, shares, strict=True))
             return tuple(given.get(side, 0.0) for side in range(count))
 
@@ -289,7 +289,7 @@ class _Planner:
 
 
 def solver_for(recipe: Recipe, graph: ContractedGraph) -> str:
-    """Return the solver that a recipe names, or the cheapest one for all forks and groups alike."""
+    """Return the requested solver, or the cheapest one for all uneven splits and groups of identical devices."""
     if recipe.solver is not None:
         return recipe.solver
     space = space_of(recipe)

@@ -1,4 +1,4 @@
-"""What was found for a mixed machine: forks, and groups of like devices below them."""
+"""The tree planned for a heterogeneous machine: uneven splits, and groups of identical devices below them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Leaf:
-    """A group of like devices.
+    """A group of identical devices.
 
     Attributes:
-        lane: its layers, as large as the forks above leave them, their choices, and what they run on.
-        levels: its splits.
-        costs: for each of them what every layer costs.
-        solver: what solved their cost graphs; empty without any.
-        exact: whether to their optimum.
+        lane: its layers with the sizes that the splits above leave, their choices, and their setting.
+        levels: the levels inside the group.
+        costs: the cost of every layer at each level.
+        solver: the solver of its cost graphs; empty without levels.
+        exact: whether they were solved to their optimum.
     """
 
     lane: Lane
@@ -42,35 +42,35 @@ class Leaf:
 
     @property
     def name(self) -> str:
-        """Of the group."""
+        """The name of the group."""
         return self.lane.name
 
     @property
     def cost(self) -> float:
-        """What all its levels cost."""
+        """The cost of all its levels."""
         return math.fsum(map(math.fsum, self.costs))
 
     def of(self, graph: ContractedGraph) -> Leaf:
-        """The same choices for layers of other sizes; costs are as they were."""
+        """Return the same choices for layers of other sizes, with the costs unchanged."""
         return replace(self, lane=self.lane._replace(graph=graph))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Branching:
-    """A fork with all that lies below it.
+    """An uneven split with its subtree.
 
     Attributes:
-        name: of the group that it divides.
-        depth: forks above it.
-        graph: the layers, as large as these leave them.
-        machine: its sides.
-        offers: what it does to each layer, with the shares of all sides.
-        shares: of all sides, but for layers that have others; a side without any is idle.
-        integral: whether they are of whole elements.
-        received: what each layer costs each side to receive, ``[sides][layers]``.
-        computed: what each layer costs each side to compute, ``[sides][layers]``.
-        below: what was found for each side; None for an idle one.
-        slowest: whether it costs what its slowest side does; else what all do together.
+        name: the name of the group that it divides.
+        depth: the number of uneven splits above it.
+        graph: the layers, with the sizes that these leave.
+        machine: the machine whose device groups it divides.
+        offers: the choice of each layer, with the shares of all groups.
+        shares: the common shares of all groups; a group without a share is idle. Single layers may have others.
+        integral: whether shares are rounded to whole elements.
+        received: the cost for each group to receive each layer's tensors, ``[sides][layers]``.
+        computed: the cost for each group to compute each layer, ``[sides][layers]``.
+        below: the subtree of each group; None for an idle one.
+        slowest: whether the cost is that of the slowest group; otherwise the sum over all groups.
         element_bytes: bytes of an element.
     """
 
@@ -89,10 +89,10 @@ class Branching:
 
     @property
     def ends(self) -> tuple[float, ...]:
-        """What each side costs with all that lies below it."""
+        """The cost of each group with its subtree."""
         found = []
         for received, computed, below in zip(self.received, self.computed, self.below, strict=True):
-            # A device by itself has no level at which its computation would be counted.
+            # A single device has no level at which its computation would be counted.
             alone = below is None or (isinstance(below, Leaf) and not below.levels)
             found.append(
                 math.fsum(received) + (math.fsum(computed) if alone or below is None else below.cost)
@@ -100,14 +100,14 @@ class Branching:
         return tuple(found)
 
     def moved_below(self, side: int) -> float:
-        """What a side costs below, without what it computes."""
+        """Return the cost of a group's subtree without its computation."""
         return self.ends[side] - math.fsum(self.received[side]) - math.fsum(self.computed[side])
 
     def lines_below(self, sides: Sequence[int], other: Branching | None) -> tuple[Line, ...]:
-        """What some sides cost below as lines over their shares, through here and where another decision is.
+        """Return the cost below each group as a line over its share, through this decision and another.
 
-        A side with a larger share does not move less by the same choices: where it does, its choices changed between
-        the two, and the line is level.
+        With the same choices a group with a larger share does not move less: if it does, its choices changed between
+        the two decisions, and the line is constant.
         """
         found = []
         for side in sides:
@@ -119,23 +119,23 @@ class Branching:
 
     @property
     def cost(self) -> float:
-        """The cost of the slowest side, or of all."""
+        """The cost of the slowest group, or of all."""
         return max(self.ends) if self.slowest else math.fsum(self.ends)
 
     @property
     def late(self) -> int:
-        """The side that ends last."""
+        """The index of the group that ends last."""
         return self.ends.index(max(self.ends))
 
     @property
     def path(self) -> list[str]:
-        """The groups whose splits the cost of the slowest sides sums, this one first."""
+        """The groups whose splits the cost of the slowest groups sums, this one first."""
         below = self.below[self.late]
         rest = below.path if isinstance(below, Branching) else [below.name] if below is not None else []
         return [self.name, *rest]
 
     def part(self, side: int) -> ContractedGraph:
-        """What is left of the layers to a side."""
+        """Return the layers with the sizes that a group's shares leave."""
         return part_of(
             self.graph,
             [offer.choice for offer in self.offers],
@@ -144,13 +144,13 @@ class Branching:
         )
 
     def of(self, graph: ContractedGraph) -> Branching:
-        """The same choices and shares for layers of other sizes; costs are as they were."""
+        """Return the same choices and shares for layers of other sizes, with the costs unchanged."""
         other = replace(self, graph=graph)
         below = [None if one is None else one.of(other.part(side)) for side, one in enumerate(self.below)]
         return other.with_below(tuple(below))
 
     def with_below(self, below: tuple[Branch | None, ...]) -> Branching:
-        """The same with what lies below each side."""
+        """Replace the subtree of each group."""
         return replace(self, below=below)
 
 
@@ -158,14 +158,14 @@ Branch = Leaf | Branching
 
 
 def lanes_of(branch: Branch) -> tuple[list[Lane], list[Crossing]]:
-    """The groups that work, and what crosses between them, outer forks first."""
+    """Return the groups that work, and the transfers between them, outer splits first."""
     lanes: list[Lane] = []
     crossings = list(_crossings(branch, lanes))
     return lanes, crossings
 
 
 def _crossings(branch: Branch, lanes: list[Lane]) -> Iterator[Crossing]:
-    """The crossings of a branch; its groups are added to ``lanes``."""
+    """Yield the crossings of a subtree, and append its groups to ``lanes``."""
     if isinstance(branch, Leaf):
         lanes.append(branch.lane)
         return
@@ -182,7 +182,7 @@ def _crossings(branch: Branch, lanes: list[Lane]) -> Iterator[Crossing]:
 
 
 def _crossing(branch: Branching, receivers: tuple[Receiver, ...]) -> Crossing:
-    """What the sides of a fork that work receive from each other."""
+    """Return the transfers between the working groups of an uneven split."""
     at_work = [side for side, below in enumerate(branch.below) if below is not None]
     graph = branch.graph
     kept: dict[Shares, Shares] = {}
