@@ -66,10 +66,10 @@ def remarks(
     ):
         best = joint_optimum(replace(recipe, stages=None, baselines=()), graph)
         if best is None:
-            yield "the joint optimum is not cheap to know; --search joint finds it or says how far it may be"
+            yield "the joint optimum is expensive to compute; --search joint finds it or bounds the gap to it"
         elif best.cost.value < plan.cost.value:
-            part = 1 - best.cost.value / plan.cost.value
-            yield f"the joint optimum is {part:.2%} lower: {amount(best.cost.value, best.cost.unit)}"
+            gain = 1 - best.cost.value / plan.cost.value
+            yield f"the joint optimum is {gain:.2%} lower: {amount(best.cost.value, best.cost.unit)}"
         else:
             yield "the joint optimum is no lower"
     if plan.pins and not plan.refined:
@@ -90,11 +90,11 @@ def _pins_cost(plan: Plan, recipe: Recipe, graph: LayerGraph) -> str:
     try:
         free = follow(replace(recipe, pins=(), solver=solver), graph)
     except TableLimitError:
-        return "what the pins cost is not known: without them the search would not fit"
+        return "the cost of the pins is unknown: without them the search would not fit"
     except HardwareError:
-        return "what the pins cost is not known: without them no stages fit"
+        return "the cost of the pins is unknown: without them no stages fit"
     if solver is None and not _proven(free):
-        return "what the pins cost is not known: without them no plan is proven optimal"
+        return "the cost of the pins is unknown: without them no plan is proven optimal"
     now, then, unit = plan.cost.value, free.cost.value, plan.cost.unit
     timed = plan.stages is not None or plan.baselines is not None
     if timed and plan.score is not None and free.score is not None:
@@ -178,8 +178,8 @@ def finer_than_whole(plan: Plan, graph: LayerGraph) -> tuple[str, ...]:
     found = []
     microbatches = 1 if plan.stages is None else plan.stages.microbatches
     for layer in graph.with_batch(graph.batch // microbatches).nodes(plan.graph).layers:
-        pieces: dict[str, int] = {}
+        shards: dict[str, int] = {}
         for dim, degree in (pair for choice in plan.choices(layer.name) for pair in choice.degrees):
-            pieces[dim] = pieces.get(dim, 1) * degree
-        found += [f"{layer.name} {dim}" for dim, count in pieces.items() if count > layer.einsum.sizes[dim]]
+            shards[dim] = shards.get(dim, 1) * degree
+        found += [f"{layer.name} {dim}" for dim, count in shards.items() if count > layer.einsum.sizes[dim]]
     return tuple(found)

@@ -59,14 +59,14 @@ class Page:
 
     def markdown(self, *, pictures: bool) -> str:
         """Return the page as Markdown, with links to its pictures or without."""
-        parts = [f"# {self.title}", _filled(self.text)]
+        blocks = [f"# {self.title}", _filled(self.text)]
         for section in self.sections:
-            parts += [f"## {section.title}", _filled(section.text)]
+            blocks += [f"## {section.title}", _filled(section.text)]
             if section.rows:
-                parts.append(_table(section.heads, section.rows))
+                blocks.append(_table(section.heads, section.rows))
             if pictures and section.figure is not None:
-                parts.append(f"![{section.figure.title}]({self.name}/{section.picture}.png)")
-        return "\n\n".join(parts) + "\n"
+                blocks.append(f"![{section.figure.title}]({self.name}/{section.picture}.png)")
+        return "\n\n".join(blocks) + "\n"
 
     def write(self, folder: str | Path) -> tuple[Path, ...]:
         """Write ``NAME.md`` and its pictures, in a folder ``NAME`` beside it.

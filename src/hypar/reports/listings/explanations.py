@@ -134,14 +134,14 @@ def explanation_notes(found: Explanation, one: LayerExplanation) -> list[str]:
     if own.total <= best.total:
         others = [each for each in one.alternatives if not each.chosen]
         nearest = f"; the next costs {amount(others[0].total - own.total, unit)} more" if others else ""
-        why = f"costs least beside its neighbours as they are{nearest}"
+        why = f"costs least with its neighbours as planned{nearest}"
     else:
         more = amount(own.total - best.total, unit)
-        why = f"costs {more} more beside its neighbours as they are than another: {_reason(found.plan, one)}"
+        why = f"costs {more} more with its neighbours as planned than another choice: {_reason(found.plan, one)}"
     lines = [f"{one.layer} H{one.level + 1}: {why}"]
     hidden = len(one.alternatives) - len(_shown(one))
     if hidden > 0:
-        lines.append(f"{hidden} dearer choices not shown")
+        lines.append(f"{hidden} more expensive choices not shown")
     if _jointly(found.plan, one):
-        lines.append(f"of H{one.level + 1} alone: what the levels below then cost is not in it")
+        lines.append(f"H{one.level + 1} alone: the costs of the levels below are not included")
     return [*lines, *(f"left out: {line}" for line in one.left_out)]

@@ -91,9 +91,9 @@ def pipeline_head(found: Pipeline) -> str:
     machine = found.machine
     changes = [f"{name}={value}" for name, value in machine.changes.items()] if machine else []
     place = f" on {' '.join([machine.name, *changes])}" if machine else ""
-    parts = f", {found.microbatches} microbatches" if SCHEDULES[found.schedule].flushes else ""
+    microbatches = f", {found.microbatches} microbatches" if SCHEDULES[found.schedule].flushes else ""
     count = len(found.stages)
-    return f"{found.graph.name}, batch {found.graph.batch}{parts}, {count} stage{'s' * (count > 1)}{place}"
+    return f"{found.graph.name}, batch {found.graph.batch}{microbatches}, {count} stage{'s' * (count > 1)}{place}"
 
 
 def pipeline_notes(found: Pipeline) -> list[str]:
@@ -108,9 +108,9 @@ def pipeline_notes(found: Pipeline) -> list[str]:
     ]
     if found.time_s is not None:
         busy = sum(stage.busy_s or 0.0 for stage in found.stages)
-        part = busy / (len(found.stages) * found.time_s) if found.time_s else 0.0
+        fraction = busy / (len(found.stages) * found.time_s) if found.time_s else 0.0
         lines.append(
-            f"{format_seconds(found.time_s)} a mini-batch{_rate(found.samples_per_s)}; stages busy {part:.1%}"
+            f"{format_seconds(found.time_s)} a mini-batch{_rate(found.samples_per_s)}; stages busy {fraction:.1%}"
         )
     return [*lines, _data_parallel_line(found.data_parallel, found.data_parallel_samples_per_s)]
 
