@@ -113,7 +113,7 @@ def test_a_machine_without_memory_holds_anything() -> None:
 
 def test_notes_leave_out_a_rate_that_is_not_known() -> None:
     lines = pipeline_notes(pipeline_model("lenet-c", stages=3, hardware="hmc"))
-    assert lines[-1].endswith(" received a step")
+    assert lines[-1].endswith(" of communication a step")
 
 
 VGG16 = ["vgg16", "--trace", "t.json", "--plot", "p.png", "--hardware", "hmc"]

@@ -28,7 +28,7 @@ def test_a_plan_reads_back_as_itself(tmp_path: Path, strategy: str) -> None:
 def test_a_plan_is_a_table_in_a_terminal_and_a_grid_in_a_notebook() -> None:
     plan = plan_model("lenet-c", levels=2, inter_weight=0.5)
     assert repr(plan) == str(plan) == plan.render("table")
-    assert "amounts between layers weigh 0.5" in str(plan)
+    assert "communication between layers weighs 0.5" in str(plan)
     html = plan._repr_html_()
     assert html == plan.render("html")
     assert html.count("background:") == len(plan.layers) * len(plan.array)

@@ -118,13 +118,13 @@ def test_an_unknown_layer_is_one_line() -> None:
 )  # fmt: skip
 def test_a_dearer_choice_says_why_the_plan_has_it(asked: tuple[str, ...], reason: str) -> None:
     code, text, _ = run("plan", "alexnet", *asked, "--explain", "*")
-    dearer = [line for line in text.splitlines() if "more beside its neighbours as they are" in line]
+    dearer = [line for line in text.splitlines() if "more with its neighbours as planned" in line]
     assert code == 0
     assert dearer
-    assert {line.split(" than another: ")[1] for line in dearer} == {reason}
-    alone = [line for line in text.splitlines() if line.startswith("of H")]
+    assert {line.split(" than another choice: ")[1] for line in dearer} == {reason}
+    alone = [line for line in text.splitlines() if " alone: the costs of the levels below" in line]
     joint = "optimal" in asked
-    assert {line.split(" alone")[0] for line in alone} == ({"of H1", "of H2", "of H3"} if joint else set())
+    assert {line.split(" alone")[0] for line in alone} == ({"H1", "H2", "H3"} if joint else set())
 
 
 def test_where_no_table_fits_nothing_is_chosen_anew() -> None:
@@ -155,7 +155,7 @@ def test_the_command_prints_tables_or_json() -> None:
     assert code == 0
     assert "leaves as" in text
     assert "left out: height: 4 elements" not in text
-    assert "pool2 H1: costs least beside its neighbours as they are" in text
+    assert "pool2 H1: costs least with its neighbours as planned" in text
     code, text, _ = run(*asked, "--json", "--explain", "fc1")
     data = json.loads(text)
     assert code == 0

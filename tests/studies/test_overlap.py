@@ -202,7 +202,7 @@ def test_what_python_may_not_ask(asked: dict[str, Any], message: str) -> None:
 
 def test_a_machine_of_unlike_devices_is_refused() -> None:
     with pytest.raises(
-        HardwareError, match=r"^hardware 'tpu-v2-v3': has groups of unlike devices; allowed: a "
+        HardwareError, match=r"^hardware 'tpu-v2-v3': has heterogeneous device groups; allowed: a "
     ):
         overlap_model("lenet-c", hardware=load_hardware("tpu-v2-v3"))  # type: ignore[arg-type]
     assert "groups: hardware 'tpu-v2-v3' is a heterogeneous machine" in refusal(

@@ -82,9 +82,7 @@ def test_forward_is_of_all_layers_or_of_none() -> None:
     assert read("t.yaml", table(*rows)).forward_s == 8e-3
     with pytest.raises(HyparError) as caught:
         read("t.yaml", table(*rows[:2], ROWS["fc1"], rows[3]))
-    message = (
-        "t.yaml:5: layers[2].forward 'fc1': 'forward' is missing; allowed: that of every layer, or of none"
-    )
+    message = "t.yaml:5: layers[2].forward 'fc1': 'forward' is missing; allowed: the times of every layer, or of none"
     assert str(caught.value) == message
     head = HEAD.replace("backward", "backward,forward")
     mixed = cells(

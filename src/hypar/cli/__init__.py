@@ -1,1 +1,1 @@
-"""The command line: options in, one call, one print."""
+"""The command line: it reads options, calls the library and prints the result."""

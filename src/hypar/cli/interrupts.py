@@ -1,8 +1,8 @@
-"""Interrupts of the command line: one line and exit status 130, whenever they come.
+"""Interrupts of the command line: always one line and exit status 130.
 
-A ``KeyboardInterrupt`` alone does not give that. Python prints and forgets one that is raised where nothing can
-catch it, as in the callback of a weak reference; a module that is being imported may make another error of it;
-and a second one, as ``timeout`` sends, can end the cleaning up after the first.
+A ``KeyboardInterrupt`` alone does not guarantee this. Python prints and forgets an interrupt raised where nothing can
+catch it, as in the callback of a weak reference; a module that is being imported may turn it into another error;
+and a second interrupt, as ``timeout`` sends, can end the cleanup after the first.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
     from types import FrameType
 
 STATUS = 130
-"""The exit status: 128 and the number of the signal, as a shell has it."""
+"""The exit status: 128 plus the number of the signal, the shell's convention."""
 
 LINE = "interrupted"
 
 PATIENCE_S = 1.0
-"""Seconds that cleaning up may take until a further interrupt ends the program at once."""
+"""Seconds allowed for cleanup before a further interrupt ends the program at once."""
 
 _SHOW_CURSOR = b"\r\x1b[K\x1b[?25h"
-"""What a progress bar that is left alone needs: an empty line and the cursor."""
+"""Escape codes that clear the line of an abandoned progress bar and show the cursor again."""
 
 
 class Interrupts:
-    """Handles the interrupts of one program.
+    """A handler of the interrupts of one program.
 
     Attributes:
-        came: whether there was one.
+        came: whether an interrupt came.
     """
 
     def __init__(self) -> None:
-        """Handle them from now on."""
+        """Install the handler."""
         self.came = False
         self._first_s = 0.0
         signal.signal(signal.SIGINT, self._handle)
         sys.unraisablehook = self._unraisable
 
     def done(self) -> None:
-        """Ignore them from now on, as the work is done."""
+        """Ignore further interrupts: the work is done."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def _handle(self, _number: int, frame: FrameType | None) -> None:
-        """Raise the first, and ignore others while things are cleaned up; where modules are imported, nothing is."""
+        """Raise on the first interrupt and ignore others during cleanup; leave at once while a module is imported."""
         now_s = time.monotonic()
         if _importing(frame) or (self.came and now_s - self._first_s > PATIENCE_S):
             leave()
@@ -57,7 +57,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def _unraisable(self, found: sys.UnraisableHookArgs) -> None:
-        """Interrupt again, a moment later, where Python would forget an interrupt."""
+        """Raise the signal again a moment later if Python would forget an interrupt."""
         if found.exc_type is not KeyboardInterrupt:
             sys.__unraisablehook__(found)
             return
@@ -66,7 +66,7 @@ class Interrupts:
 
 
 def leave() -> NoReturn:
-    """Say it and end the program, whatever it does."""
+    """Print the line and end the program at once."""
     if os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb":
         os.write(2, _SHOW_CURSOR)
     os.write(2, f"{LINE}\n".encode())
@@ -74,7 +74,7 @@ def leave() -> NoReturn:
 
 
 def _importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported."""
+    """Return whether a module is being imported."""
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             return True

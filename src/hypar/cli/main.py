@@ -1,4 +1,4 @@
-"""The command line: a thin skin, one file a command, imported when it is named."""
+"""The command line: each command is one module, imported when it is named."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 
 class _Refusal(click.ClickException):
-    """What ends a command: one line on stderr, and an exit status."""
+    """An error that ends a command with one line on stderr and an exit status."""
 
     def __init__(self, line: str, exit_code: int) -> None:
-        """Keep both."""
+        """Store both."""
         super().__init__(line)
         self.exit_code = exit_code  # type: ignore[misc]
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the line; none where a pipe is closed, as its reader has what it wants."""
+        """Print the line, ignoring a closed pipe."""
         with suppress(OSError):
             click.echo(self.message, file=file, err=file is None, nl=bool(self.message))
 
 
 @contextmanager
 def _one_line() -> Iterator[None]:
-    """Make one line of a deliberate error, of an interrupt, and of a page of help that cannot be printed."""
+    """Turn a deliberate error, an interrupt or an unprintable help page into one line."""
     try:
         yield
     except HyparError as error:
@@ -51,22 +51,22 @@ def _one_line() -> Iterator[None]:
 
 
 class _Commands(click.Group):
-    """Finds commands by listing their folder."""
+    """A group that finds its commands by listing their folder."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the names of the files."""
+        """Return the names of the commands."""
         files = (Path(__file__).parent / "commands").glob("*.py")
         return sorted(file.stem for file in files if file.stem not in {"__init__", "base"})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
+        """Import and return one command."""
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = importlib.import_module(f"hypar.cli.commands.{cmd_name}").command
         return command
 
     def make_context(self, *given: Any, **named: Any) -> click.Context:
-        """Read the options before the command's name."""
+        """Read the options before the name of the command."""
         with _one_line():
             return super().make_context(*given, **named)
 
@@ -83,7 +83,7 @@ class _Commands(click.Group):
 def main() -> None:
     """Decide how each layer of a neural network is cut across each level of an accelerator array.
 
-    Results go to stdout, remarks to stderr. Exit status: 0 done; 1 the answer is no: a plan drifted, or does not fit
+    Results go to stdout, notes to stderr. Exit status: 0 done; 1 the answer is no: a plan drifted, or does not fit
     the memory of its machine; 2 wrong usage; 3 the input is wrong: a file that cannot be read or written, a value that
     is not allowed, a search that would be too large; 130 interrupted.
     """

@@ -1,1 +1,1 @@
-"""What people read, one file each: plans as tables, Markdown and HTML."""
+"""Output for people: plans as tables, Markdown and HTML, and the listings of the commands."""

@@ -1,4 +1,4 @@
-"""Writing to a terminal or a pipe: results on stdout, notes on stderr."""
+"""Output to a terminal or a pipe: results on stdout, notes on stderr."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 _PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False}
-"""Names come from files: nothing in them is markup."""
+"""Console options that disable markup, because names come from files."""
 
 
 def as_text(table: Table, *, above: str = "", below: Iterable[str] = ()) -> str:
-    """A table between lines as plain text, as wide as it needs."""
+    """Format a table between lines as plain text of any width."""
     stream = io.StringIO()
     Console(file=stream, width=10_000, color_system=None, **_PLAIN).print(table)
     lines = [*filter(None, [above]), *(line.rstrip() for line in stream.getvalue().splitlines()), *below]
@@ -32,7 +32,7 @@ def as_text(table: Table, *, above: str = "", below: Iterable[str] = ()) -> str:
 
 
 def show(table: Table, *, above: str = "", below: Iterable[str] = ()) -> None:
-    """Print a table between lines on stdout: in colour on a terminal, whole lines on a pipe."""
+    """Print a table between lines on stdout: coloured on a terminal, in unbroken lines on a pipe."""
     console = Console(**_PLAIN)
     if not console.is_terminal:
         write(as_text(table, above=above, below=below))
@@ -47,11 +47,11 @@ def show(table: Table, *, above: str = "", below: Iterable[str] = ()) -> None:
 
 
 def warn(text: str, *, aside: bool = False) -> None:
-    """Print a line that is not to be missed, in red where there is colour.
+    """Print an important line, in red if the console has colours.
 
     Args:
         text: the line.
-        aside: whether it goes to stderr, as stdout is for data.
+        aside: whether it goes to stderr, because stdout carries data.
     """
     console = Console(stderr=aside, soft_wrap=True, **_PLAIN)
     if aside:
@@ -65,10 +65,10 @@ def warn(text: str, *, aside: bool = False) -> None:
 
 
 def write(text: str) -> None:
-    """Print a text on stdout as it is, with ``?`` for what the terminal's encoding does not have.
+    """Print text on stdout, with ``?`` for characters that the terminal's encoding lacks.
 
     Raises:
-        DocumentError: stdout takes no more.
+        DocumentError: stdout cannot be written to.
     """
     with _printing() as stream:
         encoding = stream.encoding or "utf-8"
@@ -78,7 +78,7 @@ def write(text: str) -> None:
 
 @contextmanager
 def _printing() -> Iterator[TextIO]:
-    """Refuse to go on where stdout takes no more, told now and not when the program ends."""
+    """Raise at once if stdout cannot be written to, not at the end of the program."""
     try:
         yield sys.stdout
         sys.stdout.flush()
@@ -95,10 +95,10 @@ def write_json(data: Any) -> None:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr while something long runs, where that is a terminal; it is gone at the end.
+    """Show a progress bar on stderr, if that is a terminal, and remove it at the end.
 
     Yields:
-        What to tell how many of how many parts are done.
+        A function that takes the number of finished steps and the number of all.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -112,6 +112,6 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def note(text: str) -> None:
-    """Print a remark on stderr."""
+    """Print a note on stderr."""
     with suppress(OSError):
         Console(stderr=True, soft_wrap=True, **_PLAIN).print(text, style="dim")

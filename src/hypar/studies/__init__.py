@@ -1,1 +1,1 @@
-"""Questions asked of many plans, or of one in detail; each file one question."""
+"""Studies of many plans, or of one in detail; one module for each."""

@@ -1,4 +1,4 @@
-"""Whether a stored plan still is what planning gives: for CI jobs that fail when a plan drifts."""
+"""Comparison of a stored plan with the result of planning again: for CI jobs that fail when a plan drifts."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ FREE = (
     "stages.solver",
     "strategy",
 )
-"""Places of a plan file, ``*`` for any key, that may say something else and the file still be what planning gives.
+"""Fields of a plan file, ``*`` for any key, that may change without drift, because planning again follows them.
 
-All of them say what was asked for, which ``check`` follows: see ``docs/plans.md``. A change of another place is seen.
+All of them record the request: see ``docs/plans.md``. A change of any other field is a difference.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What re-planning a stored plan showed.
+    """The result of planning a stored plan again.
 
     Attributes:
-        model_changed: whether the network is another than the one that was planned.
-        changes: every place where the stored plan's file and the new one's differ.
+        model_changed: whether the network differs from the one that was planned.
+        changes: every difference between the stored plan's file and the new one's.
         fresh: the new plan.
     """
 
@@ -62,7 +62,7 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing drifted."""
+        """Return whether nothing drifted."""
         return not (self.model_changed or self.changes)
 
 
@@ -73,10 +73,10 @@ def check_plan(
     hardware: str | Path | None = None,
     profile: str | Path | None = None,
 ) -> Verdict:
-    """Plan again what a stored plan asks for, and compare all that the file says with all that it would say now.
+    """Plan again from a stored plan's request, and compare the whole file with the one written today.
 
-    Where the model has changed so that the recorded solver no longer suits it, the cheapest exact one is
-    taken: what drifted is then shown all the same.
+    If the model has changed so that the recorded solver no longer suits it, the cheapest exact one is used instead, so
+    that the differences are still shown.
 
     Args:
         file: the plan file.
@@ -102,7 +102,7 @@ def check_plan(
 
 
 def _followed(recipe: Recipe, graph: LayerGraph, *, changed: bool) -> Plan:
-    """What planning gives today, by another solver where a changed model no longer suits the recorded one."""
+    """Plan the request today, with another solver if the changed model no longer suits the recorded one."""
     try:
         return follow(recipe, graph)
     except (ProblemError, TableLimitError):

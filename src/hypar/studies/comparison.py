@@ -1,4 +1,4 @@
-"""Several strategies side by side."""
+"""Comparison of several strategies."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Row:
 
     Attributes:
         name: the strategy.
-        plan: its plan; None where it would not fit.
-        gain: the baseline's cost over its own; None where there is no plan, or its cost is 0 or another.
-        note: why there is no plan, or what the plan is optimal over.
+        plan: its plan; None if its search would not fit.
+        gain: the baseline's cost over its own; None without a plan, or if its cost is 0 or another cost.
+        note: why it has no plan, or the space over which the plan is optimal.
     """
 
     name: str
@@ -56,20 +56,20 @@ def compare_strategies(
 
     Args:
         model: a network, the path of a model file, or a bare name.
-        strategies: their names; all that minimise what the baseline does if none is given. ``dp`` is the baseline in any case.
-        levels: how many two-way levels; 4 unless ``array`` is given.
+        strategies: their names; by default all with the same cost as the baseline. ``dp`` is always the baseline.
+        levels: number of two-way levels; 4 unless ``array`` is given.
         array: the ways of each level instead, outermost first.
         batch: samples in a mini-batch, if not the model's own number.
-        inter_weight: weight of the amounts between layers in the cost, 1 if not given.
+        inter_weight: weight of the communication between layers in the cost, 1 if not given.
         hardware: a machine to score every plan on.
         optimizer: ``sgd``, ``momentum`` or ``adam``.
 
     Returns:
-        One row a strategy, the baseline first, then in the order asked for. A strategy whose exact search
+        One row for each strategy, the baseline first, then in the order given. A strategy whose exact search
         would not fit has a note instead of a plan.
 
     Raises:
-        InputError: something asked for is not possible.
+        InputError: the request cannot be met.
     """
     graph = model if isinstance(model, LayerGraph) else load_model(model)
     asked = ((strategies,) if isinstance(strategies, str) else strategies) or _alike()
@@ -100,6 +100,6 @@ def compare_strategies(
 
 
 def _alike() -> tuple[str, ...]:
-    """The strategies that minimise the same cost as the baseline."""
+    """Return the strategies that minimise the same cost as the baseline."""
     cost = load_strategy(BASELINE).cost
     return tuple(name for name in plugin_names("strategies") if load_strategy(name).cost == cost)

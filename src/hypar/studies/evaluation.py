@@ -1,4 +1,4 @@
-"""Several networks planned by several strategies, and every plan scored on whatever machine is asked for."""
+"""Several networks planned by several strategies, and every plan scored on any machine."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Scores = dict[tuple[str, str], Totals]
 
 
 class Evaluation:
-    """Plans are made once; machines change.
+    """The plans of an evaluation, made once, and their scores on changing machines.
 
     Attributes:
         networks: bare names or model files.
         hardware: the machine, unless it is changed.
         levels: two-way levels.
-        inter_weight: weight of the amounts between layers in every cost.
+        inter_weight: weight of the communication between layers in every cost.
         strategies: their names; relative numbers are against dp.
     """
 
@@ -46,14 +46,14 @@ class Evaluation:
         inter_weight: float = 1.0,
         strategies: Sequence[str] = ("dp", "mp", "hypar"),
     ) -> None:
-        """Nothing is planned yet."""
+        """Store the arguments; planning waits until a plan is needed."""
         self.networks, self.hardware, self.levels = networks, hardware, levels
         self.inter_weight, self.strategies = inter_weight, strategies
         self._machines: dict[str, Machine] = {}
         self._weighted: dict[float, Evaluation] = {inter_weight: self}
 
     def weighing(self, inter_weight: float) -> Evaluation:
-        """The same with plans for another weight of the amounts between layers."""
+        """Return the same evaluation with plans for another weight of the communication between layers."""
         if inter_weight not in self._weighted:
             self._weighted[inter_weight] = Evaluation(
                 networks=self.networks, hardware=self.hardware, levels=self.levels,
@@ -63,12 +63,12 @@ class Evaluation:
 
     @cached_property
     def graphs(self) -> dict[str, LayerGraph]:
-        """The networks."""
+        """Load the networks."""
         return {name: load_model(name) for name in self.networks}
 
     @cached_property
     def plans(self) -> dict[tuple[str, str], Plan]:
-        """The plan of each network by each strategy."""
+        """Plan each network by each strategy."""
         return {
             (name, strategy): plan_model(
                 self.graphs[name], levels=self.levels, strategy=strategy, inter_weight=self.inter_weight
@@ -78,12 +78,12 @@ class Evaluation:
         }
 
     def splits(self, name: str, strategy: str) -> list[dict[str, str | None]]:
-        """The choices of a plan, level by level."""
+        """Return the choices of a plan, level by level."""
         plan = self.plans[name, strategy]
         return [{layer: split.dim(layer) for layer in plan.layers} for split in plan.splits]
 
     def scores(self, changes: Mapping[str, Any], optimizer: str = "sgd") -> Scores:
-        """What the machine with some changes makes of every plan."""
+        """Score every plan on the machine with some changes."""
         machine = self._machine(changes)
         return {
             (name, strategy): totals(*_step(plan, self.graphs[name], machine, optimizer))
@@ -91,24 +91,24 @@ class Evaluation:
         }
 
     def score(self, name: str, strategy: str) -> Score:
-        """What the machine makes of one plan, item by item."""
+        """Score one plan on the machine, item by item."""
         return score_step(*self.setting(name, strategy))
 
     def setting(self, name: str, strategy: str) -> tuple[ContractedGraph, list[Options], Setting]:
-        """Return a plan's layers, their choices, and what a step of it runs on: the machine as it is."""
+        """Return a plan's layers, their choices, and the setting of a step on the unchanged machine."""
         return _step(self.plans[name, strategy], self.graphs[name], self._machine({}))
 
     def step(self, name: str, strategy: str) -> Step:
-        """Lower a plan's step on the machine as it is."""
+        """Lower a plan's step on the unchanged machine."""
         return lower(*self.setting(name, strategy))
 
     @cached_property
     def base(self) -> Scores:
-        """On the machine as it is."""
+        """Score every plan on the unchanged machine."""
         return self.scores({})
 
     def _machine(self, changes: Mapping[str, Any]) -> Machine:
-        """The machine, read once for each set of changes."""
+        """Load the machine, once for each set of changes."""
         key = repr(sorted(changes.items()))
         if key not in self._machines:
             self._machines[key] = load_machine(self.hardware, changes)
@@ -118,7 +118,7 @@ class Evaluation:
 def _step(
     plan: Plan, graph: LayerGraph, machine: Machine, optimizer: str = "sgd"
 ) -> tuple[ContractedGraph, list[Options], Setting]:
-    """A plan's step: its layers, their choices, and what it runs on."""
+    """Return a plan's layers, their choices, and the setting of its step."""
     setting = Setting(
         machine=machine, array=tuple(plan.array), element_bytes=graph.element_bytes, optimizer=optimizer
     )
@@ -126,7 +126,7 @@ def _step(
 
 
 def speedups(scores: Scores, strategy: str = "hypar") -> dict[str, float]:
-    """How many times faster than dp each network is."""
+    """Return each network's speedup over dp."""
     return {
         name: scores[name, "dp"].time_s / own.time_s
         for (name, named), own in scores.items()
@@ -135,7 +135,7 @@ def speedups(scores: Scores, strategy: str = "hypar") -> dict[str, float]:
 
 
 def savings(scores: Scores, strategy: str = "hypar") -> dict[str, float]:
-    """How many times less energy than dp each network takes."""
+    """Return the ratio of dp's energy to each network's."""
     return {
         name: joules(scores[name, "dp"]) / joules(own)
         for (name, named), own in scores.items()
@@ -144,6 +144,6 @@ def savings(scores: Scores, strategy: str = "hypar") -> dict[str, float]:
 
 
 def joules(found: Totals) -> float:
-    """The energy, of a machine whose file gives energies."""
+    """Return the energy, for a machine whose file gives energies."""
     assert found.energy_j is not None  # noqa: S101 (the reproductions' machines give them)
     return found.energy_j

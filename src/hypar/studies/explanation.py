@@ -1,4 +1,4 @@
-"""Why a plan is as it is: what each elimination did, and what a layer's alternatives would cost."""
+"""Explanations of plans: the eliminations, and the costs of a layer's alternatives."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Edge
 
 MOST_REPLANNED = 8
-"""Alternatives of a layer for which all other layers are chosen anew."""
+"""The largest number of a layer's alternatives for which all other layers are planned anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """What a layer would cost with a choice, all others as planned.
+    """The cost of a layer with one choice, all other layers as planned.
 
     Attributes:
         choice: the choice.
         chosen: whether it is the plan's.
-        items: what the layer itself costs, item by item, as ``compute`` and ``update``.
-        received: what the tensors that it reads cost.
-        sent: what the tensors that others read of it cost.
+        items: the layer's own costs, item by item, as ``compute`` and ``update``.
+        received: cost of the tensors that it reads.
+        sent: cost of its tensors that other layers read.
         total: the sum.
-        replanned: by how much the level is dearer with it when all other layers are chosen anew; None where that was not
-            worked out.
+        replanned: increase of the level's cost with this choice if all other layers are planned anew; None if not
+            computed.
     """
 
     choice: Choice
@@ -66,8 +66,8 @@ class LayerExplanation:
     Attributes:
         layer: its name.
         level: 0 for the outermost.
-        alternatives: every choice, the cheapest first, of equals the first declared.
-        left_out: why it has not every degree that the space gives.
+        alternatives: every choice, the cheapest first; equal ones in the order of declaration.
+        left_out: reasons why it lacks some degrees of the space.
     """
 
     layer: str
@@ -77,19 +77,19 @@ class LayerExplanation:
 
     @property
     def chosen(self) -> Alternative:
-        """The plan's choice."""
+        """Return the plan's choice."""
         return next(one for one in self.alternatives if one.chosen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a plan is as it is.
+    """The explanation of a plan.
 
     Attributes:
         plan: the plan.
         layers: names of the nodes, in topological order.
-        rules: what DeePa's two rules leave of the graph.
-        order: how elimination goes on to the end, at the outermost level.
+        rules: the graph that DeePa's two rules leave.
+        order: the further eliminations, down to an empty graph, at the outermost level.
         explained: the layers asked for, level by level.
     """
 
@@ -113,9 +113,9 @@ def explain_plan(
     Args:
         plan: the plan.
         model: the network that it is for.
-        layer: a layer's name or a pattern, for which every choice is worked out; none for no layer.
+        layer: a layer's name or a pattern whose choices are all costed; None for no layer.
         machine: the machine of its score.
-        profile: the measured times that its cost counted.
+        profile: the measured times that its cost used.
 
     Raises:
         OptionError: there is no such layer, or the plan is in stages.
@@ -140,7 +140,7 @@ def explain_plan(
 
 
 def _with_choices(question: Question, plan: Plan) -> Question:
-    """The question with the plan's own choices among the options, where a pin took one from outside the space."""
+    """Add the plan's own choices to the options, because a pin may take one from outside the space."""
     options = tuple(
         tuple(
             own if choice in own else (*own, choice)
@@ -152,7 +152,7 @@ def _with_choices(question: Question, plan: Plan) -> Question:
 
 
 def _explained(question: Question, plan: Plan, named: Sequence[str]) -> Iterator[LayerExplanation]:
-    """The layers, level by level, each level given the plan's choices above it."""
+    """Yield the explained layers, level by level, each level given the plan's choices above it."""
     sizes = [WHOLE_LAYER] * len(plan.layers)
     space = parse_space(plan.space)
     for level in question.levels if named else ():
@@ -176,7 +176,7 @@ def _alternatives(
     chosen: Sequence[Choice],
     place: tuple[int, int],
 ) -> tuple[Alternative, ...]:
-    """Every choice of one node at one level, the others as chosen."""
+    """Return every choice of one node at one level, the other nodes as planned."""
     level, node = place
     options = [at_layer[level] for at_layer in question.options]
     picked = [own.index(choice) for own, choice in zip(options, chosen, strict=True)]
@@ -207,13 +207,13 @@ def _alternatives(
 
 
 def _replanned(problem: CostGraph, node: int, choices: Sequence[int]) -> dict[int, float]:
-    """Return by how much the optimum is dearer with each choice of a node held; nothing where no solver is exact."""
+    """Return the increase of the optimum with each choice of a node fixed; empty if no solver is exact."""
     solver = load_solver(cheapest((problem.structure,)))
     if not solver.exact:
         return {}
     best = solver.solve(problem).cost
     found = {choice: solver.solve(_held(problem, node, choice)).cost for choice in choices}
-    # What rounding leaves of nothing is nothing.
+    # An increase within rounding is zero.
     return {
         choice: 0.0 if math.isclose(cost, best, rel_tol=1e-12) else cost - best
         for choice, cost in found.items()
@@ -221,7 +221,7 @@ def _replanned(problem: CostGraph, node: int, choices: Sequence[int]) -> dict[in
 
 
 def _held(problem: CostGraph, node: int, choice: int) -> CostGraph:
-    """The graph with one node held to one choice."""
+    """Return the graph with one node restricted to one choice."""
     nodes = tuple(
         costs[choice : choice + 1] if at == node else costs for at, costs in enumerate(problem.nodes)
     )
@@ -229,7 +229,7 @@ def _held(problem: CostGraph, node: int, choice: int) -> CostGraph:
 
 
 def _cut_edge(edge: Edge, node: int, choice: int) -> Edge:
-    """An edge of one level with one end held."""
+    """Return an edge of one level with one end restricted."""
     if edge.source == node:
         return replace(edge, terms=(edge.terms[0][choice : choice + 1],))
     if edge.target == node:

@@ -1,4 +1,4 @@
-"""A part of the space point by point: some choices free, all others as a plan has them, each scored."""
+"""Exploration of a part of the space: some choices vary, all others are a plan's, and every point is scored."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Options
 
 MOST_POINTS = 2**20
-"""Points of one exploration; a million take some ten minutes."""
+"""The largest number of points of an exploration; a million take some ten minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One plan of an exploration.
+    """A plan of an exploration.
 
     Attributes:
-        choices: for each free place its choice.
-        texts: the choices in words, None for a join done whole.
-        totals: what the machine makes of it.
-        fits: whether a device can hold what it must.
+        choices: the choice of each free place.
+        texts: the choices in words; None for a join that is not divided.
+        totals: the totals of its score.
+        fits: whether a device's memory suffices.
         own: whether it is the plan that the exploration starts from.
     """
 
@@ -55,13 +55,13 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Exploration:
-    """All points of a part of the space, in the order of the choices.
+    """All points of an exploration, in the order of the choices.
 
     Attributes:
-        plan: what the fixed choices are taken from.
+        plan: the plan that gives the fixed choices.
         places: the free places, as layer name and level.
-        points: one a combination.
-        baseline: what the machine makes of dp.
+        points: one for each combination.
+        baseline: the totals of dp's score.
     """
 
     plan: Plan
@@ -70,7 +70,7 @@ class Exploration:
     baseline: Totals
 
     def __repr__(self) -> str:
-        """Size and best, short enough for a prompt."""
+        """Return the size and the fastest point, short enough for a prompt."""
         best = self.ranked()[0]
         text = f"{len(self.points):,} points, the fastest {format_seconds(best.totals.time_s)}"
         return (
@@ -78,20 +78,20 @@ class Exploration:
         )
 
     def ranked(self) -> list[Point]:
-        """The points, fastest first, of equals in the order of the choices."""
+        """Return the points, the fastest first; equal ones in the order of the choices."""
         return sorted(self.points, key=lambda point: point.totals.time_s)
 
     def speedup(self, point: Point) -> float:
-        """How many times faster than dp."""
+        """Return a point's speedup over dp."""
         return self.baseline.time_s / point.totals.time_s
 
     def figure(self, title: str, codes: Sequence[str], x_label: str) -> Figure:
-        """How many times faster than dp each point is, in the order of the choices.
+        """Plot each point's speedup over dp, in the order of the choices.
 
         Args:
-            title: what stands above.
-            codes: what stands below each point.
-            x_label: what the codes mean.
+            title: the title of the plot.
+            codes: the label of each point.
+            x_label: the meaning of the labels.
         """
         values = [self.speedup(point) for point in self.points]
         best = max(values)
@@ -120,12 +120,12 @@ def explore_model(
     Args:
         model: a network, the path of a model file, or a bare name.
         vary: the free places, each ``LAYER``, ``LAYER@LEVEL`` or a pattern as ``*@H1``.
-        hardware: what the points run on.
-        progress: told how many of how many points are scored.
-        asked: what else ``plan_model`` takes, for the plan that gives all other choices.
+        hardware: the machine that scores the points.
+        progress: a function that takes the number of scored points and the number of all.
+        asked: further arguments of ``plan_model`` for the plan that gives all other choices.
 
     Raises:
-        InputError: something asked for is not possible; nothing to vary, or more than ``MOST_POINTS``.
+        InputError: the request cannot be met; nothing varies, or more than ``MOST_POINTS`` points.
     """
     graph = model if isinstance(model, LayerGraph) else load_model(model)
     machine = as_machine(hardware)
@@ -158,7 +158,7 @@ def explore_model(
 def _points(
     question: Question, plan: Plan, recipe: Recipe, places: Sequence[tuple[int, int]]
 ) -> Iterator[Point]:
-    """Every combination of the free choices, scored."""
+    """Score every combination of the free choices."""
     setting = setting_of(recipe, question)
     held = [list(plan.choices(layer.name)) for layer in question.graph.layers]
     own = tuple(held[layer][level] for layer, level in places)
@@ -178,7 +178,7 @@ def _points(
 
 
 def _places(text: str, question: Question) -> Iterator[tuple[int, int]]:
-    """The layers and levels that a text names, level by level."""
+    """Yield the layers and levels that a text names, level by level."""
     pattern, at, level_text = text.partition("@")
     names = [layer.name for layer in question.graph.layers]
     if not any(fnmatchcase(name, pattern) for name in names):

@@ -1,4 +1,4 @@
-"""What is worth saying beside a plan: how far it may be from the optimum, what its pins cost."""
+"""Notes on a plan: its distance from the optimum, the cost of its pins, and faster baselines."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from hypar.plan.score import Score
 
 LEAST_SHOWN = 1e-4
-"""Part by which a baseline is faster that is said as a number."""
+"""The smallest gain of a baseline that is printed as a number."""
 
 CHEAP_ENTRIES = 2**22
-"""Table entries up to which the joint optimum is worth knowing beside a greedy plan: some milliseconds."""
+"""The most table entries for which the joint optimum is computed beside a greedy plan: some milliseconds."""
 
 
 def remarks(
@@ -40,17 +40,17 @@ def remarks(
     machine: Machine | MixedMachine | None = None,
     profile: Profile | None = None,
 ) -> Iterator[str]:
-    """Lines to print below a plan.
+    """Yield the lines to print below a plan.
 
     Args:
         plan: the plan.
         graph: the network that it is for.
         machine: the machine of its score.
-        profile: the measured times that its cost counted.
+        profile: the measured times that its cost used.
 
     Yields:
-        The joint optimum beside a greedy plan, unless the engine chose it or refined it; the cost of pins, unless it was
-        refined; by how much a baseline would be faster; layers cut finer than they have elements.
+        The joint optimum beside a greedy plan, unless the engine chose or refined it; the cost of pins, unless it was
+        refined; the gain of a faster baseline; the layers with more shards along a dim than elements.
     """
     graph = graph.with_batch(plan.model.batch)
     asked = replace(Recipe.of(plan, machine, profile), refine=False)
@@ -66,10 +66,10 @@ def remarks(
     ):
         best = joint_optimum(replace(recipe, stages=None, baselines=()), graph)
         if best is None:
-            yield "the joint optimum is not cheap to know; --search joint finds it or says how far it may be"
+            yield "the joint optimum is expensive to compute; --search joint finds it or bounds the gap to it"
         elif best.cost.value < plan.cost.value:
-            part = 1 - best.cost.value / plan.cost.value
-            yield f"the joint optimum is {part:.2%} lower: {amount(best.cost.value, best.cost.unit)}"
+            gain = 1 - best.cost.value / plan.cost.value
+            yield f"the joint optimum is {gain:.2%} lower: {amount(best.cost.value, best.cost.unit)}"
         else:
             yield "the joint optimum is no lower"
     if plan.pins and not plan.refined:
@@ -78,11 +78,11 @@ def remarks(
     fine = () if plan.mixed else finer_than_whole(plan, graph)
     if fine:
         more = f" and {len(fine) - 3} more" if len(fine) > 3 else ""
-        yield f"cut into more pieces than elements, as the papers allow: {', '.join(fine[:3])}{more}"
+        yield f"cut into more shards than elements, as the papers allow: {', '.join(fine[:3])}{more}"
 
 
 def _pins_cost(plan: Plan, recipe: Recipe, graph: LayerGraph) -> str:
-    """By how much the same without pins is cheaper, by the recorded solver where that is not exact; where the engine chose faster."""
+    """Compare the cost with the same request's without pins, solved by the recorded solver if that is not exact."""
     if plan.stages is not None:
         solver = plan.stages.solver
     else:
@@ -90,11 +90,11 @@ def _pins_cost(plan: Plan, recipe: Recipe, graph: LayerGraph) -> str:
     try:
         free = follow(replace(recipe, pins=(), solver=solver), graph)
     except TableLimitError:
-        return "what the pins cost is not known: without them the search would not fit"
+        return "the cost of the pins is unknown: without them the search would not fit"
     except HardwareError:
-        return "what the pins cost is not known: without them no stages fit"
+        return "the cost of the pins is unknown: without them no stages fit"
     if solver is None and not _proven(free):
-        return "what the pins cost is not known: without them no plan is proven optimal"
+        return "the cost of the pins is unknown: without them no plan is proven optimal"
     now, then, unit = plan.cost.value, free.cost.value, plan.cost.unit
     timed = plan.stages is not None or plan.baselines is not None
     if timed and plan.score is not None and free.score is not None:
@@ -113,7 +113,7 @@ def _proven(plan: Plan) -> bool:
 
 
 def _faster_baseline(plan: Plan, recipe: Recipe, graph: LayerGraph) -> Iterator[str]:
-    """By how much the fastest baseline is faster than the plan, where one is that fits as well."""
+    """Yield the gain of the fastest baseline that fits as well as the plan, if it is faster than the plan."""
     if plan.score is None:
         return
     now, fastest = plan.score.time_s, None
@@ -134,7 +134,7 @@ def _faster_baseline(plan: Plan, recipe: Recipe, graph: LayerGraph) -> Iterator[
 
 
 def _not_timed(plan: Plan) -> tuple[str, ...]:
-    """The baselines that a plan may lose to: those that it was not timed with as it is now."""
+    """Return the baselines that the plan in its present form was not timed against."""
     known = plan.baselines is not None and not (plan.refined and plan.chunks)
     timed = plan.baselines.names if known and plan.baselines is not None else ()
     names = BASELINES if plan.cost.name == "time" else FIXED
@@ -142,7 +142,7 @@ def _not_timed(plan: Plan) -> tuple[str, ...]:
 
 
 def _without_stages(plan: Plan, recipe: Recipe, graph: LayerGraph) -> Recipe:
-    """The same over all devices of a plan in stages: these are its outermost level, where no pin holds."""
+    """Return the request without stages: the stages become the outermost level, to which no pin applies."""
     if plan.stages is None or plan.stages.asked == BEST:
         return recipe
     nodes, levels = graph.nodes(plan.graph), range(len(plan.array))
@@ -156,7 +156,7 @@ def _without_stages(plan: Plan, recipe: Recipe, graph: LayerGraph) -> Recipe:
 
 
 def _score_of(recipe: Recipe, graph: LayerGraph) -> Score | None:
-    """The score of a baseline; None where it cannot be planned on the machine."""
+    """Return the score of a baseline; None if it cannot be planned on the machine."""
     try:
         return follow(recipe, graph).score
     except (HardwareError, OptionError, TableLimitError):
@@ -164,7 +164,7 @@ def _score_of(recipe: Recipe, graph: LayerGraph) -> Score | None:
 
 
 def joint_optimum(recipe: Recipe, graph: LayerGraph) -> Plan | None:
-    """The same planned over all levels jointly; None where that is not cheap."""
+    """Plan the request over all levels jointly; return None if the search is not cheap."""
     recipe = replace(recipe, search="joint", solver=None)
     question, _ = ask(recipe, graph)
     structure = question.structure(0, len(question.levels))
@@ -174,12 +174,12 @@ def joint_optimum(recipe: Recipe, graph: LayerGraph) -> Plan | None:
 
 
 def finer_than_whole(plan: Plan, graph: LayerGraph) -> tuple[str, ...]:
-    """Layers that are cut into more pieces along a dim than it has elements, as ``conv1 in_channels``."""
+    """Return the layers with more shards along a dim than elements, as ``conv1 in_channels``."""
     found = []
     microbatches = 1 if plan.stages is None else plan.stages.microbatches
     for layer in graph.with_batch(graph.batch // microbatches).nodes(plan.graph).layers:
-        pieces: dict[str, int] = {}
+        shards: dict[str, int] = {}
         for dim, degree in (pair for choice in plan.choices(layer.name) for pair in choice.degrees):
-            pieces[dim] = pieces.get(dim, 1) * degree
-        found += [f"{layer.name} {dim}" for dim, count in pieces.items() if count > layer.einsum.sizes[dim]]
+            shards[dim] = shards.get(dim, 1) * degree
+        found += [f"{layer.name} {dim}" for dim, count in shards.items() if count > layer.einsum.sizes[dim]]
     return tuple(found)

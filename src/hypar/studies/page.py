@@ -1,4 +1,4 @@
-"""A page of a reproduction: sections, each with a table and perhaps a figure."""
+"""Pages of reproductions: sections, each with a table and perhaps a figure."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Section:
 
     Attributes:
         title: its heading.
-        text: what it shows, how it was computed, and why it misses where it does.
+        text: its content, the method, and the reason for any miss.
         heads: heads of the table.
         rows: cells of the table.
-        figure: what is drawn beside it.
+        figure: the plot beside it.
     """
 
     title: str
@@ -37,18 +37,18 @@ class Section:
 
     @property
     def picture(self) -> str:
-        """Name of the figure's file, from the heading."""
+        """Return the stem of the figure's file name, made from the heading."""
         return "-".join(self.title.partition(":")[0].lower().split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A whole reproduction.
+    """A page of a reproduction.
 
     Attributes:
-        name: of the plug-in and of the page's file.
+        name: name of the plug-in and of the page's file.
         title: its heading.
-        text: what was reproduced with what.
+        text: what was reproduced, and from which inputs.
         sections: in the paper's order.
     """
 
@@ -58,15 +58,15 @@ class Page:
     sections: tuple[Section, ...]
 
     def markdown(self, *, pictures: bool) -> str:
-        """The page; with links to its pictures or without."""
-        parts = [f"# {self.title}", _filled(self.text)]
+        """Return the page as Markdown, with links to its pictures or without."""
+        blocks = [f"# {self.title}", _filled(self.text)]
         for section in self.sections:
-            parts += [f"## {section.title}", _filled(section.text)]
+            blocks += [f"## {section.title}", _filled(section.text)]
             if section.rows:
-                parts.append(_table(section.heads, section.rows))
+                blocks.append(_table(section.heads, section.rows))
             if pictures and section.figure is not None:
-                parts.append(f"![{section.figure.title}]({self.name}/{section.picture}.png)")
-        return "\n\n".join(parts) + "\n"
+                blocks.append(f"![{section.figure.title}]({self.name}/{section.picture}.png)")
+        return "\n\n".join(blocks) + "\n"
 
     def write(self, folder: str | Path) -> tuple[Path, ...]:
         """Write ``NAME.md`` and its pictures, in a folder ``NAME`` beside it.
@@ -88,28 +88,28 @@ class Page:
 
 
 def geometric_mean(numbers: Iterable[float]) -> float:
-    """The mean of ratios."""
+    """Return the geometric mean."""
     logs = [math.log(number) for number in numbers]
     return math.exp(math.fsum(logs) / len(logs))
 
 
 def beside(published: float, ours: float, digits: int = 2) -> tuple[str, str, str]:
-    """A published number, ours, and ours over it."""
+    """Format a published number, ours, and the ratio of ours to it."""
     return f"{published:.{digits}f}", f"{ours:.{digits}f}", f"{ours / published:.2f}"
 
 
 def _filled(text: str) -> str:
-    """A paragraph in lines of a page."""
+    """Wrap a paragraph to the width of a page."""
     return textwrap.fill(" ".join(text.split()), 110, break_long_words=False, break_on_hyphens=False)
 
 
 def _numeric(text: str) -> bool:
-    """Whether a cell is a number, with or without its percent sign, or empty."""
+    """Return whether a cell is empty or a number, with or without a percent sign."""
     return not text.strip("0123456789.,-% ")
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table, columns of numbers to the right."""
+    """Format a Markdown table, with columns of numbers aligned to the right."""
     columns = list(zip(*rows, strict=True))
     align = "|".join(
         "--:" if number and all(map(_numeric, cells)) else "---" for number, cells in enumerate(columns)

@@ -1,4 +1,4 @@
-"""A model planned and scored under every combination of some levels, batches, strategies and machines."""
+"""Sweeps: a model planned and scored for every combination of levels, batches, strategies and machines."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_RUNS = 10_000
-"""Combinations of one sweep."""
+"""The largest number of combinations of a sweep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One combination.
+    """A combination of a sweep.
 
     Attributes:
-        axes: what was set, by name: hardware, changes of it, batch, strategy, levels.
-        totals: what the machine makes of it; None where the search or the array would not fit.
-        fits: whether the search's tables, the array on the machine and what a device must hold all fit.
-        note: why there are none; else what the plan is optimal over.
+        axes: the values set, by name: hardware, its changes, batch, strategy, levels.
+        totals: the totals of its score; None if the search or the array would not fit.
+        fits: whether the search's tables, the array on the machine and each device's memory suffice.
+        note: why it has no totals, or the space over which the plan is optimal.
     """
 
     axes: Mapping[str, Any]
@@ -59,10 +59,10 @@ def sweep_model(
     scale: bool = False,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> tuple[Run, ...]:
-    """Plan and score a network under every combination of what is given.
+    """Plan and score a network for every combination of the given values.
 
-    Zero levels are one device. An array smaller than its machine has a part of it; a combination that does not
-    fit has no totals but a note that says why.
+    Zero levels mean one device. An array smaller than its machine uses some of its devices; a combination that does
+    not fit has a note with the reason instead of totals.
 
     Args:
         model: a network, the path of a model file, or a bare name.
@@ -70,18 +70,18 @@ def sweep_model(
         levels: numbers of two-way levels.
         batch: samples in a mini-batch; the model's own number if none is given.
         strategy: names of strategies.
-        changes: values for some things of the machine, as ``{"duplex": ["full", "half"]}``.
-        inter_weight: weight of the amounts between layers in the cost, 1 if not given.
+        changes: values for some fields of the machine, as ``{"duplex": ["full", "half"]}``.
+        inter_weight: weight of the communication between layers in the cost, 1 if not given.
         optimizer: ``sgd``, ``momentum`` or ``adam``.
-        scale: whether a machine of one network gets as many devices as the levels need, so that whatever its
-            devices share is shared by these.
-        progress: told how many of how many combinations are done.
+        scale: whether a machine with one network gets as many devices as the levels need, so that these share
+            whatever its devices share.
+        progress: a function that takes the number of finished combinations and the number of all.
 
     Returns:
-        One run a combination, the last axis fastest: hardware, changes, batch, strategy, levels.
+        One run for each combination, the last axis fastest: hardware, changes, batch, strategy, levels.
 
     Raises:
-        InputError: something asked for is not possible.
+        InputError: the request cannot be met.
     """
     graph = model if isinstance(model, LayerGraph) else load_model(model)
     axes: dict[str, Sequence[Any]] = {
@@ -110,7 +110,7 @@ def sweep_model(
 
 
 class _Fixed(NamedTuple):
-    """What all combinations share."""
+    """Values that all combinations share."""
 
     inter_weight: float | None
     optimizer: str
@@ -118,7 +118,7 @@ class _Fixed(NamedTuple):
 
 
 def _values(given: Any) -> tuple[Any, ...]:
-    """The values of an axis, each once; one alone stands for itself."""
+    """Return the distinct values of an axis; a single value is an axis of one."""
     several = isinstance(given, Iterable) and not isinstance(given, str | dict)
     found: dict[str, Any] = {}
     for value in given if several else [given]:
@@ -127,12 +127,12 @@ def _values(given: Any) -> tuple[Any, ...]:
 
 
 def _key(value: Any) -> str:
-    """What tells values of an axis apart: of machines all that they are, as several may have one name."""
+    """Return a key that identifies a value of an axis; for machines their digest, as several may have one name."""
     return value.digest if isinstance(value, Machine) else repr(value)
 
 
 def _check(axes: Mapping[str, Sequence[Any]], inter_weight: float | None, optimizer: str) -> None:
-    """Refuse what no combination could do, before the first of them runs."""
+    """Refuse values that no combination allows, before the first one runs."""
     checked_optimizer(optimizer)
     most = MOST_DEVICES.bit_length() - 1
     for count in axes["levels"]:
@@ -143,7 +143,7 @@ def _check(axes: Mapping[str, Sequence[Any]], inter_weight: float | None, optimi
 
 
 def _run(graph: LayerGraph, machines: _Machines, chosen: Mapping[str, Any], fixed: _Fixed) -> Run:
-    """One combination, planned and scored."""
+    """Plan and score one combination."""
     try:
         machine = machines.scaled(chosen) if fixed.scale else machines.of(chosen)
         found = _totals(graph, machine, chosen, fixed)
@@ -155,7 +155,7 @@ def _run(graph: LayerGraph, machines: _Machines, chosen: Mapping[str, Any], fixe
 def _totals(
     graph: LayerGraph, machine: Machine, chosen: Mapping[str, Any], fixed: _Fixed
 ) -> tuple[Totals, str]:
-    """What the machine makes of the plan, and what the plan is optimal over."""
+    """Return the totals of the plan's score, and the space over which the plan is optimal."""
     setting = Setting(machine=machine, array=(), element_bytes=graph.element_bytes, optimizer=fixed.optimizer)
     if not chosen["levels"]:
         layers = graph.contracted
@@ -172,7 +172,7 @@ def _totals(
 
 
 class _Machines:
-    """Every machine of a sweep, read once.
+    """All machines of a sweep, each loaded once.
 
     Attributes:
         changed: the axes that change a machine.
@@ -183,7 +183,7 @@ class _Machines:
         self._known: dict[str, Machine] = {}
 
     def of(self, chosen: Mapping[str, Any], **more: Any) -> Machine:
-        """The machine of a combination, with more changes.
+        """Return the machine of a combination, with further changes.
 
         Raises:
             InputError: its file or a change is wrong.
@@ -195,7 +195,7 @@ class _Machines:
         return self._known[key]
 
     def scaled(self, chosen: Mapping[str, Any]) -> Machine:
-        """The same with as many devices as the levels need, where it has one network."""
+        """Return the same machine with as many devices as the levels need, if it has one network."""
         machine, needed = self.of(chosen), 2 ** chosen["levels"]
         if len(machine.tiers) != 1 or "devices" in self.changed or needed in {1, machine.num_devices}:
             return machine
@@ -203,7 +203,7 @@ class _Machines:
 
 
 def varied(runs: Sequence[Run]) -> Iterator[str]:
-    """The axes that have more than one value."""
+    """Yield the axes that have more than one value."""
     for name in runs[0].axes:
         if len({_key(run.axes[name]) for run in runs}) > 1:
             yield name

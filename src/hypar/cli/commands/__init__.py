@@ -1,1 +1,1 @@
-"""Commands, one file each, imported when named."""
+"""The commands, one module each, imported when named."""

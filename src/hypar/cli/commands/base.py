@@ -27,7 +27,7 @@ Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]
 
 
 def complete_data(kind: str) -> Completer:
-    """Bare names of data files of a kind, as ``models``, else files."""
+    """Return a completer over the bare names of a kind of data file, as ``models``, and over files."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         names = [CompletionItem(name) for name in data_names(kind) if name.startswith(incomplete)]
@@ -40,7 +40,7 @@ complete_model = complete_data("models")
 
 
 def complete_plugin(group: str) -> Completer:
-    """Names of the plug-ins of a group."""
+    """Return a completer over the names of a group's plug-ins."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(name) for name in plugin_names(group) if name.startswith(incomplete)]
@@ -49,7 +49,7 @@ def complete_plugin(group: str) -> Completer:
 
 
 def _read_ways(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
-    """``4x8`` as numbers."""
+    """Read ``4x8`` as numbers."""
     try:
         return None if value is None else tuple(int(part) for part in value.split("x"))
     except ValueError:
@@ -76,7 +76,7 @@ _ARRAY_OPTIONS = (
     batch_option,
     click.option(
         "--inter-weight", type=float, metavar="W",
-        help="Weight of the amounts between layers; 0.5 reproduces HyPar's figures.  [default: 1]",
+        help="Weight of the communication between layers in the cost; 0.5 reproduces HyPar's figures.  [default: 1]",
     ),
 )  # fmt: skip
 
@@ -85,7 +85,7 @@ complete_hardware = complete_data("hardware")
 
 
 def read_changes(values: Sequence[str]) -> dict[str, Any]:
-    """``duplex=half`` as what a hardware file would say."""
+    """Read ``duplex=half`` as a hardware file would give it."""
     if not values:
         return {}
     from hypar.machine.load import parse_change  # noqa: PLC0415 (only where it is asked for)
@@ -94,21 +94,21 @@ def read_changes(values: Sequence[str]) -> dict[str, Any]:
 
 
 def _one_form(ctx: click.Context, asked: bool) -> bool:
-    """Refuse CSV and JSON at once."""
+    """Refuse CSV and JSON together."""
     if asked and ctx.params.get("as_json"):
         raise click.UsageError("--csv and --json exclude each other")
     return asked
 
 
 def writable(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    """A file that can be written, told before the work and not after it."""
+    """Check before any work that a file can be written."""
     if value is not None:
         require_writable(Path(value))
     return value
 
 
 def _drawable(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    """A file that can be drawn, told before the work and not after it."""
+    """Check before any work that a plot can be written to a file."""
     if value is not None:
         from hypar.files.figures import require_plot  # noqa: PLC0415 (only where it is asked for)
 
@@ -121,7 +121,7 @@ plot_option = click.option(
     type=click.Path(dir_okay=False),
     callback=_drawable,
     metavar="FILE",
-    help="Draw it, as .png, .svg or .pdf.",
+    help="Write a plot, as .png, .svg or .pdf.",
 )
 as_csv = click.option(
     "--csv",
@@ -133,21 +133,21 @@ as_csv = click.option(
 change_option = click.option(
     "--set", "changes", multiple=True, metavar="NAME=VALUE",
     callback=lambda _ctx, _param, values: read_changes(values),
-    help="Change one thing of the machine, as duplex=half or topology=torus; may be given again.",
+    help="Change one value of the machine, as duplex=half or topology=torus; may be repeated.",
 )  # fmt: skip
 
 profile_option = click.option(
     "--profile",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Measured times for the cost deepa, as hypar profile writes them.",
+    help="Measured times for the cost deepa, as written by hypar profile.",
 )
 
 machine_option = click.option(
     "--hardware",
     shell_complete=complete_hardware,
     metavar="NAME",
-    help="A machine, by name or hardware file.",
+    help="Machine to use: a name or a hardware file.",
 )
 
 _HARDWARE_OPTIONS = (
@@ -155,13 +155,13 @@ _HARDWARE_OPTIONS = (
     change_option,
     click.option(
         "--optimizer", default="sgd", metavar="NAME", show_default=True,
-        help="sgd, momentum or adam: for updates and memory.",
+        help="sgd, momentum or adam: decides updates and memory.",
     ),
 )  # fmt: skip
 
 
 def hardware_options(command: Command) -> Command:
-    """``--hardware``, ``--set`` and ``--optimizer``."""
+    """Add ``--hardware``, ``--set`` and ``--optimizer``."""
     for option in reversed(_HARDWARE_OPTIONS):
         command = option(command)
     return command
@@ -173,19 +173,19 @@ fit_option = click.option(
 
 
 def require_hardware(ctx: click.Context, *, fit: bool) -> None:
-    """Refuse to judge whether a plan fits no machine."""
+    """Refuse ``--fit`` without a machine."""
     if fit and ctx.params["hardware"] is None:
         raise click.UsageError("--fit needs --hardware")
 
 
 @contextmanager
 def judged(unfit: Iterable[str], *, fit: bool, aside: bool) -> Iterator[None]:
-    """Print first which plans do not fit their machine's memory; after the rest, exit 1 for it if asked to.
+    """Print first which plans exceed their machine's memory; exit 1 after the rest if asked to.
 
     Args:
-        unfit: a line for each plan that does not fit; an empty one for a plan that does.
+        unfit: a line for each plan that does not fit, an empty one for each plan that does.
         fit: whether to exit 1.
-        aside: whether the lines go to stderr, as stdout is for data.
+        aside: whether the lines go to stderr, because stdout carries data.
     """
     lines = [line for line in unfit if line]
     for line in lines:
@@ -196,10 +196,10 @@ def judged(unfit: Iterable[str], *, fit: bool, aside: bool) -> Iterator[None]:
 
 
 def needed_machine(hardware: str | None, changes: dict[str, Any]) -> Machine:
-    """The machine of like devices asked for, where there must be one.
+    """Load the machine of identical devices that the command requires.
 
     Raises:
-        OptionError: none is named.
+        OptionError: no machine is named.
     """
     if hardware is None:
         raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
@@ -209,10 +209,10 @@ def needed_machine(hardware: str | None, changes: dict[str, Any]) -> Machine:
 
 
 def like_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | None:
-    """The machine of like devices asked for; None where there is none.
+    """Load the machine of identical devices, or return None if no machine is named.
 
     Raises:
-        OptionError: something is to be changed of none.
+        OptionError: changes are given without a machine.
     """
     if hardware is None and changes:
         raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
@@ -220,10 +220,10 @@ def like_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | Non
 
 
 def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | MixedMachine | None:
-    """The machine asked for, of like devices or mixed; None where there is none.
+    """Load the machine, homogeneous or heterogeneous, or return None if no machine is named.
 
     Raises:
-        OptionError: something is to be changed of none.
+        OptionError: changes are given without a machine.
     """
     if hardware is None:
         if changes:
@@ -235,7 +235,7 @@ def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | Mi
 
 
 def array_options(command: Command) -> Command:
-    """``--levels``, ``--array``, ``--batch`` and ``--inter-weight``."""
+    """Add ``--levels``, ``--array``, ``--batch`` and ``--inter-weight``."""
     for option in reversed(_ARRAY_OPTIONS):
         command = option(command)
     return command

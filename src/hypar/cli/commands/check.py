@@ -14,13 +14,13 @@ from hypar.studies.check import Verdict, check_plan
 @click.command("check")
 @click.argument("plans", type=click.Path(), nargs=-1, required=True)
 @click.option(
-    "--model", shell_complete=complete_model, help="The model, if it is not found by the plan's model name."
+    "--model", shell_complete=complete_model, help="Model to use if the plan's model name is not found."
 )
 @click.option(
-    "--hardware", metavar="FILE", help="The hardware file of the plans' scores, if not found by name."
+    "--hardware", metavar="FILE", help="Hardware file to use if the name in the plans' scores is not found."
 )
 @click.option(
-    "--profile", metavar="FILE", help="The measured times of the plans' costs, if not found by name."
+    "--profile", metavar="FILE", help="Measured times to use if the name in the plans' costs is not found."
 )
 @click.option("--update", is_flag=True, help="Rewrite the plans that drifted; exit 0.")
 @as_json
@@ -34,7 +34,7 @@ def command(
     update: bool,
     as_json: bool,
 ) -> None:
-    """Plan again what stored PLANS record; exit 1 and show every difference where one drifts, 3 where one cannot be."""
+    """Plan again from the requests in stored PLANS; exit 1 and list the differences on drift, 3 on an error."""
     findings, statuses = [], []
     for file in plans:
         verdict = judge(file, model=model, hardware=hardware, profile=profile)
@@ -56,7 +56,7 @@ def command(
 
 
 def judge(file: str, **found: str | None) -> Verdict | HyparError:
-    """The verdict on one plan, or why there is none: a bad plan does not keep the others from being checked."""
+    """Return the verdict on one plan, or the error that prevents one, so that the other plans are still checked."""
     try:
         return check_plan(file, **found)
     except HyparError as error:

@@ -33,7 +33,7 @@ from hypar.studies.comparison import compare_strategies
 @click.argument("model", shell_complete=complete_model)
 @array_options
 @click.option("--strategy", "strategies", multiple=True, shell_complete=complete_plugin("strategies"), metavar="NAME",
-              help="Only this strategy beside dp; may be given again.")  # fmt: skip
+              help="Strategy to compare with dp; may be repeated.  [default: all with dp's cost]")  # fmt: skip
 @hardware_options
 @fit_option
 @as_json

@@ -12,7 +12,7 @@ from hypar.reports.terminal import write
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of a SHELL, to be sourced: eval "$(hypar completion bash)"."""
+    """Print the completion script of a SHELL, for use as: eval "$(hypar completion bash)"."""
     found = get_completion_class(shell)
     if found is not None:
         write(found(ctx.find_root().command, {}, "hypar", "_HYPAR_COMPLETE").source())

@@ -16,7 +16,7 @@ from hypar.reports.terminal import show, write, write_json
 @click.argument("after", type=click.Path())
 @as_json
 def command(before: str, after: str, as_json: bool) -> None:
-    """Show in which layers and levels two stored plans differ, and what that costs; exit 0 either way."""
+    """Show the layers and levels in which two stored plans differ, and the change in cost; always exit 0."""
     changes = diff_plans(read_plan(before), read_plan(after))
     if as_json:
         write_json(changes_data(changes))

@@ -32,10 +32,10 @@ from hypar.studies.exploration import explore_model
 @click.command("explore")
 @click.argument("model", shell_complete=complete_model)
 @click.option("--vary", multiple=True, required=True, metavar="LAYER[@LEVEL]",
-              help="Free choices, as fc1, conv*@H2 or *@H1; may be given again.")  # fmt: skip
+              help="Layers and levels whose choices vary, as fc1, conv*@H2 or *@H1; may be repeated.")  # fmt: skip
 @array_options
 @click.option("--strategy", default="hypar", shell_complete=complete_plugin("strategies"), metavar="NAME", show_default=True,
-              help="Whose plan gives the space and all other choices.")  # fmt: skip
+              help="Strategy whose plan gives the space and the fixed choices.")  # fmt: skip
 @click.option(
     "--top", type=click.IntRange(min=1), default=10, metavar="N", show_default=True, help="Rows of the table."
 )
@@ -53,7 +53,7 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Score every combination of some choices of a plan of MODEL, the others held; the fastest first."""
+    """Score every combination of some choices in a plan of MODEL, the others fixed; the fastest come first."""
     machine = needed_machine(hardware, changes)
     with progress_bar("exploring") as progress:
         found = explore_model(model, hardware=machine, progress=progress, **asked)

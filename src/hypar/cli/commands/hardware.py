@@ -29,12 +29,12 @@ from hypar.reports.terminal import show, write, write_json
 @click.option(
     "--model",
     shell_complete=complete_model,
-    help="Show how a model's layers lie on one device, phase by phase.",
+    help="Show how a model's layers are mapped to one device, phase by phase.",
 )
 @click.option(
     "--batch", type=int, metavar="N", help="Samples in a mini-batch of that model.  [default: the model's]"
 )
-@click.option("--validate", is_flag=True, help="Only say whether the file is right.")
+@click.option("--validate", is_flag=True, help="Only check that the file is valid.")
 @as_json
 def command(
     hardware: str | None,
@@ -44,7 +44,7 @@ def command(
     validate: bool,
     as_json: bool,
 ) -> None:
-    """List the machines that come with hypar, or show one, by name or hardware file; a wrong file exits 3."""
+    """List the machines that come with hypar, or show one, by name or hardware file; exit 3 if the file is invalid."""
     _refuse_alone(hardware, model, batch, changes, validate=validate)
     if hardware is None:
         machines = [load_hardware(name) for name in data_names("hardware")]
@@ -66,7 +66,7 @@ def command(
 def _refuse_alone(
     hardware: str | None, model: str | None, batch: int | None, changes: dict[str, Any], *, validate: bool
 ) -> None:
-    """Refuse options that would do nothing."""
+    """Refuse options that would have no effect."""
     if hardware is None and (validate or model is not None or changes or batch is not None):
         raise OptionError("hardware", "no machine is named", ", ".join(data_names("hardware")))
     if validate and model is not None:

@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 @devices_option
 @batch_option
 @click.option(
-    "--table", type=click.Path(), metavar="FILE", help="Measured times instead of a machine's, .yaml or .csv."
+    "--table", type=click.Path(), metavar="FILE", help="Measured times, .yaml or .csv, instead of a machine."
 )
 @click.option(
     "--exchange",
     default="serial",
     metavar="NAME",
     show_default=True,
-    help="serial, over one link, or independent of each other.",
+    help="serial (all chunks share one link) or independent (chunks do not delay each other).",
 )
 @click.option(
     "--chunks",
     default="best",
     metavar="CHUNKS",
     show_default=True,
-    help="best, layers for each by itself, none, search for a size, or a number of layers.",
+    help="best, layers (one chunk per layer), none, search (for a size), or a number of layers.",
 )
 @click.option(
     "--search-step",
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 )
 @as_json
 def command(model: str, plot: str | None, trace: str | None, as_json: bool, **asked: Any) -> None:
-    """Exchange the gradients of MODEL in chunks while the backward phase computes; which chunks take least time."""
+    """Exchange the gradients of MODEL in chunks while the backward phase computes, and find the fastest chunks."""
     if trace is not None and trace == plot:
         raise click.UsageError("--plot and --trace name one file")
     found = overlap_model(model, **asked)
@@ -84,7 +84,7 @@ def command(model: str, plot: str | None, trace: str | None, as_json: bool, **as
 
 
 def _write_files(found: Overlap, plot: str | None, trace: str | None) -> None:
-    """The files that are asked for."""
+    """Write the files that are asked for."""
     if trace is not None:
         write_text(Path(trace), found.timeline.to_chrome_trace())
     if plot is not None:

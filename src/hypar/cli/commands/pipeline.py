@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 
 @click.command("pipeline")
 @click.argument("model", shell_complete=complete_model)
-@click.option("--stages", type=int, metavar="N", help="Stages, one device each.  [default: 4]")
+@click.option("--stages", type=int, metavar="N", help="Number of stages, one device each.  [default: 4]")
 @click.option(
     "--starts",
     metavar="LAYERS",
-    help="First layers of the stages instead of the best partition, as conv1,conv3,fc1.",
+    help="First layers of the stages, as conv1,conv3,fc1, instead of the best partition.",
 )
 @click.option(
     "--balance",
     metavar="NAME",
-    help="What the costliest stage has least of: time, memory, traffic or macs.  [default: time, without --hardware macs]",
+    help="Quantity to minimise in the costliest stage: time, memory, traffic or macs.  [default: time, without --hardware macs]",
 )
 @click.option(
     "--schedule", default="layer-block", metavar="NAME", show_default=True, help="layer-block, gpipe or 1f1b."
 )
 @click.option("--microbatches", type=int, metavar="N",
-              help="Of each mini-batch, for gpipe and 1f1b.  [default: as many as stages, or the next fewer that divide it]")  # fmt: skip
+              help="Microbatches in a mini-batch, for gpipe and 1f1b.  [default: the number of stages, or the next smaller divisor of the batch]")  # fmt: skip
 @click.option("--batch", type=int, metavar="N", help="Samples in a mini-batch.  [default: the model's]")
 @hardware_options
 @plot_option
@@ -70,7 +70,7 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Divide MODEL into the stages of a pipeline, and show what each holds, sends and waits for."""
+    """Divide MODEL into the stages of a pipeline, and show what each stage stores, sends and waits for."""
     if trace is not None and trace == plot:
         raise click.UsageError("--plot and --trace name one file")
     machine = (needed_machine if plot or trace else like_machine)(hardware, changes)
@@ -83,7 +83,7 @@ def command(
 
 
 def _write_files(found: Pipeline, plot: str | None, trace: str | None) -> None:
-    """The files that are asked for."""
+    """Write the files that are asked for."""
     if trace is not None:
         write_text(Path(trace), found.timeline.to_chrome_trace())
     if plot is not None:

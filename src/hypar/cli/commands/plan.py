@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def explain(plan: Plan, network: LayerGraph, *, as_json: bool, **named: Any) -> None:
-    """Print why a plan is as it is, below the plan itself; ``named`` as ``explain_plan`` takes it."""
+    """Print the reasons for a plan below the plan itself; ``named`` holds arguments of ``explain_plan``."""
     import hypar.reports.listings.explanations as listing  # noqa: PLC0415 (only where it is asked for)
     from hypar.studies.explanation import explain_plan  # noqa: PLC0415
 
@@ -55,7 +55,7 @@ def explain(plan: Plan, network: LayerGraph, *, as_json: bool, **named: Any) -> 
 
 
 def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
-    """A number, or ``best``."""
+    """Read a number, or ``best``."""
     if value is None or value == "best":
         return value
     try:
@@ -68,54 +68,54 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
 @click.argument("model", shell_complete=complete_model)
 @array_options
 @click.option("--strategy", shell_complete=complete_plugin("strategies"), metavar="NAME",
-              help="A space, a cost and a search under a name.  [default: hypar]")  # fmt: skip
+              help="Named combination of a space, a cost and a search.  [default: hypar]")  # fmt: skip
 @click.option(
     "--space",
     metavar="DIMS",
-    help="Other choices: dims as batch,out_channels, at once as batch*height, by op as conv:batch linear:mp, all, or a strategy's.",
+    help="Choices to search: dims (batch,out_channels), several at once (batch*height), per op (conv:batch linear:mp), all, or a strategy's name.  [default: the strategy's]",
 )
 @click.option(
     "--cost",
     shell_complete=complete_plugin("costs"),
     metavar="NAME",
-    help="Another cost than the strategy's.",
+    help="Cost to minimise.  [default: the strategy's]",
 )
 @click.option(
-    "--mode", metavar="NAME", help="Of the cost deepa: exact, serial, or paper for the published estimates."
+    "--mode", metavar="NAME", help="Mode of the cost deepa: exact, serial, or paper (as published)."
 )
 @profile_option
-@click.option("--graph", metavar="NAME", help="operators to plan pools too, contracted not to.")
+@click.option("--graph", metavar="NAME", help="operators (with pools) or contracted (without them).")
 @click.option("--search", shell_complete=complete_plugin("searches"), metavar="NAME", help="greedy or joint.")
 @click.option(
     "--solver",
     shell_complete=complete_plugin("solvers"),
     metavar="NAME",
-    help="Not the cheapest exact solver but this.",
+    help="Solver to use.  [default: the cheapest exact one]",
 )
 @click.option("--pin", "pins", multiple=True, metavar="LAYER[@LEVEL]=CHOICE",
-              help="Hold a choice, as fc1=mp or conv*@H2=batch; may be given again.")  # fmt: skip
+              help="Fix a choice, as fc1=mp or conv*@H2=batch; may be repeated.")  # fmt: skip
 @hardware_options
 @click.option("--shares", metavar="NAME",
-              help="Of unlike groups: equal, linear, exact, or layers for shares of each layer.  [default: the strategy's]")  # fmt: skip
+              help="How device groups share the work: equal, linear, exact, or layers (per layer).  [default: the strategy's]")  # fmt: skip
 @click.option("--stages", callback=_read_stages, metavar="N|best",
-              help="Stages of consecutive layers outside all levels, each cut by itself; best: over the outermost levels, as many as are fastest.")  # fmt: skip
-@click.option("--schedule", metavar="NAME", help="Of stages: 1f1b, gpipe or layer-block.  [default: 1f1b]")
+              help="Number of stages of consecutive layers, each planned by itself; best: the fastest number over the outermost levels.")  # fmt: skip
+@click.option("--schedule", metavar="NAME", help="Order of the stages' work: 1f1b, gpipe or layer-block.  [default: 1f1b]")  # fmt: skip
 @click.option("--microbatches", type=int, metavar="N",
-              help="Of a mini-batch through stages.  [default: as many as stages, or the next fewer that divide it]")  # fmt: skip
-@click.option("--integral", is_flag=True, help="Shares of unlike groups are of whole elements.")
+              help="Microbatches in a mini-batch, with stages.  [default: the number of stages, or the next smaller divisor of the batch]")  # fmt: skip
+@click.option("--integral", is_flag=True, help="Restrict the shares of device groups to whole elements.")
 @click.option(
-    "--refine", is_flag=True, help="Then exchange choices one by one by the engine's time; needs --hardware."
+    "--refine", is_flag=True, help="Improve the plan choice by choice by the engine's time; needs --hardware."
 )
 @click.option(
     "--chunks",
     metavar="CHUNKS",
-    help="Exchange gradients in chunks: best, layers for each by itself, one, or a number of layers; needs --hardware.",
+    help="Exchange gradients in chunks: best, layers (one chunk per layer), one, or a number of layers; needs --hardware.",
 )
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), callback=writable, help="Write the plan to a file."
 )
 @click.option("--explain", "explained", is_flag=False, flag_value="", metavar="[LAYER]",
-              help="Show what each elimination did and, for a layer, what its other choices would cost.")  # fmt: skip
+              help="Show every elimination and, for a layer, the costs of its other choices.")  # fmt: skip
 @fit_option
 @as_json
 @click.pass_context
@@ -137,8 +137,8 @@ def command(
         raise OptionError("explain", "given together with stages", "one of the two")
     network, machine = load_model(model), named_machine(hardware, changes)
     if explained is not None and isinstance(machine, MixedMachine):
-        found = f"the devices of hardware {machine.name!r} are unlike"
-        raise OptionError("explain", found, "a machine of like devices")
+        found = f"the devices of hardware {machine.name!r} are heterogeneous"
+        raise OptionError("explain", found, "a machine of identical devices")
     if asked["profile"] is not None:
         asked["profile"] = read_profile(asked["profile"])
     long = {"refining": asked["refine"], "trying stages": asked["stages"] == "best"}

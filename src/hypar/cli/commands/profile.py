@@ -16,21 +16,21 @@ from hypar.studies.profiling.measure import profile_model
 @click.argument("model", shell_complete=complete_model)
 @click.option("--ways", type=int, default=16, metavar="N", show_default=True, help="Devices of the level.")
 @click.option("--batch", type=int, metavar="N", help="Samples in a mini-batch.  [default: the model's]")
-@click.option("--space", metavar="DIMS", help="Other choices than those of the strategy deepa.")
+@click.option("--space", metavar="DIMS", help="Choices to measure.  [default: those of the strategy deepa]")
 @click.option(
     "--repeats",
     type=int,
     default=3,
     metavar="N",
     show_default=True,
-    help="Rounds over all pieces; the least time of each counts.",
+    help="Measurements of every shard; the shortest time counts.",
 )
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), callback=writable, help="Write the times to a file."
 )
 @as_json
 def command(model: str, output: str | None, as_json: bool, **asked: Any) -> None:
-    """Measure with PyTorch, on this machine, what a device takes for its piece of each layer of MODEL."""
+    """Measure with PyTorch, on this machine, the time of a device's shard of each layer of MODEL under each choice."""
     with progress_bar("measuring") as progress:
         profile = profile_model(model, progress=progress, **asked)
     if output is not None:

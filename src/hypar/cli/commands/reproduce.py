@@ -16,9 +16,9 @@ from hypar.studies.papers.base import load_reproduction
 @click.command("reproduce")
 @click.argument("paper", shell_complete=complete_plugin("reproductions"))
 @click.option("-o", "--output", type=click.Path(file_okay=False), metavar="FOLDER",
-              help="Write the page and its plots there instead of printing the page.")  # fmt: skip
+              help="Write the page and its plots to a folder instead of printing the page.")  # fmt: skip
 def command(paper: str, output: str | None) -> None:
-    """Run the evaluation of a PAPER again, as hypar: published numbers beside ours, with the reason for each miss."""
+    """Repeat the evaluation in a PAPER: print its numbers beside hypar's, with the reason for each difference."""
     reproduction = load_reproduction(paper)
     if output is not None:
         make_folder(Path(output) / paper)

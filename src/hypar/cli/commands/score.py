@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def _timeline_file(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    """A file for a table or a picture, told before the work and not after it."""
+    """Check before any work that a file for a table or a plot can be written."""
     if value is not None and value.endswith(".csv"):
         require_writable(Path(value))
     elif value is not None:
@@ -45,14 +45,14 @@ def _timeline_file(_ctx: click.Context, _param: click.Parameter, value: str | No
     "--optimizer", metavar="NAME", help="sgd, momentum or adam.  [default: the plan's own, else sgd]"
 )
 @click.option(
-    "--model", shell_complete=complete_model, help="The model, if it is not found by the plan's model name."
+    "--model", shell_complete=complete_model, help="Model to use if the plan's model name is not found."
 )
 @click.option(
-    "--layers", is_flag=True, help="Show how each layer's piece lies on a device, phase by phase, instead."
+    "--layers", is_flag=True, help="Show the mapping of each layer's shard to a device, phase by phase."
 )
 @click.option(
     "--timeline", type=click.Path(dir_okay=False), callback=_timeline_file, metavar="FILE",
-    help="Draw when every task runs, as .png, .svg or .pdf; FILE.csv lists the tasks.",
+    help="Plot the start and end of every task, as .png, .svg or .pdf; FILE.csv lists the tasks.",
 )  # fmt: skip
 @click.option(
     "--trace",
@@ -72,7 +72,7 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Run one training step of a stored PLAN on a machine: its time, energy, bytes moved and memory."""
+    """Simulate one training step of a stored PLAN on a machine: its time, energy, communication and memory."""
     if trace is not None and trace == timeline:
         raise click.UsageError("--timeline and --trace name one file")
     ran = run_plan(plan, **asked)
@@ -88,7 +88,7 @@ def command(
 
 
 def _write_files(ran: Timeline, title: str, timeline: str | None, trace: str | None) -> None:
-    """The files that are asked for."""
+    """Write the files that are asked for."""
     if trace is not None:
         write_text(Path(trace), ran.to_chrome_trace())
     if timeline is not None and timeline.endswith(".csv"):

@@ -14,7 +14,7 @@ from hypar.reports.terminal import show, write_json
 @click.command("strategies")
 @as_json
 def command(as_json: bool) -> None:
-    """List the strategies: their space, cost and search."""
+    """List the strategies with their space, cost and search."""
     named = {name: load_strategy(name) for name in plugin_names("strategies")}
     if as_json:
         write_json(strategies_data(named))

@@ -16,7 +16,7 @@ from hypar.studies.sweep import sweep_model
 
 
 def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...]:
-    """``0..6`` or ``32,4096`` as numbers."""
+    """Read ``0..6`` or ``32,4096`` as numbers."""
     try:
         first, dots, last = (value or "").partition("..")
         if dots:
@@ -27,12 +27,11 @@ def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 
 def _words(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...]:
-    """``dp,hypar`` as words."""
     return tuple(value.split(","))
 
 
 def _varied(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, list[Any]]:
-    """``duplex=full,half`` as values to set one after another."""
+    """Read ``duplex=full,half`` as the values of one axis."""
     found: dict[str, list[Any]] = {}
     for text in values:
         name, equals, listed = text.partition("=")
@@ -52,7 +51,7 @@ def _varied(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     callback=_numbers,
     metavar="NUMBERS",
     show_default=True,
-    help="Two-way levels, as 0..6; 0 is one device.",
+    help="Numbers of two-way levels, as 0..6; 0 means one device.",
 )
 @click.option(
     "--batch",
@@ -69,23 +68,23 @@ def _varied(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     multiple=True,
     callback=_varied,
     metavar="NAME=VALUES",
-    help="Things of the machine, as topology=h_tree,torus; may be given again.",
+    help="Values of the machine to vary, as topology=h_tree,torus; may be repeated.",
 )
 @click.option(
     "--inter-weight",
     type=float,
     metavar="W",
-    help="Weight of the amounts between layers in the cost.  [default: 1]",
+    help="Weight of the communication between layers in the cost.  [default: 1]",
 )
 @click.option("--optimizer", default="sgd", metavar="NAME", show_default=True, help="sgd, momentum or adam.")
 @click.option(
-    "--scale", is_flag=True, help="Give a machine of one network as many devices as the levels need."
+    "--scale", is_flag=True, help="Give a machine with one network as many devices as the levels need."
 )
 @plot_option
 @as_csv
 @as_json
 def command(model: str, plot: str | None, as_csv: bool, as_json: bool, **asked: Any) -> None:
-    """Plan MODEL under every combination of levels, batches, strategies and machines, and score each."""
+    """Plan and score MODEL for every combination of levels, batches, strategies and machines."""
     with progress_bar("sweeping") as progress:
         runs = sweep_model(model, progress=progress, **asked)
     if plot is not None:

@@ -1,1 +1,1 @@
-"""A plan as text, one file a format."""
+"""Plans as text, one module for each format."""

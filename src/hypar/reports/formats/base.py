@@ -1,4 +1,4 @@
-"""What a report is, and the words that all of them use."""
+"""The interface of reports, and the wording that they share."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ COLOURS = {
     "width": "#83bcb6",
     "groups": "#ff9d98",
 }
-"""What colour each dim has, in a terminal and on a page."""
+"""The colour of each dim, in a terminal and on a page."""
 
 
 class Report(Protocol):
-    """Writes a plan for people."""
+    """A writer of plans for people."""
 
     def render(self, plan: Plan) -> str:
-        """The plan as a text."""
+        """Return the plan as text."""
 
 
 class Column(NamedTuple):
-    """One column of a plan's table.
+    """A column of a plan's table.
 
     Attributes:
-        name: ``H1`` for the outermost level; the levels of a group of a mixed machine stand together.
-        splits: what it shows.
+        name: ``H1`` for the outermost level; the levels of a group of a heterogeneous machine share a column.
+        splits: the splits that it shows.
     """
 
     name: str
@@ -52,12 +52,12 @@ class Column(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """What they cost together."""
+        """Return the total cost of the splits."""
         return math.fsum(split.cost for split in self.splits) if len(self.splits) > 1 else self.splits[0].cost
 
 
 def columns(plan: Plan) -> list[Column]:
-    """The columns between a layer's name and its cost."""
+    """Return the columns between a layer's name and its cost."""
     if not plan.mixed:
         return [Column(f"H{split.level + 1}", (split,)) for split in plan.splits]
     together: dict[str, list[Split]] = {}
@@ -72,12 +72,12 @@ def columns(plan: Plan) -> list[Column]:
 
 
 def level_names(plan: Plan) -> list[str]:
-    """What the columns are called."""
+    """Return the names of the columns."""
     return [column.name for column in columns(plan)]
 
 
 def grid(plan: Plan) -> list[tuple[str, list[str], list[str | None], float]]:
-    """For each layer its name, words and dim of the choice in each column, and what it costs in the plan's sum."""
+    """Return each layer's name, the words and the dim of its choice in each column, and its cost."""
     shown, space = columns(plan), parse_space(plan.space)
     used = {dim for split in plan.splits for layer in plan.layers for dim in split.choice(layer).divided}
     words = vocabulary(used.union(space.dims))
@@ -97,14 +97,14 @@ def grid(plan: Plan) -> list[tuple[str, list[str], list[str | None], float]]:
 
 
 def stage_numbers(plan: Plan) -> dict[str, int]:
-    """For each layer the number of its stage, from 1; none where there are no stages."""
+    """Return the number of each layer's stage, from 1; an empty mapping without stages."""
     if plan.stages is None or not plan.staged:
         return {}
     return {layer: number for number, stage in enumerate(plan.stages.stages, 1) for layer in stage.layers}
 
 
 def question(plan: Plan) -> str:
-    """Which network and array."""
+    """Describe the network and the array."""
     if plan.mixed:
         arrays = plan.arrays or {}
         array = " + ".join(f"{math.prod(ways)} {name}" for name, ways in arrays.items())
@@ -117,7 +117,7 @@ def question(plan: Plan) -> str:
 
 
 def share_lines(plan: Plan) -> list[str]:
-    """The shares of every fork of a mixed machine, and which groups are idle."""
+    """Return the shares at every uneven split of a heterogeneous machine, and the idle groups."""
     lines = []
     for split in plan.splits:
         if split.sides is None:
@@ -134,7 +134,7 @@ def share_lines(plan: Plan) -> list[str]:
 
 
 def on_machine(score: Score | None) -> str:
-    """Which machine, with what was changed of it."""
+    """Name the machine with its changed values."""
     if score is None:
         return ""
     changes = "".join(f" {name}={value}" for name, value in score.hardware_changes.items())
@@ -142,12 +142,12 @@ def on_machine(score: Score | None) -> str:
 
 
 def headline(plan: Plan) -> str:
-    """Which network, array and strategy."""
+    """Describe the network, the array and the strategy."""
     return f"{question(plan)}, strategy {plan.strategy}"
 
 
 def summary(plan: Plan) -> list[str]:
-    """The lines below a plan's grid: what it costs and what is claimed of it."""
+    """Return the lines below a plan's grid: its costs, and its claim of optimality."""
     alone = ", in all stages together" if plan.staged else ""
     if plan.score and plan.score.overlapped_s and plan.cost.name == "time":
         alone = ", one thing after another"
@@ -158,7 +158,7 @@ def summary(plan: Plan) -> list[str]:
     ]
     weight = plan.cost.parameters.get("inter_weight", 1)
     if weight != 1:
-        lines.append(f"amounts between layers weigh {weight}")
+        lines.append(f"communication between layers weighs {weight}")
     if plan.pins:
         lines.append(f"pinned: {', '.join(plan.pins)}")
     if plan.baselines is not None:
@@ -170,13 +170,13 @@ def summary(plan: Plan) -> list[str]:
 
 
 def baselines_line(timed: BaselinesRecord) -> str:
-    """What the engine makes of the search's plan and of the baselines."""
+    """Return the engine's times of the search's plan and of the baselines."""
     times = (f"{name} {format_seconds(seconds)}" for name, seconds in timed.step_s.items())
     return f"timed by the engine: {', '.join(times)}; taken: {timed.taken}"
 
 
 def refinement_line(refined: RefinementRecord) -> str:
-    """What refinement gained."""
+    """Describe the gain from refinement."""
     gain = 1 - refined.after_s / refined.before_s if refined.before_s else 0.0
     times = f"{format_seconds(refined.before_s)} to {format_seconds(refined.after_s)}"
     choices = f"{refined.changed} choice{'s' * (refined.changed != 1)}"
@@ -184,7 +184,7 @@ def refinement_line(refined: RefinementRecord) -> str:
 
 
 def chunk_lines(chunks: ChunksRecord | None, score: Score | None = None) -> list[str]:
-    """In which chunks gradients are exchanged, and with the plan's own score what that gains."""
+    """Describe the chunks of the gradient exchange, and their gain if the plan's own score is given."""
     if chunks is None:
         return []
     gained = ""
@@ -196,9 +196,9 @@ def chunk_lines(chunks: ChunksRecord | None, score: Score | None = None) -> list
 
 
 def score_lines(score: Score, stages: StagesRecord | None = None) -> list[str]:
-    """A score in a few lines: the totals, the items that they sum, and what the step is to each group or stage."""
+    """Summarise a score: its totals, the items of each total, and the times of each group or stage."""
     energy = "" if score.energy_j is None else f", {format_joules(score.energy_j)}"
-    moved = f"{format_bytes(score.communication_bytes)} received"
+    moved = f"{format_bytes(score.communication_bytes)} of communication"
     lines = [
         f"{on_machine(score)}: {format_seconds(score.time_s)} a step{energy}, {moved}, {memory_line(score)}",
         f"time: {_items(score.time, format_seconds)}" + _overlapped(score),
@@ -219,14 +219,14 @@ def score_lines(score: Score, stages: StagesRecord | None = None) -> list[str]:
 
 
 def _group_line(group: GroupScore) -> str:
-    """What a step is to one group of a mixed machine."""
+    """Return the times and the memory of one group of a heterogeneous machine."""
     spent = {"computes": group.computing_s, "receives": group.communicating_s, "idle": group.idle_s}
     times = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in spent.items())
     return f"{group.group}: {group.devices} devices, {times}, {memory_line(group)}"
 
 
 def _schedule_line(stages: StagesRecord) -> str:
-    """In what order stages work, and what the costliest costs."""
+    """Describe the schedule of the stages and the time of the bottleneck."""
     each = f"{len(stages.stages)} stages by {stages.schedule}, mini-batches whole"
     if SCHEDULES[stages.schedule].flushes:
         several = f"{stages.microbatches} microbatch{'es' * (stages.microbatches > 1)}"
@@ -235,7 +235,7 @@ def _schedule_line(stages: StagesRecord) -> str:
 
 
 def _stage_line(group: GroupScore, stage: StageRecord) -> str:
-    """What a step is to one stage."""
+    """Return the times and the memory of one stage."""
     ends = " to ".join(dict.fromkeys((stage.layers[0], stage.layers[-1])))
     spent = {
         "busy": stage.busy_s,
@@ -250,7 +250,7 @@ def _stage_line(group: GroupScore, stage: StageRecord) -> str:
 
 
 def unfit_line(score: Score | None) -> str:
-    """Return the line that says that a plan does not fit its machine's memory, and by what; empty where it fits."""
+    """Return the line that says by how much a plan exceeds its machine's memory; empty if it fits."""
     if score is None or score.fits:
         return ""
     groups = [group for group in score.groups or () if not group.fits]
@@ -260,7 +260,7 @@ def unfit_line(score: Score | None) -> str:
 
 
 def _needs(score: Score | GroupScore) -> str:
-    """What one device needs, and what it has: to the byte where they look alike otherwise."""
+    """Compare a device's need with its memory, in bytes if the rounded numbers are equal."""
     amounts = score.memory_bytes, score.capacity_bytes or 0.0
     needed, there = map(format_bytes, amounts)
     if needed == there:
@@ -269,7 +269,7 @@ def _needs(score: Score | GroupScore) -> str:
 
 
 def memory_line(score: Score | GroupScore) -> str:
-    """What each device holds, and whether it fits."""
+    """Return the bytes held on each device, and whether they fit."""
     held = format_bytes(score.memory_bytes)
     if score.capacity_bytes is None:
         return f"{held} held on each device"
@@ -278,10 +278,9 @@ def memory_line(score: Score | GroupScore) -> str:
 
 
 def _overlapped(score: Score) -> str:
-    """How much of the time runs beside other work."""
     return f", {format_seconds(score.overlapped_s)} of it overlapped" if score.overlapped_s else ""
 
 
 def _items(items: Mapping[str, float], shown: Callable[[float], str]) -> str:
-    """The items of a sum that are not nothing."""
+    """List the nonzero items of a sum."""
     return ", ".join(f"{name} {shown(number)}" for name, number in items.items() if number) or "none"

@@ -1,4 +1,4 @@
-"""A plan as a coloured grid in HTML, for a notebook or a page."""
+"""Plans as coloured HTML grids, for a notebook or a page."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Html:
-    """Layers down, levels across; the colour says the dim."""
+    """A report with one row for each layer, one column for each level, and a colour for each dim."""
 
     def render(self, plan: Plan) -> str:
-        """One table, styled in itself."""
+        """Return one table with inline styles."""
         devices = ["devices"] if plan.in_grids else []
         stages = stage_numbers(plan)
         stage = ["stage"] * bool(stages)

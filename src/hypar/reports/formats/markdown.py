@@ -1,4 +1,4 @@
-"""A plan as a Markdown table, for a pull request or a page."""
+"""Plans as Markdown tables, for a pull request or a page."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Markdown:
-    """GitHub's table syntax."""
+    """A report in GitHub's table syntax."""
 
     def render(self, plan: Plan) -> str:
-        """Title, grid, summary."""
+        """Return the title, the grid and the summary."""
         names, devices = level_names(plan), ["devices"] if plan.in_grids else []
         stages = stage_numbers(plan)
         stage = ["stage"] * bool(stages)

@@ -1,4 +1,4 @@
-"""A plan as a table in a terminal, one row a layer, one column a level."""
+"""Plans as tables for a terminal, one row for each layer and one column for each level."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 class PlanTable:
-    """The table, plain or for a console that colours it."""
+    """A report as a table, plain or coloured by a console."""
 
     def render(self, plan: Plan) -> str:
-        """Without colours."""
+        """Return the table without colours."""
         above = "\n".join(filter(None, [unfit_line(plan.score), headline(plan)]))
         return as_text(self.table(plan), above=above, below=summary(plan))
 
     @staticmethod
     def table(plan: Plan) -> Table:
-        """The grid with its costs."""
+        """Return the grid with its costs."""
         table, stages = Table(), stage_numbers(plan)
         table.add_column("layer", no_wrap=True)
         for name in ["stage"] * bool(stages):

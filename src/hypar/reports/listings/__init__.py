@@ -1,1 +1,1 @@
-"""The tables and the data of the commands."""
+"""Tables and plain data for the output of the commands."""

@@ -1,4 +1,4 @@
-"""What every listing is made of: plain data, tables, CSV."""
+"""Building blocks of listings: plain data, tables and CSV."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 Data = list[dict[str, Any]]
 
 
-def remarked_table(heads: Sequence[str], align: str, rows: Sequence[Sequence[str]]) -> Table:
-    """A table whose last column is a remark without a head, left out where there is none."""
-    remarks = any(row[-1] for row in rows)
-    table = make_table([*heads, ""] if remarks else heads, align)
+def noted_table(heads: Sequence[str], align: str, rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table whose last column holds notes and has no head; omit the column if it is empty."""
+    noted = any(row[-1] for row in rows)
+    table = make_table([*heads, ""] if noted else heads, align)
     for row in rows:
-        table.add_row(*(row if remarks else row[:-1]))
+        table.add_row(*(row if noted else row[:-1]))
     return table
 
 
 def make_table(heads: Sequence[str], align: str) -> Table:
-    """A table; ``align`` has a letter, l or r, for each column, its last letter for all the rest."""
+    """Return a table; ``align`` has a letter, l or r, for each column, and its last letter holds for the rest."""
     table = Table()
     for number, head in enumerate(heads):
         right = align[min(number, len(align) - 1)] == "r"
@@ -34,7 +34,7 @@ def make_table(heads: Sequence[str], align: str) -> Table:
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows of equal keys as CSV, with a head."""
+    """Format rows with equal keys as CSV with a head."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
@@ -43,7 +43,7 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def ratio(first: float | None, own: float) -> str:
-    """How many times one number goes into another."""
+    """Format the ratio of the first number to a row's own."""
     return (
         ""
         if first is None or not own

@@ -1,4 +1,4 @@
-"""Why a plan is as it is, as tables and data."""
+"""Explanations of plans as tables and data."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from hypar.studies.explanation import Alternative, Explanation, LayerExplanation
 
 MOST_ROWS = 12
-"""Alternatives that a table shows of a layer."""
+"""The largest number of alternatives in a layer's table."""
 
 
 def explanation_data(found: Explanation) -> dict[str, Any]:
-    """The eliminations and every alternative of the layers asked for."""
+    """Return the eliminations and every alternative of the layers asked for."""
     names = found.layers
     return {
         "two_rules": {
@@ -54,7 +54,7 @@ def explanation_data(found: Explanation) -> dict[str, Any]:
 
 
 def _alternative_data(one: Alternative) -> dict[str, Any]:
-    """One choice with its costs."""
+    """Return one choice with its costs."""
     return {
         "choice": one.choice.as_degrees(),
         "chosen": one.chosen,
@@ -67,7 +67,7 @@ def _alternative_data(one: Alternative) -> dict[str, Any]:
 
 
 def rules_line(found: Explanation) -> str:
-    """What DeePa's two rules leave, and how large elimination's tables are."""
+    """Describe the nodes left by DeePa's two rules, and the size of elimination's tables."""
     nodes = sum(step.kind == "node" for step in found.rules.steps)
     edges = len(found.rules.steps) - nodes
     left = [found.layers[node] for node in found.rules.nodes]
@@ -79,7 +79,7 @@ def rules_line(found: Explanation) -> str:
 
 
 def eliminations_table(found: Explanation) -> Table:
-    """One row a node that leaves, in order."""
+    """Return one row for each eliminated node, in order."""
     table = make_table(["", "layer", "leaves as", "into", "entries"], "rlllr")
     for number, step in enumerate(found.order.steps, 1):
         into = ", ".join(found.layers[node] for node in step.scope)
@@ -88,7 +88,7 @@ def eliminations_table(found: Explanation) -> Table:
 
 
 def alternatives_table(found: Explanation, one: LayerExplanation) -> Table:
-    """One row a choice, the cheapest first: what it is of, and what it adds with all others chosen anew."""
+    """Return one row for each choice, the cheapest first, with its costs and the increase after replanning."""
     cost, ways = found.plan.cost, found.plan.array[one.level]
     words = vocabulary({*parse_space(found.plan.space).dims})
     heads = ["choice", "devices", "received", "sent", *one.alternatives[0].items, "total", "chosen anew", ""]
@@ -106,18 +106,18 @@ def alternatives_table(found: Explanation, one: LayerExplanation) -> Table:
 
 
 def _shown(one: LayerExplanation) -> list[Alternative]:
-    """The cheapest alternatives, the plan's own in any case."""
+    """Return the cheapest alternatives, always with the plan's own."""
     rows = list(one.alternatives[:MOST_ROWS])
     return rows if one.chosen in rows else [*rows[:-1], one.chosen]
 
 
 def _jointly(plan: Plan, one: LayerExplanation) -> bool:
-    """Whether a plan weighs what it costs at the levels below as well."""
+    """Return whether the search also weighs the costs of the levels below."""
     return plan.search == "joint" and one.level < len(plan.array) - 1
 
 
 def _reason(plan: Plan, one: LayerExplanation) -> str:
-    """Why a plan may have a choice that is not the cheapest of its level."""
+    """Return the reasons why a plan's choice may not be the cheapest of its level."""
     reasons = (
         (plan.refined is not None, "the plan was refined by the engine's time"),
         (bool(plan.pins), "the plan has pins"),
@@ -128,20 +128,20 @@ def _reason(plan: Plan, one: LayerExplanation) -> str:
 
 
 def explanation_notes(found: Explanation, one: LayerExplanation) -> list[str]:
-    """Why the layer got its choice, and what it could not get."""
+    """Explain the choice of the layer, and the choices that it could not have."""
     best, own = one.alternatives[0], one.chosen
     unit = found.plan.cost.unit
     if own.total <= best.total:
         others = [each for each in one.alternatives if not each.chosen]
         nearest = f"; the next costs {amount(others[0].total - own.total, unit)} more" if others else ""
-        why = f"costs least beside its neighbours as they are{nearest}"
+        why = f"costs least with its neighbours as planned{nearest}"
     else:
         more = amount(own.total - best.total, unit)
-        why = f"costs {more} more beside its neighbours as they are than another: {_reason(found.plan, one)}"
+        why = f"costs {more} more with its neighbours as planned than another choice: {_reason(found.plan, one)}"
     lines = [f"{one.layer} H{one.level + 1}: {why}"]
     hidden = len(one.alternatives) - len(_shown(one))
     if hidden > 0:
-        lines.append(f"{hidden} dearer choices not shown")
+        lines.append(f"{hidden} more expensive choices not shown")
     if _jointly(found.plan, one):
-        lines.append(f"of H{one.level + 1} alone: what the levels below then cost is not in it")
+        lines.append(f"H{one.level + 1} alone: the costs of the levels below are not included")
     return [*lines, *(f"left out: {line}" for line in one.left_out)]

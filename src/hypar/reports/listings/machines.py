@@ -1,4 +1,4 @@
-"""Machines: those that come with hypar, one in full, and how layers lie on one."""
+"""Listings of machines: all that come with hypar, one in full, and the mapping of layers to one."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
 
 WHOLE_ON_ONE = (1,) * len(CUTTABLE)
-"""No dim is divided."""
+"""The choice that divides no dim."""
 
 
 def machines_data(machines: Iterable[Machine | MixedMachine]) -> Data:
-    """Size and source of each machine; of a mixed one those of its groups in a list."""
+    """Return the size and the source of each machine; for a heterogeneous one, a list of its groups' entries."""
     return [
         _mixed_entry(machine) if isinstance(machine, MixedMachine) else _entry(machine)
         for machine in machines
@@ -33,7 +33,7 @@ def machines_data(machines: Iterable[Machine | MixedMachine]) -> Data:
 
 
 def _entry(machine: Machine) -> dict[str, Any]:
-    """A machine of like devices."""
+    """Return the entry of a machine of identical devices."""
     return {
         "hardware": machine.name,
         "devices": machine.num_devices,
@@ -46,7 +46,7 @@ def _entry(machine: Machine) -> dict[str, Any]:
 
 
 def _mixed_entry(machine: MixedMachine) -> dict[str, Any]:
-    """A mixed machine with its groups."""
+    """Return the entry of a heterogeneous machine with its groups."""
     return {
         "hardware": machine.name,
         "devices": machine.num_devices,
@@ -68,7 +68,7 @@ def _mixed_entry(machine: MixedMachine) -> dict[str, Any]:
 
 
 def machines_table(machines: Iterable[Machine | MixedMachine]) -> Table:
-    """One row a machine; one for each group of like devices below a mixed one."""
+    """Return one row for each machine, and one below it for each group of a heterogeneous machine."""
     table = make_table(["hardware", "devices", "topology", "link", "compute model", "memory"], "lrlrlr")
     for row in machines_data(machines):
         _add_machine(table, row, "")
@@ -76,7 +76,7 @@ def machines_table(machines: Iterable[Machine | MixedMachine]) -> Table:
 
 
 def _add_machine(table: Table, row: dict[str, Any], indent: str) -> None:
-    """The row of a machine, and of its groups below."""
+    """Add the row of a machine and, below it, the rows of its groups."""
     name, devices = f"{indent}{row.get('group', row['hardware'])}", str(row["devices"])
     if "groups" in row:
         table.add_row(name, devices, "groups", "-", "-", "-")
@@ -90,7 +90,7 @@ def _add_machine(table: Table, row: dict[str, Any], indent: str) -> None:
 
 
 def machine_data(machine: Machine | MixedMachine) -> Data:
-    """Every value that a machine's file gives, with its unit and its source; of a mixed one group by group."""
+    """Return every value of a machine's file with its unit and source, group by group if it is heterogeneous."""
     if isinstance(machine, MixedMachine):
         return [row for side in machine.sides for row in _side_data(side)]
     content = machine.content.model_dump(mode="json", by_alias=True)
@@ -111,7 +111,7 @@ def machine_data(machine: Machine | MixedMachine) -> Data:
 
 
 def _side_data(side: Side) -> Data:
-    """The values of one group, below its name."""
+    """Return the values of one device group, prefixed with its name."""
     outward = {"bandwidth": (side.bytes_per_s, "B/s"), "latency": (side.latency_s, "s")}
     own = [
         {"what": f"outward.{what}", "value": value, "unit": unit, "source": "as the file says"}
@@ -121,12 +121,11 @@ def _side_data(side: Side) -> Data:
 
 
 def _named(value: Any, what: str) -> dict[str, Any]:
-    """A plug-in's name, or a choice that it leaves."""
     return {"value": value, "source": what}
 
 
 def _sourced(data: Any, where: str) -> Iterator[tuple[str, Any, str]]:
-    """The values below a place."""
+    """Yield the values below a field of the file."""
     if isinstance(data, dict) and data.keys() == {"value", "source"}:
         yield where, data["value"], data["source"]
     elif isinstance(data, dict):
@@ -141,11 +140,11 @@ _UNITS = {
     "bandwidth": "B/s", "link_bandwidth": "B/s", "total_bandwidth": "B/s", "capacity": "B", "word": "B",
     "frequency": "Hz", "latency": "s", "peak": "FLOP/s", "half_efficiency_flop": "FLOP",
 }  # fmt: skip
-"""Units of the numbers of hardware files, by the last word of their place."""
+"""Units of the numbers in hardware files, by the last word of their field."""
 
 
 def _unit(what: str) -> str:
-    """The unit of a value; empty where it has none."""
+    """Return the unit of a value; empty if it has none."""
     if what.startswith("device.energy."):
         return "J"
     if what == "device.buffer":
@@ -154,7 +153,7 @@ def _unit(what: str) -> str:
 
 
 def _shown(value: Any, unit: str) -> str:
-    """A value with its unit, as people write it."""
+    """Format a value with its unit."""
     if isinstance(value, bool | str | list) or not unit:
         return f"{value:g}" if isinstance(value, float) else str(value)
     if unit in {"J", "s"}:
@@ -164,7 +163,7 @@ def _shown(value: Any, unit: str) -> str:
 
 
 def machine_table(machine: Machine | MixedMachine) -> Table:
-    """One row a value."""
+    """Return one row for each value."""
     table = make_table(["what", "value", "source"], "lrl")
     for row in machine_data(machine):
         table.add_row(row["what"], _shown(row["value"], row["unit"]), row["source"])
@@ -172,9 +171,9 @@ def machine_table(machine: Machine | MixedMachine) -> Table:
 
 
 def layer_times_data(ran: ScoredStep) -> Data:
-    """Time, communication, accesses and mapping of each phase of each weighted layer's piece on a device.
+    """Return time, communication, accesses and mapping of each phase of each weighted layer's shard on a device.
 
-    The rows of a mixed machine say of which group the device is.
+    The rows of a heterogeneous machine name the group of the device.
     """
     sent: dict[tuple[int, str, str], float] = {}
     for task, layer, move, lanes in zip(
@@ -199,7 +198,7 @@ def layer_times_data(ran: ScoredStep) -> Data:
 
 
 def whole_times_data(machine: Machine, graph: LayerGraph) -> Data:
-    """The same of whole layers on one device."""
+    """Return the same data for whole layers on one device."""
     return [
         row
         for layer in graph.contracted.layers
@@ -209,7 +208,7 @@ def whole_times_data(machine: Machine, graph: LayerGraph) -> Data:
 
 
 def _phases(layer: str, time: LayerTime | None) -> Data:
-    """The three phases of a layer; none of a join, which computes nothing."""
+    """Return the three phases of a layer; empty for a join, which computes nothing."""
     if time is None:
         return []
     return [
@@ -226,17 +225,17 @@ def _phases(layer: str, time: LayerTime | None) -> Data:
 
 
 def layer_times_table(ran: ScoredStep) -> Table:
-    """One row a phase of a layer's piece."""
+    """Return one row for each phase of a layer's shard."""
     return _times_table(layer_times_data(ran))
 
 
 def whole_times_table(machine: Machine, graph: LayerGraph) -> Table:
-    """One row a phase of a whole layer."""
+    """Return one row for each phase of a whole layer."""
     return _times_table(whole_times_data(machine, graph))
 
 
 def _times_table(rows: Data) -> Table:
-    """Times, mappings, and accesses that are not nothing everywhere."""
+    """Return times, mappings, and the accesses that are nonzero in some row."""
     mapping = list(rows[0]["mapping"])
     accesses = [place for place in rows[0]["accesses"] if any(row["accesses"][place] for row in rows)]
     sends = ["communication"] if "communication_s" in rows[0] else []

@@ -1,4 +1,4 @@
-"""Models, layers and strategies."""
+"""Listings of models, layers and strategies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def models_data(graphs: Iterable[LayerGraph]) -> Data:
-    """Size and source of each model."""
+    """Return the size and the source of each model."""
     return [
         {
             "model": graph.name,
@@ -36,7 +36,7 @@ def models_data(graphs: Iterable[LayerGraph]) -> Data:
 
 
 def models_table(graphs: Iterable[LayerGraph]) -> Table:
-    """One row a model."""
+    """Return one row for each model."""
     table = make_table(["model", "weighted layers", "parameters", "MACs per sample", "batch"], "lr")
     for row in models_data(graphs):
         sizes = (format_count(row["parameters"]), format_count(row["macs_per_sample"]))
@@ -45,7 +45,7 @@ def models_table(graphs: Iterable[LayerGraph]) -> Table:
 
 
 def layers_data(graph: LayerGraph) -> Data:
-    """Shape and work of each layer of a model, for one sample."""
+    """Return the shape and the work of each layer of a model, for one sample."""
     return [
         {
             "layer": layer.name,
@@ -61,7 +61,7 @@ def layers_data(graph: LayerGraph) -> Data:
 
 
 def layers_table(graph: LayerGraph) -> Table:
-    """One row a layer."""
+    """Return one row for each layer."""
     table = make_table(["layer", "op", "output of a sample", "parameters", "MACs", "FLOP"], "lllrrr")
     for layer in graph.layers:
         numbers = (format_count(number) for number in (layer.num_parameters, layer.macs(), layer.flop()))
@@ -70,12 +70,12 @@ def layers_table(graph: LayerGraph) -> Table:
 
 
 def strategies_data(named: Mapping[str, Strategy]) -> Data:
-    """The parts of each strategy."""
+    """Return the components of each strategy."""
     return [{"strategy": name, **asdict(strategy)} for name, strategy in named.items()]
 
 
 def strategies_table(named: Mapping[str, Strategy]) -> Table:
-    """One row a strategy."""
+    """Return one row for each strategy."""
     table = make_table(["strategy", "space", "cost", "search", "summary"], "l")
     for name, strategy in named.items():
         table.add_row(name, strategy.space, strategy.cost, strategy.search, strategy.summary)

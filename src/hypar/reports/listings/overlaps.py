@@ -1,10 +1,10 @@
-"""Steps whose gradients are exchanged in chunks."""
+"""Listings of steps whose gradients are exchanged in chunks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.reports.listings.base import ratio, remarked_table
+from hypar.reports.listings.base import noted_table, ratio
 from hypar.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def overlap_data(found: Overlap) -> dict[str, Any]:
-    """The step, every chunk with its parameters, and how a size was searched for."""
+    """Return the step, every chunk with its parameters, and the search for a size."""
     graph, machine, times = found.graph, found.machine, found.times
     return {
         "model": {"name": graph.name, "digest": graph.digest, "batch": graph.batch if machine else None},
@@ -38,7 +38,7 @@ def overlap_data(found: Overlap) -> dict[str, Any]:
 
 
 def _chunk_data(chunk: Chunk) -> dict[str, Any]:
-    """One chunk."""
+    """Return one chunk."""
     return {
         "layers": list(chunk.layers),
         "parameters": list(chunk.parameters),
@@ -50,7 +50,7 @@ def _chunk_data(chunk: Chunk) -> dict[str, Any]:
 
 
 def _search_data(found: Overlap) -> dict[str, Any] | None:
-    """The trace of a search for a size."""
+    """Return the trace of a search for a size."""
     if found.search is None:
         return None
     return {
@@ -65,7 +65,7 @@ def _search_data(found: Overlap) -> dict[str, Any] | None:
 
 
 def overlap_table(found: Overlap) -> Table:
-    """One row a chunk: its first and last parameter, how large it is, and when it is exchanged."""
+    """Return one row for each chunk: its first and last parameter, its size, and the times of its exchange."""
     heads = ["chunk", "layers", "from", "to", "gradients", "ready", "begins", "ends"]
     rows = []
     for number, chunk in enumerate(found.chunks):
@@ -74,11 +74,11 @@ def overlap_table(found: Overlap) -> Table:
         remark = "critical" if number == found.critical else ""
         sizes = (str(number + 1), str(len(chunk.layers)), names[0], names[-1], format_bytes(chunk.num_bytes))
         rows.append([*sizes, *times, remark])
-    return remarked_table(heads, "rrllrrrrl", rows)
+    return noted_table(heads, "rrllrrrrl", rows)
 
 
 def overlap_head(found: Overlap) -> str:
-    """Which network with whose times, and in what manner gradients are exchanged."""
+    """Describe the network, the source of its times, and the exchange of its gradients."""
     manner = f"exchange {found.exchange}, chunks {found.by}"
     if found.machine is None:
         return f"{found.graph.name}, measured times {found.table!r}, {manner}"
@@ -89,7 +89,7 @@ def overlap_head(found: Overlap) -> str:
 
 
 def overlap_notes(found: Overlap) -> list[str]:
-    """What the step takes against the typical one, what decides it, and what is claimed of the chunks."""
+    """Compare the step with the typical one, and state its critical layer and the claim made for the chunks."""
     times = found.times
     sums = {
         "forward": times.forward_s,
@@ -108,7 +108,7 @@ def overlap_notes(found: Overlap) -> list[str]:
 
 
 def _claim(found: Overlap) -> list[str]:
-    """What is known of the chunks; nothing of those asked for."""
+    """State whether the chunks are optimal; empty for chunks given by the user."""
     if found.search is not None:
         trace = [
             f"iteration {trial.iteration}: size {trial.size}, {format_seconds(trial.seconds)}; best {trial.best}"

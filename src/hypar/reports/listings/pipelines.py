@@ -1,4 +1,4 @@
-"""Pipelines: their stages, and the same devices by data parallelism."""
+"""Listings of pipelines: their stages, and data parallelism on the same devices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def pipeline_data(found: Pipeline) -> dict[str, Any]:
-    """A pipeline as plain data, its timeline left out."""
+    """Return a pipeline as plain data, without its timeline."""
     machine, graph = found.machine, found.graph
     capacity = None if machine is None or machine.memory_bytes is None else exact_number(machine.memory_bytes)
     unit = None if found.balance is None else BALANCES[found.balance]
@@ -52,7 +52,7 @@ def pipeline_data(found: Pipeline) -> dict[str, Any]:
 
 
 def pipeline_table(found: Pipeline) -> Table:
-    """One row a stage."""
+    """Return one row for each stage."""
     times = ["busy", "idle"] if found.machine else []
     heads = ["stage", "layers", "weights", "gradients", "in flight", "activations", "received", "memory", "sends",
              "returns", "staleness", *times]  # fmt: skip
@@ -63,13 +63,13 @@ def pipeline_table(found: Pipeline) -> Table:
 
 
 def _layers(stage: Stage) -> str:
-    """The first and the last layer of a stage."""
+    """Name the first and the last layer of a stage."""
     ends = dict.fromkeys((stage.layers[0], stage.layers[-1]))
     return " to ".join(ends)
 
 
 def _cells(stage: Stage) -> list[str]:
-    """A row, in the order of the heads."""
+    """Return a row in the order of the heads."""
     held = stage.memory
     times = [format_seconds(time) for time in (stage.busy_s, stage.idle_s) if time is not None]
     return [
@@ -87,17 +87,17 @@ def _cells(stage: Stage) -> list[str]:
 
 
 def pipeline_head(found: Pipeline) -> str:
-    """Which network, in how many stages, on what."""
+    """Describe the network, the number of stages and the machine."""
     machine = found.machine
     changes = [f"{name}={value}" for name, value in machine.changes.items()] if machine else []
     place = f" on {' '.join([machine.name, *changes])}" if machine else ""
-    parts = f", {found.microbatches} microbatches" if SCHEDULES[found.schedule].flushes else ""
+    microbatches = f", {found.microbatches} microbatches" if SCHEDULES[found.schedule].flushes else ""
     count = len(found.stages)
-    return f"{found.graph.name}, batch {found.graph.batch}{parts}, {count} stage{'s' * (count > 1)}{place}"
+    return f"{found.graph.name}, batch {found.graph.batch}{microbatches}, {count} stage{'s' * (count > 1)}{place}"
 
 
 def pipeline_notes(found: Pipeline) -> list[str]:
-    """What the schedule is, what the partition is the best of, what it takes in all, and what data parallelism takes."""
+    """Describe the schedule, the partition's optimality, the totals, and data parallelism on as many devices."""
     fullest = max(stage.memory_bytes for stage in found.stages)
     sent = sum(stage.sent_bytes + stage.returned_bytes for stage in found.stages)
     memory = f"{format_bytes(found.memory_bytes)} held in all, {format_bytes(fullest)} in the fullest stage"
@@ -108,15 +108,15 @@ def pipeline_notes(found: Pipeline) -> list[str]:
     ]
     if found.time_s is not None:
         busy = sum(stage.busy_s or 0.0 for stage in found.stages)
-        part = busy / (len(found.stages) * found.time_s) if found.time_s else 0.0
+        fraction = busy / (len(found.stages) * found.time_s) if found.time_s else 0.0
         lines.append(
-            f"{format_seconds(found.time_s)} a mini-batch{_rate(found.samples_per_s)}; stages busy {part:.1%}"
+            f"{format_seconds(found.time_s)} a mini-batch{_rate(found.samples_per_s)}; stages busy {fraction:.1%}"
         )
     return [*lines, _data_parallel_line(found.data_parallel, found.data_parallel_samples_per_s)]
 
 
 def _balance_line(found: Pipeline) -> str:
-    """What the partition is the best of."""
+    """State the quantity that the partition minimises."""
     if found.balance is None or found.bottleneck is None:
         return "starts as given"
     layers, count = len(places(found.graph)) - 1, len(found.stages)
@@ -130,20 +130,19 @@ def _balance_line(found: Pipeline) -> str:
 
 
 def _data_parallel_line(own: DataParallel, rate: float | None) -> str:
-    """What as many devices hold and move, each with the whole network."""
+    """Describe the memory and the communication of as many devices, each with the whole network."""
     held = f"{format_bytes(own.devices * own.memory_bytes)} held in all, {format_bytes(own.memory_bytes)} on each"
-    moved = f"{format_bytes(own.moved_bytes)} received a step{_rate(rate)}"
+    moved = f"{format_bytes(own.moved_bytes)} of communication a step{_rate(rate)}"
     devices = f"{own.devices} device{'s' * (own.devices > 1)}"
     return f"data parallelism on {devices}, a mini-batch each: {held}; {moved}"
 
 
 def _rate(samples_per_s: float | None) -> str:
-    """Throughput, where there is one."""
     return "" if samples_per_s is None else f", {format_count(samples_per_s)} samples/s"
 
 
 def stages_timeline(timeline: Timeline) -> Timeline:
-    """Without the ends of steps, which take no time and have no stage."""
+    """Return the timeline without the ends of steps, which take no time and belong to no stage."""
     shown = [index for index, task in enumerate(timeline.tasks) if task.resource != STEPS]
     return Timeline(
         tasks=tuple(timeline.tasks[index] for index in shown),

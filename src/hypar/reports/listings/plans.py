@@ -1,4 +1,4 @@
-"""Plans side by side, their differences, and verdicts on them."""
+"""Listings of compared plans, of their differences, and of verdicts on them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def comparison_data(rows: Sequence[Row]) -> Data:
-    """One entry a strategy, with its whole plan."""
+    """Return one entry for each strategy, with its whole plan."""
     return [
         {
             "strategy": row.name,
@@ -39,7 +39,7 @@ def comparison_data(rows: Sequence[Row]) -> Data:
 
 
 def _score_gains(first: Row, row: Row) -> dict[str, Any]:
-    """How many times each total of a score goes into the baseline's; nothing where there are no scores."""
+    """Return the ratio of the baseline to each total of a score; empty without scores."""
     base, own = (each.plan.score if each.plan else None for each in (first, row))
     if base is None or own is None:
         return {}
@@ -50,7 +50,7 @@ def _score_gains(first: Row, row: Row) -> dict[str, Any]:
 
 
 def comparison_table(rows: Sequence[Row]) -> Table:
-    """Cost by strategy and level, and how many times less than the baseline's."""
+    """Return the cost by strategy and level, and the ratio of the baseline's cost to it."""
     first = next(row.plan for row in rows if row.plan)
     levels = [f"H{level + 1}" for level in range(len(first.array))]
     heads = ["strategy", *levels, first.cost.name, f"{rows[0].name} over it", "search"]
@@ -67,7 +67,7 @@ def comparison_table(rows: Sequence[Row]) -> Table:
 
 
 def comparison_head(rows: Sequence[Row]) -> str:
-    """Which network and array."""
+    """Describe the network and the array."""
     plan = next(row.plan for row in rows if row.plan)
     return " ".join(filter(None, [question(plan), on_machine(plan.score)]))
 
@@ -79,7 +79,7 @@ def comparison_unfit(rows: Sequence[Row]) -> list[str]:
 
 
 def comparison_notes(rows: Sequence[Row]) -> list[str]:
-    """What is claimed of each plan, or why there is none; and where scores count bytes in two manners."""
+    """Return each plan's claim, or the reason why it is missing, and a note if scores count bytes in two manners."""
     notes = [f"{row.name}: {row.note}" for row in rows]
     scored = {row.name: row.plan.cost for row in rows if row.plan and row.plan.score}
     direct = [name for name, cost in scored.items() if load_cost(cost.name, cost.parameters).direct]
@@ -90,17 +90,17 @@ def comparison_notes(rows: Sequence[Row]) -> list[str]:
 
 
 def changes_data(changes: Iterable[Change]) -> Data:
-    """One entry a difference."""
+    """Return one entry for each difference."""
     return [_of_group(asdict(change)) for change in changes]
 
 
 def _of_group(change: dict[str, Any]) -> dict[str, Any]:
-    """A difference, with its group where that is of a mixed machine."""
+    """Return a difference, with its group if the machine is heterogeneous."""
     return {key: value for key, value in change.items() if key != "group" or value != WHOLE_ARRAY}
 
 
 def changes_table(changes: Iterable[Change]) -> Table:
-    """Where, and what stood there before and after."""
+    """Return one row for each difference: its place, and its values before and after."""
     table = make_table(["layer", "level", "what", "before", "after"], "lllrr")
     for change in changes:
         group = "" if change.group == WHOLE_ARRAY else f"{change.group} "
@@ -110,7 +110,7 @@ def changes_table(changes: Iterable[Change]) -> Table:
 
 
 def verdict_data(file: str, verdict: Verdict | HyparError) -> dict[str, Any]:
-    """Whether one plan holds, and every difference, or why it cannot be told."""
+    """Return whether one plan holds, with every difference, or the error that prevents a verdict."""
     if isinstance(verdict, HyparError):
         return {"plan": file, "ok": False, "error": str(verdict)}
     return {
@@ -122,7 +122,7 @@ def verdict_data(file: str, verdict: Verdict | HyparError) -> dict[str, Any]:
 
 
 def verdict_lines(file: str, verdict: Verdict) -> list[str]:
-    """One line, and one more for every difference."""
+    """Return one line for the verdict, and one more for every difference."""
     if verdict.ok:
         return [f"{file}: ok"]
     model = f"model {verdict.fresh.model.name!r} is not what was planned: it has changed, or is another"

@@ -1,4 +1,4 @@
-"""The points of explorations and sweeps."""
+"""Listings of the points of explorations and sweeps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypar.files.figures import Figure
 from hypar.machine.machine import Machine
 from hypar.plan.score import Totals
 from hypar.reports.formats.base import on_machine, question
-from hypar.reports.listings.base import Data, ratio, remarked_table
+from hypar.reports.listings.base import Data, noted_table, ratio
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.studies.sweep import varied
 from hypar.units import format_bytes, format_joules, format_seconds
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def exploration_data(found: Exploration, points: Iterable[Point]) -> Data:
-    """One entry a point: the dim of each free place, the totals, how many times faster than dp."""
+    """Return one entry for each point: the dims at the free places, the totals, and the speedup over dp."""
     return [
         {
             **{
@@ -40,7 +40,7 @@ def exploration_data(found: Exploration, points: Iterable[Point]) -> Data:
 
 
 def exploration_table(found: Exploration, points: Iterable[Point]) -> Table:
-    """One row a point: for each free layer its words, level by level."""
+    """Return one row for each point, with the words of each free layer level by level."""
     free: dict[str, list[int]] = {}
     for number, (layer, _) in enumerate(found.places):
         free.setdefault(layer, []).append(number)
@@ -64,23 +64,23 @@ def exploration_table(found: Exploration, points: Iterable[Point]) -> Table:
             )
             for places in free.values()
         ]
-        remarks = ("the plan" if point.own else "", "" if point.fits else "does not fit")
+        notes = ("the plan" if point.own else "", "" if point.fits else "does not fit")
         rows.append(
-            [*cells, *_totals_cells(point.totals, found.baseline)[:4], ", ".join(filter(None, remarks))]
+            [*cells, *_totals_cells(point.totals, found.baseline)[:4], ", ".join(filter(None, notes))]
         )
     numbers = ["time", "dp over it", "energy", "communication"]
-    return remarked_table([*heads, *numbers], "l" * len(heads) + "rrrrl", rows)
+    return noted_table([*heads, *numbers], "l" * len(heads) + "rrrrl", rows)
 
 
 def _totals_cells(own: Totals, first: Totals) -> list[str]:
-    """Time, how many times less than the first's, energy, communication and memory."""
+    """Format the time, its ratio to the first time, energy, communication and memory."""
     energy = "-" if own.energy_j is None else format_joules(own.energy_j)
     sizes = [format_bytes(own.communication_bytes), format_bytes(own.memory_bytes)]
     return [format_seconds(own.time_s), ratio(first.time_s, own.time_s), energy, *sizes]
 
 
 def runs_data(runs: Sequence[Run]) -> Data:
-    """One entry a combination of a sweep."""
+    """Return one entry for each combination of a sweep."""
     nothing = dict.fromkeys(Totals._fields)
     return [
         {
@@ -95,7 +95,7 @@ def runs_data(runs: Sequence[Run]) -> Data:
 
 
 def runs_table(runs: Sequence[Run]) -> Table:
-    """One row a combination, with the axes that vary; times against the first row of the same batch."""
+    """Return one row for each combination with its varying axes; times relative to the first row of the same batch."""
     names = _axes(runs)
     heads = [*names, "time", "first over it", "energy", "communication", "memory"]
     first: dict[int, Totals] = {}
@@ -107,17 +107,17 @@ def runs_table(runs: Sequence[Run]) -> Table:
             continue
         base = first.setdefault(run.axes["batch"], run.totals)
         rows.append([*axes, *_totals_cells(run.totals, base), "" if run.fits else "does not fit"])
-    return remarked_table(heads, "l" * len(names) + "rrrrrl", rows)
+    return noted_table(heads, "l" * len(names) + "rrrrrl", rows)
 
 
 def runs_head(model: str, runs: Sequence[Run]) -> str:
-    """What all combinations have in common."""
+    """Describe the values that all combinations share."""
     held = {name: value for name, value in runs[0].axes.items() if name not in _axes(runs)}
     return ", ".join([model, *(f"{name} {_axis(value)}" for name, value in held.items())])
 
 
 def runs_figure(model: str, runs: Sequence[Run]) -> Figure:
-    """The time of each combination: along the innermost axis that varies, a line for each of the others."""
+    """Plot times along the innermost axis that varies, with a line for each combination of the others."""
     names = _axes(runs)
     along = names[-1]
     places = list(dict.fromkeys(_axis(run.axes[along]) for run in runs))
@@ -133,7 +133,7 @@ def runs_figure(model: str, runs: Sequence[Run]) -> Figure:
 
 
 def exploration_figure(found: Exploration) -> Figure:
-    """How many times faster than dp each point is."""
+    """Plot the speedup of each point over dp."""
     codes = [
         "".join("01"[bool({*choice.divided} - {"batch"})] for choice in point.choices)
         for point in found.points
@@ -144,12 +144,12 @@ def exploration_figure(found: Exploration) -> Figure:
 
 
 def _axes(runs: Sequence[Run]) -> list[str]:
-    """The axes that vary, or one where none does."""
+    """Return the axes that vary, or a single one if none does."""
     return list(varied(runs)) or ["strategy"]
 
 
 def _axis(value: Any) -> str:
-    """What stands on an axis of a sweep."""
+    """Format a value on an axis of a sweep."""
     if isinstance(value, Machine):
         return value.name
     if isinstance(value, dict):
@@ -158,7 +158,7 @@ def _axis(value: Any) -> str:
 
 
 def exploration_notes(found: Exploration, ranked: Sequence[Point]) -> list[str]:
-    """How many points there are, and where the plan stands among them."""
+    """State the number of points and the rank of the plan among them."""
     own = next((place for place, point in enumerate(ranked, 1) if point.own), None)
     where = f"the plan of {found.plan.strategy} is " + ("not one of them" if own is None else f"number {own}")
     return [f"{len(ranked):,} points, times against dp; {where}"]

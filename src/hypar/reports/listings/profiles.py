@@ -1,4 +1,4 @@
-"""Measured times."""
+"""Listings of measured times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def profile_table(profile: Profile) -> Table:
-    """One row a layer: how many choices, the fastest and the slowest piece, and the whole layer."""
+    """Return one row for each layer: the number of choices, the fastest and the slowest shard, and the whole layer."""
     table = make_table(["layer", "choices", "fastest", "", "slowest", "", "one device"], "lrlrlrr")
     for layer, times in profile.seconds.items():
         ends = (min(times, key=times.__getitem__), max(times, key=times.__getitem__))
@@ -24,6 +24,6 @@ def profile_table(profile: Profile) -> Table:
 
 
 def profile_head(profile: Profile) -> str:
-    """What was measured on what."""
+    """Describe the model, the level and the device of the measurements."""
     model = profile.model
     return f"{model.name}, batch {model.batch}, one level of {profile.ways} ways, on {profile.device}"

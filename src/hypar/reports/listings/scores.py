@@ -1,10 +1,10 @@
-"""What machines make of plans."""
+"""Listings of scores."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.reports.listings.base import csv_text, ratio, remarked_table
+from hypar.reports.listings.base import csv_text, noted_table, ratio
 from hypar.units import format_bytes, format_joules, format_seconds
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def score_table(rows: Sequence[Row]) -> Table:
-    """Time, energy, communication and memory by strategy, and how many times less than the baseline's."""
+    """Return time, energy, communication and memory by strategy, and their ratios to the baseline."""
     base = rows[0].plan.score if rows[0].plan else None
     over = f"{rows[0].name} over it"
     heads = ["strategy", "time", over, "energy", over, "communication", over, "memory", over]
@@ -40,16 +40,16 @@ def score_table(rows: Sequence[Row]) -> Table:
             for cell in (("-", "-") if own is None else (shown(own), ratio(first, own)))
         ]
         cells.append([row.name, *numbers, "" if score.fits else "does not fit"])
-    return remarked_table(heads, "l" + "r" * 8 + "l", cells)
+    return noted_table(heads, "l" + "r" * 8 + "l", cells)
 
 
 def score_data(score: Score) -> dict[str, Any]:
-    """A score as plain data."""
+    """Return a score as plain data."""
     return score.to_data()
 
 
 def timeline_csv(timeline: Timeline) -> str:
-    """One line a task: name, kind, resource, start and end in seconds."""
+    """Return one line for each task: name, kind, resource, start and end in seconds."""
     rows = [
         {"task": task.name, "kind": task.kind, "resource": task.resource, "start_s": start, "end_s": end}
         for task, start, end in zip(timeline.tasks, timeline.starts, timeline.ends, strict=True)

@@ -1,1 +1,1 @@
-"""Data parallelism whose gradients are exchanged in chunks beside the backward phase."""
+"""Data parallelism with gradients exchanged in chunks beside the backward phase."""

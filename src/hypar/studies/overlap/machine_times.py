@@ -1,4 +1,4 @@
-"""What a step in pure data parallelism takes on a machine, layer by layer, with the exchange of the gradients."""
+"""Times of a data-parallel step on a machine, layer by layer, with the exchange of the gradients."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def whole_array(machine: Machine) -> tuple[int, ...]:
-    """All devices of a machine, a level for each of its networks.
+    """Return all devices of a machine, as one level for each of its networks.
 
     Raises:
-        HardwareError: it has one device, which exchanges nothing.
+        HardwareError: it has one device, which has no partner for an exchange.
     """
     ways = tuple(tier.devices for tier in machine.tiers if tier.devices > 1)
     if not ways:
@@ -34,10 +34,10 @@ def whole_array(machine: Machine) -> tuple[int, ...]:
 
 
 def machine_times(machine: Machine, graph: LayerGraph, array: tuple[int, ...]) -> StepTimes:
-    """Every layer with the mini-batch divided over all devices of an array.
+    """Return the times of every layer with the mini-batch divided over all devices of an array.
 
-    The gradients of all that is trained are added up at each level, innermost first, as in a step of a plan; what
-    depends on their bytes is the layers' own, the latency is once a chunk.
+    The gradients of all trained tensors are added up at each level, innermost first, as in a step of a plan. The time
+    that depends on their bytes belongs to the layers; the latency is paid once for each chunk.
 
     Args:
         machine: the devices and links.
@@ -65,7 +65,7 @@ def machine_times(machine: Machine, graph: LayerGraph, array: tuple[int, ...]) -
 
 
 def _exchange_s(einsum: Einsum, num_bytes: int, array: Sequence[int], links: Sequence[LevelLink]) -> float:
-    """Seconds to add up so many bytes of gradients at every level, latency apart."""
+    """Return the seconds to add up the gradients of ``num_bytes`` at every level, without latency."""
     return math.fsum(
         link.seconds_per_byte[transfer.collective] * transfer.parts * num_bytes / transfer.devices
         for ways, link in zip(array, links, strict=True)
@@ -74,7 +74,7 @@ def _exchange_s(einsum: Einsum, num_bytes: int, array: Sequence[int], links: Seq
 
 
 def _latency_s(einsum: Einsum, array: Sequence[int], links: Sequence[LevelLink]) -> float:
-    """Seconds that an exchange takes however little is exchanged, all levels together."""
+    """Return the seconds of an exchange that do not depend on its size, summed over all levels."""
     return math.fsum(
         link.latency_s[transfer.collective]
         for ways, link in zip(array, links, strict=True)

@@ -1,4 +1,4 @@
-"""A training step whose gradients are exchanged in chunks."""
+"""Results of overlap studies: training steps whose gradients are exchanged in chunks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Chunk:
         layers: their names, in the order of the backward phase.
         parameters: names of their trained tensors, in the order in which their gradients are ready.
         num_bytes: bytes of their gradients.
-        ready_s: when the last gradient is ready.
-        start_s: when synchronisation and exchange begin.
-        end_s: when the exchange has ended.
+        ready_s: the time when the last gradient is ready.
+        start_s: the time when synchronisation and exchange begin.
+        end_s: the time when the exchange ends.
     """
 
     layers: tuple[str, ...]
@@ -40,17 +40,17 @@ class Overlap:
 
     Attributes:
         graph: the network, with the mini-batch.
-        machine: what the times are of; None for measured times.
+        machine: the machine that gives the times; None for measured times.
         array: ways of each level of the machine; empty for measured times.
-        table: the name of the table of measured times; None for those of a machine.
+        table: the name of the table of measured times; None for a machine's times.
         times: seconds layer by layer.
         exchange: the name of the manner of exchange.
-        by: how the chunks were chosen, as ``best`` or a size.
+        by: the rule that chose the chunks, as ``best`` or a size.
         chunks: in the order of the backward phase.
         critical: number of the chunk that decides the time, from 0.
-        typical_s: the step with everything exchanged after the backward phase.
-        timeline: when every task runs.
-        search: how the size was found, where it was searched for.
+        typical_s: seconds of the step with the whole exchange after the backward phase.
+        timeline: the start and end of every task.
+        search: the search for the size; None without one.
     """
 
     graph: LayerGraph
@@ -68,20 +68,20 @@ class Overlap:
 
     @property
     def step_s(self) -> float:
-        """Seconds of the step, updates left out."""
+        """Return the seconds of the step, without updates."""
         return self.timeline.makespan
 
     @property
     def speedup(self) -> float:
-        """How many times faster than the typical step."""
+        """Return the speedup over the typical step."""
         return self.typical_s / self.step_s if self.step_s else 1.0
 
     @property
     def critical_layer(self) -> str:
-        """The layer whose gradients are what the end of the step waits for: the last of its chunk."""
+        """Return the last layer of the critical chunk, whose gradients end the step."""
         return self.chunks[self.critical].layers[-1]
 
     def __repr__(self) -> str:
-        """Outcome, short enough for a prompt."""
+        """Return the outcome, short enough for a prompt."""
         outcome = f"{self.step_s:.6g} s a step, {self.speedup:.3f} times typical"
         return f"<Overlap of {self.graph.name}: {len(self.chunks)} chunks, {outcome}>"

@@ -1,4 +1,4 @@
-"""From a network to a step whose gradients are exchanged in chunks."""
+"""The overlap study: from a network to a step whose gradients are exchanged in chunks."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ def overlap_model(
 
     Args:
         model: a network, the path of a model file, or a bare name as ``vgg16``.
-        hardware: a machine, the path of a hardware file, or a bare name; its own times are taken.
+        hardware: a machine, the path of a hardware file, or a bare name; its own times are used.
         table: a file of measured times instead, YAML or CSV.
         exchange: ``serial``, over one link, or ``independent``, as CGDP counts it.
-        chunks: ``best`` for the chunks that take least time, ``layers`` for every layer by itself, ``none`` for one
+        chunks: ``best`` for the fastest chunks, ``layers`` for one chunk per layer, ``none`` for one
             exchange after the backward phase, ``search`` for the size that CGDP's Algorithm 1 finds, or a size.
         array: ways of each level, outermost first; all devices of the machine, a level for each of its networks,
             unless given.
         batch: samples in a mini-batch, if not the model's own number.
-        changes: of the machine, where a file or a name is given.
-        search_step: the search tries every size up to this one and then its multiples, 10 unless given.
-        search_range: the number of steps past the best size at which the search ends, 5 unless given.
-        search_interval: the number of iterations of the training with each size, 10 unless given.
+        changes: changes of the machine, if a file or a name is given.
+        search_step: the search tries every size up to this one and then its multiples; 10 unless given.
+        search_range: the number of steps past the best size after which the search ends; 5 unless given.
+        search_interval: the number of training iterations with each size; 10 unless given.
 
     Raises:
-        InputError: a file is wrong, something asked for is not possible, or the array does not fit the machine.
+        InputError: a file is wrong, the request cannot be met, or the array does not fit the machine.
 
     Example:
         >>> found = overlap_model("alexnet", hardware="p100-4x4", array=[4])
@@ -92,7 +92,7 @@ def overlap_model(
 def _described(
     sizes: Sizes, step: OverlappedStep, timeline: Timeline, gradients: Sequence[Gradients]
 ) -> tuple[Chunk, ...]:
-    """Each chunk with what is in it and when it is exchanged."""
+    """Describe the content of each chunk and the times of its exchange."""
     last_first, found = iter(reversed(gradients)), []
     for size, tasks in zip(sizes, step.chunks, strict=True):
         held = list(islice(last_first, size))

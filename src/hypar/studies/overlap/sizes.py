@@ -1,4 +1,4 @@
-"""Which chunks are asked for."""
+"""Sizes of the chunks that a request names."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MOST_ASKED = 20_000
 """The largest step, range or interval of a search for a size: no network has more layers."""
 
 MANNERS = ("best", "layers", "none", "search")
-"""Chunks by name; else by size."""
+"""The names of chunks; all others are sizes."""
 
 
 def search_settings(chunks: str | int, asked: Mapping[str, int | None]) -> dict[str, int]:
-    """What a search for a size is told; refused where there is no search."""
+    """Return the settings of the search for a size; refuse them without a search."""
     given = {name: value for name, value in asked.items() if value is not None}
     for name, value in given.items():
         option = f"search-{name.replace('reach', 'range')}"
@@ -39,10 +39,10 @@ def search_settings(chunks: str | int, asked: Mapping[str, int | None]) -> dict[
 def chosen_sizes(
     times: StepTimes, exchange: Exchange, chunks: str | int, settings: Mapping[str, int]
 ) -> tuple[Sizes, SizeSearch | None]:
-    """The chunks asked for.
+    """Return the sizes of the chunks asked for, and the search that found them.
 
     Raises:
-        OptionError: nothing of the kind.
+        OptionError: there are no such chunks.
     """
     count = len(times.layers)
     if chunks == "best":
@@ -55,7 +55,7 @@ def chosen_sizes(
 
 
 def _searched(times: StepTimes, exchange: Exchange, settings: Mapping[str, int]) -> tuple[Sizes, SizeSearch]:
-    """Search for a size; sizes of all layers and more mean the same chunks as size 1, and are timed once."""
+    """Search for a size; sizes from the number of layers on give the chunks of size 1, and are timed once."""
     count = len(times.layers)
 
     @cache
@@ -67,5 +67,5 @@ def _searched(times: StepTimes, exchange: Exchange, settings: Mapping[str, int])
 
 
 def step_s(times: StepTimes, sizes: Sizes, exchange: Exchange) -> float:
-    """Seconds of a step."""
+    """Return the seconds of a step."""
     return run(lower_chunks(times, sizes, exchange).tasks).makespan

@@ -1,4 +1,4 @@
-"""Where the times of a step come from: a machine, or a table of measured times."""
+"""Sources of a step's times: a machine, or a table of measured times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where the times come from."""
+    """A source of times."""
 
     times: StepTimes
     machine: Machine | None = None
@@ -34,7 +34,7 @@ class Source:
 def measured(
     table: str | Path, graph: LayerGraph, gradients: Sequence[Gradients], given: Mapping[str, Any]
 ) -> Source:
-    """Times of a table, which nothing changes."""
+    """Return the times of a table, which no option changes."""
     for name, value in given.items():
         if value is not None:
             found = "given together with a table of measured times"
@@ -45,13 +45,13 @@ def measured(
 
 
 def on_machine(graph: LayerGraph, given: Mapping[str, Any]) -> Source:
-    """Times of a machine, of like devices."""
+    """Return the times of a machine of identical devices."""
     if given["hardware"] is None:
         wanted = "one, as --hardware hmc, or measured times, as --table times.yaml"
         raise OptionError("hardware", "no machine is named", wanted)
     if isinstance(given["hardware"], MixedMachine):
         where = f"hardware {given['hardware'].name!r}"
-        raise HardwareError(where, "has groups of unlike devices", "a machine of like devices")
+        raise HardwareError(where, "has heterogeneous device groups", "a machine of identical devices")
     machine, array = as_machine(given["hardware"], given["changes"]), given["array"]
     ways = whole_array(machine) if array is None else tuple(array)
     if not ways or not all(type(way) is int and way > 1 for way in ways):

@@ -1,6 +1,6 @@
-"""A table of measured times of a step's layers and of the exchange of their gradients, as YAML or as CSV.
+"""Tables of measured times of a step's layers and of the exchange of their gradients, as YAML or as CSV.
 
-Read by ``hypar overlap`` in place of a machine's own times. Described in ``docs/overlap.md``.
+``hypar overlap`` reads them instead of a machine's own times. Described in ``docs/overlap.md``.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MOST_SECONDS = 10**9
-"""No measured time is longer."""
+"""The longest measured time allowed."""
 
 MOST_LAYERS = 20_000
-"""As many as a model file has."""
+"""The largest number of layers, equal to a model file's."""
 
 PARTS = ("copy_out", "accumulate", "copy_back")
-"""What the exchange of a layer's gradients is made of, in order."""
+"""The phases of the exchange of a layer's gradients, in order."""
 
 _EVERY_ROW = "synchronisation"
-"""The column that says the same in every row."""
+"""The column that must be equal in every row."""
 
 
 def _time(value: Any) -> float:
-    """A time with its unit, in seconds."""
+    """Read a time with its unit, in seconds."""
     seconds = parse_quantity(value, "seconds")
     if not 0 <= seconds <= MOST_SECONDS:
         raise ValueError(f"0 s to {MOST_SECONDS:,} s")
@@ -47,7 +47,7 @@ Time = Annotated[float, BeforeValidator(_time)]
 
 
 class MeasuredLayer(Description):
-    """What was measured of a layer."""
+    """The measured times of a layer."""
 
     name: Text
     forward: Time = 0.0
@@ -58,7 +58,7 @@ class MeasuredLayer(Description):
 
 
 class OverlapTable(Description):
-    """The whole table."""
+    """A table of measured times."""
 
     source: Text = "not given"
     synchronisation: Time
@@ -67,12 +67,12 @@ class OverlapTable(Description):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredTimes:
-    """A table with the place of each of its fields.
+    """A table with the positions of its fields.
 
     Attributes:
-        file: the path as it was given.
-        table: what it says.
-        place: turns a place in it into ``file:line: field``.
+        file: the path as given.
+        table: the content.
+        place: a function that formats a field's position as ``file:line: field``.
     """
 
     file: Path
@@ -80,14 +80,14 @@ class MeasuredTimes:
     place: Callable[[Where], str]
 
     def of(self, layers: Sequence[str], model: str) -> StepTimes:
-        """The times of a network's layers, in its order.
+        """Return the times of a network's layers, in its order.
 
         Args:
             layers: names of its weighted layers.
-            model: its name, for a message.
+            model: its name, for messages.
 
         Raises:
-            InputError: the table has another layer, or lacks one.
+            InputError: the table has a layer that the network lacks, or the reverse.
         """
         known, measured = frozenset(layers), {layer.name: layer for layer in self.table.layers}
         for index, name in enumerate(measured):
@@ -106,13 +106,13 @@ def read_overlap_table(file: str | Path) -> MeasuredTimes:
     """Read a table of measured times: CSV where the file's name ends in ``.csv``, else YAML.
 
     Raises:
-        InputError: it is missing, damaged, or says what no table can say.
+        InputError: it is missing, damaged, or invalid.
     """
     path = Path(file)
     data, where = (_from_csv if path.suffix == ".csv" else _from_yaml)(path)
 
     def place(field: Where) -> str:
-        """With the name of the layer, where that is a text."""
+        """Append the layer's name to the position, if the name is a text."""
         inside, index = data.get("layers"), field[1] if len(field) > 1 else None
         layer = inside[index] if isinstance(inside, list) and isinstance(index, int) else None
         name = layer.get("name") if isinstance(layer, dict) else None
@@ -125,7 +125,7 @@ def read_overlap_table(file: str | Path) -> MeasuredTimes:
 
 
 def _layer_times(layer: MeasuredLayer) -> LayerTimes:
-    """One layer, in the order of its exchange."""
+    """Return the times of one layer, in the order of its exchange."""
     return LayerTimes(
         name=layer.name,
         forward_s=layer.forward,
@@ -143,15 +143,15 @@ def _require_once(table: OverlapTable, place: Callable[[Where], str]) -> None:
 
 
 def _require_forward(table: OverlapTable, place: Callable[[Where], str]) -> None:
-    """Refuse the forward phase of some layers and not of others."""
+    """Refuse a table that gives the forward phase of some layers only."""
     given = ["forward" in layer.model_fields_set for layer in table.layers]
     if any(given) and not all(given):
         where = place(("layers", given.index(False), "forward"))
-        raise ProfileError(where, "'forward' is missing", "that of every layer, or of none")
+        raise ProfileError(where, "'forward' is missing", "the times of every layer, or of none")
 
 
 def _from_yaml(file: Path) -> tuple[dict[str, Any], Callable[[Where], str]]:
-    """Plain data, and the place of each field."""
+    """Return plain data, and the position of each field."""
     document = read_yaml(file)
     if not isinstance(document.data, dict):
         raise ProfileError(document.at(()), f"found {shown(document.data)}", "a mapping with layers")
@@ -159,14 +159,14 @@ def _from_yaml(file: Path) -> tuple[dict[str, Any], Callable[[Where], str]]:
 
 
 def _from_csv(file: Path) -> tuple[dict[str, Any], Callable[[Where], str]]:
-    """The same from a row a layer, each of which says the synchronisation too."""
+    """Return the same from one row per layer, each of which repeats the synchronisation."""
     rows = read_csv(file)
     if not rows:
         raise ProfileError(f"{file}:1", "found no rows", "one a layer")
     layers = [{key: cell for key, cell in row.cells.items() if key != _EVERY_ROW} for row in rows]
 
     def place(where: Where) -> str:
-        """A column that nothing knows is a matter of the head."""
+        """Return the position of a field; unknown columns belong to the head."""
         row = where[1] if where[:1] == ("layers",) and len(where) > 1 else None
         column = where[2:] if isinstance(row, int) else where
         known = not column or column[0] in MeasuredLayer.model_fields
@@ -177,7 +177,7 @@ def _from_csv(file: Path) -> tuple[dict[str, Any], Callable[[Where], str]]:
 
 
 def _same_in_every(rows: Sequence[Row], file: Path) -> dict[str, str]:
-    """The synchronisation, where the rows agree on it."""
+    """Return the synchronisation, if all rows agree on it."""
     cells = [row.cells.get(_EVERY_ROW) for row in rows]
     for row, cell in zip(rows, cells, strict=True):
         if cell != cells[0]:

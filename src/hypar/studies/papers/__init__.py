@@ -1,1 +1,1 @@
-"""Published evaluations run again, one file each."""
+"""Published evaluations, reproduced; one module for each."""

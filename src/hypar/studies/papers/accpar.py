@@ -1,4 +1,4 @@
-"""AccPar (HPCA 2020): speed over dp on unlike and on like boards, shares, what links decide, and amounts."""
+"""AccPar (HPCA 2020): speed over dp on heterogeneous and identical boards, shares, effects of links, and amounts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class AccPar:
-    """The paper's averages and tables, and what decides them."""
+    """The reproduction of the paper's averages and tables, with an analysis of the averages."""
 
     def run(self, progress: Callable[[int, int], None]) -> Page:
-        """Compute speeds, shares, ends, links, amounts."""
+        """Compute speeds, shares, ends, links and amounts."""
         runs = Runs()
         parts = (averages, unlike_boards, like_boards, shares, ends, what_if, amounts, inside)
         sections = []

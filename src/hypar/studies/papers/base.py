@@ -1,4 +1,4 @@
-"""What a reproduction is: a page of sections, each with a table and perhaps a figure."""
+"""The interface of reproductions: each returns a page of sections, with tables and figures."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 class Reproduction(Protocol):
-    """A paper's evaluation."""
+    """The reproduction of a paper's evaluation."""
 
     def run(self, progress: Callable[[int, int], None]) -> Page:
-        """Compute everything.
+        """Compute the page.
 
         Args:
-            progress: told how many of how many parts are done.
+            progress: a function that takes the number of finished sections and the number of all.
         """
 
 
 def load_reproduction(name: str) -> Reproduction:
-    """The reproduction of a paper.
+    """Load the reproduction of a paper.
 
     Raises:
-        UnknownNameError: there is none.
+        UnknownNameError: the name is unknown.
     """
     found: Reproduction = load_plugin("reproductions", name)
     return found

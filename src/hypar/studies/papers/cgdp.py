@@ -1,7 +1,7 @@
 """CGDP (ICPE 2018): chunks, the search for their size, AlexNet layer by layer, and every table of its evaluation.
 
-Times that the paper measured stand in ``sections.cgdp.published`` as what is given. From them, and from the layers of model
-files, all else is computed but one number, the synchronisation of a chunk, which is fitted.
+The paper's measured times stand in ``sections.cgdp.published`` as inputs. All else is computed from them and from the
+layers of model files, except one number, the synchronisation of a chunk, which is fitted.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ PARTS = (
     ),
     *(figure_2, figure_5, no_chunks, table_5, long_run, left_out),
 )
-"""The sections, what rests on another after it."""
+"""The sections, each after those that it depends on."""
 
 
 class Cgdp:
-    """What the paper states, and its measured times put into its model."""
+    """The reproduction of the paper's statements, with its measured times in its model."""
 
     def run(self, progress: Callable[[int, int], None]) -> Page:
-        """Return the page, a section for each part."""
+        """Compute the page, one section for each table or figure."""
         sections = []
         for done, part in enumerate(PARTS, 1):
             sections.append(part())

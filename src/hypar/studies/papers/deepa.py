@@ -1,7 +1,7 @@
-"""DeePa (2018): its tables, and what of its figures can be computed.
+"""DeePa (2018): its tables, and the computable quantities of its figures.
 
-Published numbers stand in ``sections.deepa`` to be printed beside ours; no computation reads them but X, W and C of
-Tables 2 and 3, which are measured times and given.
+Published numbers stand in ``sections.deepa`` to be printed beside ours; no computation reads them except X, W and C of
+Tables 2 and 3, which are measured times and inputs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Deepa:
-    """The paper's tables, and what of its figures follows from shapes and a machine."""
+    """The reproduction of the paper's tables, and of the results in its figures that can be computed."""
 
     def run(self, progress: Callable[[int, int], None]) -> Page:
         """Compute all sections, in the paper's order."""

@@ -30,10 +30,10 @@ PUBLISHED = {
 
 
 class Eyeriss:
-    """The chip's table."""
+    """The reproduction of the chip's table."""
 
     def run(self, progress: Callable[[int, int], None]) -> Page:
-        """One section."""
+        """Compute the section."""
         section = table_5()
         progress(1, 1)
         return Page(
@@ -49,7 +49,7 @@ class Eyeriss:
 
 
 def table_5() -> Section:
-    """Active elements and time of each convolution."""
+    """Compare the active elements and the time of each convolution."""
     machine, graph = load_machine("eyeriss"), load_model("alexnet-2012", batch=BATCH)
     rows, times = [], {}
     for layer in graph.contracted.layers:

@@ -1,6 +1,6 @@
-"""HyPar (HPCA 2019): Tables 1 and 2 and Figures 5 to 13, from nothing but the model files and the machine ``hmc``.
+"""HyPar (HPCA 2019): Tables 1 and 2 and Figures 5 to 13, computed from the model files and the machine ``hmc`` alone.
 
-Everything relative is against dp on the same machine; means over the ten networks are geometric.
+All relative numbers are against dp on the same machine; means over the ten networks are geometric.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HyPar:
-    """The paper's evaluation, and what its sections 1 to 4 count.
+    """The reproduction of the paper's evaluation, and of the counts in its sections 1 to 4.
 
     Attributes:
         hardware: the machine.
@@ -37,7 +37,7 @@ class HyPar:
     hardware: str = "hmc"
 
     def run(self, progress: Callable[[int, int], None]) -> Page:
-        """All figures."""
+        """Compute all figures."""
         ran = Evaluation(networks=NETWORKS, hardware=self.hardware, levels=LEVELS, inter_weight=HALF)
         parts = (
             counts, amounts, inference, figure_5, figure_6, figure_7, figure_8, figure_8_fused, figure_9, figure_10,

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class LayerBlockPipeline:
-    """The paper's tables and figures, its schedule and algorithm, and other stages of its network."""
+    """The reproduction of the paper's tables, figures, schedule and algorithm, with other stages of its network."""
 
     def run(self, progress: Callable[[int, int], None]) -> Page:
-        """Compute what stages and threads hold and send, the schedule, the algorithm, and the best partitions."""
+        """Compute the stages' and threads' memory and traffic, the schedule, the algorithm, and the best partitions."""
         graph = network()
         found = pipeline_model(graph, starts=STARTS, batch=1)
         parts: tuple[Callable[[], Section], ...] = (

@@ -1,1 +1,1 @@
-"""A network as a pipeline of stages on one device each."""
+"""Pipelines: a network divided into stages on one device each."""

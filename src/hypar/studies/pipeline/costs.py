@@ -1,4 +1,4 @@
-"""What a stage of a pipeline costs, whatever span of layers it gets: its time, memory, traffic or arithmetic."""
+"""Costs of a pipeline stage for any span of layers: its time, memory, traffic or arithmetic."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from hypar.studies.pipeline.spans import Span, Spans
 
 BALANCES = {"time": "seconds", "memory": "bytes", "traffic": "bytes", "macs": "MACs"}
-"""What stages may be balanced by, with its unit."""
+"""The quantities that stages can be balanced by, with their units."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class StageCosts:
-    """What one mini-batch costs a stage, of one span of layers or, as arrays, of all.
+    """The costs of one mini-batch to a stage, for one span of layers or, as arrays, for all.
 
     Attributes:
-        microbatches: of a mini-batch.
-        in_flight: for each stage, first to last, microbatches whose activations it keeps at most.
+        microbatches: microbatches in a mini-batch.
+        in_flight: for each stage, first to last, the largest number of microbatches whose activations it keeps.
         optimizer: one of ``OPTIMIZERS``.
-        machine: stage S is its device S - 1; None for none.
+        machine: the machine whose device S - 1 is stage S; None without a machine.
         in_step: whether all stages wait for each other after each mini-batch.
     """
 
@@ -41,33 +41,33 @@ class StageCosts:
     in_step: bool
 
     def of(self, balance: str, stage: int, span: Span | Spans) -> Any:
-        """One of ``BALANCES``."""
+        """Return the cost of one of ``BALANCES``."""
         costs = {"time": self.time, "memory": self.memory, "traffic": self.traffic, "macs": self.macs}
         return costs[balance](stage, span)
 
     def fitting(self, balance: str, stage: int, spans: Spans) -> Costs:
-        """The same of all spans, infinite where one does not fit a device: ``[starts, ends]``."""
+        """Return the costs of all spans, ``[starts, ends]``; infinite if a span does not fit a device."""
         costs: Costs = self.of(balance, stage, spans)
         capacity = self.machine.memory_bytes if self.machine else None
         return costs if capacity is None else np.where(self.memory(stage, spans) <= capacity, costs, np.inf)
 
     def memory(self, stage: int, span: Span | Spans) -> Any:
-        """Bytes that it holds at most."""
+        """Return the largest number of bytes that it holds."""
         return sum(held(span, self.in_flight[stage], self.optimizer).values())
 
     def traffic(self, _stage: int, span: Span | Spans) -> Any:
-        """Bytes that it receives from and sends to its neighbours."""
+        """Return the bytes that it receives from and sends to its neighbours."""
         return self.microbatches * (span.received + span.returned + span.sent + span.fed_back)
 
     def macs(self, _stage: int, span: Span | Spans) -> Any:
-        """Multiply-accumulates of its forward phase; each of the three phases has as many."""
+        """Return the multiply-accumulates of its forward phase; each of the three phases has as many."""
         return self.microbatches * span.macs
 
     def time(self, stage: int, span: Span | Spans) -> Any:
-        """Seconds from its first work on a mini-batch to its last, were it never to wait for another stage.
+        """Return the seconds from its first work on a mini-batch to its last, if it never waits for another stage.
 
-        Without overlap it computes and sends, one thing after another. With overlap it sends beside what it computes
-        next; in step what it sends last is waited for, and otherwise the links go on while it works on what follows.
+        Without overlap it computes and sends in turn. With overlap it sends one result while it computes the next; in
+        step it waits for its last send, and otherwise the links continue while it works on the next mini-batch.
         """
         ahead, back = (
             path.seconds(num_bytes) if path else 0.0 for path, num_bytes in self._sends(stage, span)
@@ -81,7 +81,7 @@ class StageCosts:
         return np.maximum(computing, self.microbatches * np.maximum(ahead, back))
 
     def pace(self, stage: int, span: Span) -> Pace:
-        """How long it takes for one microbatch; a unit of time each without a machine."""
+        """Return its times for one microbatch; without a machine, one unit of time each."""
         if self.machine is None:
             return Pace()
         ahead, back = (
@@ -93,17 +93,17 @@ class StageCosts:
     def _sends(
         self, stage: int, span: Span | Spans
     ) -> tuple[tuple[Route | None, Any], tuple[Route | None, Any]]:
-        """The route and the bytes of what it sends for each microbatch, ahead and back."""
+        """Return the route and the bytes that it sends for each microbatch, ahead and back."""
         return (self._route(stage, stage + 1), span.sent), (self._route(stage, stage - 1), span.returned)
 
     def _route(self, stage: int, other: int) -> Route | None:
-        """The route from one stage to another; None where there is none."""
+        """Return the route from one stage to another; None if there is none."""
         if self.machine is None or not 0 <= other < len(self.in_flight):
             return None
         return route(self.machine, stage, other)
 
     def _resource(self, stage: int, other: int, path: Route) -> str:
-        """What sending keeps busy: the stage itself, or a link, which may be one for both ways."""
+        """Return the resource that sending occupies: the stage itself, or a link, which may serve both ways."""
         if self.machine is not None and not self.machine.overlap:
             return stage_name(stage)
         ends = (stage, other) if path.duplex else (min(stage, other), max(stage, other))
@@ -111,10 +111,10 @@ class StageCosts:
 
 
 def checked_balance(name: str | None, machine: Machine | None) -> str:
-    """What to balance by: the name given, else time where there is a machine, and arithmetic where there is none.
+    """Return the balance: the given one, else time with a machine and arithmetic without.
 
     Raises:
-        UnknownNameError: there is none of that name.
+        UnknownNameError: the name is unknown.
         OptionError: time without a machine.
     """
     if name is None:

@@ -1,4 +1,4 @@
-"""Dividing a network into the stages of a pipeline, the costliest as cheap as can be."""
+"""Division of a network into the stages of a pipeline, with the least cost of the costliest stage."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def pipeline_model(
     hardware: Machine | str | Path | None = None,
     optimizer: str = "sgd",
 ) -> Pipeline:
-    """Divide a network into stages of consecutive layers, the costliest as cheap as can be, and run them as a pipeline.
+    """Divide a network into stages of consecutive layers, the costliest as cheap as possible, and run the pipeline.
 
     Args:
         model: a network, the path of a model file, or a bare name as ``vgg16``.
-        stages: how many; 4 if neither they nor starts are given.
+        stages: number of stages; 4 if neither they nor starts are given.
         starts: names of the stages' first layers instead of the best partition, as ``conv1,conv3,fc1``.
         batch: samples in a mini-batch, if not the model's own number.
         schedule: ``layer-block``, ``gpipe`` or ``1f1b``.
-        microbatches: of each mini-batch; if not given, as many as stages, or the next fewer that divide it.
+        microbatches: microbatches in a mini-batch; by default as many as stages, or the next smaller divisor of it.
         balance: ``time``, ``memory``, ``traffic`` or ``macs``; time with a machine and macs without if not given.
         hardware: a machine, the path of a hardware file, or a bare name; each stage is one device.
         optimizer: ``sgd``, ``momentum`` or ``adam``.
 
     Raises:
-        InputError: something asked for is not possible, or a stage does not fit a device's memory.
-        TableLimitError: the network has too many layers to try every partition.
+        InputError: the request cannot be met, or a stage does not fit a device's memory.
+        TableLimitError: the network has too many layers for a search over all partitions.
 
     Example:
         >>> found = pipeline_model("vgg-f", starts="conv1,conv2,conv3,pool5", batch=32)
@@ -81,7 +81,7 @@ def pipeline_model(
 def _count(
     stages: int | None, bounds: tuple[int, ...] | None, network: LayerGraph, machine: Machine | None
 ) -> int:
-    """How many stages, as asked for or as the starts have them."""
+    """Return the number of stages, as requested or as the starts imply."""
     count = len(bounds) - 1 if bounds else checked_stages(4 if stages is None else stages, network)
     if stages not in {None, count}:
         raise OptionError("stages", f"found {shown(stages)} and starts of {count}", "one of the two")
@@ -94,7 +94,7 @@ def _count(
 def _job(
     network: LayerGraph, schedule: str, counts: tuple[int, int], machine: Machine | None, optimizer: str
 ) -> Job:
-    """What is to be divided into so many stages, and run with so many microbatches."""
+    """Build the job of dividing the network into ``stages`` and running it with ``microbatches``."""
     stages, parts = counts
     order, size = SCHEDULES[schedule], network.element_bytes
     steps = (order.steps(stage, stages, parts, order.minibatches(stages)) for stage in range(stages))
@@ -117,7 +117,7 @@ def _job(
 
 
 def _balanced(job: Job, balance: str) -> Partition:
-    """The best partition: indices of its first layers, and its bottleneck."""
+    """Return the best partition: indices of its first layers, and its bottleneck."""
     allowed = places(job.network)
     try:
         require_entries(len(allowed) - 1, job.stages)
@@ -145,7 +145,7 @@ def _require_fits(job: Job, bounds: Sequence[int]) -> None:
 
 
 def _too_small(job: Job, found: str) -> MemoryLimitError:
-    """The error for a stage that does not fit a device."""
+    """Return the error for a stage that does not fit a device."""
     machine = job.costs.machine
     name, memory = (machine.name, machine.memory_bytes or 0.0) if machine else ("", 0.0)
     allowed = f"{format_bytes(memory)}, the memory of a device"

@@ -1,4 +1,4 @@
-"""A network as a pipeline of stages, and what training it so takes and holds."""
+"""Results of pipeline studies: a network's stages, with their times and memory in training."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Stage:
 
     Attributes:
         layers: its layers, in the network's order.
-        macs: multiply-accumulates of its forward phase, a mini-batch.
-        memory: bytes of weights, gradients, optimizer state, activations, tensors received, and errors, at most.
-        in_flight: microbatches whose activations it keeps at most.
-        staleness: by how many mini-batches the weights that a forward reads are behind at most.
-        sent_bytes: to the stage behind it, a mini-batch.
-        returned_bytes: to the stage before it, a mini-batch.
-        busy_s: seconds that it works for a mini-batch; None without a machine.
-        idle_s: seconds that it waits; None without a machine.
+        macs: multiply-accumulates of its forward phase, for a mini-batch.
+        memory: peak bytes of weights, gradients, optimizer state, activations, received tensors, and errors.
+        in_flight: the largest number of microbatches whose activations it keeps.
+        staleness: the largest age, in mini-batches, of the weights that a forward phase reads.
+        sent_bytes: bytes sent to the next stage, for a mini-batch.
+        returned_bytes: bytes sent to the previous stage, for a mini-batch.
+        busy_s: seconds of work on a mini-batch; None without a machine.
+        idle_s: seconds of waiting; None without a machine.
     """
 
     layers: tuple[str, ...]
@@ -41,19 +41,19 @@ class Stage:
 
     @property
     def memory_bytes(self) -> int:
-        """What it holds at most."""
+        """Return the largest number of bytes that it holds."""
         return sum(self.memory.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataParallel:
-    """As many devices, each with the whole network and a mini-batch of its own.
+    """Data parallelism on as many devices, each with the whole network and a mini-batch of its own.
 
     Attributes:
-        devices: how many.
-        memory: bytes on each, as those of a stage.
-        moved_bytes: what all receive in a step to add up gradients.
-        time_s: seconds of a step, in which each takes a mini-batch; None without a machine, or one that has no such
+        devices: the number of devices.
+        memory: bytes on each, with the items of a stage's.
+        moved_bytes: bytes that all receive in a step to add up gradients.
+        time_s: seconds of a step with one mini-batch per device; None without a machine, or if it has no such
             array.
     """
 
@@ -64,26 +64,26 @@ class DataParallel:
 
     @property
     def memory_bytes(self) -> int:
-        """What each device holds."""
+        """Return the bytes that each device holds."""
         return sum(self.memory.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Pipeline:
-    """A network divided into stages, and run.
+    """A network divided into stages and run as a pipeline.
 
     Attributes:
         graph: the network.
         schedule: one of ``SCHEDULES``.
-        microbatches: of each mini-batch.
-        balance: what the stages are balanced by, one of ``BALANCES``; None for starts that were given.
-        bottleneck: cost of the costliest stage, in the unit of what it is balanced by; None for given starts.
+        microbatches: microbatches in a mini-batch.
+        balance: the quantity that balances the stages, one of ``BALANCES``; None for given starts.
+        bottleneck: cost of the costliest stage, in the unit of the balance; None for given starts.
         optimizer: ``sgd``, ``momentum`` or ``adam``.
-        machine: what it runs on; None for none.
+        machine: the machine that it runs on; None without one.
         stages: first to last.
         time_s: seconds from one mini-batch to the next once all stages are busy; None without a machine.
-        data_parallel: the same devices by data parallelism.
-        timeline: some mini-batches on it; without a machine a forward and a backward take a unit of time each.
+        data_parallel: data parallelism on the same devices.
+        timeline: some mini-batches; without a machine, a forward and a backward phase take a unit of time each.
     """
 
     graph: LayerGraph
@@ -99,21 +99,21 @@ class Pipeline:
     timeline: Timeline
 
     def __repr__(self) -> str:
-        """What it is of, short enough for a prompt."""
+        """Return the network and the stages, short enough for a prompt."""
         return f"<Pipeline of {self.graph.name}: {len(self.stages)} stages, {self.schedule}>"
 
     @property
     def samples_per_s(self) -> float | None:
-        """Throughput; None where no stage takes any time."""
+        """Return the throughput; None if no stage takes time."""
         return self.graph.batch / self.time_s if self.time_s else None
 
     @property
     def data_parallel_samples_per_s(self) -> float | None:
-        """Throughput of data parallelism; None where its step takes no time, or is not known."""
+        """Return the throughput of data parallelism; None if its step takes no time or is unknown."""
         own = self.data_parallel
         return own.devices * self.graph.batch / own.time_s if own.time_s else None
 
     @property
     def memory_bytes(self) -> int:
-        """What all stages hold at most."""
+        """Return the largest number of bytes that all stages hold."""
         return sum(stage.memory_bytes for stage in self.stages)

@@ -1,4 +1,4 @@
-"""Running the stages of a pipeline, and the same devices by data parallelism."""
+"""Simulation of a pipeline's stages, and of data parallelism on the same devices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 ROUNDING = 1e-9
-"""Of a step: less than this is nothing."""
+"""The smallest fraction of a step that counts as time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,8 @@ class Job:
     Attributes:
         network: the network.
         schedule: one of ``SCHEDULES``.
-        sums: its layers added up, one microbatch.
-        costs: what stages cost.
+        sums: running sums over its layers, for one microbatch.
+        costs: the costs of stages.
     """
 
     network: LayerGraph
@@ -49,20 +49,20 @@ class Job:
 
     @property
     def stages(self) -> int:
-        """How many."""
+        """Return the number of stages."""
         return len(self.costs.in_flight)
 
 
 def run_job(
     job: Job, bounds: Sequence[int], balance: str | None = None, bottleneck: float | None = None
 ) -> Pipeline:
-    """The pipeline of a partition, every number of its schedule measured on the timeline.
+    """Run the pipeline of a partition; every number of its schedule is measured on the timeline.
 
     Args:
-        job: what to run.
+        job: the network and its schedule.
         bounds: index of the first layer of each stage, and the number of layers.
-        balance: what the partition is the best by; None for one that was given.
-        bottleneck: cost of its costliest stage.
+        balance: the quantity that the partition minimises; None for given starts.
+        bottleneck: cost of the costliest stage.
     """
     order, machine = SCHEDULES[job.schedule], job.costs.machine
     spans = [job.sums.span(*ends) for ends in pairwise(bounds)]
@@ -95,7 +95,7 @@ def run_job(
 def _stage(
     job: Job, stage: int, layers: tuple[str, ...], done: tuple[Span, Sequence[Work], Timeline | None]
 ) -> Stage:
-    """What one stage is, and was seen to do."""
+    """Describe one stage, with the numbers measured on the timeline."""
     amounts, works, step = done
     parts, kept = job.costs.microbatches, in_flight(works)
     busy, idle = (None, None) if step is None else _busy_and_idle(step, stage_name(stage))
@@ -113,16 +113,16 @@ def _stage(
 
 
 def _busy_and_idle(step: Timeline, name: str) -> tuple[float, float]:
-    """Seconds that a stage worked in a step, and waited; what is left of rounding is no waiting."""
+    """Return the seconds that a stage worked and waited in a step; waiting within rounding is zero."""
     busy = step.busy.get(name, 0.0)
     idle = step.makespan - busy
     return busy, idle if idle > ROUNDING * step.makespan else 0.0
 
 
 def data_parallel(job: Job) -> DataParallel:
-    """As many devices as stages, each with the whole network and a whole mini-batch of its own.
+    """Return data parallelism on as many devices as stages, each with the whole network and a mini-batch of its own.
 
-    Each keeps the outputs of all layers once; gradients are added up as hypar's algebra has it, each device
+    Each keeps the outputs of all layers once. Gradients are added up as in hypar's algebra, each device
     receiving 2 (k - 1) / k of them.
     """
     whole = job.sums.span(0, len(job.network.layers))
@@ -136,7 +136,7 @@ def data_parallel(job: Job) -> DataParallel:
 
 
 def _step_seconds(job: Job) -> float | None:
-    """Seconds of a step in which each device takes a mini-batch; None where the machine has no such array."""
+    """Return the seconds of a step with one mini-batch per device; None if the machine has no such array."""
     machine, ways = job.costs.machine, job.stages
     if machine is None:
         return None

@@ -1,8 +1,8 @@
-"""What any span of a network's layers holds, computes and sends, as numbers.
+"""Memory, arithmetic and traffic of any span of a network's layers, as numbers.
 
-Counted as the layer-block-wise pipeline does (Mori et al., MLSP 2017, Table II): a stage holds its weights with the
-statistics of batch normalisations, keeps the output of every layer of its own, but not of one that only changes
-the shape, and besides what it receives; errors take as much as the outputs of one microbatch.
+Counted as in the layer-block-wise pipeline (Mori et al., MLSP 2017, Table II): a stage holds its weights with the
+statistics of batch normalisations, the outputs of its own layers, except those that only change the shape, and the
+tensors that it receives; errors take as much as the outputs of one microbatch.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _SUMMED = ("weights", "gradients", "activations", "macs", "forward_s", "backward
 
 
 class Span(NamedTuple):
-    """One span of layers, in numbers.
+    """The numbers of one span of layers.
 
     Attributes:
         weights: bytes of parameters and statistics.
         gradients: bytes of the parameters' gradients.
-        activations: bytes of the outputs of all layers, one microbatch.
-        macs: multiply-accumulates forward, one microbatch.
-        forward_s: seconds forward, one microbatch; nothing without a machine.
-        backward_s: seconds backward, gradients included.
+        activations: bytes of the outputs of all layers, for one microbatch.
+        macs: multiply-accumulates of the forward phase, for one microbatch.
+        forward_s: seconds of the forward phase, for one microbatch; 0 without a machine.
+        backward_s: seconds of the backward phase, with gradients.
         update_s: seconds of an update.
-        received: bytes of the tensors from layers before it that it or a layer behind it reads, one microbatch.
-        returned: bytes of the errors of those, of the trained part of the network.
-        sent: bytes of the tensors that layers behind it read, its own and those that it has received.
-        fed_back: bytes of the errors of those.
+        received: bytes of the tensors from earlier layers that it or a later layer reads, for one microbatch.
+        returned: bytes of the errors of the received tensors, in the trained layers of the network.
+        sent: bytes of the tensors, its own or received, that later layers read.
+        fed_back: bytes of the errors of the sent tensors.
     """
 
     weights: int
@@ -59,12 +59,12 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class LayerSums:
-    """A network's layers added up, one microbatch.
+    """Running sums over a network's layers, for one microbatch.
 
     Attributes:
-        sums: running sums of the first fields of a ``Span``, ``[layers + 1]`` each: entry i is of the layers before i.
-        forward: bytes that cross each place between layers, ``[layers + 1]``: entry i before layer i.
-        backward: bytes of errors that cross it back.
+        sums: running sums of the first fields of a ``Span``, ``[layers + 1]`` each: entry i sums the layers before i.
+        forward: bytes that cross each boundary between layers, ``[layers + 1]``: entry i before layer i.
+        backward: bytes of errors that cross it in the other direction.
     """
 
     sums: Mapping[str, Sequence[Any]]
@@ -72,7 +72,7 @@ class LayerSums:
     backward: Sequence[int]
 
     def span(self, start: int, end: int) -> Span:
-        """The layers from one up to another."""
+        """Return the span of layers from ``start`` to before ``end``."""
         return Span(
             **{name: values[end] - values[start] for name, values in self.sums.items()},
             received=self.forward[start],
@@ -83,7 +83,7 @@ class LayerSums:
 
 
 class Spans:
-    """All spans from one of some places up to another: a field of ``Span`` is an array, made when it is asked for.
+    """All spans between two of the given places: a field of ``Span`` is an array, computed when it is read.
 
     Each is ``[places - 1, places]``, or broadcasts to it.
     """
@@ -95,7 +95,7 @@ class Spans:
         self.sent, self.fed_back = forward[None], backward[None]
 
     def __getattr__(self, name: str) -> Costs:
-        """A field that is a sum over layers."""
+        """Compute a field that is a sum over layers."""
         if name not in self._sums:
             raise AttributeError(name)
         total = self._sums[name]
@@ -105,16 +105,16 @@ class Spans:
 
 
 def _at(values: Sequence[float], places: Sequence[int]) -> Costs:
-    """Some of the values."""
+    """Return the values at some places."""
     return np.array([values[place] for place in places], dtype=np.float64)
 
 
 def layer_sums(graph: LayerGraph, setting: Setting | None) -> LayerSums:
-    """Add up a network, its mini-batch the microbatch.
+    """Add up a network whose mini-batch is the microbatch.
 
     Args:
         graph: the network.
-        setting: the machine, one device of which computes each layer whole; None for none.
+        setting: the machine, one device of which computes each layer whole; None without a machine.
     """
     size, batch = graph.element_bytes, graph.batch
     times = _times(graph, setting)
@@ -140,7 +140,7 @@ def layer_sums(graph: LayerGraph, setting: Setting | None) -> LayerSums:
 
 
 def _elements(layer: Layer) -> int:
-    """Elements of one sample of a layer's output, if it takes memory of its own."""
+    """Return the elements of one sample of a layer's output; 0 if it takes no memory of its own."""
     total = 0 if layer.op.view else 1
     for size in layer.shape.values():
         total *= size
@@ -148,7 +148,7 @@ def _elements(layer: Layer) -> int:
 
 
 def _times(graph: LayerGraph, setting: Setting | None) -> Mapping[str, tuple[float, float, float]]:
-    """Seconds forward, backward with gradient, and of the update of each layer with a weight."""
+    """Return the seconds forward, backward with gradient, and of the update, for each layer with a weight."""
     if setting is None:
         return {}
     whole = degrees(())
@@ -168,10 +168,10 @@ def _times(graph: LayerGraph, setting: Setting | None) -> Mapping[str, tuple[flo
 
 
 def crossing(layers: Sequence[Layer]) -> tuple[list[int], list[int]]:
-    """Elements of one sample that cross each place between layers, and of the errors that cross it back.
+    """Return the elements of one sample that cross each boundary between layers, and those of the errors that return.
 
-    A tensor crosses every place from the layer that makes it to the last that reads it, once, whatever its shape; its
-    error comes back where a layer up to it is trained.
+    A tensor crosses every boundary from its layer to the last that reads it, once, whatever its shape; its
+    error returns if a layer up to it is trained.
     """
     stored: dict[str, str] = {}
     trained: dict[str, bool] = {}
@@ -190,11 +190,11 @@ def crossing(layers: Sequence[Layer]) -> tuple[list[int], list[int]]:
 
 
 def held(span: Span | Spans, in_flight: int, optimizer: str) -> dict[str, Any]:
-    """Bytes that a stage holds, item by item.
+    """Return the bytes that a stage holds, item by item.
 
     Args:
-        span: its layers, or all that may be.
-        in_flight: microbatches whose activations it keeps at most.
+        span: its layers, or all candidate spans.
+        in_flight: the largest number of microbatches whose activations it keeps.
         optimizer: one of ``OPTIMIZERS``.
     """
     return {

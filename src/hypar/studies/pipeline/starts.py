@@ -1,4 +1,4 @@
-"""Where the stages of a pipeline may start, and starts that people give."""
+"""Candidate starts of a pipeline's stages, and starts given by the user."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ MOST_STAGES = 256
 
 
 def places(graph: LayerGraph) -> list[int]:
-    """Indices of the layers that a stage may start with, and the number of layers.
+    """Return the indices of the layers that a stage may start with, and the number of layers.
 
-    All but those right behind the inputs that the network starts with: these belong to the first stage, with a layer
-    at least.
+    Layers directly behind the network's inputs are left out: they belong to the first stage, together with at least
+    one layer.
     """
     first = next(index for index, layer in enumerate(graph.layers) if layer.inputs)
     return [0, *range(first + 1, len(graph.layers) + 1)]
 
 
 def checked_stages(stages: int, graph: LayerGraph) -> int:
-    """How many stages, if there can be so many.
+    """Return the number of stages, if the network can have that many.
 
     Raises:
-        OptionError: no whole number from 1, or more than layers or than ``MOST_STAGES``.
+        OptionError: it is not a whole number from 1, or exceeds the number of layers or ``MOST_STAGES``.
     """
     layers = len(places(graph)) - 1
     if isinstance(stages, bool) or not isinstance(stages, int) or not 1 <= stages <= min(layers, MOST_STAGES):
@@ -40,15 +40,15 @@ def checked_stages(stages: int, graph: LayerGraph) -> int:
 
 
 def given_bounds(starts: str | Sequence[str], graph: LayerGraph) -> tuple[int, ...]:
-    """Where the stages of given starts start, and the number of layers.
+    """Return the places where given stages start, and the number of layers.
 
     Args:
-        starts: names of the stages' first layers, in order; as a text with commas between.
+        starts: names of the stages' first layers, in order; a text separates them with commas.
         graph: the network.
 
     Raises:
-        OptionError: a layer that there is not, that comes before the one named before it, or other than the first
-            one first.
+        OptionError: a layer does not exist, precedes the one named before it, or is named first without being the
+            network's first.
     """
     names = [name.strip() for name in starts.split(",")] if isinstance(starts, str) else list(starts)
     index = {layer.name: number for number, layer in enumerate(graph.layers)}
@@ -64,7 +64,7 @@ def given_bounds(starts: str | Sequence[str], graph: LayerGraph) -> tuple[int, .
 
 
 def _require_order(names: Sequence[str], bounds: Sequence[int], first: str) -> None:
-    """Refuse starts that do not begin with the first layer, or do not go on in the network's order."""
+    """Refuse starts that do not begin with the first layer, or leave the network's order."""
     if not bounds or bounds[0]:
         found = f"found {names[0]!r} first" if names else "found none"
         raise OptionError("starts", found, f"{first!r} first, as the network begins with it")

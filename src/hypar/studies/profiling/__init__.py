@@ -1,1 +1,1 @@
-"""Measured times of the pieces of layers."""
+"""Measured times of the shards of layers."""

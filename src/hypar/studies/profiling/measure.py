@@ -1,4 +1,4 @@
-"""Measuring a profile: what one device takes for each layer's piece under each choice of a level."""
+"""Measurement of profiles: one device's time for each layer's shard under each choice of a level."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ def profile_model(
     bench: Bench | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Profile:
-    """Measure what one device takes for its piece of each layer, pools included, under each choice of a level.
+    """Measure one device's time for its shard of each layer, pools included, under each choice of a level.
 
-    A time is that of the forward, backward and gradient phases of the fullest device's piece, once for all pieces
-    that are equal. Biases, updates, and the ops between layers are left out.
+    A time covers the forward, backward and gradient phases of the fullest device's shard, measured once for all
+    equal shards. Biases, updates, and the ops between layers are left out.
 
     Args:
         model: a network, the path of a model file, or a bare name as ``vgg16``.
         ways: devices of the level; some may be idle.
         batch: samples in a mini-batch, if not the model's own number.
-        space: other choices than those of the strategy ``deepa``, as ``plan_model`` takes them.
-        repeats: rounds over all pieces; of each piece the least time counts.
-        bench: what measures a piece; PyTorch on this machine if not given.
-        progress: told how many of how many measurements are done.
+        space: choices other than those of the strategy ``deepa``, as in ``plan_model``.
+        repeats: rounds over all shards; the shortest time of each counts.
+        bench: the bench that measures shards; PyTorch on this machine if not given.
+        progress: a function that takes the number of finished measurements and the number of all.
 
     Raises:
-        InputError: something asked for is not possible: PyTorch is missing, or a piece does not fit.
+        InputError: the request cannot be met: PyTorch is missing, or a shard does not fit.
     """
     network = model if isinstance(model, LayerGraph) else load_model(model)
     network = network if batch is None else network.with_batch(batch)
@@ -72,7 +72,7 @@ def profile_model(
 
 
 def pieces_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, Piece]]:
-    """The fullest device's piece of each layer under each choice, those of most devices first, the whole layer last.
+    """Return the fullest device's shard of each layer under each choice, most devices first, the whole layer last.
 
     Raises:
         OptionError: the space does not suit the network, or an op cannot be measured.
@@ -94,10 +94,10 @@ def _measured(
     repeats: int,
     progress: Callable[[int, int], None],
 ) -> dict[Piece, float]:
-    """Least seconds of each distinct piece, to four digits.
+    """Return the shortest seconds of each distinct shard, to four digits.
 
-    Rounds go over all pieces, so that a busy moment of the machine spoils one measurement of some, not all of one.
-    The largest piece, which may not fit, comes first.
+    Rounds go over all shards, so that a busy moment of the machine spoils one measurement of several shards instead of
+    all measurements of one. The largest shard, which may not fit, comes first.
     """
     places: dict[Piece, str] = {}
     for layer, by_choice in pieces.items():
@@ -114,7 +114,7 @@ def _measured(
 
 
 def _seconds(piece: Piece, bench: Bench, where: str) -> float:
-    """One measurement, or in one line why there is none."""
+    """Measure once, or raise one line with the reason of the failure."""
     try:
         return bench.seconds(piece)
     except (MemoryError, RuntimeError) as error:
@@ -123,7 +123,7 @@ def _seconds(piece: Piece, bench: Bench, where: str) -> float:
 
 
 def _require_fits(piece: Piece, bench: Bench, where: str) -> None:
-    """Refuse a piece whose tensors alone are larger than the memory."""
+    """Refuse a shard whose tensors alone exceed the memory."""
     if bench.memory_bytes is not None and piece.num_bytes > bench.memory_bytes:
         found = f"tensors and gradients of {format_bytes(piece.num_bytes)}"
         allowed = f"the memory's {format_bytes(bench.memory_bytes)}"
@@ -131,10 +131,10 @@ def _require_fits(piece: Piece, bench: Bench, where: str) -> None:
 
 
 def _require_whole(name: str, number: int, least: int, most: int) -> None:
-    """Refuse what is no whole number, or out of its range.
+    """Refuse a number that is not whole, or out of its range.
 
     Raises:
-        OptionError: it is.
+        OptionError: it is refused.
     """
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
         raise OptionError(name, f"found {number!r}", f"a whole number from {least} to {most:,}")

@@ -1,7 +1,7 @@
-"""The piece of a layer that a choice leaves on the fullest device, as an op on tensors of its own.
+"""The shard of a layer on the fullest device under a choice, as an op on tensors of its own.
 
-Sizes are rounded up to whole elements. A cut height or width has the input rows that its windows read, padding
-counted as rows, so that such a piece is padded no more; an uncut one is padded as the layer is.
+Sizes are rounded up to whole elements. A cut height or width includes the input rows that its windows read, and
+counts padding as rows, so that such a shard is not padded again; an uncut one is padded as the layer is.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Sizes = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """What one device computes; pieces that are equal take equally long.
+    """The computation of one device; equal ones take equal time.
 
     Attributes:
         op: ``conv``, ``linear``, ``max``, ``average``, ``add`` or ``concat``.
         dtype: number format of every tensor.
         inputs: ``[batch, channels, height, width]`` or ``[batch, channels]`` of each tensor that is read.
         weight: ``[out_channels, in_channels, kernel_height, kernel_width]`` or ``[out_channels, in_channels]``,
-            ``in_channels`` those of a group; nothing without a weight.
+            with the ``in_channels`` of a group; empty without a weight.
         output: as ``inputs``.
         windows: along height and width.
         groups: of the convolution.
@@ -53,18 +53,18 @@ class Piece:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all tensors and of a gradient for each."""
+        """Return the bytes of all tensors and of a gradient for each."""
         tensors = (*self.inputs, self.output, *filter(None, [self.weight]))
         return 2 * DTYPE_BYTES[self.dtype] * sum(map(math.prod, tensors))
 
 
 def piece_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> Piece:
-    """What a choice leaves of a layer on the fullest device.
+    """Return the shard of a layer on the fullest device.
 
     Args:
         layer: the layer.
         einsum: its dims and tensors for the mini-batch.
-        choice: over how many parts each dim is divided.
+        choice: the degree of each dim.
         dtype: number format of every tensor.
 
     Raises:
@@ -107,7 +107,7 @@ def piece_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> Piece:
 
 
 def _read(einsum: Einsum, choice: Choice, sizes: dict[str, int]) -> tuple[Sizes, dict[str, Window]]:
-    """The input's rows along each dim that windows slide over, and those windows, padded where it is not cut."""
+    """Return the input's rows along each dim that windows slide over, and those windows, padded unless cut."""
     rows, windows = [], dict(einsum.windows)
     for dim, window in einsum.windows.items():
         if choice.degree(dim) == 1:

@@ -1,7 +1,7 @@
-"""How long pieces take on this machine: PyTorch, loaded when it is first asked for.
+"""Times of shards on this machine: PyTorch, loaded on first use.
 
-A run is the forward phase and then the backward and gradient phases, as PyTorch's own differentiation does them. A
-run to warm up comes first; of the others the fastest counts, as whatever else a machine does only makes one slower.
+A run is the forward phase and then the backward and gradient phases by PyTorch's own differentiation. A first run
+warms up; of the others the fastest counts, because other work of the machine only makes a run slower.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from hypar.studies.profiling.pieces import Piece
 
 LEAST_SECONDS = 0.005
-"""A piece is run for so long, and once at least, so that a short one is run often."""
+"""Seconds for which a shard is run, at least once, so that a short one is run often."""
 
 MOST_RUNS = 1000
 
 
 class Bench(Protocol):
-    """What measures pieces."""
+    """A bench that measures shards."""
 
     @property
     def device(self) -> str:
-        """What pieces run on."""
+        """Return a description of the device."""
         ...
 
     @property
     def memory_bytes(self) -> int | None:
-        """What pieces must fit into; None where that is not known."""
+        """Return the memory of the device in bytes; None if unknown."""
         ...
 
     def seconds(self, piece: Piece) -> float:
-        """How long a piece takes.
+        """Return the seconds that a shard takes.
 
         Raises:
             MemoryError: it does not fit.
@@ -53,7 +53,7 @@ class Bench(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TorchBench:
-    """PyTorch on the processor.
+    """The bench for PyTorch on the processor.
 
     Attributes:
         torch: the package.
@@ -63,24 +63,24 @@ class TorchBench:
 
     @property
     def device(self) -> str:
-        """Processor, version and threads."""
+        """Return the processor, the version and the number of threads."""
         threads = self.torch.get_num_threads()
         return f"cpu {platform.machine()}, torch {self.torch.__version__}, {threads} threads"
 
     @property
     def memory_bytes(self) -> int | None:
-        """The memory of this machine."""
+        """Return the memory of this machine."""
         try:
             return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         except (AttributeError, ValueError, OSError):
             return None
 
     def seconds(self, piece: Piece) -> float:
-        """As ``Bench.seconds``."""
+        """Measure as ``Bench.seconds``."""
         return least_seconds(self.step(piece))
 
     def step(self, piece: Piece) -> Callable[[], object]:
-        """A run of all phases, on random numbers."""
+        """Return a function that runs all phases on random numbers."""
         generator = self.torch.Generator().manual_seed(0)
         random = partial(self.torch.rand, generator=generator, dtype=getattr(self.torch, piece.dtype))
         shapes = [*piece.inputs, *filter(None, [piece.weight])]
@@ -89,7 +89,7 @@ class TorchBench:
         return lambda: self.torch.autograd.grad(forward(*read), read, error)
 
     def forward(self, piece: Piece) -> Callable[..., Any]:
-        """The forward phase, from what is read to what is made."""
+        """Return the forward phase as a function of its inputs."""
         functions = self.torch.nn.functional
         kernel, stride, padding, dilation = (
             tuple(getattr(window, name) for window in piece.windows)
@@ -113,10 +113,10 @@ class TorchBench:
 
 
 def load_bench() -> Bench:
-    """PyTorch on this machine.
+    """Return PyTorch's bench on this machine.
 
     Raises:
-        OptionError: it is not installed.
+        OptionError: PyTorch is not installed.
     """
     try:
         return TorchBench(importlib.import_module("torch"))
@@ -126,7 +126,7 @@ def load_bench() -> Bench:
 
 
 def least_seconds(step: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    """The least time of some runs after one that warms up.
+    """Return the least time of some runs after one that warms up.
 
     Example:
         >>> times = iter([0.000, 0.003, 0.003, 0.004, 0.004, 0.006])

@@ -1,1 +1,1 @@
-"""The sections of those reproductions that are too long for one file, a folder a paper."""
+"""Sections of the reproductions that are too long for one module, one package for each paper."""

@@ -1,1 +1,1 @@
-"""AccPar (HPCA 2020): the sections of its page."""
+"""Sections of the page for AccPar (HPCA 2020)."""

@@ -1,4 +1,4 @@
-"""AccPar's amounts inside a layer and between two."""
+"""AccPar's amounts inside a layer and between two layers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INSIDE = {
     "in_channels": ("forward", "A(F_out)"),
     "out_channels": ("backward", "A(E_in)"),
 }
-"""The phase after which each type adds up, and what."""
+"""The phase after which each type adds up, and the tensor that it adds up."""
 
 LETTERS = {"weight": "W", "output": "F_out", "input": "E_in"}
 CELLS = {
@@ -29,11 +29,11 @@ CELLS = {
     "in_channels": (("0", "b"), ("0", "b"), ("0", "0")),
     "out_channels": (("ab", "ab"), ("0", "0"), ("b", "0")),
 }
-"""Parts of A(F) and A(E) that the side with share a receives, b = 1 - a: rows layer l, columns layer l + 1."""
+"""Fractions of A(F) and A(E) received by the group with share a, b = 1 - a: rows layer l, columns layer l + 1."""
 
 
 def amounts(runs: Runs) -> Section:
-    """The nine cells."""
+    """Compare the nine cells of the paper's table."""
     layer = next(layer for layer in runs.graphs["alexnet"].contracted.layers if layer.name == "fc2").einsum
     values, both = {"0": Fraction(0), "b": 1 - SHARE, "ab": SHARE * (1 - SHARE)}, (SHARE, 1 - SHARE)
     rows = []
@@ -60,7 +60,7 @@ def amounts(runs: Runs) -> Section:
 
 
 def inside(runs: Runs) -> Section:
-    """Derive what each type adds up inside a layer."""
+    """Derive the sums of each type inside a layer."""
     layer = next(layer for layer in runs.graphs["alexnet"].contracted.layers if layer.name == "fc2").einsum
     phases = {phase.result: name for name, phase in PHASES.items()}
     parts = received(Partial(), resolve(Partial()), (SHARE, 1 - SHARE))

@@ -1,4 +1,4 @@
-"""What AccPar's three published averages are taken to be."""
+"""Two readings of AccPar's three published averages."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from hypar.studies.sections.accpar.runs import Runs
 
 SUMMARY = {"owt": 2.98, "hypar": 3.78, "dp": 6.30}
-"""What accpar is faster than, and how many times, as the summary says it."""
+"""The published speedups of accpar over other strategies, as in the summary."""
 
 
 def averages(runs: Runs) -> Section:
-    """Put both readings of the three averages beside ours."""
+    """Compare both readings of the three averages with ours."""
     taken = {(own, "dp"): number for own, number in PUBLISHED.items()}
     taken |= {("accpar", own): PUBLISHED["accpar"] / PUBLISHED[own] for own in ("owt", "hypar")}
     taken["hypar", "owt"] = PUBLISHED["hypar"] / PUBLISHED["owt"]

@@ -1,4 +1,4 @@
-"""AccPar on unlike and on like boards: speed over dp, shares, and when each kind of boards is done."""
+"""AccPar on heterogeneous and identical boards: speed over dp, shares, and the end of each kind of boards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def unlike_boards(runs: Runs) -> Section:
-    """Speed on boards of both kinds."""
+    """Compute the speed on boards of both kinds."""
     first, second = runs.unlike.sides
     most = (first.flop_per_s + second.flop_per_s) / (2 * first.flop_per_s)
     found = runs.speeds
@@ -64,7 +64,7 @@ def unlike_boards(runs: Runs) -> Section:
 
 
 def like_boards(runs: Runs) -> Section:
-    """Speed on boards of one kind."""
+    """Compute the speed on boards of one kind."""
     times: dict[tuple[str, str], float] = {}
     less = {}
     for name, graph in runs.graphs.items():
@@ -96,7 +96,7 @@ def like_boards(runs: Runs) -> Section:
 
 
 def shares(runs: Runs) -> Section:
-    """What the outermost split does."""
+    """Compute the types and the shares of the outermost split."""
     alone = linear([1 / side.flop_per_s for side in runs.unlike.sides], [0.0 for _ in runs.unlike.sides])
     rows = []
     for name in NETWORKS:
@@ -118,7 +118,7 @@ def shares(runs: Runs) -> Section:
 
 
 def ends(runs: Runs) -> Section:
-    """When each kind of boards is done."""
+    """Compute the end of each kind of boards."""
     rows, waiting = [], {}
     for name in NETWORKS:
         for own, plan in (("equal", runs.sharing(name, "equal")), ("exact", runs.plans[name, "accpar"])):
@@ -149,7 +149,7 @@ def ends(runs: Runs) -> Section:
 
 
 def _ends(plan: Plan) -> dict[str, float]:
-    """What each side of the outermost split that works costs with all below."""
+    """Return the cost of each working group of the outermost split, with all splits below."""
     (first, *below), records = plan.splits, plan.splits[0].sides or ()
     return {
         record.group: record.received
@@ -160,5 +160,5 @@ def _ends(plan: Plan) -> dict[str, float]:
 
 
 def _ms(time: float | None) -> str:
-    """A time in ms, where there is one."""
+    """Format a time in ms; empty for None."""
     return "" if time is None else f"{time * 1e3:.3f}"

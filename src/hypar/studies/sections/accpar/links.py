@@ -1,4 +1,4 @@
-"""What other links would make of AccPar's averages."""
+"""AccPar's averages with other links."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OTHERS = (Links(outward=16), Links(latency=False))
 
 
 def what_if(runs: Runs) -> Section:
-    """What other links make of the averages."""
+    """Compute the averages with other links."""
     means = {
         (links, words): [mean(speeds[own]) for own in PUBLISHED]
         for links, speeds in ((links, runs.linked(links)) for links in (*BOTH, *OTHERS))
@@ -66,12 +66,12 @@ def what_if(runs: Runs) -> Section:
 
 
 def _ratios(means: Sequence[float]) -> list[float]:
-    """Means of the three over the published ones."""
+    """Return the ratios of the three means to the published ones."""
     return [mean / known for mean, known in zip(means, PUBLISHED.values(), strict=True)]
 
 
 def _crossing(points: Sequence[tuple[float, float]], wanted: float) -> str:
-    """The factor at which a mean is as wanted, on lines over the factor's logarithm."""
+    """Interpolate the factor, on a logarithmic scale, at which a mean equals the wanted one."""
     for (low, before), (high, after) in pairwise(points):
         if min(before, after) <= wanted <= max(before, after):
             return f"{low * (high / low) ** ((wanted - before) / (after - before)):.1f}"

@@ -1,7 +1,7 @@
-"""AccPar's networks, machines and plans, and how tables and figures list them.
+"""AccPar's networks, machines and plans, and their rows and bars in tables and figures.
 
-Published numbers stand here to be printed beside ours; no computation reads them, but to say at which bandwidth they
-would come out, and how many times one of them is another.
+Published numbers stand here to be printed beside ours; no computation reads them, except to find the bandwidth that
+would give them, and the ratio of one to another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
 
     Speeds = Mapping[str, Mapping[str, float]]
-    """Times faster than dp, by strategy and network."""
+    """Speedups over dp, by strategy and network."""
 
 NETWORKS = ("lenet-c", "alexnet", "vgg11", "vgg13", "vgg16", "vgg19", "resnet18", "resnet34", "resnet50")
 
@@ -36,24 +36,24 @@ UNLIKE, LIKE = "tpu-v2-v3", "tpu-v3"
 BATCH, LEVELS = 512, 8
 
 PUBLISHED = {"owt": 2.98, "hypar": 3.78, "accpar": 6.30}
-"""Averages over dp on the unlike array, from a summary of the paper."""
+"""Average speedups over dp on the heterogeneous array, from a summary of the paper."""
 
 MEANS: Mapping[str, Callable[[Mapping[str, float]], float]] = {
     "geometric": lambda speeds: geometric_mean(speeds.values()),
     "arithmetic": lambda speeds: math.fsum(speeds.values()) / len(speeds),
 }
-"""Over the networks."""
+"""Means over the networks."""
 
 TYPES = {"batch": "I", "in_channels": "II", "out_channels": "III"}
 
 
 class Links(NamedTuple):
-    """Other links of the unlike boards.
+    """Other links for the heterogeneous boards.
 
     Attributes:
-        inside: how many times slower those inside each kind of boards are.
-        outward: how many times slower those between the kinds are.
-        latency: whether a hop takes time besides.
+        inside: slowdown of the links inside each kind of boards.
+        outward: slowdown of the links between the kinds.
+        latency: whether a hop has a latency.
     """
 
     inside: int = 1
@@ -62,15 +62,15 @@ class Links(NamedTuple):
 
     @property
     def cells(self) -> tuple[str, str, str]:
-        """As the table has them."""
+        """Return the cells of a table row."""
         return f"1/{self.inside}", f"1/{self.outward}", "as assumed" if self.latency else "none"
 
 
 class Runs:
-    """Networks, machines and plans on unlike boards, each made once."""
+    """Networks, machines and plans on heterogeneous boards, each made once."""
 
     def __init__(self) -> None:
-        """Only accpar is planned for a machine: the others count bytes."""
+        """Plan every network; only accpar needs the machine, the other strategies count bytes."""
         self.graphs = {name: load_model(name).with_batch(BATCH) for name in NETWORKS}
         self.unlike, self.like = load_mixed(UNLIKE), load_machine(LIKE)
         self.plans = {
@@ -81,11 +81,11 @@ class Runs:
         self.speeds = over_dp({key: seconds(plan) for key, plan in self.plans.items()})
 
     def sharing(self, name: str, shares: str) -> Plan:
-        """Accpar's plan with shares found otherwise."""
+        """Return accpar's plan with another method for the shares."""
         return plan_model(self.graphs[name], strategy="accpar", shares=shares, hardware=self.unlike)
 
     def linked(self, links: Links) -> Speeds:
-        """With other links."""
+        """Return the speedups with other links."""
         if links == Links():
             return self.speeds
         machine = relinked(self.unlike, links)
@@ -99,7 +99,7 @@ class Runs:
 
 
 def relinked(base: MixedMachine, links: Links) -> MixedMachine:
-    """The unlike boards with other links."""
+    """Return the heterogeneous boards with other links."""
     sides = []
     for side in base.sides:
         assert isinstance(side.machine, Machine)  # noqa: S101 (both kinds are like boards)
@@ -116,12 +116,12 @@ def relinked(base: MixedMachine, links: Links) -> MixedMachine:
 
 
 def seconds(plan: Plan) -> float:
-    """A step on the machine that a plan was made for."""
+    """Return the time of a step on the machine that the plan was made for."""
     return totals_of(plan.score).time_s
 
 
 def over_dp(times: Mapping[tuple[str, str], float]) -> Speeds:
-    """How many times faster than dp, by strategy and network."""
+    """Return the speedups over dp, by strategy and network."""
     found: dict[str, dict[str, float]] = {}
     for (name, own), time in times.items():
         if own != "dp":
@@ -130,7 +130,7 @@ def over_dp(times: Mapping[tuple[str, str], float]) -> Speeds:
 
 
 def by_network(found: Speeds) -> Iterator[tuple[str, ...]]:
-    """A row for each network, then both means."""
+    """Yield a row for each network, then one for each mean."""
     for name in NETWORKS:
         yield (name, *(f"{speeds[name]:.2f}" for speeds in found.values()))
     for words, mean in MEANS.items():
@@ -138,6 +138,6 @@ def by_network(found: Speeds) -> Iterator[tuple[str, ...]]:
 
 
 def bars(title: str, found: Speeds) -> Figure:
-    """A bar for each network and strategy."""
+    """Plot a bar for each network and strategy."""
     series = {own: [speeds[name] for name in NETWORKS] for own, speeds in found.items()}
     return Figure(title=title, x=list(NETWORKS), x_label="", y_label="times faster than dp", series=series)

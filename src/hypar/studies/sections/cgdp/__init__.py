@@ -1,1 +1,1 @@
-"""The parts of the page of CGDP (ICPE 2018): what the paper publishes, its cost model, and the sections."""
+"""The page of CGDP (ICPE 2018): the paper's numbers, its cost model, and the sections."""

@@ -1,4 +1,4 @@
-"""ResNet-152, whose layers are many and small: Figure 2 and Figure 5; and where no chunks helped."""
+"""ResNet-152, with its many small layers: Figure 2 and Figure 5; and the networks for which no chunks helped."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ SHOWN = (1, 2, 3, 4, 6, 8, 9, 10, 20, 31, 50, 75, 100)
 """The sizes of Figure 2's table."""
 
 GROWING = (1, 2, 4, 6, 8)
-"""The sizes of which section 4.2 says that each is faster than the one before."""
+"""The sizes that are each faster than the one before, by section 4.2."""
 
 
 TEETH = (51, 52)
-"""Sizes beside each other of which one leaves few layers over and the other many."""
+"""Neighbouring sizes, one of which leaves few layers over and the other many."""
 
 
 def figure_2() -> Section:
-    """Return ResNet-152 by size of chunks."""
+    """Compare the iterations of ResNet-152 by size of chunks."""
     ours = training(RESNET, FIGURE_2_BATCH)
     typical_s, alone_s = (TOGETHER * seconds for seconds in (ours.typical_s(GPUS[-1]), ours.alone_s))
     curve = [TOGETHER * ours.cgdp_s(size) for size in range(1, FIGURE_2_SIZES + 1)]
@@ -83,17 +83,17 @@ def figure_2() -> Section:
 
 
 def with_best(step: int, reach: int, best: int) -> SizeSearch:
-    """Search on times of which one size is faster than all others, which are alike."""
+    """Search on times with one fastest size and equal times for all others."""
     return search_size(lambda size: float(size != best), step=step, reach=reach)
 
 
 def more_sizes(found: SizeSearch) -> int:
-    """Return how many sizes a search trains with after its best, with the one that ends it."""
+    """Return the number of sizes trained with after the best, including the one that ends the search."""
     return len(found.trials) - [trial.size for trial in found.trials].index(found.size)
 
 
 def figure_5() -> Section:
-    """Return the searches on ResNet-152."""
+    """Compare the searches on ResNet-152."""
     ours = training(RESNET)
     typical_s, largest = ours.typical_s(GPUS[-1]), ours.search().size
     return Section(
@@ -121,7 +121,7 @@ def figure_5() -> Section:
 
 
 def _searched(ours: Training, step: int, reach: int, best: int | None) -> tuple[str, ...]:
-    """Return a row of Figure 5: a search as published, and of the model."""
+    """Return a row of Figure 5: the published search and the model's."""
     found = ours.search(step, reach)
     faster = f"{ours.typical_s(GPUS[-1]) / ours.cgdp_s(found.size):.2f}"
     end = (str(found.size), str(found.stopped_at), faster)
@@ -140,7 +140,7 @@ def _bests() -> list[int]:
 
 
 def _measurements() -> str:
-    """Return how many sizes the searches take, against what the text says."""
+    """State the number of sizes that the searches take, beside the text's."""
     most = max(len(with_best(*asked, best).trials) + 1 for asked, best in BEST_SIZES.items() if best)
     step, reach = next(asked for asked, best in BEST_SIZES.items() if best is None)
     late = with_best(step, reach, _bests()[-1])
@@ -151,7 +151,7 @@ def _measurements() -> str:
 
 
 def _searches(ours: Training) -> Figure:
-    """Draw iterations while the searches go on, and what they are between."""
+    """Plot iterations during the searches, between their bounds."""
     searches = {asked: ours.search(*asked) for asked in BEST_SIZES}
     longest = max(found.stopped_at for found in searches.values()) // INTERVAL + 2
     return Figure(
@@ -173,7 +173,7 @@ def _searches(ours: Training) -> Figure:
 
 
 def no_chunks() -> Section:
-    """Return what the search finds where the paper's found nothing above 1."""
+    """Search for sizes where the paper's search found nothing above 1."""
     rows = []
     for network in (*TIMED, RESNET):
         ours = training(network)
@@ -218,12 +218,12 @@ def no_chunks() -> Section:
 
 
 def _single(layers: int, size: int) -> int:
-    """Return how many layers the rule leaves single."""
+    """Return the number of layers that the rule leaves single."""
     return rule_sizes(layers, size).count(1)
 
 
 def _by_iteration(ours: Training, found: SizeSearch, longest: int) -> list[float]:
-    """Return ms of an iteration while the search goes on, and with the size found after it."""
+    """Return ms of each iteration, during the search and with the size found after it."""
     sizes = [*(trial.size for trial in found.trials), found.unmeasured]
     sizes += [found.size] * (longest - len(sizes))
     return [ours.cgdp_s(size) * 1e3 for size in sizes]

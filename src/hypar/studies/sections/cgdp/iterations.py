@@ -1,4 +1,4 @@
-"""Networks beside each other: Table 1 and Figure 3, Table 2, weak scaling, and the condition of section 3.2."""
+"""Comparisons of networks: Table 1 and Figure 3, Table 2, weak scaling, and the condition of section 3.2."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST = GPUS[-1]
 
 
 def table_1() -> Section:
-    """Return the networks, and the parameters of their layers."""
+    """List the networks with the parameters of their layers."""
     rows, series = [], {}
     for network in NETWORKS:
         graph = load_model(network.model)
@@ -66,7 +66,7 @@ def table_1() -> Section:
 
 
 def table_2() -> Section:
-    """Return iterations on one, two and four GPUs."""
+    """Compare the iterations on one, two and four GPUs."""
     rows = []
     published = {network.name: network.typical_ms[MOST] / network.cgdp_ms[MOST] for network in TIMED}
     found = {network.name: _speedup(network) for network in TIMED}
@@ -123,7 +123,7 @@ def scaling(network: Network, gpus: int) -> tuple[float, float]:
 
 
 def weak_scaling() -> Section:
-    """Return how much of a GPU each of several GPUs is worth."""
+    """Compare the efficiency of each of several GPUs."""
     rows = []
     for network in TIMED:
         ours = training(network)
@@ -145,7 +145,7 @@ def weak_scaling() -> Section:
 
 
 def condition() -> Section:
-    """Return when CGDP is faster: T_O < T'_O."""
+    """Compare T_O with T'_O: CGDP is faster if T_O < T'_O."""
     rows = []
     for network in NETWORKS:
         ours = training(network)
@@ -187,23 +187,23 @@ def condition() -> Section:
 
 
 def _speedup(network: Network) -> float:
-    """Return how many times faster CGDP is on four GPUs, ours."""
+    """Return our speedup of CGDP on four GPUs."""
     return training(network).typical_s(MOST) / training(network).cgdp_s(1)
 
 
 def _ranked(speedups: Mapping[str, float]) -> str:
-    """Return names from the least to the most."""
+    """Return names in ascending order of speedup."""
     return ", ".join(sorted(speedups, key=lambda name: speedups[name]))
 
 
 def _by_depth_s(network: Network) -> float:
-    """Return an iteration of CGDP with a synchronisation for each layer that Table 1 counts."""
+    """Return an iteration of CGDP with one synchronisation for each layer that Table 1 counts."""
     ours = training(network)
     sent_s = ours.overhead_s((1,) * ours.layers) - ours.stalls_s
     return ours.alone_s + network.layers * ours.times.sync_s + sent_s
 
 
 def _overheads_ms(network: Network) -> tuple[float, ...]:
-    """Return what the published iterations on four GPUs take longer than on one, CGDP and typical."""
+    """Return the overheads of the published iterations on four GPUs over those on one, CGDP and typical."""
     both = (network.cgdp_ms, network.typical_ms)
     return tuple(column[MOST] - column[1] for column in both if column)

@@ -1,4 +1,4 @@
-"""Section 5.2.5: the long run of AlexNet; and what of the paper is not computed."""
+"""Section 5.2.5: the long run of AlexNet; and the results of the paper that are not computed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hypar.studies.sections.cgdp.published import (
 
 
 def minutes(iteration_s: float, iterations: int) -> float:
-    """Return how long iterations take with a test after every thousand."""
+    """Return the minutes of some iterations, with a test after every thousand."""
     return (iterations * iteration_s + iterations // TEST_EVERY * TEST_S) / 60
 
 
@@ -29,7 +29,7 @@ def testing_s() -> float:
 
 
 def long_run() -> Section:
-    """Return the minutes until AlexNet has its accuracy."""
+    """Compare the minutes until AlexNet reaches its accuracy."""
     model = iteration()
     four = {"typical": ALEXNET.typical_ms[GPUS[-1]], "CGDP": ALEXNET.cgdp_ms[GPUS[-1]]}
     ours = {"typical": model.typical_s, "CGDP": model.cgdp_s}
@@ -67,7 +67,7 @@ def long_run() -> Section:
 
 
 def left_out() -> Section:
-    """Return what is not computed, and why."""
+    """List the results that are not computed, with the reasons."""
     return Section(
         title="Not computed",
         text="What else the paper shows.",

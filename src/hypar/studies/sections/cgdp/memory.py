@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from hypar.studies.sections.cgdp.published import Network
 
 MIB = 2**20
-"""A MB of Table 5, as drivers of GPUs count."""
+"""The bytes of a MB in Table 5, as GPU drivers count."""
 
 IN_PLACE = frozenset({"relu", "dropout", "flatten"})
-"""Ops whose output Caffe keeps where their input was."""
+"""Ops whose output overwrites their input in Caffe."""
 
 AUXILIARY = ((512, 128), (2048, 1024), (1024, 1000)), ((528, 128), (2048, 1024), (1024, 1000))
 """GoogLeNet's two classifiers that only training has, which the model file leaves out: numbers read and written by the
@@ -28,23 +28,23 @@ convolution of one by one and the two linear layers of each. Source: Szegedy et 
 
 
 def saved_mb(network: Network, parameters: int) -> float:
-    """Return the memory that typical training has besides: the first GPU of a tree has one buffer for each child."""
+    """Return the additional memory of typical training: the first GPU of a tree has one buffer for each child."""
     return rounds(GPUS[-1]) * parameters * load_model(network.model).element_bytes / MIB
 
 
 def image_mb(graph: LayerGraph) -> float:
-    """Return the memory of an image in Caffe: each tensor and its error, where no op works in place."""
+    """Return the memory of an image in Caffe: each tensor and its error, except where an op works in place."""
     sizes = [math.prod(layer.shape.values()) for layer in graph.layers if layer.op_name not in IN_PLACE]
     return 2 * sum(sizes) * graph.element_bytes / MIB
 
 
 def auxiliary_parameters() -> int:
-    """Return the parameters of GoogLeNet's classifiers that only training has, with their biases."""
+    """Return the parameters of GoogLeNet's training-only classifiers, with their biases."""
     return sum((read + 1) * written for classifier in AUXILIARY for read, written in classifier)
 
 
 def table_5() -> Section:
-    """Return the memory of each network, and what CGDP saves."""
+    """Compare the memory of each network, and the saving of CGDP."""
     rows = []
     for network in TIMED:
         if network.typical_mb is None or network.cgdp_mb is None:
@@ -88,13 +88,13 @@ def table_5() -> Section:
 
 
 def _kept_mb(network: Network) -> float:
-    """Return what Caffe keeps on a GPU, in MB, workspaces left out."""
+    """Return the memory that Caffe keeps on a GPU, in MB, without workspaces."""
     graph = load_model(network.model)
     return network.batch * image_mb(graph) + 3 * graph.num_parameters * graph.element_bytes / MIB
 
 
 def _held_mb(network: Network) -> float:
-    """Return what hypar says that a GPU holds in data parallelism, in MB."""
+    """Return the memory that hypar computes for a GPU in data parallelism, in MB."""
     plan = plan_model(
         network.model,
         array=[GPUS[-1]],

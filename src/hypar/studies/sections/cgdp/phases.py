@@ -1,4 +1,4 @@
-"""AlexNet on four GPUs: Table 4's exchange layer by layer, Table 3's phases, and what chunks do to it."""
+"""AlexNet on four GPUs: Table 4's exchange layer by layer, Table 3's phases, and the effect of chunks."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from hypar.studies.sections.cgdp.training import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Iteration:
-    """The iteration of AlexNet on four GPUs by the cost model, from Table 3's phases of typical training.
+    """AlexNet's iteration on four GPUs by the cost model, from Table 3's phases of typical training.
 
     Attributes:
         typical_s: the iteration of typical training, the sum of its phases.
         backward_s: T, the backward phase of CGDP until all gradients have arrived.
-        remaining_s: what of it comes after the last layer's backward phase.
+        remaining_s: the portion of it after the last layer's backward phase.
     """
 
     typical_s: float
@@ -54,12 +54,12 @@ class Iteration:
 
     @property
     def cgdp_s(self) -> float:
-        """Return the iteration of CGDP, which has T in place of T'."""
+        """Return the iteration of CGDP, with T in place of T'."""
         return self.typical_s - typical_backward_s() + self.backward_s
 
     @property
     def speedup(self) -> float:
-        """Return how many times faster CGDP is."""
+        """Return the speedup of CGDP."""
         return self.typical_s / self.cgdp_s
 
 
@@ -76,7 +76,7 @@ def iteration() -> Iteration:
 
 
 def table_4() -> Section:
-    """Return when the gradients of each layer have arrived."""
+    """Compute the arrival of each layer's gradients."""
     graph, sync_s = load_model(ALEXNET.model), fitted_sync_s()
     times, free = alexnet(sync_s), alexnet(0.0)
     count = len(times.layers)
@@ -123,7 +123,7 @@ def table_4() -> Section:
 
 
 def table_3() -> Section:
-    """Return AlexNet's phases and iterations."""
+    """Compare AlexNet's phases and iterations."""
     found = iteration()
     stalled_s = found.backward_s - found.remaining_s
     published = ALEXNET.typical_ms[GPUS[-1]], ALEXNET.cgdp_ms[GPUS[-1]]
@@ -158,7 +158,7 @@ def table_3() -> Section:
 
 
 def alexnet_chunks() -> Section:
-    """Return what chunks do to AlexNet, by the rule and at best."""
+    """Compute the effect of chunks on AlexNet, by the rule and at best."""
     times, found = alexnet(fitted_sync_s()), training(ALEXNET).search()
     count = len(times.layers)
     ways = {f"size {size}": rule_sizes(count, size) for size in range(1, count + 1)}
@@ -186,5 +186,5 @@ def alexnet_chunks() -> Section:
 
 
 def _added_up_s() -> float:
-    """Return the accumulation of the first layer's gradients."""
+    """Return the time to accumulate the first layer's gradients."""
     return alexnet(0.0).layers[0].exchange_s["accumulate"]

@@ -1,4 +1,4 @@
-"""What the paper publishes in numbers. Source: Le et al., Involving CPUs into Multi-GPU Deep Learning (ICPE 2018)."""
+"""Numbers published by the paper. Source: Le et al., Involving CPUs into Multi-GPU Deep Learning (ICPE 2018)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ GPUS = (1, 2, 4)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Network:
-    """A network of Table 1, with its columns of Tables 2 and 5; equal to itself alone.
+    """A network of Table 1, with its columns of Tables 2 and 5; equal only to itself.
 
     Attributes:
-        name: the paper's name of it.
-        model: the model file that has it here.
+        name: the paper's name for it.
+        model: the name of its model file.
         layers: the number of layers, Table 1.
         parameters: the number of parameters in millions, Table 1.
         batch: the images of a mini-batch on each GPU, Table 1.
-        speedup: how many times faster CGDP is on four GPUs, in the abstract.
-        typical_ms: an iteration of typical training by number of GPUs, Table 2; empty where it has none.
-        cgdp_ms: the same of CGDP.
-        typical_mb: the memory that typical training allocates on a GPU, Table 5; None where it has none.
-        cgdp_mb: the same of CGDP.
+        speedup: the speedup of CGDP on four GPUs, in the abstract.
+        typical_ms: an iteration of typical training by number of GPUs, Table 2; empty if it has none.
+        cgdp_ms: an iteration of CGDP by number of GPUs, Table 2.
+        typical_mb: the memory that typical training allocates on a GPU, Table 5; None if it has none.
+        cgdp_mb: the memory that CGDP allocates on a GPU, Table 5.
     """
 
     name: str
@@ -67,14 +67,14 @@ NETWORKS = (*TIMED, RESNET)
 """The networks of Table 1."""
 
 FORWARD_MS, BACKWARD_MS, UPDATE_MS = 50.6, 104.0, 5.1
-"""Table 3: the phases of an iteration of AlexNet on four GPUs that every training has; forward and backward of typical
+"""Table 3: the phases of an iteration of AlexNet on four GPUs common to every training; forward and backward of typical
 training."""
 
 BROADCAST_MS, ADDED_UP_MS = 20.0, 23.0
 """Table 3: the exchange of typical training, the broadcast of the parameters and the accumulation of gradients."""
 
 CGDP_FORWARD_MS, CGDP_BACKWARD_MS, REMAINING_MS = 51.0, 111.0, 0.0218
-"""Table 3: the phases of CGDP: forward, backward with the gradients exchanged beside it, and what is left to send."""
+"""Table 3: the phases of CGDP: forward, backward with the gradients exchanged beside it, and the remaining transfer."""
 
 TABLE_4_PARAMETERS = (4.0, 16.8, 37.8, 0.4, 0.7, 0.9, 0.3, 0.03)
 """Table 4: millions of parameters of each layer of AlexNet, from the last to the first."""
@@ -91,10 +91,10 @@ CHUNKS_OF_3 = (3, 1, 1, 1)
 """Section 4.2, its rule: six layers in chunks of three are (6, 5, 4), (3), (2), (1)."""
 
 THREE_CHUNKS, SYNCHRONISATIONS = (3, 2, 1), 3
-"""Section 4.1: six layers in the chunks (6, 5, 4), (3, 2), (1) need three synchronisations, and without chunks six."""
+"""Section 4.1: six layers in the chunks (6, 5, 4), (3, 2), (1) need three synchronisations; without chunks six."""
 
 INTERVAL = 10
-"""Algorithm 1: the iterations with each size."""
+"""Algorithm 1: the number of iterations with each size."""
 
 STEP, RANGE, FASTEST, STOP = 10, 5, 9, 150
 """Section 5.3: with this step and range chunks of nine are the fastest, and the search stops at this iteration."""
@@ -113,7 +113,7 @@ NOTHING_GAINED = 1
 """Section 5.3: the best size of AlexNet, GoogLeNet-v1 and VGGNet-16."""
 
 MOST_MEASURED = 21
-"""Section 5.3: after so many sizes every search had ended."""
+"""Section 5.3: the number of sizes after which every search had ended."""
 
 FIGURE_2_BATCH, FIGURE_2_SIZES, TOGETHER = 16, 100, 10
 """Figure 2: images on each GPU, the largest chunks, and the iterations that are timed together."""
@@ -122,10 +122,10 @@ BATCHES_OF_VGG = (94, 103)
 """Section 5.2.4: the largest mini-batches of VGGNet-16 on each GPU, of typical training and of CGDP."""
 
 ITERATIONS, REACHED, TEST_EVERY, TEST_S = 21_000, 20_000, 1000, 14.7
-"""Section 5.2.5: the iterations of the long run, the one that reaches the accuracy, and how often how long a test is."""
+"""Section 5.2.5: the iterations of the long run, the one that reaches the accuracy, and how often and long tests run."""
 
 TEST_IMAGES, TEST_ITERATIONS = 50_000, 1000
-"""Section 5.2.5: the images of a test, and the iterations that it comprises."""
+"""Section 5.2.5: the images of a test, and the iterations in it."""
 
 MINUTES = {"typical": 79, "CGDP": 62}
-"""Section 5.2.5: how long it took."""
+"""Section 5.2.5: the duration of the run."""

@@ -19,12 +19,12 @@ from hypar.studies.sections.cgdp.texts import chunks
 
 
 def algorithm_1() -> SizeSearch:
-    """Search on times that fall to the published size and rise after it."""
+    """Search on times that fall until the published size and rise after it."""
     return search_size(lambda size: abs(size - FASTEST), step=STEP, reach=RANGE)
 
 
 def rule() -> Section:
-    """Return six layers in chunks of every size."""
+    """Show six layers in chunks of every size."""
     count = sum(CHUNKS_OF_3)
     rows = []
     for size in range(1, count + 2):
@@ -46,7 +46,7 @@ def rule() -> Section:
 
 
 def proposition() -> Section:
-    """Return groupings counted one by one."""
+    """Count the groupings one by one."""
     rows = []
     for count in (1, 2, 3, 6, 8, 12):
         published = sum(comb(count - 1, cuts) for cuts in range(1, count))
@@ -64,7 +64,7 @@ def proposition() -> Section:
 
 
 def algorithm() -> Section:
-    """Return every size that the search measures, and the one that ends it."""
+    """List every size that the search measures, and the one that ends it."""
     found = algorithm_1()
     rows = [
         (str(trial.iteration), str(trial.size), f"{trial.seconds:.0f}", str(trial.best), "")

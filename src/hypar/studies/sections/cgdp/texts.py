@@ -1,4 +1,4 @@
-"""Cells of the page's tables."""
+"""Formatting of the cells in the page's tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def chunks(sizes: Sizes) -> str:
-    """Return chunks as the paper writes them.
+    """Format chunks as the paper writes them.
 
     Example:
         >>> chunks((2, 1))
@@ -23,15 +23,15 @@ def chunks(sizes: Sizes) -> str:
 
 
 def ms(seconds: float, digits: int = 1) -> str:
-    """Return milliseconds."""
+    """Format seconds as milliseconds."""
     return f"{seconds * 1e3:,.{digits}f}"
 
 
 def yes(holds: bool) -> str:
-    """Return whether something holds."""
+    """Format a truth value as yes or no."""
     return "yes" if holds else "no"
 
 
 def either(number: float | None, digits: int = 1) -> str:
-    """Return a published number, or nothing where none is published."""
+    """Format a published number; empty if none is published."""
     return "" if number is None else f"{number:,.{digits}f}"

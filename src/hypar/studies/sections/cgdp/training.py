@@ -1,4 +1,4 @@
-"""The paper's cost model with the times that it measured: AlexNet layer by layer, and other networks at AlexNet's rates.
+"""The paper's cost model with its measured times: AlexNet layer by layer, and other networks at AlexNet's rates.
 
 One number is fitted, the synchronisation of a chunk, to the backward phase of AlexNet in Table 3.
 """
@@ -41,20 +41,20 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
 
 PAPER = EXCHANGES["independent"]
-"""The paper's manner of exchange: any number of chunks at once."""
+"""The paper's exchange: any number of chunks at once."""
 
 PARTS = {"copy out": COPY_OUT, "accumulate": ACCUMULATE, "copy back": COPY_BACK}
-"""What the exchange of a layer is made of."""
+"""The phases of a layer's exchange."""
 
 TYPICAL_EXCHANGE_S = (BROADCAST_MS + ADDED_UP_MS) / 1e3
 """The exchange of AlexNet in typical training on four GPUs."""
 
 BACKWARD_SHARE = BACKWARD_MS / (FORWARD_MS + BACKWARD_MS + UPDATE_MS)
-"""The part of an iteration without exchange that is AlexNet's backward phase."""
+"""The fraction of an iteration without exchange that AlexNet's backward phase takes."""
 
 
 def engine_s(times: StepTimes, sizes: Sizes) -> float:
-    """Return the seconds of a step by the engine."""
+    """Return the engine's seconds of a step."""
     return run(lower_chunks(times, sizes, PAPER).tasks).makespan
 
 
@@ -72,7 +72,7 @@ def alexnet(sync_s: float) -> StepTimes:
 
 @cache
 def fitted_sync_s() -> float:
-    """Return the synchronisation with which the layer by layer model gives the published time.
+    """Return the synchronisation with which the layer-by-layer model gives the published time.
 
     Each layer's span grows by one synchronisation for each layer from the last to it, so the least that brings any
     span to the published time is it.
@@ -94,7 +94,7 @@ def rounds(gpus: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """The training of a network, as the cost model has it.
+    """A network's training in the cost model.
 
     Attributes:
         name: the network's name.
@@ -115,7 +115,7 @@ class Training:
 
     @property
     def stalls_s(self) -> float:
-        """Return the synchronisation of all layers, each by itself."""
+        """Return the synchronisation time of all layers, one chunk per layer."""
         return self.layers * self.times.sync_s
 
     def typical_s(self, gpus: int) -> float:
@@ -123,15 +123,15 @@ class Training:
         return self.alone_s + self.exchange_s * rounds(gpus) / rounds(GPUS[-1])
 
     def overhead_s(self, sizes: Sizes) -> float:
-        """Return what the backward phase takes longer than on one GPU, T_O = T - T_BP."""
+        """Return the additional time of the backward phase over one GPU's, T_O = T - T_BP."""
         return self._backward_s(sizes) - self.times.ready[-1]
 
     def cgdp_s(self, size: int) -> float:
-        """Return an iteration of CGDP with chunks of a size, on several GPUs."""
+        """Return an iteration of CGDP with chunks of one size, on several GPUs."""
         return self.alone_s + self.overhead_s(rule_sizes(self.layers, size))
 
     def best_s(self) -> float:
-        """Return an iteration of CGDP with the best of all chunks."""
+        """Return an iteration of CGDP with the best chunks."""
         return self.alone_s + self.overhead_s(best_sizes(self.times, PAPER))
 
     def search(self, step: int = STEP, reach: int = RANGE) -> SizeSearch:
@@ -139,7 +139,7 @@ class Training:
         return search_size(self.cgdp_s, step=step, reach=reach, interval=INTERVAL)
 
     def _backward_s(self, sizes: Sizes) -> float:
-        """Return T by the closed form, to which the engine is equal."""
+        """Return T by the closed form, which equals the engine's."""
         return max(PAPER.spans(self.times, sizes))
 
 
@@ -180,7 +180,7 @@ def _by_work_s(graph: LayerGraph, batch: int) -> float:
 
 
 def _bytes(graph: LayerGraph) -> int:
-    """Return the bytes of all gradients."""
+    """Return the total bytes of all gradients."""
     return sum(each.num_bytes for each in gradients_of(graph))
 
 

@@ -1,1 +1,1 @@
-"""Parts of the page ``deepa``: its networks, plans and counts, and its sections."""
+"""The page ``deepa``: its networks, plans and counts, and its sections."""

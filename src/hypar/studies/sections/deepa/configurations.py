@@ -1,4 +1,4 @@
-"""DeePa's Figures 9 to 12: the configurations of each network, and what they cost."""
+"""DeePa's Figures 9 to 12: the configurations of each network, and their costs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ESTIMATED = Cut(name="deepa, paper", mode="paper")
 
 OVER_TRICK = 2.3
-"""Section 6: AlexNet's step under owt over that of DeePa."""
+"""Section 6: the time of AlexNet's step under owt over its time under DeePa."""
 
 FIGURE_9 = (
     "Published: all convolutions and pools n16, fc1 c2, and by section 7.1.1 a small number of devices for the other"
@@ -48,7 +48,7 @@ NETWORKS = {
 
 
 def configuration(graph: LayerGraph, plans: Plans) -> Section:
-    """Return the choices of consecutive layers, published and ours, and draw how many devices work for each."""
+    """Compare the choices of consecutive layers, published and ours, and plot the number of devices at work."""
     number, text = NETWORKS[graph.name]
     published = PUBLISHED.get(graph.name)
     cuts = (*([published] if published else []), SERIAL, EXACT, ESTIMATED)
@@ -78,12 +78,12 @@ def words_of(plan: Plan, graph: LayerGraph) -> list[str]:
 
 
 def devices_of(plan: Plan, graph: LayerGraph) -> list[float]:
-    """Return how many devices work for every layer."""
+    """Return the number of devices that work on every layer."""
     return [plan.choices(layer.name)[0].devices(WAYS) for layer in graph.operators.layers]
 
 
 def costs(graphs: Mapping[str, LayerGraph], plans: Plans) -> Section:
-    """Return what the configurations cost, with all bytes over one link and by the engine."""
+    """Compare the costs of the configurations, with all bytes over one link and by the engine."""
     rows = []
     for name, graph in graphs.items():
         owt = seconds_of(graph, OWT, plans)
@@ -107,7 +107,7 @@ def costs(graphs: Mapping[str, LayerGraph], plans: Plans) -> Section:
 
 
 def seconds_of(graph: LayerGraph, cut: Cut, plans: Plans) -> tuple[float, float]:
-    """Return the seconds of a plan's choices where all bytes go over one link, and by the engine."""
+    """Return the seconds of a plan's choices, with all bytes over one link and by the engine."""
     plan = plans.of(graph, cut)
     names = [layer.name for layer in graph.operators.layers]
     held = tuple(f"{name}={word}" for name, word in zip(names, words_of(plan, graph), strict=True))

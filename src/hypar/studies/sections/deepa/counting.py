@@ -1,4 +1,4 @@
-"""Bytes of a plan's step, counted as an execution moves them and as DeePa's text may be read."""
+"""Bytes of a plan's step, as an execution moves them and by several readings of DeePa's text."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bytes:
-    """Bytes that all devices receive in a step of one level, by what moves them.
+    """Bytes that all devices receive in a step of one level, by cause.
 
     Attributes:
-        gradients: adding up the gradients of weights.
-        forward: tensors to the layers that read them, less what is held already.
-        unequal: the part of ``forward`` between layers of unequal grids.
+        gradients: sums of the gradients of weights.
+        forward: tensors sent to the layers that read them, without the elements held already.
+        unequal: the portion of ``forward`` between layers with unequal grids.
         backward: errors, and sums inside layers.
-        copies: every weight, once for each device that holds a copy, where several do.
-        whole: every tensor between unequal grids, whole, once for each part of its reader's channels.
+        copies: every weight with several copies, once for each device that holds one.
+        whole: every tensor between unequal grids, whole, once for each shard of its reader's channels.
     """
 
     gradients: float
@@ -46,8 +46,8 @@ READINGS: dict[str, Callable[[Bytes], float]] = {
     "estimates": lambda found: found.copies + found.whole,
     "Figure 15's": lambda found: 2 * found.copies + found.unequal,
 }
-"""What may be counted: all that an execution moves; the same without errors, as section 3 defines xfer for the input
-tensor alone; the estimates of Tables 2 and 3; each copy's gradient to a parameter server and its weight back, with
+"""The possible counts: all bytes that an execution moves; the same without errors, as section 3 defines xfer for the
+input tensor alone; the estimates of Tables 2 and 3; each copy's gradient to a parameter server and its weight back, with
 inputs forward between unequal grids."""
 
 
@@ -97,5 +97,5 @@ def count_bytes(
 
 
 def _total(moves: Iterable[Move], phase: str) -> float:
-    """Return the bytes of the transfers of a phase."""
+    """Return the bytes of the transfers in a phase."""
     return math.fsum(move.total_bytes for move in moves if move.phase == phase)

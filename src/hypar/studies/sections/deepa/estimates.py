@@ -1,4 +1,4 @@
-"""DeePa's Tables 2 and 3: estimates for the choices of one layer, and what their given numbers imply."""
+"""DeePa's Tables 2 and 3: estimates for the choices of one layer, and the rates that their inputs imply."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Estimates:
     """A table of estimates for the choices of a layer, in ms.
 
     Attributes:
-        number: of the table.
+        number: number of the table.
         model: the network.
-        layers: the layers that it is said to be of, all alike.
+        layers: the layers that it applies to, all equal.
         send: X, the input over one link.
         weight: W, the weight over one link.
         whole: C, a layer on one device.
-        note: what the paper says of the table besides.
+        note: further statements of the paper about the table.
         measured: computation of choices for which the paper states a measured time.
         rows: published transfer, computation and update of some choices.
     """
@@ -53,7 +53,7 @@ class Estimates:
     rows: Mapping[Choice, tuple[float, float, float]]
 
     def ours(self, choice: Choice, layer: CutLayer) -> tuple[float, float, float]:
-        """Return transfer from a layer that is cut in the batch alone, computation and update."""
+        """Return transfer from a layer that is cut only in the batch, computation and update."""
         compute = self.measured.get(choice, self.whole / choice.devices(WAYS))
         before = grid({"batch": WAYS})
         return (
@@ -63,7 +63,7 @@ class Estimates:
         )
 
     def totals(self, layer: CutLayer, options: tuple[Choice, ...]) -> dict[Choice, float]:
-        """Return the sum for each of some choices."""
+        """Return the sum of the estimates for each choice."""
         return {choice: math.fsum(self.ours(choice, layer)) for choice in options}
 
 
@@ -103,13 +103,13 @@ TABLE_3 = Estimates(
 
 
 def options_of(estimates: Estimates, graph: LayerGraph) -> tuple[CutLayer, tuple[Choice, ...]]:
-    """Return the first layer of a table and every choice that it has."""
+    """Return the first layer of a table and all of its choices."""
     layer = next(layer for layer in graph.operators.layers if layer.name == estimates.layers[0])
     return layer, parse_space(SPACE).choices(layer, WAYS, idle=True)
 
 
 def implied(estimates: Estimates, graph: LayerGraph) -> tuple[float, float, float]:
-    """Return the bytes a second that X and W of one layer imply, and the flop a second that its C implies."""
+    """Return the bytes a second implied by X and W of one layer, and the flop a second implied by its C."""
     einsum = options_of(estimates, graph)[0].einsum
     sent, updated = (einsum.input_elements, einsum.elements("weight"))
     flop = sum(einsum.flop(phase) for phase in PHASES)
@@ -118,7 +118,7 @@ def implied(estimates: Estimates, graph: LayerGraph) -> tuple[float, float, floa
 
 
 def table(estimates: Estimates, graph: LayerGraph) -> Section:
-    """Return published and our estimates of some choices, and the best of all."""
+    """Compare published and our estimates of some choices, and the best of all."""
     layer, options = options_of(estimates, graph)
     totals = estimates.totals(layer, options)
     rows = [
@@ -152,7 +152,7 @@ def table(estimates: Estimates, graph: LayerGraph) -> Section:
 
 
 def _compared(estimates: Estimates, totals: Mapping[Choice, float]) -> str:
-    """Say how much more the printed choices of all devices cost than the best."""
+    """Compare the costs of the printed choices of all devices with the best."""
     best = min(totals.values())
     parts = (
         f"{grid_word(choice.as_degrees())} costs {totals[choice] / best:.1f} times the best"
@@ -163,7 +163,7 @@ def _compared(estimates: Estimates, totals: Mapping[Choice, float]) -> str:
 
 
 def _implied(estimates: Estimates, graph: LayerGraph) -> str:
-    """Say which bandwidths and speed the given numbers imply."""
+    """State the bandwidths and the speed that the inputs imply."""
     sent, updated, speed = implied(estimates, graph)
     count = len(estimates.layers)
     all_of = (
@@ -177,6 +177,6 @@ def _implied(estimates: Estimates, graph: LayerGraph) -> str:
 
 
 def _short(number: float) -> str:
-    """Write a time of the tables with as many digits as they print."""
+    """Format a time with as many digits as the tables print."""
     digits = "0.01" if 0 < number < 2 else "0.1" if number < 1000 else "1"
     return str(Decimal(str(round(number, 9))).quantize(Decimal(digits), ROUND_HALF_UP))

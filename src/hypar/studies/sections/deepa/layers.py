@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from hypar.studies.sections.deepa.plans import Plans
 
 COUNTS = (1, 2, 4, 8, 16)
-"""Devices."""
+"""Numbers of devices."""
 
 ALIKE = 1.005
-"""Speed over the worst choice's that prints as 1.00."""
+"""The smallest speedup over the worst choice that does not print as 1.00."""
 
 FACTOR = 12
-"""Section 2.2: how many times less data a cut of the channels of VGG-16's first linear layer moves on two GPUs."""
+"""Section 2.2: the reduction of traffic by cutting the channels of VGG-16's first linear layer on two GPUs."""
 
 THIRD, LAST = "Conv2d_2b_3x3.conv", "fc"
 FASTEST = {THIRD: 16, LAST: 4}
-"""Section 2.3: on how many GPUs two layers of Inception-v3 are fastest."""
+"""Section 2.3: the numbers of GPUs on which two layers of Inception-v3 are fastest."""
 
 
 class Row(NamedTuple):
@@ -67,7 +67,7 @@ TABLE_1 = {
 
 
 def table_1(graphs: Mapping[str, LayerGraph]) -> Section:
-    """Return the shapes of Table 1 beside those of the model files."""
+    """Compare the shapes of Table 1 with those of the model files."""
     rows = []
     for name, row in TABLE_1.items():
         layers = {layer.name: layer for layer in graphs[row.model].layers}
@@ -88,20 +88,20 @@ def table_1(graphs: Mapping[str, LayerGraph]) -> Section:
 
 
 def shape_of(layer: Layer) -> tuple[int, ...]:
-    """Return what Table 1 lists of a convolution."""
+    """Return the sizes of a convolution that Table 1 lists."""
     read = layer.input_shapes[0]
     kernel = max(layer.op.model_dump()["kernel"])
     return read["channels"], layer.shape["channels"], layer.shape["height"], layer.shape["width"], kernel
 
 
 def _sizes(sizes: tuple[int, ...]) -> str:
-    """Write the sizes of a convolution."""
+    """Format the sizes of a convolution."""
     channels, out, height, width, kernel = sizes
     return f"{channels} to {out}, {height}x{width}, {kernel}x{kernel}"
 
 
 def figure_1(graphs: Mapping[str, LayerGraph], machine: Machine) -> Section:
-    """Return how fast each choice lets the convolutions of Table 1 compute."""
+    """Compare the speed of the convolutions of Table 1 under each choice."""
     rows = []
     series: dict[str, list[float]] = {"worst": [], "image": [], "best": []}
     for name, row in TABLE_1.items():
@@ -138,7 +138,7 @@ def figure_1(graphs: Mapping[str, LayerGraph], machine: Machine) -> Section:
 
 
 def computing(layer: CutLayer, machine: Machine) -> dict[Choice, float]:
-    """Return the seconds that a device computes a layer's three phases, for each choice of all devices."""
+    """Return the seconds of a device for a layer's three phases, for each choice of all devices."""
     options = parse_space(SPACE).choices(layer, WAYS, idle=True)
     return {
         choice: math.fsum(machine.layer_time(layer.einsum, degrees((choice,)), 4).seconds.values())
@@ -148,7 +148,7 @@ def computing(layer: CutLayer, machine: Machine) -> dict[Choice, float]:
 
 
 def figure_2(graph: LayerGraph, machine: Machine) -> Section:
-    """Return the times of three layers of Inception-v3 under image parallelism on more and more devices."""
+    """Compare the times of three layers of Inception-v3 under image parallelism on increasing numbers of devices."""
     weighted = [layer for layer in graph.operators.layers if layer.weighted]
     middle = weighted[len(weighted) // 2].name
     rows, series = [], {}
@@ -181,12 +181,12 @@ def figure_2(graph: LayerGraph, machine: Machine) -> Section:
 
 
 def on_devices(graph: LayerGraph, name: str, machine: Machine, mode: str) -> dict[int, float]:
-    """Return the seconds of a layer that is cut in the batch over each of ``COUNTS`` devices."""
+    """Return the seconds of a layer that is cut in the batch over each number in ``COUNTS`` of devices."""
     layer = next(layer for layer in graph.operators.layers if layer.name == name)
     cost = load_cost("deepa", {"mode": mode}, {"machine": machine, "optimizer": "sgd"})
     found = {}
     for count in COUNTS:
-        # One device has nothing to divide: a level of two of which one works.
+        # One device is a level of two of which one works.
         (level,) = levels_of((max(count, 2),), graph.element_bytes)
         choice = ALONE if count == 1 else cut("batch", count)
         items = cost.layer_costs(level, layer, (choice,), WHOLE_LAYER)
@@ -195,7 +195,7 @@ def on_devices(graph: LayerGraph, name: str, machine: Machine, mode: str) -> dic
 
 
 def figure_3(graph: LayerGraph, plans: Plans) -> Section:
-    """Return what VGG-16's first linear layer moves on two devices, cut in the batch and in the channels."""
+    """Compare the traffic of VGG-16's first linear layer on two devices, cut in the batch and in the channels."""
     channels = Cut(name="channels", pins=("*=n2", "fc1=c2"))
     found = [
         count_bytes(plans.of(graph, way, 2), graph, plans.machine, lambda name: name == "fc1")

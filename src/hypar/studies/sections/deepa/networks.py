@@ -1,4 +1,4 @@
-"""The networks that DeePa was measured with, and the same for the classes of ImageNet-22K."""
+"""The networks of DeePa's evaluation, and variants for the classes of ImageNet-22K."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def with_classes(spec: ModelSpec, classes: int) -> ModelSpec:
 
 
 def _changed(spec: ModelSpec, name: str, fields: Mapping[str, Mapping[str, int]]) -> ModelSpec:
-    """Return a network under a name, with other fields of some of its layers."""
+    """Return a network under another name, with changed fields in some of its layers."""
     layers = tuple(
         replace(layer, op=layer.op.model_copy(update=dict(fields[layer.name])))
         if layer.name in fields

@@ -1,4 +1,4 @@
-"""The ways in which DeePa's evaluation cuts its networks, as plans."""
+"""Plans for the ways in which DeePa's evaluation cuts its networks."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Cut:
     """A way to cut a network.
 
     Attributes:
-        name: how tables call it.
+        name: its name in tables.
         space: the choices of each layer.
-        mode: how the cost ``deepa`` counts.
-        pins: choices that are held.
+        mode: the mode of the cost ``deepa``.
+        pins: fixed choices.
     """
 
     name: str
@@ -54,17 +54,17 @@ PUBLISHED = {
 
 @dataclass(slots=True)
 class Plans:
-    """Plans on a machine, each made once.
+    """Plans for a machine, each made once.
 
     Attributes:
-        machine: what they are for.
+        machine: the machine of the plans.
     """
 
     machine: Machine
     _known: dict[tuple[str, str, int, Cut, int], Plan] = field(default_factory=dict, repr=False)
 
     def of(self, graph: LayerGraph, cut: Cut, ways: int = WAYS) -> Plan:
-        """Return the plan of a network on one level of some devices; two of which one works stand for one."""
+        """Return the plan of a network on one level; a level of two with one at work stands for one device."""
         asked = ALONE if ways == 1 else cut
         key = (graph.name, graph.digest, graph.batch, asked, ways)
         if key not in self._known:
@@ -85,5 +85,5 @@ class Plans:
         return graph.batch / self.score(graph, cut, ways).time_s
 
     def bytes_of(self, graph: LayerGraph, cut: Cut, ways: int = WAYS) -> Bytes:
-        """Return what such a plan moves."""
+        """Return the bytes that such a plan moves."""
         return count_bytes(self.of(graph, cut, ways), graph, self.machine)

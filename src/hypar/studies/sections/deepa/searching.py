@@ -1,4 +1,4 @@
-"""What DeePa's two eliminations leave of each graph."""
+"""The remains of each graph after DeePa's two eliminations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECONDS = (0.7, 1.1, 4.8)
 
 
 def eliminations(graphs: Mapping[str, LayerGraph]) -> Section:
-    """Return what the two rules leave of each graph."""
+    """Compare the nodes that the two rules leave of each graph."""
     rows, space = [], parse_space(SPACE)
     for (name, graph), seconds in zip(graphs.items(), SECONDS, strict=True):
         options = [(space.choices(layer, WAYS, idle=True),) for layer in graph.operators.layers]

@@ -1,4 +1,4 @@
-"""DeePa's throughput: Figures 7, 13, 14, and those of Figures 15 and 16 that are times."""
+"""DeePa's throughput: Figures 7, 13 and 14, and the times of Figures 15 and 16."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ STEP_S = {IMAGE: 0.34, TIMELINE: 0.24}
 """Figure 15: seconds of a step."""
 
 FALLS, FALLS_OWN = (20, 45), 3
-"""A.4: percent of throughput that 21,841 classes cost PyTorch and TensorFlow, and DeePa."""
+"""A.4: percent of throughput lost with 21,841 classes by PyTorch and TensorFlow, and by DeePa."""
 
 THREE = (IMAGE, OWT, EXACT)
 
 
 def figure_7(graphs: Mapping[str, LayerGraph], plain: Plans, beside: Plans) -> Section:
-    """Return the throughput on 16 devices, with transfers after and beside computation."""
+    """Compare the throughput on 16 devices, with transfers after and beside computation."""
     rows: list[tuple[str, ...]] = []
     series: dict[str, list[float]] = {cut.name: [] for cut in (*THREE, SERIAL)}
     for (name, graph), trick, faster in zip(graphs.items(), TRICK, FASTER, strict=True):
@@ -84,7 +84,7 @@ def figure_7(graphs: Mapping[str, LayerGraph], plain: Plans, beside: Plans) -> S
 
 
 def figure_13(graphs: Mapping[str, LayerGraph], beside: Plans) -> Section:
-    """Return the throughput on 16 devices for several mini-batches."""
+    """Compare the throughput on 16 devices for several mini-batches."""
     rows, series = [], {}
     for (name, graph), (least, most) in zip(graphs.items(), BY_BATCH, strict=True):
         sized = [graph.with_batch(batch) for batch in BATCHES]
@@ -116,7 +116,7 @@ def figure_13(graphs: Mapping[str, LayerGraph], beside: Plans) -> Section:
 
 
 def figure_14(graphs: Mapping[str, LayerGraph], plans: Plans) -> Section:
-    """Return images a second as the number of devices grows with the batch."""
+    """Compare images a second as the number of devices grows with the batch."""
     rows, series = [], {}
     four, sixteen = COUNTS.index(4), COUNTS.index(16)
     for (name, graph), one, nodes in zip(graphs.items(), ONE_NODE, FOUR_NODES, strict=True):
@@ -152,7 +152,7 @@ def figure_14(graphs: Mapping[str, LayerGraph], plans: Plans) -> Section:
 
 
 def figure_15_times(graph: LayerGraph, plain: Plans, beside: Plans) -> Section:
-    """Return the seconds of a step of VGG-16 on four devices."""
+    """Compare the seconds of a step of VGG-16 on four devices."""
     small = graph.with_batch(TIMELINE_BATCH)
     flop = sum(
         layer.einsum.flop(phase) for layer in small.operators.layers if layer.weighted for phase in PHASES
@@ -177,7 +177,7 @@ def figure_15_times(graph: LayerGraph, plain: Plans, beside: Plans) -> Section:
 
 
 def figure_16_speeds(graphs: Mapping[str, LayerGraph], beside: Plans) -> Section:
-    """Return how much throughput the classes of ImageNet-22K cost."""
+    """Compare the throughput lost with the classes of ImageNet-22K."""
     rows = []
     for name, large in networks(CLASSES_22K).items():
         for cut, published in ((IMAGE, f"{FALLS[0]} to {FALLS[1]}%"), (EXACT, f"{FALLS_OWN}%")):

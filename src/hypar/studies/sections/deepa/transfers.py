@@ -1,4 +1,4 @@
-"""DeePa's bytes: Figure 8, Figure 15's transfers, Figure 16's, and the reductions of Inception-v3."""
+"""DeePa's bytes: Figure 8, the transfers of Figures 15 and 16, and the reductions of Inception-v3."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from hypar.studies.sections.deepa.plans import Plans
 
 OWT_FACTOR, OWN_FACTOR, MOST = (1.05, 8.4), (1.2, 2.7), 23
-"""Figure 8: how many times less one weird trick moves than image parallelism, DeePa than it, and both at most."""
+"""Figure 8: reduction by one weird trick over image parallelism, by DeePa over the trick, and the maxima of both."""
 
 FEWER = 3
-"""Section 6: how many times less DeePa moves for AlexNet than one weird trick."""
+"""Section 6: reduction by DeePa over one weird trick for AlexNet."""
 
 MODULES = {"Mixed_7b": 30, "Mixed_7c": 30, "": 20}
 """Section 7.1.4: percent less in InceptionE1, InceptionE2 and overall."""
@@ -35,13 +35,13 @@ TIMELINE = Cut(name="published", pins=("*=n4", "fc*=c2"))
 """Figure 15's configuration, as its text states it."""
 
 MORE_IMAGE, MORE_OWN, REDUCED = (5, 10), 40, (3.7, 44.5)
-"""A.4: GB that 21,841 classes add to image parallelism, MB that they add to DeePa, and how many times less it moves."""
+"""A.4: GB that 21,841 classes add to image parallelism, MB that they add to DeePa, and DeePa's reduction."""
 
 CUTS = (IMAGE, OWT, SERIAL, EXACT)
 
 
 def figure_8(graphs: Mapping[str, LayerGraph], plans: Plans) -> Section:
-    """Return the bytes that a step moves."""
+    """Compare the bytes that a step moves."""
     shown = {**graphs, "alexnet": load_model("alexnet").with_batch(BATCH)}
     rows: list[tuple[str, ...]] = []
     series: dict[str, list[float]] = {cut.name: [] for cut in CUTS}
@@ -77,18 +77,18 @@ def figure_8(graphs: Mapping[str, LayerGraph], plans: Plans) -> Section:
 
 
 def moved(graph: LayerGraph, plans: Plans) -> dict[str, float]:
-    """Return the bytes that all devices receive, by each way to cut."""
+    """Return the bytes that all devices receive, by cut."""
     return {cut.name: plans.score(graph, cut).communication_bytes for cut in CUTS}
 
 
 def factors(graph: LayerGraph, plans: Plans, own: Cut = SERIAL) -> dict[str, tuple[float, float]]:
-    """Return image over owt and owt over DeePa by each count."""
+    """Return the ratios of image to owt and of owt to DeePa by each count."""
     image, owt, deepa = (plans.bytes_of(graph, cut) for cut in (IMAGE, OWT, own))
     return {name: (read(image) / read(owt), read(owt) / read(deepa)) for name, read in READINGS.items()}
 
 
 def readings(graphs: Mapping[str, LayerGraph], plans: Plans) -> Section:
-    """Return the factors of Figure 8 by each count."""
+    """Compare the factors of Figure 8 by each count."""
     shown = {**graphs, "alexnet": load_model("alexnet").with_batch(BATCH)}
     found = {name: factors(graph, plans) for name, graph in shown.items()}
     both = [(name, SERIAL.name, own) for name, own in found.items()]
@@ -123,7 +123,7 @@ def readings(graphs: Mapping[str, LayerGraph], plans: Plans) -> Section:
 
 
 def inception(graph: LayerGraph, plans: Plans) -> Section:
-    """Return how much less Inception-v3's last modules and the whole network move."""
+    """Compare the reductions in Inception-v3's last modules and in the whole network."""
     rows = []
     for prefix, published in MODULES.items():
         found = [
@@ -148,17 +148,17 @@ def inception(graph: LayerGraph, plans: Plans) -> Section:
 
 
 def _within(module: str, layer: str) -> bool:
-    """Whether a layer is of a module; all are of the one without a name."""
+    """Return whether a layer belongs to a module; all belong to the one without a name."""
     return layer.startswith(module)
 
 
 def _less(own: float, other: float) -> str:
-    """Write how much less one number is than another."""
+    """Format the reduction of one number relative to another."""
     return f"{100 * (1 - own / other):.0f}%"
 
 
 def figure_15(graph: LayerGraph, plans: Plans) -> Section:
-    """Return the bytes of VGG-16 on four devices."""
+    """Compare the bytes of VGG-16 on four devices."""
     small = graph.with_batch(TIMELINE_BATCH)
     ours = [plans.bytes_of(small, cut, TIMELINE_WAYS) for cut in (IMAGE, TIMELINE, SERIAL)]
     rows = []
@@ -189,7 +189,7 @@ def figure_15(graph: LayerGraph, plans: Plans) -> Section:
 
 
 def figure_16(graphs: Mapping[str, LayerGraph], plans: Plans) -> Section:
-    """Return what the classes of ImageNet-22K add to the bytes."""
+    """Compare the bytes that the classes of ImageNet-22K add."""
     rows: list[tuple[str, ...]] = []
     series: dict[str, list[float]] = {
         f"{cut.name}, {data}": [] for cut in (IMAGE, SERIAL) for data in ("1K", "22K")

@@ -1,1 +1,1 @@
-"""HyPar (HPCA 2019): the sections of its page."""
+"""Sections of the page for HyPar (HPCA 2019)."""

@@ -36,10 +36,10 @@ COUNTS = {
     "Gop/s of a processing unit": (84.0, 1),
     "Gb/s of all links": (25.6, 1),
 }
-"""Sections 1, 6.1 and 6.3, each with its digits after the point."""
+"""Numbers of sections 1, 6.1 and 6.3, each with its number of decimals."""
 
 TABLE_1 = {"dp": {"weight": "1", "output": "0"}, "mp": {"weight": "0", "output": "1"}}
-"""Parts of A(dW) and of A(F) that each of two accelerators reads inside a layer."""
+"""Fractions of A(dW) and of A(F) that each of two accelerators reads inside a layer."""
 
 TABLE_2 = {
     ("dp", "dp"): ("0", "0"),
@@ -47,7 +47,7 @@ TABLE_2 = {
     ("mp", "mp"): ("0", "1/2"),
     ("mp", "dp"): ("0", "1/2"),
 }
-"""Parts of A(F) and of A(E) that each of two accelerators reads between a layer and the next."""
+"""Fractions of A(F) and of A(E) that each of two accelerators reads between a layer and the next."""
 
 DIMS = {"dp": "batch", "mp": "in_channels"}
 EQUAL = (Fraction(1, 2), Fraction(1, 2))
@@ -74,7 +74,7 @@ def examples() -> dict[str, LayerGraph]:
 
 
 def counts(ran: Evaluation) -> Section:
-    """Count what the paper says of its networks, spaces and machine."""
+    """Count the paper's quantities of networks, spaces and machine."""
     weighted = {name: graph.num_weighted for name, graph in ran.graphs.items()}
     machine = load_machine(ran.hardware)
     (links,) = load_machine(ran.hardware, {"bandwidth": "link"}).tiers

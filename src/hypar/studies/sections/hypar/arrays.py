@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def figure_11(ran: Evaluation) -> Section:
-    """Scaling VGG-A."""
+    """Compute the scaling of VGG-A."""
     counts = [2**level for level in range(7)]
     series: dict[str, list[float]] = {}
     swept: dict[str, Sequence[Run]] = {}
@@ -67,7 +67,7 @@ def figure_11(ran: Evaluation) -> Section:
 
 
 def figure_11_right(ran: Evaluation) -> Section:
-    """Count the communication of VGG-A as it scales."""
+    """Count the communication of VGG-A over the sizes of arrays."""
     counts = [2**level for level in range(7)]
     runs = sweep_model(
         ran.graphs["vgg-a"], hardware=ran.hardware, levels=range(7), strategy=("dp", "hypar"),
@@ -100,7 +100,7 @@ def figure_11_right(ran: Evaluation) -> Section:
 
 
 def figure_12(ran: Evaluation) -> Section:
-    """H-tree against torus."""
+    """Compare the H-tree with the torus."""
     tree, torus = speedups(ran.base), ran.scores(TORUS)
     ordered = ran.scores(ORDERED)
     own = {name: ran.base[name, "dp"].time_s / torus[name, "hypar"].time_s for name in NETWORKS}

@@ -1,4 +1,4 @@
-"""What HyPar leaves open, decided otherwise, and what its plans leave to be gained."""
+"""Alternatives to HyPar's open assumptions, and the gain left by its plans."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """Something that the paper leaves open, decided otherwise.
+    """An alternative to one assumption that the paper leaves open.
 
     Attributes:
-        words: what it is.
-        changes: of the machine.
-        torus: how the torus is wired.
-        inter_weight: of HyPar's plans.
-        optimizer: whose updates are counted.
+        words: its description.
+        changes: changes of the machine.
+        torus: the wiring of the torus.
+        inter_weight: weight of the communication between layers in HyPar's plans.
+        optimizer: the optimizer whose updates are counted.
     """
 
     words: str
@@ -59,7 +59,7 @@ ALTERNATIVES = (
 
 
 def assumptions(ran: Evaluation) -> Section:
-    """What the paper leaves open, decided otherwise, one at a time."""
+    """Compute the results under each alternative to an open assumption, one at a time."""
     keys = ("mean", "sfc", "lenet-c", "alexnet", "vgg-a", "least")
     known = [SPEED.get(key) for key in keys] + [ENERGY["mean"], ENERGY["sfc"], SPEED["torus"]]
     published = ("published", *("" if number is None else f"{number:.2f}" for number in known))
@@ -78,7 +78,7 @@ def assumptions(ran: Evaluation) -> Section:
 
 
 def _decided(ran: Evaluation, other: Alternative) -> tuple[str, ...]:
-    """The numbers under another decision."""
+    """Return the numbers under an alternative."""
     ran = ran.weighing(other.inter_weight)
     here = ran.scores(other.changes, other.optimizer)
     wired = ran.scores({**other.torus, **other.changes}, other.optimizer)
@@ -92,7 +92,7 @@ def _decided(ran: Evaluation, other: Alternative) -> tuple[str, ...]:
 
 
 def searched_for_time(ran: Evaluation) -> Section:
-    """Plans of least time beside HyPar's."""
+    """Compare plans of least time with HyPar's."""
     machine = load_machine(ran.hardware)
     rows = []
     for name in NETWORKS:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def figure_8(ran: Evaluation) -> Section:
-    """Communication."""
+    """Compare the communication of the ten networks."""
     moved = {
         strategy: {name: ran.base[name, strategy].communication_bytes / 1e9 for name in NETWORKS}
         for strategy in ran.strategies
@@ -48,10 +48,10 @@ def figure_8(ran: Evaluation) -> Section:
 
 
 def _known(published: float | None, ours: float) -> tuple[str, str, str]:
-    """A published number where there is one, ours, and the ratio."""
+    """Format a published number, if there is one, ours, and the ratio."""
     return ("", f"{ours:.3f}", "") if published is None else beside(published, ours, 3)
 
 
 def _span(ratios: list[float]) -> str:
-    """The least and the most of some ratios."""
+    """Format the least and the greatest of some ratios."""
     return f"{min(ratios):.1f} to {max(ratios):.1f}"

@@ -1,4 +1,4 @@
-"""HyPar's Figure 8 once more: sums that go straight to who reads them, a lead on its numbers for SFC."""
+"""HyPar's Figure 8 again, with sums sent straight to their readers: a possible source of its numbers for SFC."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ PLANS = ("mp", "hypar")
 
 
 class Fused(NamedTuple):
-    """A plan whose sums go straight to who reads them.
+    """The step of a plan whose sums go straight to their readers.
 
     Attributes:
         level_bytes: bytes that all devices receive at each level, outermost first.
-        time_s: the time of a step, where nothing overlaps.
+        time_s: the time of a step without overlap.
     """
 
     level_bytes: tuple[float, ...]
@@ -34,15 +34,15 @@ class Fused(NamedTuple):
 
     @property
     def gigabytes(self) -> float:
-        """Return what all devices receive in a step."""
+        """Return the gigabytes that all devices receive in a step."""
         return math.fsum(self.level_bytes) / 1e9
 
 
 def copied(ends: tuple[Einsum, Einsum], chosen: tuple[Options, Options]) -> list[float]:
-    """Return the parts of E that all devices receive at each two-way level, from the reader's pieces to the maker's.
+    """Return the fractions of E that all devices receive at each two-way level, from reader's to maker's shards.
 
-    A group of devices receives what its maker needs and its reader does not have; what the group around it has received
-    already is handed on inside and counts at the outer level.
+    A group of devices receives the elements that its maker needs and its reader lacks; those that the group around it
+    received already are passed on inside and count at the outer level.
     """
     parts, needed, shared, entered = 1, 1.0, 1.0, [0.0]
     for maker, reader in zip(*chosen, strict=True):
@@ -56,8 +56,8 @@ def copied(ends: tuple[Einsum, Einsum], chosen: tuple[Options, Options]) -> list
 def fused(ran: Evaluation, name: str, strategy: str) -> Fused:
     """Count and time a plan of dp and mp whose sums of F go straight to the devices that read them.
 
-    Each element of F is then read by one device, so a sum to it moves what a copy of it back would move, which is E.
-    Gradients, and sums that no layer reads, are as in the plan.
+    Each element of F is then read by one device, so that its sum moves as much as a copy back to it, which is E.
+    Gradients, and sums without a reading layer, are as in the plan.
     """
     graph, choices, setting = ran.setting(name, strategy)
     links, score = setting.machine.links(setting.array), ran.score(name, strategy)
@@ -81,7 +81,7 @@ def fused(ran: Evaluation, name: str, strategy: str) -> Fused:
 
 
 def figure_8_fused(ran: Evaluation) -> Section:
-    """Put what fused sums move, and how fast they make the step, beside what is published."""
+    """Compare the bytes and the speed with fused sums with the published ones."""
     found = {(name, strategy): fused(ran, name, strategy) for name in NETWORKS for strategy in PLANS}
     moved = {plan: {name: found[name, plan].gigabytes for name in NETWORKS} for plan in PLANS}
     faster = {
@@ -129,12 +129,12 @@ def figure_8_fused(ran: Evaluation) -> Section:
 
 
 def _mean_beside(moved: dict[str, dict[str, float]], plan: str) -> tuple[str, str, str]:
-    """Put a mean of bytes beside the published one."""
+    """Format a mean of bytes beside the published one."""
     return beside(GIGABYTES["mean", plan], geometric_mean(moved[plan].values()), 3)
 
 
 def _with_published_bytes(ran: Evaluation, plan: str) -> float:
-    """Return how many times faster than dp SFC would be with its published bytes, at every level alike."""
+    """Return the speedup of SFC over dp with its published bytes, scaled equally at every level."""
     score = ran.score("sfc", plan)
     scale = GIGABYTES["sfc", plan] * 1e9 / score.communication_bytes
     spent = score.time["communication"]

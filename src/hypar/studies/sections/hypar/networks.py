@@ -1,6 +1,6 @@
-"""The ten networks of HyPar's evaluation, what is published of them, and how tables and figures list them.
+"""The ten networks of HyPar's evaluation, their published results, and their rows and bars in tables and figures.
 
-Published numbers stand here to be printed beside ours; no computation reads them, but to say what the engine would make of
+Published numbers stand here to be printed beside ours; no computation reads them, except for the engine's results with
 published bytes.
 """
 
@@ -19,7 +19,7 @@ NETWORKS = ("sfc", "sconv", "lenet-c", "cifar-c", "alexnet", "vgg-a", "vgg-b", "
 LEVELS = 4
 
 HALF = 0.5
-"""What a byte between layers counts against one inside in the paper's figures."""
+"""The weight, in the paper's figures, of a byte between layers relative to one inside."""
 
 EIGHT = tuple(name for name in NETWORKS if name not in {"sfc", "sconv"})
 
@@ -41,12 +41,12 @@ PLANS = {
     "sconv": "0000 0000 0000 0000",
     "lenet-c": "0011 ? ? 0011",
 }
-"""Published: Figures 5 to 8, 10 and 12, relative to dp; least and most are of the networks but SFC and SCONV.
+"""Published: Figures 5 to 8, 10 and 12, relative to dp; least and most are over the networks without SFC and SCONV.
 Plans as 0 for dp and 1 for mp, levels outermost first."""
 
 
 def bars(title: str, label: str, series: Mapping[str, Mapping[str, float]], *, log: bool) -> Figure:
-    """A bar for each network."""
+    """Plot a bar for each network."""
     return Figure(
         title=title, x=list(NETWORKS), x_label="", y_label=label, log=log,
         series={name: [values.get(network) for network in NETWORKS] for name, values in series.items()},
@@ -56,7 +56,7 @@ def bars(title: str, label: str, series: Mapping[str, Mapping[str, float]], *, l
 def per_network(
     mp: Mapping[str, float], ours: Mapping[str, float], published: Mapping[str, float]
 ) -> tuple[tuple[str, ...], ...]:
-    """A row for each network and one for the mean."""
+    """Return a row for each network and one for the mean."""
     rows = [
         (name, f"{mp[name]:.2f}", f"{ours[name]:.2f}")
         + (

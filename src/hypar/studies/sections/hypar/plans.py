@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def figure_5(ran: Evaluation) -> Section:
-    """The plans."""
+    """Show the plans."""
     rows = []
     for name in NETWORKS:
         plan = ran.plans[name, "hypar"]
@@ -40,7 +40,7 @@ def figure_5(ran: Evaluation) -> Section:
 
 
 def usual(ran: Evaluation, op_name: str, dim: str) -> float:
-    """Return the part of the choices of some op's layers, on the large networks, that divide a dim."""
+    """Return the fraction of the choices for some op's layers, on the large networks, that divide a dim."""
     dims = [
         own
         for name in LARGE
@@ -52,13 +52,13 @@ def usual(ran: Evaluation, op_name: str, dim: str) -> float:
 
 
 def differing(ran: Evaluation) -> list[str]:
-    """The networks that have another plan where amounts between layers count in full."""
+    """Return the networks whose plan changes if communication between layers counts in full."""
     full = ran.weighing(1.0)
     return [name for name in NETWORKS if full.splits(name, "hypar") != ran.splits(name, "hypar")]
 
 
 def figure_9(ran: Evaluation) -> Section:
-    """The space of Lenet-c with H2 and H3 held."""
+    """Explore the space of Lenet-c with H2 and H3 fixed."""
     found = _explored(ran, "lenet-c", ("*@H1", "*@H4"))
     best = found.ranked()[0]
     return Section(
@@ -77,7 +77,7 @@ def figure_9(ran: Evaluation) -> Section:
 
 
 def figure_10(ran: Evaluation) -> Section:
-    """The space of VGG-A with all but two layers held."""
+    """Explore the space of VGG-A with all but two layers fixed."""
     found = _explored(ran, "vgg-a", ("conv5_2", "fc1"))
     best = found.ranked()[0]
     return Section(
@@ -109,26 +109,26 @@ def figure_10(ran: Evaluation) -> Section:
 
 
 def _explored(ran: Evaluation, name: str, vary: tuple[str, ...]) -> Exploration:
-    """Part of a network's space on ``hmc``, round HyPar's plan."""
+    """Explore part of a network's space on ``hmc`` around HyPar's plan."""
     return explore_model(ran.graphs[name], vary=vary, hardware=ran.hardware, levels=LEVELS, inter_weight=HALF)
 
 
 def _code(found: Exploration, point: Point) -> str:
-    """Free choices as 0 for dp and 1 for mp, as many in a group as the array has levels."""
+    """Return the free choices as 0 for dp and 1 for mp, in groups of one digit per level."""
     text = "".join("01"["in_channels" in choice.divided] for choice in point.choices)
     width = len(found.plan.array)
     return " ".join(text[start : start + width] for start in range(0, len(text), width))
 
 
 def _codes(found: Exploration) -> list[str]:
-    """The codes of all points."""
+    """Return the codes of all points."""
     return [_code(found, point) for point in found.points]
 
 
 def _rows_where(
     found: Exploration, wanted: Callable[[Point], bool], words: str, published: float, digits: int = 2
 ) -> tuple[tuple[str, ...], ...]:
-    """Rows for some of the points."""
+    """Return rows for some of the points."""
     return tuple(
         (f"{words}, {_code(found, point)}", *beside(published, found.speedup(point), digits))
         for point in found.points

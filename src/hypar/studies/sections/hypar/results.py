@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def summary(ran: Evaluation) -> Section:
-    """The headline numbers."""
+    """Compare the headline numbers."""
     speed, energy = speedups(ran.base), savings(ran.base)
     mp_speed, mp_energy = speedups(ran.base, "mp"), savings(ran.base, "mp")
     torus = ran.scores(TORUS)
@@ -70,13 +70,13 @@ def summary(ran: Evaluation) -> Section:
 
 
 def _bound(ran: Evaluation, name: str, strategy: str = "hypar") -> str:
-    """How many times less dp's communication takes: no speed of computation gives more."""
+    """State the ratio of dp's communication time to the strategy's: no speed of computation gives a greater speedup."""
     spent = [ran.score(name, named).time["communication"] for named in ("dp", strategy)]
     return f"communication alone gives {spent[0] / spent[1]:.2f}"
 
 
 def figure_6(ran: Evaluation) -> Section:
-    """Performance."""
+    """Compare the performance of the ten networks."""
     mp, ours = speedups(ran.base, "mp"), speedups(ran.base)
     weights, work = linear_share(ran.graphs["alexnet"])
     sent = {name: communicating(ran, name, "dp") for name in ("alexnet", "sfc")}
@@ -103,20 +103,20 @@ def figure_6(ran: Evaluation) -> Section:
 
 
 def communicating(ran: Evaluation, name: str, strategy: str) -> float:
-    """The part of a step that communicates."""
+    """Return the fraction of a step spent on communication."""
     score = ran.score(name, strategy)
     return score.time["communication"] / score.time_s
 
 
 def linear_share(graph: LayerGraph) -> tuple[float, float]:
-    """The part of a network's weights and of its multiply-accumulates that its linear layers have."""
+    """Return the fractions of a network's weights and of its multiply-accumulates in linear layers."""
     linear = [layer for layer in graph.layers if layer.op_name == "linear"]
     weights = sum(layer.num_parameters for layer in linear) / graph.num_parameters
     return weights, sum(layer.macs() for layer in linear) / graph.macs()
 
 
 def figure_7(ran: Evaluation) -> Section:
-    """Energy."""
+    """Compare the energy of the ten networks."""
     mp, ours = savings(ran.base, "mp"), savings(ran.base)
     saved = {name: saved_by_item(ran, name) for name in ("lenet-c", "alexnet")}
     samples = ran.graphs["alexnet"].batch // 2**LEVELS
@@ -142,7 +142,7 @@ def figure_7(ran: Evaluation) -> Section:
 
 
 def saved_by_item(ran: Evaluation, name: str) -> dict[str, float]:
-    """The part of the energy that HyPar saves over dp, item by item."""
+    """Return each item's fraction of the energy that HyPar saves over dp."""
     before, after = (ran.score(name, strategy).energy or {} for strategy in ("dp", "hypar"))
     saved = {item: before[item] - after[item] for item in before}
     return {item: amount / sum(saved.values()) for item, amount in saved.items()}

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from hypar.studies.evaluation import Evaluation
 
 CASES = (("conv5_4", 32), ("fc3", 4096))
-"""Layers of VGG-E, each with the batch at which HyPar does otherwise than the trick."""
+"""Layers of VGG-E, each with the batch at which HyPar departs from the trick."""
 
 PRINTED = {"conv5_4": (2_359_296, 3_211_264, "mp"), "fc3": (4_096_000, 4_096_000, "dp")}
-"""Section 6.5.2: A(dW), A(F) and what the paper concludes for two accelerators."""
+"""Section 6.5.2: A(dW), A(F) and the paper's conclusion for two accelerators."""
 
 
 def figure_13(ran: Evaluation) -> Section:
-    """One weird trick on single layers of VGG-E."""
+    """Compare one weird trick with HyPar on single layers of VGG-E."""
     rows, faster, saved = [], [], []
     for layer, batch in CASES:
         graph = alone(ran.graphs["vgg-e"], layer, batch)
@@ -63,7 +63,7 @@ def figure_13(ran: Evaluation) -> Section:
 
 
 def inequality(ran: Evaluation) -> Section:
-    """Compare the two amounts inside a layer, level by level, with what HyPar then does."""
+    """Compare the two amounts inside a layer, level by level, with HyPar's choice."""
     rows = []
     for name, batch in CASES:
         graph = alone(ran.graphs["vgg-e"], name, batch)
@@ -96,6 +96,6 @@ def inequality(ran: Evaluation) -> Section:
 
 
 def alone(graph: LayerGraph, name: str, batch: int) -> LayerGraph:
-    """Build a network of one layer of another, reading what it reads there."""
+    """Build a network of a single layer of a network, with that layer's input."""
     layer = next(layer for layer in graph.layers if layer.name == name)
     return one_layer(Input(**layer.input_shapes[0]), name, layer.op_name, layer.op, batch)

@@ -1,1 +1,1 @@
-"""Layer-block-wise pipeline (MLSP 2017): the sections of its page."""
+"""Sections of the page for the layer-block-wise pipeline (MLSP 2017)."""

@@ -15,13 +15,13 @@ DEPTHS = tuple(STARTS_OF)
 
 
 class Rings:
-    """Algorithm 1 with the number of a mini-batch in place of its data, counting reads that find another one.
+    """Algorithm 1 with the number of a mini-batch in place of its data, counting reads that find another mini-batch.
 
     Attributes:
         depth: P.
         count: N.
-        slots: of each ring, by stage; ring 0 holds the input.
-        wrong: how many reads of each kind found another mini-batch than they should.
+        slots: number of slots in each ring, by stage; ring 0 holds the input.
+        wrong: number of reads of each kind that found another mini-batch than they should.
     """
 
     def __init__(
@@ -32,9 +32,9 @@ class Rings:
         Args:
             depth: P.
             count: N.
-            fewer: slots that each ring of activations lacks.
-            image: by how many slots more than 2P the ring of the input is written, which is read with 2P + 2.
-            at_once: whether a stage reads the error that the stage behind it made in this step, as printed, instead of in
+            fewer: number of slots that each ring of activations lacks.
+            image: number of slots beyond 2P in the ring of the input when it is written; it is read with 2P + 2.
+            at_once: whether a stage reads the error that the next stage made in the same step, as printed, not in
                 the step before.
         """
         self.depth, self.count = depth, count

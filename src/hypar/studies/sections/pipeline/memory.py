@@ -1,4 +1,4 @@
-"""The pipeline's Tables I and II and Figures 2 and 9: what stages and threads hold."""
+"""The pipeline's Tables I and II and Figures 2 and 9: the memory of stages and threads."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def at_batch(found: Pipeline) -> Section:
 
 
 def _row_at_batch(name: str, number: int, sizes: list[float]) -> tuple[str, ...]:
-    """Lay out a row of activations and errors, plain ones and those in two digits."""
+    """Return a row of activations and errors, exact and in two digits."""
     batch = BATCHES[-1]
     known = (ACTIVATIONS[batch][number], ERRORS[batch][number])
     cells = (
@@ -213,13 +213,13 @@ def degrees(found: Pipeline) -> Section:
 
 
 def _less_as_printed(found: Pipeline) -> float:
-    """Return how much less four stages hold than four threads, with every misprint."""
+    """Return the relative saving of four stages over four threads, with every misprint."""
     read = readings(found)["in two digits"]
     return 1 - read.pipeline(BATCHES[-1]) / read.threads(BATCHES[-1])
 
 
 def _merged(found: Pipeline) -> tuple[float, float]:
-    """Return the least and the most GB of two stages that are made of the published four."""
+    """Return the least and the greatest GB of two stages that are merged from the published four."""
     first, *others = STARTS.split(",")
     sizes = [
         Counted(found=pipeline_model(found.graph, starts=f"{first},{other}", batch=1)).pipeline(BATCHES[-1])

@@ -1,4 +1,4 @@
-"""Other stages of the pipeline's network, and how fast stages can be."""
+"""Other stages of the pipeline's network, and bounds on their speed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def partitions(graph: LayerGraph) -> Section:
-    """Put the published stages beside the best."""
+    """Compare the published stages with the best."""
     batch = BATCHES[-1]
     found = {"published": pipeline_model(graph, starts=STARTS, batch=batch)}
     for balance in ("memory", "macs"):
@@ -51,13 +51,13 @@ def partitions(graph: LayerGraph) -> Section:
 
 
 def balanced(found: Pipeline) -> float:
-    """Return how many times faster than one worker stages are whose step is as long as the busiest one's arithmetic."""
+    """Return the speedup over one worker of stages whose step is as long as the busiest one's arithmetic."""
     work = [stage.macs for stage in found.stages]
     return sum(work) / max(work)
 
 
 def convergence(graph: LayerGraph) -> Section:
-    """Put the published speed-ups beside what the arithmetic of the stages allows."""
+    """Compare the published speedups with the bounds from the stages' arithmetic."""
     rows = []
     own, best, equal = [1.0], [1.0], [1.0]
     for count, published in SPEEDUPS.items():

@@ -1,4 +1,4 @@
-"""What is published of the layer-block-wise pipeline, and its network and stages.
+"""Published numbers of the layer-block-wise pipeline, with its network and stages.
 
 Published numbers stand here to be printed beside ours; no computation reads them.
 """
@@ -61,19 +61,19 @@ UNIFIED, EACH = 974.0, 243.4
 """Section 3.1 and the abstract: MB that unify the weights of four threads; MB of n threads are n times the second."""
 
 LESS, GIGABYTES = 0.41, (2.25, 3.82)
-"""Section 3.2: how much less memory four stages have than four threads; GB of both."""
+"""Section 3.2: relative memory saving of four stages over four threads; GB of both."""
 
 SPEEDUPS = {2: 2.0, 4: 3.5, 8: 5.1}
-"""Section 3.2: how many times faster than one worker each number of stages converges."""
+"""Section 3.2: speedup of convergence over one worker for each number of stages."""
 
 CONVERGENCE = 1.12
-"""The abstract: by how much four stages converge faster than four threads."""
+"""The abstract: speedup of convergence of four stages over four threads."""
 
 TWICE = (3, 4)
 """Stages whose errors are printed twice as large as those of one mini-batch."""
 
 EXTRA = 3
-"""The stage that is printed with one tensor more than its layers give."""
+"""The stage that is printed with one more tensor than its layers give."""
 
 
 def network() -> LayerGraph:

@@ -1,4 +1,4 @@
-"""The pipeline's Table II and Figures 5 and 6: what stages and threads send each other."""
+"""The pipeline's Table II and Figures 5 and 6: the transfers between stages and between threads."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from hypar.studies.pipeline.result import Pipeline
 
 TRIED = (1, 2, 4, 8, 16, 32, 64)
-"""Batches of Figure 6; the text at hand does not say those of the paper."""
+"""Batches of Figure 6; the text available to us does not give the paper's."""
 
 MOST = 100.0
 """Section 3.1: MB that both directions together do not exceed at the paper's batch."""
 
 
 def forward_bytes(found: Pipeline) -> list[int]:
-    """Return the bytes that each stage receives for an image: the image itself, then what the stage before it sends."""
+    """Return the bytes that each stage receives for an image: the image itself, then the previous stage's output."""
     image = sum(elements_of(layer.shape) for layer in found.graph.layers if layer.op_name == "input")
     return [found.graph.element_bytes * image, *(stage.sent_bytes for stage in found.stages[:-1])]
 
@@ -41,7 +41,7 @@ def three_digits(sizes: list[int], batch: int) -> float:
 
 
 def between(found: Pipeline) -> Section:
-    """Compare what stages receive and send."""
+    """Compare the bytes that stages receive and send."""
     ahead = forward_bytes(found)
     back = [stage.returned_bytes for stage in found.stages]
     rows = []
@@ -83,7 +83,7 @@ def between(found: Pipeline) -> Section:
 
 
 def figure_5(found: Pipeline) -> Section:
-    """Compare what unifies the weights of threads as their number grows."""
+    """Compare the traffic that unifies the weights of threads as their number grows."""
     weights = sum(stage.memory["weights"] for stage in found.stages) / 1e6
     rows = []
     series: dict[str, list[float]] = {"one way": [], "added up by hypar": []}
@@ -113,7 +113,7 @@ def figure_5(found: Pipeline) -> Section:
 
 
 def figure_6(found: Pipeline) -> Section:
-    """Compare what stages move as the batch grows."""
+    """Compare the traffic of stages as the batch grows."""
     ahead, back = sum(forward_bytes(found)) / 1e6, sum(stage.returned_bytes for stage in found.stages) / 1e6
     most = int(MOST / (ahead + back))
     rows = []
