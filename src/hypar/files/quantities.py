@@ -59,7 +59,7 @@ Value = TypeVar("Value")
 class Description(BaseModel):
     """A part of a hardware file: unknown keys are refused, and a text is not a number."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class Sourced(Description, Generic[Value]):

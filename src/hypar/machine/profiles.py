@@ -27,7 +27,9 @@ Seconds = Annotated[int | float, Field(ge=0, le=1e9)]
 class _Part(BaseModel):
     """Unknown keys are refused, and a text is not a number."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, defer_build=True, populate_by_name=True
+    )
 
 
 class ProfiledModel(_Part):

@@ -26,7 +26,7 @@ class ChunksRecord(BaseModel):
         alone_s: the engine's time with every layer by itself.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     asked: Manner | Annotated[int, Field(ge=1)]
     layers: list[Annotated[list[str], Field(min_length=1)]]

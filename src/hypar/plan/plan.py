@@ -135,7 +135,9 @@ class Plan(Record):
         score: what a machine makes of it; None where none was named.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, defer_build=True, populate_by_name=True
+    )
 
     schema_: Literal["hypar.plan/1"] = Field(default="hypar.plan/1", alias="schema")
     model: ModelRecord

@@ -33,7 +33,7 @@ class GroupScore(BaseModel):
         fits: whether the peak is within the capacity.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     group: str
     devices: Annotated[int, Field(ge=1)]
@@ -72,7 +72,7 @@ class Score(BaseModel):
             fullest of them, and ``time`` what is on the critical path. None for like devices without stages.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     hardware: str
     hardware_digest: str

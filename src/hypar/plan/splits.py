@@ -45,7 +45,7 @@ FLUSHES = {"layer-block": False, "gpipe": True, "1f1b": True}
 class Record(BaseModel):
     """A part of a plan file: unknown keys are refused, and a text is not a number."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 def _known_schedule(name: str) -> str:

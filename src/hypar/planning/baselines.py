@@ -34,12 +34,6 @@ if TYPE_CHECKING:
     from hypar.planning.searches.base import Answer, Question
     from hypar.sharding.placement import Options
 
-FIXED = ("dp", "owt")
-"""Strategies that decide without a search: what practitioners do by default."""
-
-BASELINES = (*FIXED, "hypar", "accpar")
-"""The strategies that compete with a search for least time."""
-
 
 class Trial(NamedTuple):
     """Choices that the engine timed.

@@ -184,7 +184,7 @@ class Op(BaseModel):
         flop_per_element: floating-point operations on each input element of an op without a weight.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
     weighted: ClassVar[bool] = False
     join: ClassVar[bool] = False
     pools: ClassVar[bool] = False

@@ -19,7 +19,7 @@ Argument = int | float | bool | str | list[int]
 class Strict(BaseModel):
     """Unknown keys are refused, and a text is not a number."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class Block(Strict):
