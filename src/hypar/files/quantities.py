@@ -6,8 +6,9 @@ import re
 from functools import partial
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from hypar.files.record import Record
 from hypar.units import parse_quantity
 
 MOST = 1e30
@@ -56,10 +57,8 @@ Text = Annotated[str, Field(max_length=1000), AfterValidator(_not_blank)]
 Value = TypeVar("Value")
 
 
-class Description(BaseModel):
-    """A part of a hardware file: unknown keys are refused, and a text is not a number."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+class Description(Record):
+    """A part of a hardware file."""
 
 
 class Sourced(Description, Generic[Value]):

@@ -10,10 +10,11 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from hypar.errors import ProfileError, field_name, shown, suggestion
 from hypar.files.json_file import format_json, read_json
+from hypar.files.record import Record
 from hypar.files.text import write_text
 from hypar.files.validation import validated
 from hypar.sharding.dims import grid_word
@@ -24,15 +25,7 @@ if TYPE_CHECKING:
 Seconds = Annotated[int | float, Field(ge=0, le=1e9)]
 
 
-class _Part(BaseModel):
-    """Unknown keys are refused, and a text is not a number."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, defer_build=True, populate_by_name=True
-    )
-
-
-class ProfiledModel(_Part):
+class ProfiledModel(Record):
     """Which network was measured, with which mini-batch."""
 
     name: str
@@ -40,7 +33,7 @@ class ProfiledModel(_Part):
     batch: Annotated[int, Field(ge=1)]
 
 
-class Profile(_Part):
+class Profile(Record):
     """Measured times.
 
     Attributes:
@@ -51,6 +44,8 @@ class Profile(_Part):
         ways: the devices of the level whose choices were measured.
         seconds: for each layer and each choice, as ``n4 c1 h2 w2``, the three phases of the fullest device's piece.
     """
+
+    model_config = ConfigDict(populate_by_name=True)
 
     schema_: Literal["hypar.profile/1"] = Field(default="hypar.profile/1", alias="schema")
     name: str = Field(default="profile", exclude=True)
