@@ -20,7 +20,8 @@ from tests.problems import random_problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGE = (Path(__file__).parents[1] / "docs" / "contributing.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(
     r"^```python\n# src/hypar/(?:\w+/)*?(\w+)/(\w+)\.py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
 )
@@ -98,6 +99,16 @@ def test_the_toy_solver_refuses_what_is_too_large() -> None:
     problem = random_problem(np.random.default_rng(0), [2] * 36, [], 9)
     with pytest.raises(hypar.HyparError, match=f"{36 * 2**36:,} entries"):
         load_solver("product").solve(problem)
+
+
+def test_the_table_of_changes_names_files_that_there_are() -> None:
+    rows = re.findall(r"^\| (an? .*?) \| (.*) \|$", PAGE, re.MULTILINE)
+    assert len(rows) == 10
+    for change, files in rows:
+        paths = re.findall(r"`([^`]+)`", files)
+        assert len(paths) > 1
+        for path in paths:
+            assert any(ROOT.glob(re.sub(r"<\w+>", "[a-z]*", path))), f"{change}: {path}"
 
 
 def test_the_toy_cost_plans_lenet() -> None:

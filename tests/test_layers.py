@@ -55,7 +55,7 @@ INSIDE = {
     "machine": "compute_models schema topologies routing machine mixed setting routes rates profiles load load_mixed",
     "plan": "score chunks splits plan canonical diff",
     "schedule": "chunks moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals scoring",
-    "planning": "chunks refinement searches sources strategies request question claims uneven stages baselines planner replay",
+    "planning": "chunks refinement searches sources strategies request records question claims uneven stages baselines timing planner replay",
     "studies": "pipeline evaluation exploration sweep page sections papers",
     "reports": "terminal formats listings",
 }

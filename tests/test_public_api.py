@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from pydantic import BaseModel
 
 import hypar
 
@@ -35,6 +36,8 @@ def test_public_names_are_pinned() -> None:
         "load_machine",
         "load_mixed",
         "load_model",
+        "machines",
+        "models",
         "overlap_model",
         "pipeline_model",
         "plan_model",
@@ -42,6 +45,7 @@ def test_public_names_are_pinned() -> None:
         "read_plan",
         "read_profile",
         "score_plan",
+        "strategies",
         "sweep_model",
     ]
     assert dir(hypar) == sorted(hypar.__all__)
@@ -65,3 +69,23 @@ def test_importing_hypar_loads_nothing_heavy() -> None:
     code = f"import sys, hypar; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_lists_of_what_comes_with_hypar() -> None:
+    assert hypar.models() == tuple(sorted(hypar.models()))
+    assert hypar.load_model(hypar.models()[0]).name == hypar.models()[0]
+    assert {"hmc", "tpu-v2-v3"} < {*hypar.machines()}
+    assert {"dp", "hypar"} < {*hypar.strategies()}
+
+
+def test_what_users_hold_shows_nothing_of_pydantic() -> None:
+    machine = hypar.load_machine("hmc")
+    plan = hypar.plan_model("lenet-c", levels=2, hardware=machine)
+    network = hypar.load_model("lenet-c")
+    held = [plan, plan.model, plan.cost, plan.splits[0], plan.score, machine, machine.content, network]
+    clutter = {*dir(BaseModel)} | {"schema_"}
+    for thing in [*held, network.layers[0].op]:
+        shown = {name for name in dir(thing) if not name.startswith("_")}
+        assert not shown & clutter, type(thing)
+        assert all(hasattr(thing, name) for name in shown)
+    assert {"splits", "layers", "dims", "write", "num_devices"} < {*dir(plan)}

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hypar.plan.score import Score
     from hypar.planning.planner import plan_model
     from hypar.planning.replay import score_plan
+    from hypar.registry import machines, models, strategies
     from hypar.studies.check import Verdict, check_plan
     from hypar.studies.comparison import Row, compare_strategies
     from hypar.studies.explanation import Explanation, explain_plan
@@ -68,6 +69,8 @@ _HOMES = {
     "load_machine": "machine.load",
     "load_mixed": "machine.load_mixed",
     "load_model": "network.build",
+    "machines": "registry",
+    "models": "registry",
     "overlap_model": "studies.overlap.run",
     "pipeline_model": "studies.pipeline.divide",
     "plan_model": "planning.planner",
@@ -75,6 +78,7 @@ _HOMES = {
     "read_plan": "plan.plan",
     "read_profile": "machine.profiles",
     "score_plan": "planning.replay",
+    "strategies": "registry",
     "sweep_model": "studies.sweep",
 }
 
@@ -103,6 +107,8 @@ __all__ = [
     "load_machine",
     "load_mixed",
     "load_model",
+    "machines",
+    "models",
     "overlap_model",
     "pipeline_model",
     "plan_model",
@@ -110,6 +116,7 @@ __all__ = [
     "read_plan",
     "read_profile",
     "score_plan",
+    "strategies",
     "sweep_model",
 ]
 

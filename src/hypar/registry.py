@@ -85,6 +85,21 @@ def data_names(kind: str) -> tuple[str, ...]:
     return tuple(sorted(file.stem for file in data_folder(kind).glob("*.yaml")))
 
 
+def models() -> tuple[str, ...]:
+    """Return the names of the networks that come with hypar, sorted."""
+    return data_names("models")
+
+
+def machines() -> tuple[str, ...]:
+    """Return the names of the machines that come with hypar, sorted."""
+    return data_names("hardware")
+
+
+def strategies() -> tuple[str, ...]:
+    """Return the names of the strategies, those of other packages included, sorted."""
+    return plugin_names("strategies")
+
+
 def data_file(kind: str, name: str) -> Path:
     """Return the data file with a bare name, or the path itself if one was given.
 

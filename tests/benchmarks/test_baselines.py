@@ -14,7 +14,7 @@ import pytest
 from hypar import load_machine, load_model, plan_model
 from hypar.machine.load_mixed import as_hardware
 from hypar.machine.mixed import MixedMachine
-from hypar.planning.baselines import BASELINES
+from hypar.planning.request import BASELINES
 from hypar.registry import data_names
 
 if TYPE_CHECKING:

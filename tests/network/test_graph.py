@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,7 +8,7 @@ import networkx as nx
 import pytest
 
 from hypar import load_model
-from hypar.errors import ModelError
+from hypar.errors import DocumentError, ModelError, OptionError
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
@@ -136,3 +137,33 @@ def test_a_graph_has_a_short_form_and_sizes() -> None:
     assert graph.flop() > 2 * graph.macs() - graph.num_parameters
     assert graph.with_batch(7).batch == 7
     assert load_model("vgg16", batch=9).batch == 9
+
+
+SMALL: dict[str, object] = {
+    "source": "a test",
+    "batch": 64,
+    "layers": [{"op": "input", "channels": 784}, {"op": "linear", "name": "fc", "out_features": 10}],
+}
+
+
+def test_a_mapping_is_the_network_of_a_file_with_the_same_content(tmp_path: Path) -> None:
+    file = tmp_path / "small.yaml"
+    file.write_text(json.dumps(SMALL), encoding="utf-8")
+    assert load_model(SMALL, name="small").digest == load_model(file).digest
+    assert load_model(SMALL, batch=8).name == "model"
+    assert load_model(SMALL, batch=8).batch == 8
+
+
+def test_what_is_wrong_in_a_mapping_has_no_line() -> None:
+    layers = [{"op": "input", "channels": 784}, {"op": "linear", "name": "fc"}]
+    wrong = {**SMALL, "layers": layers}
+    with pytest.raises(ModelError) as caught:
+        load_model(wrong)
+    assert str(caught.value) == "model: layers[1].out_features 'fc': 'out_features' is missing"
+    endless: list[object] = []
+    endless.append(endless)
+    for thing in ({1}, endless):
+        with pytest.raises(DocumentError, match=r"^mine: found data that no file could hold"):
+            load_model({**SMALL, "blocks": thing}, name="mine")
+    with pytest.raises(OptionError, match=r"^name: given together with the file 'vgg16'"):
+        load_model("vgg16", name="mine")

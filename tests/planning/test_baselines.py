@@ -18,7 +18,7 @@ from hypar import (
 )
 from hypar.errors import HyparError, PlanError
 from hypar.machine.load_mixed import as_hardware
-from hypar.planning.baselines import BASELINES, FIXED
+from hypar.planning.request import BASELINES, FIXED
 from hypar.registry import data_file
 from hypar.studies.notes import remarks
 from tests.cli.test_cli import output, run

@@ -6,8 +6,9 @@ import re
 from functools import partial
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from hypar.files.record import Record
 from hypar.units import parse_quantity
 
 MOST = 1e30
@@ -55,10 +56,8 @@ Text = Annotated[str, Field(max_length=1000), AfterValidator(_not_blank)]
 Value = TypeVar("Value")
 
 
-class Description(BaseModel):
-    """A section of a hardware file, without unknown keys or conversion of texts to numbers."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+class Description(Record):
+    """A part of a hardware file."""
 
 
 class Sourced(Description, Generic[Value]):

@@ -6,16 +6,15 @@ aliases, repeated keys and excessive nesting.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from hypar.errors import DocumentError, Where, field_name, shown
 from hypar.files.text import read_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MOST_NODES = 200_000
 """Largest number of values in one file, with aliases expanded."""
@@ -36,7 +35,7 @@ class Document:
     Attributes:
         file: path as given.
         data: mappings, lists and scalars.
-        lines: line number of each place, from 1.
+        lines: line of each place, from 1; empty for data that were not read from a file.
     """
 
     file: Path
@@ -44,15 +43,34 @@ class Document:
     lines: dict[Where, int] = field(default_factory=dict)
 
     def at(self, where: Where) -> str:
-        """Return a place as ``file:line: field``, with the line of the nearest enclosing place that has one.
+        """``file:line: field`` of a place; the line is that of the nearest place around it, if there are lines.
 
         Example:
             >>> from pathlib import Path
             >>> Document(file=Path("a.yaml"), data={}, lines={(): 1, ("layers",): 4}).at(("layers", 2, "op"))
             'a.yaml:4: layers[2].op'
         """
+        if not self.lines:
+            return f"{self.file}" + (f": {field_name(where)}" if where else "")
         line = next((self.lines[where[:n]] for n in range(len(where), -1, -1) if where[:n] in self.lines), 1)
         return f"{self.file}:{line}" + (f": {field_name(where)}" if where else "")
+
+
+def plain_document(data: object, name: str) -> Document:
+    """Return data that a program made as the content of a file without lines.
+
+    Args:
+        data: mappings, lists, texts, numbers, true, false and None.
+        name: stands for the file in messages.
+
+    Raises:
+        DocumentError: there is something else among the data, or they hold themselves.
+    """
+    try:
+        return Document(file=Path(name), data=json.loads(json.dumps(data)))
+    except (TypeError, ValueError, RecursionError) as error:
+        allowed = "mappings, lists, texts, numbers, true, false and None, as a YAML file has"
+        raise DocumentError(name, f"found data that no file could hold: {error}", allowed) from error
 
 
 def read_yaml(file: Path) -> Document:

@@ -10,10 +10,11 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from hypar.errors import ProfileError, field_name, shown, suggestion
 from hypar.files.json_file import format_json, read_json
+from hypar.files.record import Record
 from hypar.files.text import write_text
 from hypar.files.validation import validated
 from hypar.sharding.dims import grid_word
@@ -24,22 +25,16 @@ if TYPE_CHECKING:
 Seconds = Annotated[int | float, Field(ge=0, le=1e9)]
 
 
-class _Strict(BaseModel):
-    """Base model that refuses unknown keys and text in place of numbers."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
-
-
-class ProfiledModel(_Strict):
-    """Network and mini-batch that were measured."""
+class ProfiledModel(Record):
+    """Which network was measured, with which mini-batch."""
 
     name: str
     digest: str
     batch: Annotated[int, Field(ge=1)]
 
 
-class Profile(_Strict):
-    """Table of measured times.
+class Profile(Record):
+    """Measured times.
 
     Attributes:
         schema_: version of the format.
@@ -49,6 +44,8 @@ class Profile(_Strict):
         ways: the devices of the level whose choices were measured.
         seconds: time of the three phases of the fullest device's shard, for each layer and choice, as ``n4 c1 h2 w2``.
     """
+
+    model_config = ConfigDict(populate_by_name=True)
 
     schema_: Literal["hypar.profile/1"] = Field(default="hypar.profile/1", alias="schema")
     name: str = Field(default="profile", exclude=True)

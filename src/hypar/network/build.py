@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
 from hypar.network.graph import LayerGraph, digraph_of
@@ -11,22 +11,26 @@ from hypar.network.ops.base import LARGEST_SIZE, Shape, ShapeError, describe
 from hypar.network.spec.load import ModelSpec, load_spec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from hypar.network.spec.expansion import LayerSpec
 
 
-def load_model(model: str | Path, *, batch: int | None = None) -> LayerGraph:
+def load_model(
+    model: str | Path | Mapping[str, Any], *, batch: int | None = None, name: str | None = None
+) -> LayerGraph:
     """Read a model and infer its shapes.
 
     Args:
-        model: a path, or the bare name of a file in ``models/``.
-        batch: samples in a mini-batch. Default: the file's own number.
+        model: a path, the bare name of a file in ``models/``, or a mapping of what such a file says.
+        batch: samples in a mini-batch, if not the file's own number.
+        name: what the network of a mapping is called; ``model`` if not given.
 
     Raises:
         InputError: the file or the network is invalid.
     """
-    graph = build_graph(load_spec(model))
+    graph = build_graph(load_spec(model, name))
     return graph if batch is None else graph.with_batch(batch)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from hypar.errors import shown
+from hypar.files.record import Record
 from hypar.plan.score import Amount
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ MOST_NAMED = 6
 """Chunks that are named one by one, at most."""
 
 
-class ChunksRecord(BaseModel):
+class ChunksRecord(Record):
     """Layers that exchange their gradients together.
 
     Attributes:
@@ -25,8 +26,6 @@ class ChunksRecord(BaseModel):
         layers: the names of each chunk's layers, in the order of the backward phase.
         alone_s: the engine's time with a chunk for every layer.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     asked: Manner | Annotated[int, Field(ge=1)]
     layers: list[Annotated[list[str], Field(min_length=1)]]

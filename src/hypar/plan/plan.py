@@ -15,11 +15,12 @@ from pydantic import ConfigDict, Field, model_validator
 
 from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_name, shown
 from hypar.files.json_file import format_json, read_json
+from hypar.files.record import Record
 from hypar.files.text import write_text
 from hypar.files.validation import validated
 from hypar.plan.chunks import ChunksRecord
 from hypar.plan.score import Amount, Score
-from hypar.plan.splits import Group, Record, Split, StagesRecord, groups_of, stage_name
+from hypar.plan.splits import Group, Split, StagesRecord, groups_of, stage_name
 from hypar.registry import load_plugin
 from hypar.sharding.space import parse_space
 
@@ -136,7 +137,7 @@ class Plan(Record):
         score: the score on a machine; None if no machine was named.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     schema_: Literal["hypar.plan/1"] = Field(default="hypar.plan/1", alias="schema")
     model: ModelRecord

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
+from hypar.files.record import Record
 from hypar.network.training import OPTIMIZERS
 
 Amount = Annotated[int | float, Field(ge=0, le=1e200)]
@@ -19,8 +20,8 @@ def _known(name: str) -> str:
     return name
 
 
-class GroupScore(BaseModel):
-    """One training step on one group of identical devices of a heterogeneous machine, or on one stage.
+class GroupScore(Record):
+    """One training step on one group of like devices of a mixed machine, or on one stage.
 
     Attributes:
         group: name of the group.
@@ -33,8 +34,6 @@ class GroupScore(BaseModel):
         fits: whether the peak is within the capacity.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
     group: str
     devices: Annotated[int, Field(ge=1)]
     computing_s: Amount
@@ -45,7 +44,7 @@ class GroupScore(BaseModel):
     fits: bool
 
 
-class Score(BaseModel):
+class Score(Record):
     """One training step on a machine.
 
     Attributes:
@@ -72,11 +71,9 @@ class Score(BaseModel):
             one's, and ``time`` equals ``critical``. None for identical devices without stages.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
     hardware: str
     hardware_digest: str
-    hardware_changes: dict[str, Any] = {}
+    hardware_changes: dict[str, Any] = Field(default_factory=dict)
     optimizer: Annotated[str, AfterValidator(_known)]
     element_bytes: Annotated[int, Field(ge=1)]
     word_bytes: Amount

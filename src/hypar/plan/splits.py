@@ -18,9 +18,10 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from hypar.errors import field_name, shown
+from hypar.files.record import Record
 from hypar.plan.score import Amount
 from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.placement import ALONE, WHOLE, Choice, grid
@@ -40,12 +41,6 @@ MOST_FORKS = 16
 
 FLUSHES = {"layer-block": False, "gpipe": True, "1f1b": True}
 """The schedules of stages, and whether the pipeline runs empty after each mini-batch, so that no weights are stale."""
-
-
-class Record(BaseModel):
-    """A section of a plan file: unknown keys are refused, and a text is not a number."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 def _known_schedule(name: str) -> str:

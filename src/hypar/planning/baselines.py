@@ -34,12 +34,6 @@ if TYPE_CHECKING:
     from hypar.planning.searches.base import Answer, Question
     from hypar.sharding.placement import Options
 
-FIXED = ("dp", "owt")
-"""Strategies that decide without a search: the usual defaults in practice."""
-
-BASELINES = (*FIXED, "hypar", "accpar")
-"""The strategies that compete with a search for least time."""
-
 
 class Trial(NamedTuple):
     """Choices with their time by the engine.

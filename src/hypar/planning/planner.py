@@ -7,22 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypar.costs.base import load_cost, parameters_of
+from hypar.costs.base import parameters_of
 from hypar.errors import OptionError
-from hypar.machine.load_mixed import as_hardware
-from hypar.machine.machine import Machine
 from hypar.machine.mixed import MixedMachine
-from hypar.machine.profiles import Profile, read_profile
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.plan.plan import CostRecord, ModelRecord, Plan, ProfileRecord, RefinementRecord
+from hypar.plan.plan import CostRecord, ModelRecord, Plan, ProfileRecord
 from hypar.plan.splits import WHOLE_ARRAY
-from hypar.planning.baselines import BASELINES, take_fastest
-from hypar.planning.chunks.search import run_chunked
 from hypar.planning.claims import claim_of
-from hypar.planning.question import ask, setting_of
-from hypar.planning.refinement import refine as refine_choices
+from hypar.planning.question import ask
+from hypar.planning.records import Outcome, like_split
 from hypar.planning.request import (
+    BASELINES,
+    BEST,
     Recipe,
     checked_array,
     checked_arrays,
@@ -33,25 +30,15 @@ from hypar.planning.request import (
     checked_stages,
     space_text,
 )
-from hypar.planning.searches.base import Answer, Question, costs_by_level, load_search
-from hypar.planning.stages.records import staged_plan
-from hypar.planning.stages.search import BEST
+from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
-from hypar.planning.uneven.records import claim_of as branch_claim
-from hypar.planning.uneven.records import like_split, splits_of
-from hypar.planning.uneven.search import plan_branches, solver_for
-from hypar.planning.uneven.tree import lanes_of
-from hypar.schedule.lanes import Lane
-from hypar.schedule.scoring import summarise
-from hypar.sharding.pins import parse_pin
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.plan.chunks import ChunksRecord
-    from hypar.plan.score import Score
-    from hypar.planning.chunks.search import Ran
+    from hypar.machine.machine import Machine
+    from hypar.machine.profiles import Profile
 
 
 def plan_model(
@@ -134,8 +121,9 @@ def plan_model(
     if hardware is None and optimizer != "sgd":
         raise OptionError("optimizer", "no machine is named", "one, as --hardware hmc")
     named = load_strategy("hypar" if strategy is None else strategy)
-    machine = None if hardware is None else as_hardware(hardware)
+    machine = None if hardware is None else _hardware(hardware)
     mixed = machine if isinstance(machine, MixedMachine) else None
+    identical = None if isinstance(machine, MixedMachine) else machine
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
     own = named.fork_cost if mixed and named.fork_cost else named.cost
     asked = own if cost is None else cost
@@ -148,9 +136,9 @@ def plan_model(
         search=named.search if search is None else search,
         graph=checked_graph(named.graph if graph is None else graph),
         solver=solver,
-        array=() if mixed else checked_array(levels, array, stages=pipeline[0] not in {None, "best"}),
+        array=() if mixed else checked_array(levels, array, stages=pipeline[0] not in {None, BEST}),
         pins=(pins,) if isinstance(pins, str) else tuple(pins),
-        machine=None if isinstance(machine, MixedMachine) else machine,
+        machine=identical,
         mixed=mixed,
         arrays=checked_arrays(mixed, levels, array) if mixed else {},
         shares=checked_shares(shares, named.shares, asked, mixed, integral=integral),
@@ -159,10 +147,10 @@ def plan_model(
         schedule=pipeline[1],
         microbatches=pipeline[2],
         optimizer=optimizer,
-        profile=read_profile(profile) if isinstance(profile, str | Path) else profile,
+        profile=_profile(profile),
         refine=refine,
         chunks=checked_chunks(chunks, network, machine=machine is not None),
-        baselines=BASELINES if isinstance(machine, Machine) and (asked == "time" or refine) else (),
+        baselines=BASELINES if identical is not None and (asked == "time" or refine) else (),
         beyond_space=strategy is None and space is None and asked == "time",
     )
     return follow(recipe, network if batch is None else network.with_batch(batch), progress)
@@ -176,17 +164,24 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
         TableLimitError: the tables of an exact search would not fit.
     """
     if recipe.mixed is not None:
-        return _follow_mixed(recipe, recipe.mixed, graph)
+        from hypar.planning.uneven.mixed_plan import mixed_plan  # noqa: PLC0415 (only where it is asked for)
+
+        return mixed_plan(recipe, recipe.mixed, graph)
     if recipe.stages is not None:
+        from hypar.planning.stages.records import staged_plan  # noqa: PLC0415 (as above)
+
         whole = follow(replace(recipe, stages=None), graph) if recipe.stages == BEST else None
         return staged_plan(recipe, graph, whole, progress)
     question, pins = ask(recipe, graph)
     search = load_search(recipe.search)
     found = search.run(question)
-    taken = take_fastest(recipe, graph, question, found)
-    answer, refined = _refined(recipe, question, taken.answer, progress)
-    claim = taken.claim(claim_of(recipe, question, answer if taken.searched else found, search.claim))
-    chunks, score = _scored(recipe, question, answer, None if refined else taken.ran)
+    if recipe.machine is None and not recipe.refine:
+        outcome = Outcome(found, claim_of(recipe, question, found, search.claim))
+    else:
+        from hypar.planning.timing import timed  # noqa: PLC0415 (only where a machine is named)
+
+        outcome = timed(recipe, graph, question, found, search.claim, progress)
+    answer = outcome.answer
     names = [layer.name for layer in question.graph.layers]
     splits = [
         like_split(
@@ -211,87 +206,30 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
             unit=question.cost.unit,
             parameters=parameters_of(question.cost),
         ),
-        claim=claim + (f"{'; ' if taken.record else ', '}then refined" if refined else ""),
+        claim=outcome.claim,
         splits=splits,
-        baselines=taken.record,
-        refined=refined,
-        chunks=chunks,
-        score=score,
+        baselines=outcome.baselines,
+        refined=outcome.refined,
+        chunks=outcome.chunks,
+        score=outcome.score,
     )
-
-
-def _follow_mixed(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Plan:
-    """Plan a network for a heterogeneous machine."""
-    refused = {
-        "refine": recipe.refine,
-        "profile": recipe.profile is not None,
-        "stages": recipe.stages is not None,
-    }
-    for what, asked in refused.items():
-        if asked:
-            problem = f"the devices of hardware {mixed.name!r} are heterogeneous"
-            raise OptionError(what, problem, "a machine of identical devices")
-    contracted = graph.nodes(recipe.graph)
-    levels = max(depth + len(recipe.arrays[name]) for name, _, depth in mixed.like())
-    pins = tuple(parse_pin(text, contracted, levels) for text in recipe.pins)
-    recipe = replace(recipe, solver=solver_for(recipe, contracted))
-    found = plan_branches(recipe, contracted, pins, graph.element_bytes)
-    cost = load_cost(recipe.cost, recipe.parameters)
-    lanes, crossings = lanes_of(found)
-    ran = run_chunked(lanes, crossings, recipe.chunks)
-    return Plan(
-        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
-        graph=recipe.graph,
-        strategy=recipe.strategy,
-        space=recipe.space,
-        search=recipe.search,
-        solver=recipe.solver or "",
-        array=[],
-        arrays={name: list(array) for name, array in recipe.arrays.items()},
-        shares=recipe.shares,
-        integral=True if recipe.integral else None,
-        path=found.path if found.slowest else None,
-        pins=[str(pin) for pin in pins],
-        cost=CostRecord(
-            name=recipe.cost, value=exact_number(found.cost), unit=cost.unit, parameters=parameters_of(cost)
-        ),
-        claim=branch_claim(recipe, found),
-        splits=list(splits_of(found)),
-        chunks=ran.chunks,
-        score=summarise(lanes, ran.step, ran.timeline, mixed),
-    )
-
-
-def _refined(
-    recipe: Recipe, question: Question, answer: Answer, progress: Callable[[int, int], None]
-) -> tuple[Answer, RefinementRecord | None]:
-    """Return the answer with refined choices, if a refinement is requested."""
-    if not recipe.refine:
-        return answer, None
-    setting = setting_of(recipe, question)
-    found = refine_choices(question.graph, setting, answer.choices, question.options, progress)
-    changed = sum(
-        a != b
-        for old, new in zip(answer.choices, found.choices, strict=True)
-        for a, b in zip(old, new, strict=True)
-    )
-    record = RefinementRecord(before_s=found.before_s, after_s=found.after_s, changed=changed)
-    costs = costs_by_level(question, found.choices)
-    # A level's bound is given the choices above it, which may have been exchanged.
-    bounds = answer.bounds if len(answer.bounds) == 1 else ()
-    return replace(answer, choices=found.choices, costs=costs, bounds=bounds), record
 
 
 def _record_of(profile: Profile | None) -> ProfileRecord | None:
     return None if profile is None else ProfileRecord(name=profile.name, digest=profile.digest)
 
 
-def _scored(
-    recipe: Recipe, question: Question, answer: Answer, ran: Ran | None
-) -> tuple[ChunksRecord | None, Score | None]:
-    """Return the chunks and the score of an answer, if a machine is named; ``ran`` is its step, if known."""
-    if recipe.machine is None:
-        return None, None
-    lanes = [Lane(question.graph, answer.choices, setting_of(recipe, question))]
-    ran = run_chunked(lanes, asked=recipe.chunks) if ran is None else ran
-    return ran.chunks, summarise(lanes, ran.step, ran.timeline, recipe.machine)
+def _hardware(hardware: Machine | MixedMachine | str | Path) -> Machine | MixedMachine:
+    """Return a machine, read from its file if it is a name or a path."""
+    from hypar.machine.load_mixed import as_hardware  # noqa: PLC0415 (only where a machine is named)
+
+    return as_hardware(hardware)
+
+
+def _profile(profile: Profile | str | Path | None) -> Profile | None:
+    """Return measured times, read from their file if it is a path."""
+    if not isinstance(profile, str | Path):
+        return profile
+    from hypar.machine.profiles import read_profile  # noqa: PLC0415 (only where times are named)
+
+    return read_profile(profile)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, cast
 
 from hypar.errors import OptionError
 from hypar.plan.chunks import CHUNKS, Asked, Manner
-from hypar.schedule.chunks.sizes import checked_size
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -18,9 +17,7 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost
 from hypar.errors import UnknownNameError
-from hypar.machine.machine import Machine
 from hypar.machine.mixed import MixedMachine
-from hypar.machine.routing import primes
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.plan import MOST_DEVICES, Operators, Plan
 from hypar.plan.splits import RULES
@@ -32,6 +29,7 @@ from hypar.sharding.space import parse_space
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.chunks import Asked
@@ -39,6 +37,15 @@ if TYPE_CHECKING:
 
 SHARES = (*RULES, "layers")
 """The rules for the shares of device groups; ``layers`` gives each layer its own."""
+
+FIXED = ("dp", "owt")
+"""Strategies that decide without a search: what practitioners do by default."""
+
+BASELINES = (*FIXED, "hypar", "accpar")
+"""The strategies that compete with a search for least time."""
+
+BEST = "best"
+"""In place of a number of stages: as many as are fastest."""
 
 GRAPHS = ("contracted", "operators")
 """The graphs of a network that can be planned."""
@@ -122,7 +129,7 @@ class Recipe:
             array=tuple(plan.array if plan.stages is None else plan.stages.array or plan.array),
             pins=tuple(plan.pins),
             graph=plan.graph,
-            machine=machine if isinstance(machine, Machine) else None,
+            machine=None if isinstance(machine, MixedMachine) else machine,
             mixed=machine if isinstance(machine, MixedMachine) else None,
             arrays={name: tuple(array) for name, array in (plan.arrays or {}).items()},
             shares=checked_shares(
@@ -240,6 +247,8 @@ def checked_arrays(
         HardwareError: they do not fit the devices of a group.
     """
     if levels is None and array is None:
+        from hypar.machine.routing import primes  # noqa: PLC0415 (only for a mixed machine)
+
         found = {name: tuple(primes(machine.num_devices)) for name, machine, _ in mixed.like()}
     else:
         whole = checked_array(levels, array)
@@ -321,5 +330,7 @@ def checked_chunks(chunks: str | int | None, graph: LayerGraph, *, machine: bool
         raise OptionError("chunks", "no machine is named", "one, as --hardware hmc")
     if isinstance(chunks, str) and chunks in CHUNKS:
         return cast("Manner", chunks)
+    from hypar.schedule.chunks.sizes import checked_size  # noqa: PLC0415 (only where chunks are asked for)
+
     weighted = sum(layer.weighted for layer in graph.contracted.layers)
     return checked_size(chunks, weighted, CHUNKS)

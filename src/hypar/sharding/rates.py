@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.sharding.grids.layouts import layout
-from hypar.sharding.grids.reshard import Gap, regrids
 from hypar.sharding.levels import TENSORS, LocalSizes
 from hypar.sharding.redistribution import COLLECTIVES
 from hypar.sharding.transfers import between, borders, crossing, halo, insides, simple
@@ -133,7 +132,9 @@ def _summed_reshards(
     parts: tuple[float, ...],
     rates: Rates,
 ) -> Costs:
-    """Return the cost of each pair of options, ``[made, read]``."""
+    """Cost of each pair of options, ``[made, read]``."""
+    from hypar.sharding.grids.reshard import Gap, regrids  # noqa: PLC0415 (only for choices that are grids)
+
     total: Costs = np.zeros((len(options[0]), len(options[1])))
     for move in regrids(Gap(einsums, tensor.content, ways, parts, rates.direct), options):
         each, once = _weights(move.manner, rates)

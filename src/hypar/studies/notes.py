@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.plan.plan import SEARCHED
-from hypar.planning.baselines import BASELINES, FIXED, baseline_recipe
 from hypar.planning.planner import follow
 from hypar.planning.question import ask
-from hypar.planning.refinement import LEAST_GAIN
-from hypar.planning.request import Recipe
-from hypar.planning.stages.search import BEST
+from hypar.planning.request import BASELINES, BEST, FIXED, Recipe
 from hypar.sharding.pins import parse_pin
 from hypar.solve.solvers.base import load_solver
 from hypar.units import amount, format_seconds
@@ -116,6 +113,9 @@ def _faster_baseline(plan: Plan, recipe: Recipe, graph: LayerGraph) -> Iterator[
     """Yield the gain of the fastest baseline that fits as well as the plan, if it is faster than the plan."""
     if plan.score is None:
         return
+    from hypar.planning.baselines import baseline_recipe  # noqa: PLC0415 (only for a plan with a score)
+    from hypar.planning.refinement import LEAST_GAIN  # noqa: PLC0415 (as above)
+
     now, fastest = plan.score.time_s, None
     recipe = _without_stages(plan, recipe, graph)
     for name in _not_timed(plan):

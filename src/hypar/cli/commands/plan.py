@@ -22,7 +22,6 @@ from hypar.cli.commands.base import (
 )
 from hypar.errors import OptionError, shown
 from hypar.machine.mixed import MixedMachine
-from hypar.machine.profiles import read_profile
 from hypar.network.build import load_model
 from hypar.planning.planner import plan_model
 from hypar.reports.formats.base import headline, summary, unfit_line
@@ -140,6 +139,8 @@ def command(
         found = f"the devices of hardware {machine.name!r} are heterogeneous"
         raise OptionError("explain", found, "a machine of identical devices")
     if asked["profile"] is not None:
+        from hypar.machine.profiles import read_profile  # noqa: PLC0415 (only where it is asked for)
+
         asked["profile"] = read_profile(asked["profile"])
     long = {"refining": asked["refine"], "trying stages": asked["stages"] == "best"}
     what = next((name for name, holds in long.items() if holds), None)

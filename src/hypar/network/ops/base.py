@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
+from hypar.files.record import Record
 from hypar.network.training import PHASES
 
 LARGEST_SIZE = 2**24
@@ -179,8 +180,8 @@ def _unsized(
     return Einsum(sizes={}, input=dict(carried), weight=weight, output=dict(left), input_elements=0)
 
 
-class Op(BaseModel):
-    """The kind of a layer. Subclasses add the fields of the model file.
+class Op(Record):
+    """What a layer is. Subclasses add the fields that a model file may give.
 
     Attributes:
         weighted: whether it has a weight to cut.
@@ -190,7 +191,6 @@ class Op(BaseModel):
         flop_per_element: floating-point operations on each input element, for an op without a weight.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     weighted: ClassVar[bool] = False
     join: ClassVar[bool] = False
     pools: ClassVar[bool] = False

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hypar.errors import ModelError, UnknownNameError, shown
+from hypar.errors import ModelError, OptionError, UnknownNameError, shown
 from hypar.files.validation import validated
-from hypar.files.yaml_file import Document, read_yaml
+from hypar.files.yaml_file import Document, plain_document, read_yaml
 from hypar.network.spec.expansion import Expansion, LayerSpec
 from hypar.network.spec.schema import ModelFile, SameAs
 from hypar.registry import data_file
@@ -47,15 +48,23 @@ class ModelSpec:
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def load_spec(model: str | Path) -> ModelSpec:
-    """Read a model file.
+def load_spec(model: str | Path | Mapping[str, Any], name: str | None = None) -> ModelSpec:
+    """Read a model file, or a mapping of the same content.
 
     Args:
-        model: a path, or the bare name of a file in ``models/``.
+        model: a path, the bare name of a file in ``models/``, or what such a file says.
+        name: what the network of a mapping is called; ``model`` if not given.
 
     Raises:
         InputError: the file is missing, not YAML, or not a model file.
     """
+    if isinstance(model, Mapping):
+        name = "model" if name is None else name
+        return parse_spec(plain_document(dict(model), name), name)
+    if name is not None:
+        raise OptionError(
+            "name", f"given together with the file {str(model)!r}", "a name for a mapping alone"
+        )
     file = data_file("models", str(model))
     document = read_yaml(file)
     if isinstance(document.data, dict) and "same_as" in document.data:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
+from hypar.files.record import Record
 from hypar.network.ops.base import Size
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$")]
@@ -16,45 +17,39 @@ References = Annotated[
 Argument = int | float | bool | str | list[int]
 
 
-class Strict(BaseModel):
-    """A model without unknown keys or conversion of texts to numbers."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Block(Strict):
+class Block(Record):
     """A list of layers with parameters."""
 
-    parameters: list[Name] = []
+    parameters: list[Name] = Field(default_factory=list)
     layers: Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
-class ModelFile(Strict):
-    """A whole model file."""
+class ModelFile(Record):
+    """The whole file."""
 
     source: str
     batch: Size
     dtype: Literal["float64", "float32", "float16", "bfloat16"] = "float32"
-    blocks: dict[Name, Block] = {}
+    blocks: dict[Name, Block] = Field(default_factory=dict)
     layers: Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
-class SameAs(Strict):
-    """An alias: another name for the model in a file of the same folder."""
+class SameAs(Record):
+    """A second name for the model in a file beside this one."""
 
     same_as: Name
 
 
-class LayerHead(Strict):
-    """The fields common to all layers; the others belong to the op."""
+class LayerHead(Record):
+    """What every layer may say; the rest are the fields of its op."""
 
     op: Name
     name: Name | None = None
     inputs: References | None = None
 
 
-class BlockUse(Strict):
-    """A use of a block's layers, once or repeated in sequence and numbered."""
+class BlockUse(Record):
+    """The layers of a block, once, or repeated one behind the other and numbered."""
 
     block: Name
     name: Name

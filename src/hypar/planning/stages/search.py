@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError
+from hypar.planning.request import BEST
 from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import kept_in_flight, run_stages
 from hypar.planning.stages.spans import CutSpans
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from hypar.planning.searches.base import Answer
     from hypar.planning.stages.running import Staging
     from hypar.sharding.pins import Pin
-
-BEST = "best"
-"""The value of ``stages`` that requests the fastest number of them."""
 
 MOST_LAYERS = 512
 """Largest number of layers: some minutes of planning if no two are equal."""

@@ -6,17 +6,15 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.plan.splits import SideRecord, Split
+from hypar.planning.records import like_split
 from hypar.planning.uneven.tree import Leaf
-from hypar.sharding.redistribution import equal_shares
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from hypar.planning.request import Recipe
     from hypar.planning.uneven.tree import Branch, Branching
-    from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Choice
 
 
 def splits_of(branch: Branch) -> Iterator[Split]:
@@ -32,27 +30,6 @@ def splits_of(branch: Branch) -> Iterator[Split]:
     for below in branch.below:
         if below is not None:
             yield from splits_of(below)
-
-
-def like_split(
-    level: Level,
-    names: Sequence[str],
-    choices: Sequence[Choice],
-    costs: Sequence[float],
-    *,
-    group: str,
-    depth: int = 0,
-) -> Split:
-    """Return the split of one level of identical devices."""
-    return Split(
-        level=depth + level.index,
-        group=group,
-        ways=level.ways,
-        shares=list(equal_shares(level.ways)),
-        choices={name: choice.as_degrees() for name, choice in zip(names, choices, strict=True)},
-        costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
-        cost=exact_number(math.fsum(costs)),
-    )
 
 
 def _fork(branch: Branching) -> Split:

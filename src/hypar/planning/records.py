@@ -1,0 +1,61 @@
+"""What was decided for identical devices, as a plan records it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.plan.splits import Split
+from hypar.sharding.redistribution import equal_shares
+from hypar.units import exact_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.plan.chunks import ChunksRecord
+    from hypar.plan.plan import BaselinesRecord, RefinementRecord
+    from hypar.plan.score import Score
+    from hypar.planning.searches.base import Answer
+    from hypar.sharding.levels import Level
+    from hypar.sharding.placement import Choice
+
+
+class Outcome(NamedTuple):
+    """What a search decided for identical devices, and what the engine made of it.
+
+    Attributes:
+        answer: choices and costs.
+        claim: what the plan is optimal over.
+        baselines: the strategies that were timed beside it; None where none were.
+        refined: what refinement changed; None where none was asked for.
+        chunks: the layers that exchange their gradients together; None where none were asked for.
+        score: what the machine makes of it; None where none is named.
+    """
+
+    answer: Answer
+    claim: str
+    baselines: BaselinesRecord | None = None
+    refined: RefinementRecord | None = None
+    chunks: ChunksRecord | None = None
+    score: Score | None = None
+
+
+def like_split(
+    level: Level,
+    names: Sequence[str],
+    choices: Sequence[Choice],
+    costs: Sequence[float],
+    *,
+    group: str,
+    depth: int = 0,
+) -> Split:
+    """Return the record of one level of identical devices."""
+    return Split(
+        level=depth + level.index,
+        group=group,
+        ways=level.ways,
+        shares=list(equal_shares(level.ways)),
+        choices={name: choice.as_degrees() for name, choice in zip(names, choices, strict=True)},
+        costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
+        cost=exact_number(math.fsum(costs)),
+    )

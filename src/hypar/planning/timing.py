@@ -1,0 +1,89 @@
+"""Time the answer of a search on a machine: hold it against baselines, refine it, and score it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypar.plan.plan import RefinementRecord
+from hypar.planning.baselines import take_fastest
+from hypar.planning.chunks.search import run_chunked
+from hypar.planning.claims import claim_of
+from hypar.planning.question import setting_of
+from hypar.planning.records import Outcome
+from hypar.planning.refinement import refine
+from hypar.planning.searches.base import costs_by_level
+from hypar.schedule.lanes import Lane
+from hypar.schedule.scoring import summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hypar.network.graph import LayerGraph
+    from hypar.plan.chunks import ChunksRecord
+    from hypar.plan.score import Score
+    from hypar.planning.chunks.search import Ran
+    from hypar.planning.request import Recipe
+    from hypar.planning.searches.base import Answer, Question
+
+
+def timed(
+    recipe: Recipe,
+    graph: LayerGraph,
+    question: Question,
+    found: Answer,
+    search_claim: str,
+    progress: Callable[[int, int], None],
+) -> Outcome:
+    """Return the fastest of the search's plan and the baselines, refined if that is asked for, with its score.
+
+    Args:
+        recipe: what is asked for.
+        graph: the network.
+        question: the question that the recipe makes of it.
+        found: the answer of the search.
+        search_claim: what the search says of its answers.
+        progress: told how many of how many layers of a round of refinement are done.
+
+    Raises:
+        OptionError: no machine is named.
+        HardwareError: the array does not fit the machine.
+    """
+    taken = take_fastest(recipe, graph, question, found)
+    answer, refined = _refined(recipe, question, taken.answer, progress)
+    claim = taken.claim(claim_of(recipe, question, answer if taken.searched else found, search_claim))
+    if refined:
+        claim += f"{'; ' if taken.record else ', '}then refined"
+    chunks, score = _scored(recipe, question, answer, None if refined else taken.ran)
+    return Outcome(answer, claim, taken.record, refined, chunks, score)
+
+
+def _refined(
+    recipe: Recipe, question: Question, answer: Answer, progress: Callable[[int, int], None]
+) -> tuple[Answer, RefinementRecord | None]:
+    """The answer with choices exchanged against the engine, where that is asked for."""
+    if not recipe.refine:
+        return answer, None
+    setting = setting_of(recipe, question)
+    found = refine(question.graph, setting, answer.choices, question.options, progress)
+    changed = sum(
+        a != b
+        for old, new in zip(answer.choices, found.choices, strict=True)
+        for a, b in zip(old, new, strict=True)
+    )
+    record = RefinementRecord(before_s=found.before_s, after_s=found.after_s, changed=changed)
+    costs = costs_by_level(question, found.choices)
+    # A level's bound is given the choices above it, which may have been exchanged.
+    bounds = answer.bounds if len(answer.bounds) == 1 else ()
+    return replace(answer, choices=found.choices, costs=costs, bounds=bounds), record
+
+
+def _scored(
+    recipe: Recipe, question: Question, answer: Answer, ran: Ran | None
+) -> tuple[ChunksRecord | None, Score | None]:
+    """What the machine makes of the answer, and in which chunks, where one is named; ``ran`` if it is known."""
+    if recipe.machine is None:
+        return None, None
+    lanes = [Lane(question.graph, answer.choices, setting_of(recipe, question))]
+    ran = run_chunked(lanes, asked=recipe.chunks) if ran is None else ran
+    return ran.chunks, summarise(lanes, ran.step, ran.timeline, recipe.machine)

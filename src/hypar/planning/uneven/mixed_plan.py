@@ -1,0 +1,75 @@
+"""Plan a network for a mixed machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypar.costs.base import load_cost, parameters_of
+from hypar.errors import OptionError
+from hypar.plan.plan import CostRecord, ModelRecord, Plan
+from hypar.planning.chunks.search import run_chunked
+from hypar.planning.uneven.records import claim_of, splits_of
+from hypar.planning.uneven.search import plan_branches, solver_for
+from hypar.planning.uneven.tree import lanes_of
+from hypar.schedule.scoring import summarise
+from hypar.sharding.pins import parse_pin
+from hypar.units import exact_number
+
+if TYPE_CHECKING:
+    from hypar.machine.mixed import MixedMachine
+    from hypar.network.graph import LayerGraph
+    from hypar.planning.request import Recipe
+
+
+def mixed_plan(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Plan:
+    """Plan a network for the mixed machine that a recipe names.
+
+    Args:
+        recipe: what is asked for.
+        mixed: the machine.
+        graph: the network.
+
+    Raises:
+        InputError: the recipe does not suit the network or the machine.
+        TableLimitError: a search would not fit.
+    """
+    refused = {
+        "refine": recipe.refine,
+        "profile": recipe.profile is not None,
+        "stages": recipe.stages is not None,
+    }
+    for what, asked in refused.items():
+        if asked:
+            raise OptionError(
+                what, f"the devices of hardware {mixed.name!r} are unlike", "a machine of like devices"
+            )
+    contracted = graph.nodes(recipe.graph)
+    levels = max(depth + len(recipe.arrays[name]) for name, _, depth in mixed.like())
+    pins = tuple(parse_pin(text, contracted, levels) for text in recipe.pins)
+    recipe = replace(recipe, solver=solver_for(recipe, contracted))
+    found = plan_branches(recipe, contracted, pins, graph.element_bytes)
+    cost = load_cost(recipe.cost, recipe.parameters)
+    lanes, crossings = lanes_of(found)
+    ran = run_chunked(lanes, crossings, recipe.chunks)
+    return Plan(
+        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
+        graph=recipe.graph,
+        strategy=recipe.strategy,
+        space=recipe.space,
+        search=recipe.search,
+        solver=recipe.solver or "",
+        array=[],
+        arrays={name: list(array) for name, array in recipe.arrays.items()},
+        shares=recipe.shares,
+        integral=True if recipe.integral else None,
+        path=found.path if found.slowest else None,
+        pins=[str(pin) for pin in pins],
+        cost=CostRecord(
+            name=recipe.cost, value=exact_number(found.cost), unit=cost.unit, parameters=parameters_of(cost)
+        ),
+        claim=claim_of(recipe, found),
+        splits=list(splits_of(found)),
+        chunks=ran.chunks,
+        score=summarise(lanes, ran.step, ran.timeline, mixed),
+    )
