@@ -26,6 +26,7 @@ from hypar import (
 )
 from hypar.errors import HardwareError
 from hypar.registry import data_names
+from tests.effort import examples
 from tests.mixed import group, groups_of, kind, machines, networks, write_machine, written
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def require_waits(plan: Plan, machine: MixedMachine) -> None:
 
 
 @given(drawn=machines(most=6), shares=st.sampled_from(OF_ACCPAR), integral=st.booleans(), graph=networks)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_a_plan_of_three_unlike_groups_says_what_it_does(
     drawn: Drawn, shares: str, integral: bool, graph: LayerGraph, folder: Path
 ) -> None:
@@ -276,7 +277,7 @@ def test_a_plan_of_three_unlike_groups_says_what_it_does(
     search=st.sampled_from(["greedy", "joint"]),
     integral=st.booleans(),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_the_volume_of_unlike_groups_is_summed_over_all_splits(
     drawn: Drawn, strategy: str, graph: LayerGraph, search: str, integral: bool, folder: Path
 ) -> None:
