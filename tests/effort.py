@@ -15,6 +15,6 @@ def examples(count: int, short: int | None = None) -> int:
         count: examples of the long run.
         short: examples of the quick run; by the ratio of the two runs if not given.
     """
-    if settings.default.max_examples == LONG:  # type: ignore[attr-defined]
+    if settings().max_examples == LONG:
         return count
     return max(2, count * SHORT // LONG) if short is None else short
