@@ -1,21 +1,42 @@
-"""Options and profiles of the whole suite."""
+"""Options, profiles and slow tests of the whole suite."""
 
 from __future__ import annotations
 
 import os
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
+
+from tests.effort import LONG, SHORT
+
+QUICK = "not slow"
+"""The marker expression of the quick run, which pyproject.toml gives."""
 
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("local"), derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="Rewrite generated files instead of comparing."
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the profile: few examples in the quick run, all of them in any other."""
+    parent = settings.get_profile("ci" if os.environ.get("CI") else "local")
+    settings.register_profile("quick", parent=parent, max_examples=SHORT)
+    settings.register_profile("long", parent=parent, max_examples=LONG)
+    settings.load_profile("quick" if config.option.markexpr == QUICK else "long")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what is slow by its kind: benchmarks, and random tests where they run at length."""
+    for item in items:
+        random = isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)
+        if "benchmark" in getattr(item, "fixturenames", ()) or (random and config.option.markexpr != QUICK):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture

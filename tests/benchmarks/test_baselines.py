@@ -1,6 +1,6 @@
 """Plans for least time beside the baselines, all that come with hypar, and what timing the baselines costs.
 
-Run by hand: ``pytest tests/benchmarks/test_baselines.py --benchmark-enable --no-cov -n 0``; the sweep takes about half an
+Run by hand: ``pytest tests/benchmarks/test_baselines.py -m slow --benchmark-enable -n 0``; the sweep takes about half an
 hour, and says how many plans were tried.
 """
 

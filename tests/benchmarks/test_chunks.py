@@ -1,4 +1,4 @@
-"""How long chunks take to find. Run by hand: ``pytest tests/benchmarks --benchmark-enable --no-cov``."""
+"""How long chunks take to find. Run by hand: ``pytest tests/benchmarks -m slow --benchmark-enable``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long pipelines take in-process. Run by hand: ``pytest tests/benchmarks --benchmark-enable --no-cov``."""
+"""How long pipelines take in-process. Run by hand: ``pytest tests/benchmarks -m slow --benchmark-enable``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long scoring takes in-process. Run by hand: ``pytest tests/benchmarks --benchmark-enable --no-cov -n 0``."""
+"""How long scoring takes in-process. Run by hand: ``pytest tests/benchmarks -m slow --benchmark-enable -n 0``."""
 
 from __future__ import annotations
 

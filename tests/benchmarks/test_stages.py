@@ -1,4 +1,4 @@
-"""How long stages that are cut take to plan. Run by hand: ``pytest tests/benchmarks --benchmark-enable --no-cov``."""
+"""How long stages that are cut take to plan. Run by hand: ``pytest tests/benchmarks -m slow --benchmark-enable``."""
 
 from __future__ import annotations
 

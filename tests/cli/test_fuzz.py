@@ -23,11 +23,12 @@ from hypar.registry import data_folder, plugin_names
 from hypar.sharding.dims import CUTTABLE, WORDS
 from hypar.sharding.pins import apply_pins, parse_pin
 from hypar.sharding.space import parse_space
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
 
-fuzz = settings(max_examples=200, deadline=None)
+fuzz = settings(max_examples=examples(200), deadline=None)
 
 MODEL: dict[str, Any] = {
     "source": "test",

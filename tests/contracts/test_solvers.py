@@ -15,6 +15,7 @@ from hypar.registry import plugin_names
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.elimination.order import steps
 from hypar.solve.solvers.base import cheapest, load_solver
+from tests.effort import examples
 from tests.problems import bridges, cost_graphs, general, random_problem, series_parallel, structure
 
 NAMES = plugin_names("solvers")
@@ -23,7 +24,7 @@ EXACT = [name for name in NAMES if load_solver(name).exact]
 
 
 @pytest.mark.parametrize("name", EXACT)
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(problem=cost_graphs())
 def test_an_exact_solver_equals_counting_everything_out(name: str, problem: CostGraph) -> None:
     solver = load_solver(name)
@@ -34,7 +35,7 @@ def test_an_exact_solver_equals_counting_everything_out(name: str, problem: Cost
 
 
 @pytest.mark.parametrize("graphs", [series_parallel(), general(), bridges()], ids=["sp", "general", "bridge"])
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(data=st.data())
 def test_elimination_equals_exhaustive(graphs: Graphs, data: st.DataObject) -> None:
     problem = data.draw(cost_graphs(graphs))
@@ -42,7 +43,7 @@ def test_elimination_equals_exhaustive(graphs: Graphs, data: st.DataObject) -> N
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(problem=cost_graphs())
 def test_a_solver_states_the_cost_of_its_assignment_and_repeats_itself(name: str, problem: CostGraph) -> None:
     solver = load_solver(name)
@@ -53,7 +54,7 @@ def test_a_solver_states_the_cost_of_its_assignment_and_repeats_itself(name: str
 
 
 @pytest.mark.parametrize("name", EXACT)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(problem=cost_graphs())
 def test_ties_go_from_the_last_node_back_to_the_first_declared_choice(name: str, problem: CostGraph) -> None:
     solver = load_solver(name)
@@ -63,7 +64,7 @@ def test_ties_go_from_the_last_node_back_to_the_first_declared_choice(name: str,
         assert solver.solve(problem).assignment == first
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(problem=cost_graphs(), unit=st.sampled_from([0.1, 1e-9 / 3, 1e200, 1e-200]))
 def test_exact_solvers_agree_where_sums_are_rounded(problem: CostGraph, unit: float) -> None:
     scaled = CostGraph(
@@ -84,7 +85,7 @@ def test_a_network_of_one_choice_is_solved_and_so_are_ties_all_over() -> None:
         assert load_solver("elimination").solve(problem).assignment == (0,) * count
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(problem=cost_graphs())
 def test_the_cheapest_solver_takes_the_graph(problem: CostGraph) -> None:
     solver = load_solver(cheapest((problem.structure,)))

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).parents[2] / "docs" / "reproductions"
 
+SLOW = {"accpar", "deepa"}
+"""Pages that take the most seconds; that of hypar is computed for other tests as well."""
+
 
 @pytest.fixture(scope="module")
 def ran() -> Evaluation:
@@ -157,7 +160,13 @@ def test_least_time_is_at_least_as_fast_as_hypar(name: str, ran: Evaluation, vgg
         assert score.time_s <= vgg.ranked()[0].totals.time_s * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("name", plugin_names("reproductions"))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name in plugin_names("reproductions")
+    ],
+)
 def test_the_page_is_current(name: str, update_golden: bool, request: pytest.FixtureRequest) -> None:
     own = name == "hypar"
     page: Page = (

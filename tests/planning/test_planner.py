@@ -19,6 +19,7 @@ from hypar.sharding.space import parse_space
 from hypar.solve.solvers.base import load_solver
 from hypar.studies.notes import finer_than_whole, remarks
 from tests import oracle
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -71,11 +72,18 @@ def chosen(plan: Plan) -> list[list[Choice]]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("levels", range(1, 11))
-def test_every_model_is_planned_greedily_at_every_depth(name: str, levels: int) -> None:
-    plan = plan_model(graph(name), levels=levels)
-    assert plan.num_devices == 2**levels
-    assert plan.cost.value == oracle.volume(graph(name), chosen(plan))
+def test_a_greedy_plan_states_the_volume_at_every_depth(name: str) -> None:
+    """The first levels of a deep plan are the plan of fewer levels, so one plan is held against ten volumes."""
+    plan = plan_model(graph(name), levels=10)
+    costs = [sum(split.costs.values()) for split in plan.splits]
+    for depth in range(1, 11):
+        assert sum(costs[:depth]) == oracle.volume(graph(name), [one[:depth] for one in chosen(plan)])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_greedy_plan_of_fewer_levels_is_the_start_of_a_deeper_one(name: str) -> None:
+    deep, flat = (plan_model(graph(name), levels=levels) for levels in (10, 4))
+    assert [split.choices for split in deep.splits[:4]] == [split.choices for split in flat.splits]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -114,7 +122,7 @@ def test_joint_search_of_a_branching_network_equals_counting_everything_out(
     assert plan.cost.value == oracle.best_volume(network, options, levels)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data(), levels=st.integers(1, 3))
 def test_the_cost_of_any_choices_is_their_volume(data: st.DataObject, levels: int) -> None:
     """Every choice pinned at random, halo, joins and a global pool included."""

@@ -22,6 +22,7 @@ from hypar.sharding.space import parse_space
 from hypar.sharding.transfers import dim_of, simple
 from hypar.solve.balance import balance, times_at
 from hypar.solve.solvers.base import load_solver
+from tests.effort import examples
 from tests.mixed import CONV, LINEAR, chains, networks, rates, shares, skips, written
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def settled_total(fork: Fork, offers: tuple[Offer, ...]) -> float:
 
 
 @given(data=st.data(), space=st.sampled_from(["batch,in_channels,out_channels", "batch,height"]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_quadratics_are_what_a_share_costs(data: st.DataObject, space: str) -> None:
     paid = data.draw(rates(data.draw(st.integers(2, 3))))
     fork = fork_at(data.draw(networks), paid, space=space)
@@ -113,7 +114,7 @@ def test_quadratics_are_what_a_share_costs(data: st.DataObject, space: str) -> N
 
 
 @given(data=st.data(), fork=forks())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_given_shares_the_options_are_of_least_weighted_sum(data: st.DataObject, fork: Fork) -> None:
     count = len(fork.sides)
     own = data.draw(shares(count))
@@ -144,7 +145,7 @@ def is_settled(fork: Fork, decision: Decision) -> None:
 
 
 @given(fork=forks(), rule=st.sampled_from(RULES))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_decision_costs_what_it_says_and_never_more_than_equal_shares(fork: Fork, rule: str) -> None:
     every = quadratics_of(fork)
     decisions, equal = search(every, rule), best(search(every, "equal"))
@@ -159,7 +160,7 @@ def test_a_decision_costs_what_it_says_and_never_more_than_equal_shares(fork: Fo
 
 
 @given(fork=forks())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_accpar_s_rule_is_met_by_what_each_side_computes_and_receives(fork: Fork) -> None:
     """Shares in inverse proportion to all of the work and what is received with these shares, where turns settle."""
     every = quadratics_of(fork)
@@ -177,7 +178,7 @@ def test_accpar_s_rule_is_met_by_what_each_side_computes_and_receives(fork: Fork
 
 
 @given(data=st.data(), fork=forks())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_largest_shares_and_what_lies_below_are_respected(data: st.DataObject, fork: Fork) -> None:
     every, count = quadratics_of(fork), len(fork.sides)
     most = data.draw(st.lists(st.integers(1, 10).map(lambda part: part / 10), min_size=count, max_size=count))
@@ -199,7 +200,7 @@ def test_largest_shares_and_what_lies_below_are_respected(data: st.DataObject, f
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_of_summed_costs_all_sides_share_equally_and_the_options_are_the_best(data: st.DataObject) -> None:
     fork = fork_at(data.draw(networks), data.draw(rates(data.draw(st.integers(2, 3)))), slowest=False)
     every, count = quadratics_of(fork), len(fork.sides)
@@ -214,7 +215,7 @@ def test_of_summed_costs_all_sides_share_equally_and_the_options_are_the_best(da
 
 
 @given(fork=forks(st.one_of(chains(least=2), skips())), integral=st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_shares_of_each_layer_are_never_worse_than_common_ones(fork: Fork, integral: bool) -> None:
     every = quadratics_of(fork)
     decision = best(search(every, "exact"))

@@ -17,6 +17,7 @@ from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 from hypar.solve.solvers.base import load_solver
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +49,7 @@ def piece(problem: CostGraph, kept: Sequence[int]) -> CostGraph:
 
 
 @pytest.mark.parametrize("name", ["resnet18", "resnet50", "resnet152", "inception-v3", "googlenet"])
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_a_connected_piece_is_solved_exactly(name: str, data: st.DataObject) -> None:
     problem = whole(name)

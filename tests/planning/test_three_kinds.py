@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from hypar import check_plan, load_mixed, load_model, plan_model, read_plan, score_plan
 from hypar.errors import HardwareError
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from hypar.machine.mixed import MixedMachine
@@ -86,7 +87,7 @@ def written(files: dict[str, Any], folder: Path) -> MixedMachine:
     shares=st.sampled_from(["equal", "linear", "exact", "layers"]),
     integral=st.booleans(),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_a_machine_of_three_kinds(
     files: dict[str, Any], name: str, batch: int, shares: str, integral: bool
 ) -> None:
@@ -138,7 +139,7 @@ def holds(plan: Plan, machine: MixedMachine, *, fits: bool) -> None:
 
 
 @given(files=machines(), name=st.sampled_from(NETWORKS))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_exact_shares_are_never_dearer_than_equal_ones_or_accpars_rule(
     files: dict[str, Any], name: str
 ) -> None:

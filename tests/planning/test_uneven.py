@@ -25,7 +25,12 @@ from hypar import (
     score_plan,
 )
 from hypar.errors import HardwareError
+from hypar.planning.uneven import search
+from hypar.planning.uneven.tree import Branch, Branching, lanes_of
 from hypar.registry import data_names
+from hypar.schedule.step import lower_lanes
+from hypar.schedule.totals import holds, memory_of, most_buffered
+from tests.effort import examples
 from tests.mixed import group, groups_of, kind, machines, networks, write_machine, written
 
 if TYPE_CHECKING:
@@ -256,7 +261,7 @@ def require_waits(plan: Plan, machine: MixedMachine) -> None:
 
 
 @given(drawn=machines(most=6), shares=st.sampled_from(OF_ACCPAR), integral=st.booleans(), graph=networks)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_a_plan_of_three_unlike_groups_says_what_it_does(
     drawn: Drawn, shares: str, integral: bool, graph: LayerGraph, folder: Path
 ) -> None:
@@ -269,6 +274,32 @@ def test_a_plan_of_three_unlike_groups_says_what_it_does(
     require_scored(plan, machine, graph)
 
 
+@given(drawn=machines(most=6), shares=st.sampled_from(OF_ACCPAR), graph=networks)
+@settings(max_examples=examples(50, 4), deadline=None)
+def test_no_transfer_is_larger_than_the_bound_of_a_group(
+    drawn: Drawn, shares: str, graph: LayerGraph, folder: Path
+) -> None:
+    """The largest transfer is left out of account where its bound fits the memory, so no transfer may exceed it."""
+    machine = load_mixed(write_machine(folder, *drawn))
+    seen: list[tuple[float, float]] = []
+
+    def compared(branch: Branch) -> bool:
+        lanes, crossings = lanes_of(branch)
+        step = lower_lanes(lanes, crossings)
+        for number, lane in enumerate(lanes):
+            bound = most_buffered(
+                lane, branch.graph if isinstance(branch, Branching) else lane.graph, len(lanes)
+            )
+            seen.append((memory_of(lane, step, number)["buffers"], bound))
+        return holds(lanes, step)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "fits", compared)
+        plan_model(graph, hardware=machine, strategy="accpar", shares=shares)
+    assert all(largest <= bound for largest, bound in seen)
+    assert bool(seen) == (shares != "equal")
+
+
 @given(
     drawn=machines(most=4),
     strategy=st.sampled_from(["dp", "mp", "owt", "hypar", "accpar", "optimal"]),
@@ -276,7 +307,7 @@ def test_a_plan_of_three_unlike_groups_says_what_it_does(
     search=st.sampled_from(["greedy", "joint"]),
     integral=st.booleans(),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_the_volume_of_unlike_groups_is_summed_over_all_splits(
     drawn: Drawn, strategy: str, graph: LayerGraph, search: str, integral: bool, folder: Path
 ) -> None:

@@ -15,6 +15,7 @@ from hypar.machine.setting import Setting
 from hypar.schedule.lanes import Lane
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.timeline import run
+from tests.effort import examples
 from tests.network.test_gradients import network
 from tests.schedule.test_step import wired
 
@@ -96,7 +97,7 @@ def chunked(draw: st.DrawFn) -> tuple[Step, Step, int]:
 
 
 @given(chunked())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_chunks_move_the_same_bytes_in_fewer_transfers(steps: tuple[Step, Step, bool]) -> None:
     alone, joined, serial = steps
     sums = [

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hypar import LayerGraph, load_mixed, plan_model
 from hypar.planning.replay import ScoredStep, run_plan
+from tests.effort import examples
 from tests.mixed import group, groups_of, kind, machines, networks, write_machine, written
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(drawn=machines(most=3), graph=networks, shares=st.sampled_from(["equal", "exact", "layers"]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_every_step_runs_in_order(drawn: Drawn, graph: LayerGraph, shares: str, folder: Path) -> None:
     """No task before what it waits for; on a group without overlap one after another; a transfer after its senders."""
     machine = load_mixed(write_machine(folder, *drawn))

@@ -24,6 +24,7 @@ from hypar.schedule.tasks import COMPUTE
 from hypar.sharding.placement import ALONE
 from hypar.sharding.space import parse_space
 from hypar.timeline import run
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from hypar.network.contraction import CutLayer
@@ -62,7 +63,7 @@ def lowered(plan: Plan, **changes: str) -> Step:
 
 
 @given(plan=plans())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_transfers_are_the_volume(plan: Plan) -> None:
     step = lowered(plan)
     moved = math.fsum(move.total_bytes for move in step.moves if move is not None)
@@ -75,7 +76,7 @@ def test_transfers_are_the_volume(plan: Plan) -> None:
 
 
 @given(plan=plans())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_without_overlap_the_time_is_the_plain_sum(plan: Plan) -> None:
     step = lowered(plan)
     assert run(step.tasks).makespan == pytest.approx(
@@ -88,7 +89,7 @@ def test_without_overlap_the_time_is_the_plain_sum(plan: Plan) -> None:
     topology=st.sampled_from(["h_tree", "torus", "ring", "switch", "fully_connected"]),
     latency=st.sampled_from(["0 s", "7 us"]),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_cost_time_is_the_engine_s(plan: Plan, topology: str, latency: str) -> None:
     assume(topology != "h_tree" or plan.num_devices & (plan.num_devices - 1) == 0)
     machine = wired(topology, plan.num_devices, latency)
@@ -104,7 +105,7 @@ def test_the_cost_time_is_the_engine_s(plan: Plan, topology: str, latency: str) 
 
 
 @given(plan=plans(), optimizer=st.sampled_from(["sgd", "momentum", "adam"]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_totals_are_those_of_the_whole_score(plan: Plan, optimizer: str) -> None:
     graph, machine = graph_of(plan.model.name), wired("torus", plan.num_devices)
     setting = Setting(
@@ -117,7 +118,7 @@ def test_totals_are_those_of_the_whole_score(plan: Plan, optimizer: str) -> None
 
 
 @given(plan=plans())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_overlap_is_never_slower_and_never_beats_a_resource(plan: Plan) -> None:
     alone = run(lowered(plan).tasks)
     beside = run(lowered(plan, overlap="full").tasks)
@@ -225,7 +226,7 @@ def choices_of(layer: CutLayer, ways: int, idle: bool) -> st.SearchStrategy[str]
 
 @pytest.mark.parametrize("cost", ["deepa", "time"])
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_cost_of_grids_is_the_engine_s_time(cost: str, data: st.DataObject) -> None:
     plan = data.draw(grid_plans(cost))
     score = plan.score
@@ -247,7 +248,7 @@ def test_the_cost_of_grids_is_the_engine_s_time(cost: str, data: st.DataObject) 
 
 @pytest.mark.parametrize("idle", [False, True])
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_bytes_of_grids_are_their_volume(idle: bool, data: st.DataObject) -> None:
     plan = data.draw(grid_plans("volume", idle=idle))
     assert plan.score is not None
@@ -336,7 +337,7 @@ def test_the_best_grids_are_the_fastest_of_all_that_the_engine_runs(cost: str) -
 
 
 @given(plan=grid_plans("deepa"))
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_a_plan_of_grids_is_scored_as_it_was_planned(plan: Plan) -> None:
     machine = wired("ring", plan.num_devices)
     score = score_plan(plan, hardware=machine, model=network_of(plan))
@@ -346,7 +347,7 @@ def test_a_plan_of_grids_is_scored_as_it_was_planned(plan: Plan) -> None:
 
 
 @given(plan=grid_plans("deepa"))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_one_after_another_every_byte_that_all_devices_receive_takes_its_time(plan: Plan) -> None:
     machine, graph, array = wired("ring", plan.num_devices), network_of(plan), tuple(plan.array)
     serial = plan_model(

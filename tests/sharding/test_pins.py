@@ -16,6 +16,7 @@ from hypar.errors import OptionError
 from hypar.sharding.pins import apply_pins, parse_pin
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid
 from hypar.sharding.space import parse_space
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,7 +148,7 @@ def test_a_pin_of_very_many_digits_is_quoted_in_part() -> None:
     array=st.sampled_from([(16,), (4, 4), (12,), (2, 6)]),
     name=st.sampled_from(["alexnet", "resnet18"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_choice_of_a_space_can_be_pinned_and_reads_back(
     data: st.DataObject, array: tuple[int, ...], name: str
 ) -> None:

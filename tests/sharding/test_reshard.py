@@ -24,6 +24,7 @@ from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.reshard import Gap, Regrid, regrid, regrids
 from hypar.sharding.placement import WHOLE, Choice, cut, grid
 from hypar.sharding.transfers import between, borders, crossing, halo
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -194,14 +195,14 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @given(case=cases())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_direct_transfers_are_those_of_divided_tensors(case: Case) -> None:
     gap = Gap(case.ends, case.content, case.ways, (1.0,) * len(case.ends[1].input), direct=True)
     assert found_of(regrids(gap, ((case.chosen[0],), (case.chosen[1],)))) == counted(case)
 
 
 @given(case=cases())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_all_pairs_at_once_are_each_pair_by_itself(case: Case) -> None:
     """Tables of all grids share work between layers and devices; one pair of choices does not."""
     gap = Gap(case.ends, case.content, case.ways, (1.0,) * len(case.ends[1].input), direct=True)
@@ -260,7 +261,7 @@ def missing(need: Mapping[int, tuple[range, ...]], have: Mapping[int, tuple[rang
 
 
 @given(data=st.data(), ways=st.sampled_from([4, 6, 9, 12, 16]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_at_once_a_device_receives_what_it_needs_less_what_it_holds(data: st.DataObject, ways: int) -> None:
     """Partial sums are added up inside layers, so E moves once as F does; what does not move is exactly nothing."""
     ends = (data.draw(st.sampled_from([SQUARE, JOIN])), data.draw(st.sampled_from([SQUARE, JOIN])))

@@ -17,6 +17,7 @@ from hypar.network.spec.load import parse_spec
 from hypar.sharding.dims import CUTTABLE, dim_of, vocabulary
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid, partial_results, placement
 from hypar.sharding.space import parse_space
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph, CutLayer
@@ -269,7 +270,7 @@ class TestGrids:
         divisors=st.booleans(),
         name=st.sampled_from(["conv1", "layer2.0.conv1", "layer4.1.add", "fc", "maxpool"]),
     )
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=examples(80), deadline=None)
     def test_choices_are_every_grid_that_fits(
         self, dims: list[str], ways: int, idle: bool, divisors: bool, name: str
     ) -> None:

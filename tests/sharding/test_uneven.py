@@ -18,6 +18,7 @@ from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.transfers import dim_of
 from hypar.sharding.uneven.remainder import part_of, whole_shares
 from hypar.sharding.uneven.transfers import between, inside, work
+from tests.effort import examples
 from tests.mixed import written
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def trained(kinds: tuple[str, str], own: tuple[Counts, Counts], seed: int) -> Re
 
 @pytest.mark.parametrize("kinds", [*itertools.product(TYPES, TYPES)], ids="-".join)
 @given(own=pairs(), seed=st.integers(0, 99), kind=st.sampled_from([float, Fraction]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_devices_that_know_only_what_they_hold_receive_what_is_counted(
     kinds: tuple[str, str], own: tuple[Counts, Counts], seed: int, kind: type[float | Fraction]
 ) -> None:
@@ -247,7 +248,7 @@ weights = st.lists(st.integers(1, 9), min_size=2, max_size=5)
 
 
 @given(first=weights, second=weights, kind=st.sampled_from(["batch", "height"]))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_rounding_is_no_transfer(first: list[int], second: list[int], kind: str) -> None:
     """Of shares that are no sums of powers of two a side lacks what it does, or exactly nothing."""
     sides = min(len(first), len(second))
@@ -383,7 +384,7 @@ def missing(needed: Sequence[Mask], held: Sequence[Mask]) -> list[int]:
 
 @pytest.mark.parametrize("network", NETWORKS)
 @given(data=st.data(), own=pairs())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_between_layers_a_device_receives_what_it_needs_less_what_it_holds(
     network: str, data: st.DataObject, own: tuple[Counts, Counts]
 ) -> None:
@@ -405,7 +406,7 @@ def test_between_layers_a_device_receives_what_it_needs_less_what_it_holds(
 
 
 @given(own=counts(2) | counts(3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_cut_image_s_error_is_added_up_where_windows_reach_over_a_border(own: Counts) -> None:
     """Each device gets the others' terms of its own rows."""
     layer, devices = written(NETWORKS["conv conv"]).contracted.layers[1], len(own)
@@ -422,7 +423,7 @@ def test_a_cut_image_s_error_is_added_up_where_windows_reach_over_a_border(own: 
 
 @pytest.mark.parametrize("dim", ["height", "width"])
 @given(own=counts(2) | counts(3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_what_a_global_pool_sums_over_a_cut_image_is_added_up_by_those_that_have_terms(
     dim: str, own: Counts
 ) -> None:
@@ -514,7 +515,7 @@ def parts(
 
 @pytest.mark.parametrize("integral", [False, True])
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_parts_of_a_network_sum_to_the_whole(integral: bool, data: st.DataObject) -> None:
     graph, choices, shares = data.draw(divided(integral=integral))
     every = parts(graph, choices, shares, integral=integral)
@@ -543,7 +544,7 @@ def test_the_parts_of_a_network_sum_to_the_whole(integral: bool, data: st.DataOb
 
 
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_integral_parts_have_whole_sizes(data: st.DataObject) -> None:
     graph, choices, shares = data.draw(divided(integral=True))
     for part in parts(graph, choices, shares, integral=True):
@@ -557,7 +558,7 @@ def test_integral_parts_have_whole_sizes(data: st.DataObject) -> None:
 
 
 @given(data=st.data(), integral=st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_equal_layers_divided_equally_share_an_einsum(data: st.DataObject, integral: bool) -> None:
     """``left`` and ``right`` and, of as many channels, ``last`` are equal or not as their choices and shares are."""
     graph, choices, shares = data.draw(divided(integral=integral))
@@ -573,7 +574,7 @@ def test_equal_layers_divided_equally_share_an_einsum(data: st.DataObject, integ
     size=st.integers(1, 3000),
     weights=st.lists(st.integers(0, 1000), min_size=2, max_size=8).filter(any),
 )
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_whole_shares_are_of_whole_elements_and_sum_to_all(size: int, weights: list[int]) -> None:
     shares = [weight / sum(weights) for weight in weights]
     found = whole_shares(size, shares)

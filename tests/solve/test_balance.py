@@ -12,6 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hypar.solve.balance import balance, linear, times_at
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +76,7 @@ STEPS = {2: 400, 3: 60, 4: 24}
 
 @pytest.mark.parametrize("sides", STEPS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_no_shares_of_a_grid_are_better(sides: int, data: st.DataObject) -> None:
     times = data.draw(quadratics(sides))
     most = data.draw(st.none() | st.lists(st.integers(0, 8).map(lambda part: part / 8), min_size=sides, max_size=sides))  # fmt: skip
@@ -111,7 +112,7 @@ def root(times: Quadratics) -> float:
 
 
 @given(times=quadratics(2, growing=True))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_two_growing_sides_end_together(times: Quadratics) -> None:
     found, expected = balance(times), root(times)
     assert found == pytest.approx((expected, 1 - expected), abs=1e-9)
@@ -121,7 +122,7 @@ def test_two_growing_sides_end_together(times: Quadratics) -> None:
 
 
 @given(times=quadratics(2, growing=True), limit=st.integers(1, 9).map(lambda part: part / 10))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_a_largest_share_is_taken_where_more_would_be_better(times: Quadratics, limit: float) -> None:
     free = root(times)
     found = balance(times, (limit, 1.0))
@@ -137,7 +138,7 @@ def test_a_side_that_cannot_end_before_the_other_has_done_all_has_nothing(first:
 
 
 @given(times=quadratics(3, growing=True), huge=st.integers(0, 2))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_of_three_one_that_is_always_late_has_nothing(times: Quadratics, huge: int) -> None:
     times[huge, 0] = 1e3 * float(np.abs(times).sum())
     found = balance(times)
@@ -147,7 +148,7 @@ def test_of_three_one_that_is_always_late_has_nothing(times: Quadratics, huge: i
 
 
 @given(data=st.data(), sides=st.integers(1, 8))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_largest_shares_that_sum_to_one_are_the_shares(data: st.DataObject, sides: int) -> None:
     weights = data.draw(st.lists(st.integers(0, 9), min_size=sides, max_size=sides).filter(any))
     most = [weight / sum(weights) for weight in weights]
@@ -173,7 +174,7 @@ def test_sides_that_take_nothing_or_the_same_are_given_as_much(sides: int) -> No
 
 
 @given(times=quadratics(2), factor=st.sampled_from([1e-12, 1e-3, 1e9]))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_another_unit_gives_shares_as_good(times: Quadratics, factor: float) -> None:
     found, other = balance(times), balance(times * factor)
     assert found is not None
@@ -185,7 +186,7 @@ def test_another_unit_gives_shares_as_good(times: Quadratics, factor: float) -> 
     work=st.lists(st.floats(1e-6, 1e3), min_size=2, max_size=5),
     moved=st.lists(st.floats(0, 1e3), min_size=5, max_size=5),
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_accpar_s_rule_has_equal_products(work: list[float], moved: list[float]) -> None:
     """AccPar (HPCA 2020): ``a (E_cp,i + E_cm,i) = b (E_cp,j + E_cm,j)``, of more sides for each pair."""
     shares = linear(work, moved[: len(work)])

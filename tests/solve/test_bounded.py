@@ -17,6 +17,7 @@ from hypar.solve.elimination.reparametrisation import Messages
 from hypar.solve.solvers import bounded
 from hypar.solve.solvers.base import FALLBACK, Tables, cheapest, load_solver
 from hypar.solve.solvers.bounded import Bounded
+from tests.effort import examples
 from tests.problems import chains, cost_graphs, random_problem, structure, trees
 
 EVERYONE = list(itertools.combinations(range(12), 2))
@@ -41,7 +42,7 @@ def optimum(problem: CostGraph) -> float:
 
 
 @pytest.mark.usefixtures("no_elimination")
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(problem=cost_graphs(), work=st.sampled_from([0, 2**16, 2**31]), rounds=st.sampled_from([1, 2, 20]))
 def test_the_optimum_lies_between_bound_and_cost(problem: CostGraph, work: int, rounds: int) -> None:
     found = Bounded(work=work, rounds=rounds).solve(problem)
@@ -51,14 +52,14 @@ def test_the_optimum_lies_between_bound_and_cost(problem: CostGraph, work: int, 
 
 
 @pytest.mark.usefixtures("no_elimination")
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(problem=st.one_of(cost_graphs(chains()), cost_graphs(trees())))
 def test_messages_alone_prove_the_optimum_of_a_tree(problem: CostGraph) -> None:
     found = Bounded().solve(problem)
     assert found.bound == found.cost == optimum(problem)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(problem=cost_graphs())
 def test_it_is_elimination_where_that_fits(problem: CostGraph) -> None:
     found = Bounded().solve(problem)

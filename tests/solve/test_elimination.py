@@ -20,6 +20,7 @@ from hypar.solve.elimination.rules import reduced
 from hypar.solve.elimination.separators import separators
 from hypar.solve.solvers import elimination
 from hypar.solve.solvers.base import load_solver
+from tests.effort import examples
 from tests.problems import (
     Pair,
     any_graphs,
@@ -94,7 +95,7 @@ def by_rules(problem: CostGraph) -> CostGraph:
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(problem=cost_graphs())
 def test_the_rules_do_not_change_the_optimum(problem: CostGraph) -> None:
     left = by_rules(problem)
@@ -162,7 +163,7 @@ def test_shared_arrays_give_what_copies_give() -> None:
     assert solver.solve(blocks(20, shared=True)) == solver.solve(blocks(20, shared=False))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(problem=cost_graphs())
 def test_every_optimum_survives_dominance(problem: CostGraph) -> None:
     left = undominated(problem)
@@ -176,7 +177,7 @@ def test_every_optimum_survives_dominance(problem: CostGraph) -> None:
     assert found.cost == problem.cost(left.original(found.assignment)) == best
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(problem=cost_graphs())
 def test_elimination_is_exact_where_choices_leave_first(problem: CostGraph) -> None:
     with pytest.MonkeyPatch.context() as patch:

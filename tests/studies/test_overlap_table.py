@@ -16,6 +16,7 @@ from hypar.cli.main import main
 from hypar.errors import DocumentError
 from hypar.files.csv_file import read_csv
 from hypar.studies.overlap.table import read_overlap_table
+from tests.effort import examples
 
 if TYPE_CHECKING:
     from hypar.schedule.chunks.times import StepTimes
@@ -233,7 +234,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(text=st.lists(PIECES, max_size=30).map("".join) | st.text(max_size=60), place=st.integers(0, 400))
 @pytest.mark.parametrize("file", ["t.yaml", "t.csv"])
 def test_nothing_but_a_deliberate_error_is_raised(file: str, text: str, place: int) -> None:

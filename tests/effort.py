@@ -1,0 +1,20 @@
+"""How many examples random tests try: few in the quick run, all of them where slow tests run as well."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+LONG, SHORT = 100, 20
+"""Examples of a test that names no number, in the long run and in the quick one."""
+
+
+def examples(count: int, short: int | None = None) -> int:
+    """Return the number of examples that a test tries in the run that is under way.
+
+    Args:
+        count: examples of the long run.
+        short: examples of the quick run; by the ratio of the two runs if not given.
+    """
+    if settings().max_examples == LONG:
+        return count
+    return max(2, count * SHORT // LONG) if short is None else short
