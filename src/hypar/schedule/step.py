@@ -226,7 +226,7 @@ class _Flow:
         return after
 
 
-def _work(lane: Lane) -> LaneWork:
+def work_of(lane: Lane) -> LaneWork:
     """Return the computation of a lane's devices."""
     machine, size = lane.setting.machine, lane.setting.element_bytes
     times = tuple(
