@@ -275,7 +275,7 @@ def test_a_plan_of_three_unlike_groups_says_what_it_does(
 
 
 @given(drawn=machines(most=6), shares=st.sampled_from(OF_ACCPAR), graph=networks)
-@settings(max_examples=examples(50, 4), deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_no_transfer_is_larger_than_the_bound_of_a_group(
     drawn: Drawn, shares: str, graph: LayerGraph, folder: Path
 ) -> None:
