@@ -25,11 +25,7 @@ from hypar import (
     score_plan,
 )
 from hypar.errors import HardwareError
-from hypar.planning.uneven import search
-from hypar.planning.uneven.tree import Branch, Branching, lanes_of
 from hypar.registry import data_names
-from hypar.schedule.step import lower_lanes
-from hypar.schedule.totals import holds, memory_of, most_buffered
 from tests.effort import examples
 from tests.mixed import group, groups_of, kind, machines, networks, write_machine, written
 
@@ -272,32 +268,6 @@ def test_a_plan_of_three_unlike_groups_says_what_it_does(
     plan.write(folder / "plan.json")
     assert read_plan(folder / "plan.json") == plan
     require_scored(plan, machine, graph)
-
-
-@given(drawn=machines(most=6), shares=st.sampled_from(OF_ACCPAR), graph=networks)
-@settings(max_examples=examples(50), deadline=None)
-def test_no_transfer_is_larger_than_the_bound_of_a_group(
-    drawn: Drawn, shares: str, graph: LayerGraph, folder: Path
-) -> None:
-    """The largest transfer is left out of account where its bound fits the memory, so no transfer may exceed it."""
-    machine = load_mixed(write_machine(folder, *drawn))
-    seen: list[tuple[float, float]] = []
-
-    def compared(branch: Branch) -> bool:
-        lanes, crossings = lanes_of(branch)
-        step = lower_lanes(lanes, crossings)
-        for number, lane in enumerate(lanes):
-            bound = most_buffered(
-                lane, branch.graph if isinstance(branch, Branching) else lane.graph, len(lanes)
-            )
-            seen.append((memory_of(lane, step, number)["buffers"], bound))
-        return holds(lanes, step)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "fits", compared)
-        plan_model(graph, hardware=machine, strategy="accpar", shares=shares)
-    assert all(largest <= bound for largest, bound in seen)
-    assert bool(seen) == (shares != "equal")
 
 
 @given(

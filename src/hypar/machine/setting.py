@@ -51,7 +51,6 @@ def degrees(chosen: Options) -> tuple[int, ...]:
     return tuple(math.prod(choice.degree(dim) for choice in chosen) for dim in CUTTABLE)
 
 
-@lru_cache(maxsize=16384)
 def working(chosen: Options, array: Sequence[int]) -> int:
     """Return the number of devices of an array that work for a layer."""
     return math.prod(choice.devices(ways) for choice, ways in zip(chosen, array, strict=False))

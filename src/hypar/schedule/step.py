@@ -124,7 +124,7 @@ class _Flow:
     def __init__(self, lanes: Sequence[Lane], crossings: Sequence[Crossing], chunks: Chunks | None) -> None:
         self.lanes, self.crossings = lanes, crossings
         self.lowering = Lowering(lanes)
-        self.work = tuple(work_of(lane) for lane in lanes)
+        self.work = tuple(_work(lane) for lane in lanes)
         self.inner = [[_inside(lane, layer) for layer in range(len(lane.graph.layers))] for lane in lanes]
         self.outer = [[_between(lane, index) for index in range(len(lane.graph.tensors))] for lane in lanes]
         count = len(lanes[0].graph.layers)
@@ -226,7 +226,7 @@ class _Flow:
         return after
 
 
-def work_of(lane: Lane) -> LaneWork:
+def _work(lane: Lane) -> LaneWork:
     """Return the computation of a lane's devices."""
     machine, size = lane.setting.machine, lane.setting.element_bytes
     times = tuple(

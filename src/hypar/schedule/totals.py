@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hypar.network.ops.base import Einsum
     from hypar.schedule.lanes import Lane
     from hypar.schedule.moves import Move
-    from hypar.schedule.step import LaneWork, Step
+    from hypar.schedule.step import Step
     from hypar.sharding.placement import Options
 
 
@@ -108,55 +108,21 @@ def memory_of(lane: Lane, step: Step, number: int, outside: Sequence[Tensor] = (
         number: index of the lane in the step.
         outside: tensors that the lane's layers read from other stages; their producers' indices are not the lane's.
     """
+    setting, size = lane.setting, lane.setting.element_bytes
+    times = step.work[number].times
+    weights = size * math.fsum(time.fullest["weight"] for time in times if time is not None)
     buffers = (
         move.part_bytes / move.part_devices
         for move, lanes in zip(step.moves, step.lanes, strict=True)
         if move is not None and number in lanes
     )
-    return {**kept_by(lane, step.work[number], outside), "buffers": max(buffers, default=0.0)}
-
-
-def kept_by(lane: Lane, work: LaneWork, outside: Sequence[Tensor] = ()) -> dict[str, float]:
-    """Return the bytes on each device of a lane when the forward phase ends, without transfers.
-
-    Args:
-        lane: the devices, and what they do for a microbatch.
-        work: what they compute.
-        outside: as for ``memory_of``.
-    """
-    size = lane.setting.element_bytes
-    weights = size * math.fsum(time.fullest["weight"] for time in work.times if time is not None)
     return {
         "weights": weights,
         "gradients": weights,
-        "optimizer": weights * OPTIMIZERS[lane.setting.optimizer],
+        "optimizer": weights * OPTIMIZERS[setting.optimizer],
         "activations": size * _kept(lane.graph, lane.choices, outside),
+        "buffers": max(buffers, default=0.0),
     }
-
-
-def most_buffered(lane: Lane, whole: ContractedGraph, sides: int) -> float:
-    """Return an upper bound of a device's largest transfer, without listing any.
-
-    A device receives less than one tensor for each part of the group that has terms of it, and one tensor besides for
-    what it gathers and for a halo.
-
-    Args:
-        lane: the devices.
-        whole: the layers before any fork, whose tensors are no smaller than those of the lane.
-        sides: the most sides of any fork.
-    """
-    largest = max(
-        (
-            max(
-                layer.output_elements,
-                *(layer.einsum.elements(tensor) for tensor in ("input", "weight", "output")),
-            )
-            for layer in whole.layers
-        ),
-        default=0,
-    )
-    largest = max([largest, *(tensor.elements for tensor in whole.tensors)])
-    return lane.setting.element_bytes * largest * (max([sides, *lane.setting.array]) + 2)
 
 
 def holds(lanes: Sequence[Lane], step: Step) -> bool:

@@ -81,7 +81,6 @@ class Border(NamedTuple):
     copies: int
 
 
-@lru_cache(maxsize=16384)
 def simple(choice: Choice, ways: int) -> bool:
     """Return whether a choice uses all devices of a group, for at most one dim."""
     return len(choice.divided) <= 1 and choice.devices(ways) == ways
@@ -153,7 +152,6 @@ def between(
     return tuple(transfer for transfer in found if transfer.parts)
 
 
-@lru_cache(maxsize=16384)
 def changes(
     made: Einsum, maker: Choice, read: Einsum, reader: Choice, contracted: frozenset[str]
 ) -> tuple[tuple[str, Placement, Placement], ...]:
@@ -213,7 +211,6 @@ def halo(border: Border, size: Number) -> Number:
     return border.copies * (short * (short + 1) / pieces + (pieces - 1 - short) * part)
 
 
-@lru_cache(maxsize=16384)
 def dim_of(choice: Choice) -> str | None:
     """Return the dim that a simple choice divides; None if every device computes the whole layer."""
     return next(iter(choice.divided), None)

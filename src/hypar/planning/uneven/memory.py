@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-from hypar.planning.uneven.tree import Branching, lanes_of
-from hypar.schedule.step import lower_lanes, work_of
-from hypar.schedule.totals import holds, kept_by, most_buffered
+from hypar.planning.uneven.tree import lanes_of
+from hypar.schedule.step import lower_lanes
+from hypar.schedule.totals import holds
 from hypar.sharding.uneven.remainder import part_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hypar.planning.uneven.tree import Branch
-    from hypar.schedule.lanes import Lane
+    from hypar.planning.uneven.tree import Branch, Branching
 
 HALVINGS = 16
 """Number of halvings of the interval of shares that may fit."""
@@ -24,27 +20,6 @@ def fits(branch: Branch) -> bool:
     """Return whether the shards of every device below fit its memory."""
     lanes, crossings = lanes_of(branch)
     return holds(lanes, lower_lanes(lanes, crossings))
-
-
-def _surely_fits(branch: Branch) -> bool:
-    """Return whether every device has room for more than its largest transfer can be: then none need be listed."""
-    whole = branch.graph if isinstance(branch, Branching) else branch.lane.graph
-    lanes = list(_lanes(branch))
-    sides = len(lanes)
-    for lane in lanes:
-        held = math.fsum(kept_by(lane, work_of(lane)).values()) + most_buffered(lane, whole, sides)
-        if not lane.setting.machine.fits(held):
-            return False
-    return True
-
-
-def _lanes(branch: Branch) -> Iterator[Lane]:
-    """Yield the groups that work."""
-    if isinstance(branch, Branching):
-        for below in branch.below:
-            yield from () if below is None else _lanes(below)
-    else:
-        yield branch.lane
 
 
 def limits(branching: Branching) -> tuple[float, ...]:

@@ -157,9 +157,7 @@ def _minimise(step: Step, sizes: Sequence[int], taken: Taken) -> Costs:
         return np.asarray(total.min(axis=0))
     first = reduce(Edge.plus, over)
     table = first.least_over_source(total) if first.source == step.node else first.least_over_target(total)
-    place = step.scope.index(step.over or 0)
-    # Small tables are many, and numpy takes longer to look for an axis than to add them up.
-    return table if not place else table.T if table.ndim == 2 else np.moveaxis(table, 0, place)
+    return np.moveaxis(table, 0, step.scope.index(step.over or 0))
 
 
 def spread(scope: Scope, table: Costs, dims: Scope) -> Costs:

@@ -100,5 +100,6 @@ def work_of_round(links: Sequence[Link]) -> int:
     """Return the table entries that a round computes, with what it takes to set each look up."""
     sides = [(link.source_digits, link.target_digits) for link in links]
     return sum(
-        2 * OVERHEAD * len(side[0]) + entries_computed(*side) + entries_computed(*side[::-1]) for side in sides
+        2 * OVERHEAD * len(side[0]) + entries_computed(*side) + entries_computed(*side[::-1])
+        for side in sides
     )
