@@ -100,6 +100,13 @@ def test_compare_says_which_strategy_does_not_fit(monkeypatch: pytest.MonkeyPatc
     assert "hypar: solver 'bounded' would hold tables of " in text
 
 
+def test_compare_refuses_in_one_line_where_no_strategy_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hypar.solve.solvers.base.STORED_LIMIT", 10)
+    result = run("compare", "resnet50", "--levels", "2", "--strategy", "hypar")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr.startswith("error: solver 'bounded' would hold tables of ")
+
+
 def test_diff_names_layers_levels_and_costs(tmp_path: Path) -> None:
     files = []
     for name, strategy in (("a", "dp"), ("b", "hypar")):

@@ -70,12 +70,14 @@ def compare_strategies(
 
     Raises:
         InputError: the request cannot be met.
+        TableLimitError: no strategy's search would fit.
     """
     graph = model if isinstance(model, LayerGraph) else load_model(model)
     asked = ((strategies,) if isinstance(strategies, str) else strategies) or _alike()
     machine = None if hardware is None else as_hardware(hardware)
     rows: list[Row] = []
     baseline = 0.0
+    refused: TableLimitError | None = None
     for name in dict.fromkeys((BASELINE, *asked)):
         try:
             plan = plan_model(
@@ -90,12 +92,15 @@ def compare_strategies(
             )
         except TableLimitError as error:
             rows.append(Row(name=name, plan=None, gain=None, note=str(error)))
+            refused = error
             continue
         baseline = plan.cost.value if name == BASELINE else baseline
         first = rows[0].plan if rows else plan
         alike = first is not None and first.cost.name == plan.cost.name
-        gain = baseline / plan.cost.value if plan.cost.value and alike else None
+        gain = baseline / plan.cost.value if plan.cost.value and baseline and alike else None
         rows.append(Row(name=name, plan=plan, gain=gain, note=plan.claim))
+    if refused is not None and not any(row.plan for row in rows):
+        raise refused
     return tuple(rows)
 
 
