@@ -104,7 +104,7 @@ def test_more_devices_than_a_machine_has_are_refused() -> None:
         (["--cost", "time"], ("cost 'time' needs identical devices; on a heterogeneous machine use accpar or volume",)),
         (["--strategy", "deepa"], ("cost 'deepa' needs identical devices; on a heterogeneous machine use accpar or volume",)),
         (["--refine"], ("refine: the devices of hardware 'tpu-v2-v3' are heterogeneous; allowed: a machine of identical devices",)),
-        (["--explain"], ("explain: the devices of hardware 'tpu-v2-v3' are unlike",)),
+        (["--explain"], ("explain: the devices of hardware 'tpu-v2-v3' are heterogeneous",)),
         (["--levels", "0"], ("levels: found 0; allowed: a whole number from 1 to 20",)),
         (["--levels", "9"], ("levels: found 9 levels, 1 of them uneven splits above 'tpu-v2'",)),
         (["--array", "3x2"], ("array: found 3 ways where 'tpu-v2-v3' has 2 groups; allowed: 2",)),

@@ -152,10 +152,10 @@ PLANS: dict[str, tuple[str, str]] = {
     "an array that was not asked for": (put(PLAN, ("stages", "array"), [2]), "array: found [2]; allowed: one where"),
     "very many devices": (put(PLAN, ("array",), [2**20]), "bad.json: splits do not match the array [1048576]"),
     "very many devices to try": (
-        put(WHOLE, ("stages", "array"), [2] * 21), "bad.json: stages: found 1; allowed: at most 1,048,576 devices",
+        put(WHOLE, ("stages", "array"), [2] * 21), "bad.json: stages: found 1; allowed: at most 1,048,576 identical devices",
     ),
     "another array": (put(WHOLE, ("stages", "array"), [2, 2]), "bad.json: stages: found 1 over [2]; allowed: [2, 2]"),
-    "no score": (put(PLAN, ("score",), DELETED), "bad.json: stages: found 2; allowed: at most 1,048,576 devices"),
+    "no score": (put(PLAN, ("score",), DELETED), "bad.json: stages: found 2; allowed: at most 1,048,576 identical devices"),
     "no groups": (put(PLAN, ("score", "groups"), DELETED), "bad.json: score.groups: found others than the stages"),
     "no stages at all": (put(UNCUT, ("stages",), DELETED), "bad.json: splits: found []; allowed: at least 1"),
 }  # fmt: skip

@@ -21,7 +21,7 @@ def _known(name: str) -> str:
 
 
 class GroupScore(Record):
-    """One training step on one group of like devices of a mixed machine, or on one stage.
+    """One training step on one group of identical devices of a heterogeneous machine, or on one stage.
 
     Attributes:
         group: name of the group.

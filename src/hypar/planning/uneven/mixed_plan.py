@@ -42,7 +42,9 @@ def mixed_plan(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Plan:
     for what, asked in refused.items():
         if asked:
             raise OptionError(
-                what, f"the devices of hardware {mixed.name!r} are unlike", "a machine of like devices"
+                what,
+                f"the devices of hardware {mixed.name!r} are heterogeneous",
+                "a machine of identical devices",
             )
     contracted = graph.nodes(recipe.graph)
     levels = max(depth + len(recipe.arrays[name]) for name, _, depth in mixed.like())
