@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
-from hypar.errors import OptionError
-from hypar.plan.chunks import CHUNKS, Asked, Manner
-
-if TYPE_CHECKING:
-    from hypar.network.graph import LayerGraph
-
-
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from hypar.costs.base import load_cost
-from hypar.errors import UnknownNameError
+from hypar.errors import OptionError, UnknownNameError
 from hypar.machine.mixed import MixedMachine
 from hypar.network.training import OPTIMIZERS
+from hypar.plan.chunks import CHUNKS, Asked, Manner
 from hypar.plan.plan import MOST_DEVICES, Operators, Plan
 from hypar.plan.splits import RULES
 from hypar.planning.strategies.base import load_strategy

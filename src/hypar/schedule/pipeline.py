@@ -9,25 +9,18 @@ stage that spends its own time on receiving does so just before it needs the res
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from hypar.timeline import Timeline
-
-if TYPE_CHECKING:
-    from hypar.schedule.pipeline_orders import Work
-
-
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.plan.splits import stage_name
-from hypar.timeline import Task
+from hypar.timeline import Task, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.schedule.pipeline_orders import Schedule, Work
+
 
 STEPS = "steps"
 """The resource that ends steps, which takes no time."""

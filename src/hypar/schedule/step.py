@@ -13,18 +13,6 @@ for a transfer come last, so that the devices do not wait for the transfer eithe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from hypar.schedule.moves import PHASE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.moves import Move
-    from hypar.schedule.tasks import After, Lowering
-
-
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -32,7 +20,7 @@ from typing import TYPE_CHECKING
 from hypar.machine.setting import Setting, degrees, working
 from hypar.schedule.chunked import ChunkedGradients
 from hypar.schedule.lanes import Lane
-from hypar.schedule.moves import Move, moves_between, moves_inside
+from hypar.schedule.moves import PHASE, Move, moves_between, moves_inside
 from hypar.schedule.tasks import Lowering
 
 if TYPE_CHECKING:
@@ -42,6 +30,7 @@ if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing
+    from hypar.schedule.moves import Move
     from hypar.schedule.tasks import After
     from hypar.sharding.placement import Options
     from hypar.timeline import Task

@@ -10,17 +10,11 @@ from hypar.timeline import run
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.planning.searches.base import Answer
+    from hypar.schedule.lanes import Lane
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step
     from hypar.timeline import Task
-
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from hypar.planning.searches.base import Answer
-    from hypar.schedule.lanes import Lane
-    from hypar.schedule.step import Step
 
 
 class Cuts(NamedTuple):

@@ -8,20 +8,12 @@ and equal tensors between them are planned once.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
-from hypar.network.contraction import ContractedGraph
-
-if TYPE_CHECKING:
-    from hypar.network.contraction import Tensor
-
-
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from hypar.costs.base import load_cost
+from hypar.network.contraction import ContractedGraph
 from hypar.planning.question import question_of, setting_for
 from hypar.planning.searches.base import Answer, load_search
 from hypar.planning.stages.span import Cuts, CutSpan, phases_of

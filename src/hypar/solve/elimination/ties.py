@@ -24,16 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hypar.solve.cost_graph import CostGraph
-    from hypar.solve.elimination.order import Step
-
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hypar.solve.edge import Indices
     from hypar.solve.elimination.folding import Taken
+    from hypar.solve.elimination.order import Step
 
 
 @dataclass(frozen=True, slots=True)
