@@ -70,8 +70,8 @@ def search(
     speeds = np.array([1 / rates.work if rates.work else 1.0 for rates in fork.rates])
     proportional = tuple((speeds / speeds.sum()).tolist())
     starts += _starts(every, proportional)
-    turns = (turn for start in dict.fromkeys(starts) for turn in _turns(every, start, rule, most))
-    return tuple(dict.fromkeys(turns))
+    seen: set[Assignment] = set()
+    return tuple(turn for start in starts for turn in _turns(every, start, rule, most, seen))
 
 
 def _starts(every: Quadratics, shares: tuple[float, ...]) -> Iterator[Assignment]:
@@ -85,11 +85,12 @@ def _starts(every: Quadratics, shares: tuple[float, ...]) -> Iterator[Assignment
 
 
 def _turns(
-    every: Quadratics, assignment: Assignment, rule: str, most: Sequence[float] | None
+    every: Quadratics, assignment: Assignment, rule: str, most: Sequence[float] | None, seen: set[Assignment]
 ) -> Iterator[Decision]:
-    """Alternate between shares and choices from one start to a fixed point."""
-    seen: set[Assignment] = set()
-    while assignment not in seen and len(seen) < MOST_TURNS:
+    """Alternate between shares and choices from one start to a fixed point, or to choices that were seen before."""
+    for _ in range(MOST_TURNS):
+        if assignment in seen:
+            return
         seen.add(assignment)
         times = every.times(assignment)
         found = balance(times, most) if rule == "exact" else _linear(every, times)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,12 +38,14 @@ class Quadratics:
         nodes: for each layer ``[sides, 3, options]``: constant, linear and quadratic coefficients.
         edges: for each tensor ``[sides, 3, options of producer, options of consumer]``.
         rest: the cost of each group that does not depend on the options, ``[sides, 3]``.
+        found: the assignments of least cost that are known, which do not depend on ``rest``.
     """
 
     fork: Fork
     nodes: tuple[Array, ...]
     edges: tuple[Array, ...]
     rest: Array
+    found: dict[tuple[float, ...], Assignment] = field(default_factory=dict)
 
     def above(self, lines: Sequence[Line]) -> Quadratics:
         """Add to each group's cost a line over its share."""
@@ -60,15 +64,38 @@ class Quadratics:
 
     def least(self, shares: Sequence[float], weights: Sequence[float]) -> Assignment:
         """Return the options of least weighted sum over the groups, at given shares."""
-        powers = np.array([[1.0, share, share * share] for share in shares])
-        each = powers * np.array(weights)[:, None]
-        summed: dict[int, Array] = {}
-        for array in (*self.nodes, *self.edges):
-            if id(array) not in summed:
-                summed[id(array)] = np.tensordot(each, array, 2)
-        return self.fork.least(
-            [summed[id(node)] for node in self.nodes], [summed[id(edge)] for edge in self.edges]
-        )
+        # Weights that differ by a power of two have the same sums, bit for bit, up to that power.
+        scale = math.frexp(max(weights))[1]
+        own = tuple(math.ldexp(weight, -scale) for weight in weights)
+        key = (*shares, *own)
+        if key not in self.found:
+            each = [(row, row * share, row * share * share) for row, share in zip(own, shares, strict=True)]
+            summed = (np.ravel(each)[:, None] * self._columns).sum(axis=0)
+            arrays = {name: summed[at].reshape(shape) for name, (at, shape) in self._places.items()}
+            self.found[key] = self.fork.least(
+                [arrays[id(node)] for node in self.nodes], [arrays[id(edge)] for edge in self.edges]
+            )
+        return self.found[key]
+
+    @cached_property
+    def _distinct(self) -> dict[int, Array]:
+        return {id(array): array for array in (*self.nodes, *self.edges)}
+
+    @cached_property
+    def _columns(self) -> Array:
+        """Return the coefficients of all distinct arrays beside each other, ``[sides * 3, entries]``."""
+        rows = 3 * len(self.fork.sides)
+        return np.concatenate([array.reshape(rows, -1) for array in self._distinct.values()], axis=1)
+
+    @cached_property
+    def _places(self) -> dict[int, tuple[slice, tuple[int, ...]]]:
+        """Return the columns of each distinct array, and the shape of its sum over groups and coefficients."""
+        places, start = {}, 0
+        for name, array in self._distinct.items():
+            shape = array.shape[2:]
+            places[name] = (slice(start, start + math.prod(shape)), shape)
+            start += math.prod(shape)
+        return places
 
 
 def quadratics_of(fork: Fork) -> Quadratics:

@@ -147,17 +147,20 @@ def _minimise(step: Step, sizes: Sequence[int], taken: Taken) -> Costs:
     over = [edge for edge in taken.edges if step.over in (edge.source, edge.target)]
     rest = tuple(near for near in step.scope if near != step.over)
     dims = (step.node, *rest)
+    beside = [
+        ((edge.source, edge.target), edge.costs)
+        for edge in taken.edges
+        if step.over not in (edge.source, edge.target)
+    ]
     total = np.zeros([sizes[near] for near in dims])
-    for edge in taken.edges:
-        if step.over not in (edge.source, edge.target):
-            total += spread((edge.source, edge.target), edge.costs, dims)
-    for scope, table in taken.tables:
-        total += spread(scope, table, dims)
+    for scope, table in (*beside, *taken.tables):
+        total += table if scope == dims else spread(scope, table, dims)
     if not over:
         return np.asarray(total.min(axis=0))
     first = reduce(Edge.plus, over)
     table = first.least_over_source(total) if first.source == step.node else first.least_over_target(total)
-    return np.moveaxis(table, 0, step.scope.index(step.over or 0))
+    axis = step.scope.index(step.over or 0)
+    return np.moveaxis(table, 0, axis) if axis else table
 
 
 def spread(scope: Scope, table: Costs, dims: Scope) -> Costs:
