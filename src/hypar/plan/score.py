@@ -73,7 +73,7 @@ class Score(Record):
 
     hardware: str
     hardware_digest: str
-    hardware_changes: dict[str, Any] = Field(default_factory=dict)
+    hardware_changes: dict[str, Any] = Field(default={})
     optimizer: Annotated[str, AfterValidator(_known)]
     element_bytes: Annotated[int, Field(ge=1)]
     word_bytes: Amount

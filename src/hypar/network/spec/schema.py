@@ -20,7 +20,7 @@ Argument = int | float | bool | str | list[int]
 class Block(Record):
     """A list of layers with parameters."""
 
-    parameters: list[Name] = Field(default_factory=list)
+    parameters: list[Name] = Field(default=[])
     layers: Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
@@ -30,7 +30,7 @@ class ModelFile(Record):
     source: str
     batch: Size
     dtype: Literal["float64", "float32", "float16", "bfloat16"] = "float32"
-    blocks: dict[Name, Block] = Field(default_factory=dict)
+    blocks: dict[Name, Block] = Field(default={})
     layers: Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 

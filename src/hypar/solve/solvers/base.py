@@ -83,6 +83,8 @@ def cheapest(structures: tuple[Structure, ...]) -> str:
     """
     found: list[tuple[int, str]] = []
     for name in plugin_names("solvers"):
+        if name == FALLBACK:  # not exact, and the slowest to import
+            continue
         solver = load_solver(name)
         tables = [solver.tables(structure) for structure in structures] if solver.exact else [None]
         known = [need for need in tables if need is not None and need.fit]
