@@ -38,7 +38,7 @@ def _run() -> int | str | None:
 
     # Almost everything made by imports stays until the end: with the usual threshold of 700 new objects, the garbage
     # collector would go through it hundreds of times in vain. Garbage in cycles is still freed, in larger portions.
-    gc.set_threshold(50_000)
+    gc.set_threshold(200_000)
     # Pydantic would read the metadata of every installed distribution for plug-ins that watch its validators.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     interrupts = Interrupts()

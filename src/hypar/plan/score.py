@@ -1,6 +1,6 @@
 """The score of a plan on a machine: the time, energy, bytes and memory of one training step."""
 
-from __future__ import annotations
+# Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
 from typing import Annotated, Any, NamedTuple
 

@@ -1,6 +1,6 @@
 """Schema of a model file."""
 
-from __future__ import annotations
+# Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
 from typing import Annotated, Any, Literal
 
