@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -35,6 +36,11 @@ def _run() -> int | str | None:
     """Run a command and return its exit status."""
     from hypar.cli.interrupts import LINE, STATUS, Interrupts  # noqa: PLC0415 (an interrupt may come meanwhile)
 
+    # Almost everything made by imports stays until the end: with the usual threshold of 700 new objects, the garbage
+    # collector would go through it hundreds of times in vain. Garbage in cycles is still freed, in larger portions.
+    gc.set_threshold(200_000)
+    # Pydantic would read the metadata of every installed distribution for plug-ins that watch its validators.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     interrupts = Interrupts()
     if sys.stdout is None:  # closed: replace it by a stream that reports so when something is printed
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
@@ -55,6 +61,7 @@ def _run() -> int | str | None:
         print(LINE, file=sys.stderr)  # noqa: T201
     for stream in filter(None, (sys.stdout, sys.stderr)):
         _settle(stream)
+    gc.freeze()  # the process ends: its memory need not be searched for garbage
     return status
 
 

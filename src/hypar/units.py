@@ -65,9 +65,7 @@ _EXAMPLES = {
     "joules": "3.7 pJ",
     "seconds": "5 us",
 }
-_QUANTITY = re.compile(
-    r"(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?) *(?P<unit>[A-Za-z/\u00b5\u03bc]+)", re.ASCII
-)
+_QUANTITY = r"(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?) *(?P<unit>[A-Za-z/\u00b5\u03bc]+)"
 
 
 def parse_quantity(text: object, kind: str) -> float:
@@ -80,7 +78,7 @@ def parse_quantity(text: object, kind: str) -> float:
         >>> parse_quantity("1600 Mb/s", "bytes_per_s"), parse_quantity("108 KB", "bytes")
         (200000000.0, 108000.0)
     """
-    found = _QUANTITY.fullmatch(text.strip()) if isinstance(text, str) else None
+    found = re.fullmatch(_QUANTITY, text.strip(), re.ASCII) if isinstance(text, str) else None
     factor = _factor(found["unit"], kind) if found else None
     if found is None or factor is None:
         raise ValueError(f"a number with a unit, as {_EXAMPLES[kind]}")

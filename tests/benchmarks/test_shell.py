@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_benchmark.fixture import BenchmarkFixture
+
+_MODULES = """
+import sys
+from hypar.cli.main import main
+main(["plan", "vgg16", "--levels", "4"], standalone_mode=False)
+own = ("hypar", "__main__", "_sysconfigdata", "_cython", "cython_runtime")
+print("import", *[", ".join(name for name in sys.modules if not name.startswith(own))], file=sys.stderr)
+"""
+"""Prints the import of every module that the command loads, but hypar's own and those that an extension makes."""
+
+
+def _imports() -> str:
+    """The import of all libraries of ``hypar plan``, which its time is compared with."""
+    done = subprocess.run([sys.executable, "-c", _MODULES], capture_output=True, text=True, check=True)
+    return done.stderr.strip()
+
+
+def _seconds(arguments: list[str]) -> tuple[float, float]:
+    """CPU and wall seconds of one run."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run([sys.executable, *arguments], capture_output=True, check=True)
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
+
+
+def test_a_plan_beside_its_imports(benchmark: BenchmarkFixture, say: Callable[[str], None]) -> None:
+    """The best of twenty runs of each, in turns: the plan is meant to stay within 1.3 times the imports."""
+    imports, plan = ["-c", _imports()], COMMANDS["hypar plan vgg16"]
+    rounds = 20 if benchmark.enabled else 1
+    runs = [(_seconds(imports), _seconds(plan)) for _ in range(rounds)]
+    best = [[min(times) for times in zip(*command, strict=True)] for command in zip(*runs, strict=True)]
+    cpu, wall = (of_plan / of_imports for of_imports, of_plan in zip(*best, strict=True))
+    say(f"hypar plan vgg16 --levels 4: {cpu:.2f} times its imports in CPU, {wall:.2f} in wall time")
+    benchmark.pedantic(lambda: None)
+    assert min(cpu, wall) > 0
+
 
 COMMANDS = {
     "imports only": ["-c", "import click, numpy, pydantic.main, yaml, rich.console, rich.table"],

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 MOST_DEPTH = 64
 """Largest nesting of lists and objects."""
 
-_HALVES = re.compile(r"[\ud800-\udfff]")
-_HALF_ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
+_HALVES = r"[\ud800-\udfff]"
+_HALF_ESCAPED = r"\\u[dD][89a-fA-F]"
 _SHORT_NUMBER = 300
 """Digits of a number that is certainly finite."""
 
@@ -40,7 +40,7 @@ def read_json(file: Path) -> Any:
     except RecursionError as error:
         raise _too_deep(file) from error
     _require_shallow(file, data)
-    if _HALF_ESCAPED.search(text):
+    if re.search(_HALF_ESCAPED, text):
         _require_plain(file, data)
     return data
 
@@ -95,7 +95,7 @@ def _require_plain(file: Path, data: Any) -> None:
     elif isinstance(data, list):
         for value in data:
             _require_plain(file, value)
-    elif isinstance(data, str) and not data.isascii() and _HALVES.search(data):
+    elif isinstance(data, str) and not data.isascii() and re.search(_HALVES, data):
         raise DocumentError(str(file), f"found {shown(data)}", "whole characters")
 
 

@@ -129,7 +129,7 @@ class GroupEntry(Description):
 
     name: Annotated[str, AfterValidator(group_name)] | None = None
     hardware: Text | None = None
-    changes: dict[str, Any] = Field(default_factory=dict)
+    changes: dict[str, Any] = Field(default={})
     groups: list[GroupEntry] | None = None
     outward: Outward
 

@@ -80,8 +80,7 @@ class Tensor:
         return self.content.elements
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContractedGraph:
+class ContractedGraph(NamedTuple):
     """The cut layers in topological order, and the tensors between them."""
 
     layers: tuple[CutLayer, ...]

@@ -56,7 +56,7 @@ class CostRecord(Record):
     name: str
     value: Amount
     unit: str
-    parameters: dict[str, int | float | str] = Field(default_factory=dict)
+    parameters: dict[str, int | float | str] = Field(default={})
 
 
 class RefinementRecord(Record):
@@ -151,7 +151,7 @@ class Plan(Record):
     shares: str | None = None
     integral: Literal[True] | None = None
     path: list[str] | None = None
-    pins: list[str] = Field(default_factory=list)
+    pins: list[str] = Field(default=[])
     profile: ProfileRecord | None = None
     bounds: list[Amount] | None = None
     cost: CostRecord

@@ -1,6 +1,6 @@
 """The score of a plan on a machine: the time, energy, bytes and memory of one training step."""
 
-from __future__ import annotations
+# Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
 from typing import Annotated, Any, NamedTuple
 
@@ -73,7 +73,7 @@ class Score(Record):
 
     hardware: str
     hardware_digest: str
-    hardware_changes: dict[str, Any] = Field(default_factory=dict)
+    hardware_changes: dict[str, Any] = Field(default={})
     optimizer: Annotated[str, AfterValidator(_known)]
     element_bytes: Annotated[int, Field(ge=1)]
     word_bytes: Amount

@@ -1,10 +1,11 @@
 """The splits that a plan records, and the tree of device groups that they form."""
 
-from __future__ import annotations
+# Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
 import math
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
 
@@ -13,10 +14,6 @@ from hypar.files.record import Record
 from hypar.plan.score import Amount
 from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.placement import ALONE, WHOLE, Choice, grid
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
 
 Degrees = dict[Literal[CUTTABLE], Annotated[int, Field(ge=1)]]  # type: ignore[valid-type]
 Share = Annotated[float, Field(ge=0, le=1)]

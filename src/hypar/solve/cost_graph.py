@@ -198,8 +198,7 @@ class Solution:
     bound: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class _Batch(NamedTuple):
     """Some arrays one after another, as many small ones cost as much as one.
 
     Attributes:

@@ -1,6 +1,6 @@
 """Schema of a model file."""
 
-from __future__ import annotations
+# Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
 from typing import Annotated, Any, Literal
 
@@ -20,7 +20,7 @@ Argument = int | float | bool | str | list[int]
 class Block(Record):
     """A list of layers with parameters."""
 
-    parameters: list[Name] = Field(default_factory=list)
+    parameters: list[Name] = Field(default=[])
     layers: Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
@@ -30,7 +30,7 @@ class ModelFile(Record):
     source: str
     batch: Size
     dtype: Literal["float64", "float32", "float16", "bfloat16"] = "float32"
-    blocks: dict[Name, Block] = Field(default_factory=dict)
+    blocks: dict[Name, Block] = Field(default={})
     layers: Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 

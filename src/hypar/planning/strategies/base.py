@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hypar.registry import load_plugin
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Strategy:
+class Strategy(NamedTuple):
     """A space, a cost and a search under one name; each can be overridden separately.
 
     Attributes:

@@ -121,7 +121,7 @@ class _Planner:
         # If one of two layers is empty here, nothing moves between them inside the group.
         empty = [layer.empty for layer in graph.layers]
         tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
-        question = question_of(recipe, replace(graph, tensors=tensors), pins, self.element_bytes)
+        question = question_of(recipe, graph._replace(tensors=tensors), pins, self.element_bytes)
         answer = load_search(recipe.search).run(question)
         return Leaf(
             lane=Lane(graph, answer.choices, setting, name, depth),

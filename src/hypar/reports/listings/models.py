@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hypar.network.ops.base import describe
@@ -71,7 +70,7 @@ def layers_table(graph: LayerGraph) -> Table:
 
 def strategies_data(named: Mapping[str, Strategy]) -> Data:
     """Return the components of each strategy."""
-    return [{"strategy": name, **asdict(strategy)} for name, strategy in named.items()]
+    return [{"strategy": name, **strategy._asdict()} for name, strategy in named.items()]
 
 
 def strategies_table(named: Mapping[str, Strategy]) -> Table:

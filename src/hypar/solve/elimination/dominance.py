@@ -12,9 +12,8 @@ Guarantee: strictly worse choices leave and nothing else, by more than rounding,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +37,7 @@ SEEN = 8
 """Choices of a neighbour that are looked at first, about; most choices that stay are told by them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Undominated:
+class Undominated(NamedTuple):
     """A cost graph without the choices that no optimum takes.
 
     Attributes:

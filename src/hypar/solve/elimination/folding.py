@@ -7,9 +7,8 @@ of a network, which share their arrays, are folded once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from hypar.solve.elimination.order import Scope, Step
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """The costs of a node at its elimination.
 
     Attributes:

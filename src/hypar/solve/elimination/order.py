@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hypar.solve.cost_graph import Link
 from hypar.solve.edge import entries_computed
@@ -40,8 +39,7 @@ MOST_ENTRIES = 2**34
 """Work of a step that ends the order, in table entries: no solver may compute more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """The elimination of one node.
 
     Attributes:
@@ -66,8 +64,7 @@ class Step:
         return KINDS[min(len(self.scope), 3)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class Trace(NamedTuple):
     """The elimination of all nodes.
 
     Attributes:

@@ -12,8 +12,7 @@ Cost: one look at the costs of a node for every entry that an optimum takes of i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from hypar.solve.elimination.order import Step
 
 
-@dataclass(frozen=True, slots=True)
-class _Optimal:
+class _Optimal(NamedTuple):
     """The optimal choices of a node beside optimal choices of its scope.
 
     Attributes:
@@ -44,8 +42,7 @@ class _Optimal:
     below: dict[int, Indices]
 
 
-@dataclass(frozen=True, slots=True)
-class _Completions:
+class _Completions(NamedTuple):
     """The best completion below each row of a table.
 
     Attributes:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hypar.errors import TableLimitError
 from hypar.registry import load_plugin, plugin_names
@@ -24,8 +23,7 @@ WORK_LIMIT = 2**34
 """Limit of table entries computed: some minutes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tables:
+class Tables(NamedTuple):
     """The size of a solver's tables, known before it starts.
 
     Attributes:
@@ -83,6 +81,8 @@ def cheapest(structures: tuple[Structure, ...]) -> str:
     """
     found: list[tuple[int, str]] = []
     for name in plugin_names("solvers"):
+        if name == FALLBACK:  # not exact, and the slowest to import
+            continue
         solver = load_solver(name)
         tables = [solver.tables(structure) for structure in structures] if solver.exact else [None]
         known = [need for need in tables if need is not None and need.fit]
