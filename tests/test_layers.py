@@ -50,7 +50,7 @@ MAY_IMPORT = {
 INSIDE = {
     "files": "validation targets text quantities figures yaml_file json_file csv_file",
     "solve": "edge cost_graph partition balance elimination solvers",
-    "network": "training ops layer spec contraction graph build gradients",
+    "network": "training windows ops layer spec contraction graph build gradients",
     "sharding": "dims placement redistribution space pins grids transfers levels uneven rates",
     "machine": "compute_models schema topologies routing machine mixed setting routes rates profiles load load_mixed",
     "plan": "score chunks splits plan canonical diff",

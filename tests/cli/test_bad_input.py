@@ -262,6 +262,18 @@ NOT_LAYERS: dict[str, tuple[str, tuple[str, ...]]] = {
         model(IMAGE, "{op: pool, mode: avg, kernel: 2}", CONV),
         ("bad.yaml:5: layers[1].mode 'pool1': found 'avg'; allowed: 'max' or 'average'; did you mean 'average'?",),
     ),
+    "mode of an enlargement": (
+        model(IMAGE, "{op: upsample, mode: bicubic, scale: 2}", CONV),
+        ("bad.yaml:5: layers[1].mode 'upsample1': found 'bicubic'; allowed: 'nearest' or 'bilinear'",),
+    ),
+    "scale that is no whole number": (
+        model(IMAGE, "{op: upsample, mode: nearest, scale: 1.5}", CONV),
+        ("bad.yaml:5: layers[1].scale 'upsample1': found 1.5; allowed: a whole number, or two of them",),
+    ),
+    "negative margin": (
+        model(IMAGE, "{op: crop, margin: -1}", CONV),
+        ("bad.yaml:5: layers[1].margin", "'crop1': found -1; allowed:"),
+    ),
     "pool without a kernel": (
         model(IMAGE, "{op: pool, mode: max}", CONV),
         ("bad.yaml:5: layers[1] 'pool1': kernel is missing; give one, or window: global",),
@@ -292,6 +304,34 @@ NOT_SHAPES: dict[str, tuple[str, tuple[str, ...]]] = {
     "window of a pool larger than the image": (
         model(IMAGE, "{op: pool, mode: max, kernel: 9}", CONV),
         ("bad.yaml:5: layers[1] 'pool1': found a window of 9 on 8 elements", "allowed: at most 8"),
+    ),
+    "no output of a transposed convolution": (
+        model(IMAGE, "{op: conv_transpose, out_channels: 4, kernel: 1, padding: [0, 4]}"),
+        ("bad.yaml:5: layers[1] 'conv_transpose1': found padding 4 of 8 places; allowed: less than half of them",),
+    ),
+    "output padding": (
+        model(IMAGE, "{op: conv_transpose, out_channels: 4, kernel: 2, stride: 2, output_padding: 2}"),
+        ("bad.yaml:5: layers[1] 'conv_transpose1': found output_padding 2 for stride 2 and dilation 1; allowed: below 2",),
+    ),
+    "groups of a transposed convolution": (
+        model(IMAGE, "{op: conv_transpose, out_channels: 4, kernel: 2, groups: 2}"),
+        ("bad.yaml:5: layers[1] 'conv_transpose1': found 3 in_channels in 2 groups; allowed: a multiple of 2",),
+    ),
+    "transposed convolution of a vector": (
+        model(VECTOR, "{op: conv_transpose, out_channels: 4, kernel: 2}"),
+        ("bad.yaml:5: layers[1] 'conv_transpose1': found an input of 8 (channels)",),
+    ),
+    "enlargement of a vector": (
+        model(VECTOR, "{op: upsample, mode: nearest, scale: 2}", FC),
+        ("bad.yaml:5: layers[1] 'upsample1': found an input of 8 (channels)",),
+    ),
+    "enlargement past the largest size": (
+        model(IMAGE, "{op: upsample, mode: nearest, scale: 16777216}", CONV),
+        ("bad.yaml:5: layers[1] 'upsample1': found an output of", "allowed: sizes up to 16,777,216"),
+    ),
+    "margin of a crop": (
+        model(IMAGE, "{op: crop, margin: [1, 4]}", CONV),
+        ("bad.yaml:5: layers[1] 'crop1': found margin 4 at both ends of width 8; allowed: less than half of it",),
     ),
     "padding of a pool": (
         model(IMAGE, "{op: pool, mode: max, kernel: 2, padding: 2}", CONV),

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, memory_words
 from hypar.machine.load import load_machine
 from hypar.machine.machine import local_shape
-from hypar.network.ops.base import Window
 from hypar.network.ops.conv import Conv
+from hypar.network.ops.conv_transpose import ConvTranspose
 from hypar.network.ops.linear import Linear
 from hypar.network.training import PHASES
+from hypar.network.windows import Window
 from hypar.registry import load_plugin, plugin_names
 from hypar.sharding.dims import CUTTABLE
 
@@ -39,9 +40,25 @@ PLACES = {"registers", "array", "buffer", "memory"}
 SIZES = st.integers(1, 40)
 
 
+def test_a_transposed_convolution_takes_what_the_gradient_of_its_convolution_does() -> None:
+    """One maps 8 channels of 14x14 to 5 of 28x28, the other back: the same products of the same tensors."""
+    small, large = (
+        {"channels": channels, "height": side, "width": side} for channels, side in ((8, 14), (5, 28))
+    )
+    fields: dict[str, Any] = {"kernel": (4, 4), "stride": (2, 2), "padding": (1, 1)}
+    up, down = ConvTranspose(out_channels=5, **fields), Conv(out_channels=8, **fields)
+    shapes = [
+        local_shape(op.einsum(16, (read,), made), (1,) * len(CUTTABLE))
+        for op, read, made in ((up, small, large), (down, large, small))
+    ]
+    for name in NAMES:
+        for phase, other in (("forward", "backward"), ("backward", "forward"), ("gradient", "gradient")):
+            assert model(name).work(shapes[0], phase, 2) == model(name).work(shapes[1], other, 2)
+
+
 @st.composite
 def shapes(draw: st.DrawFn) -> LocalShape:
-    """A convolution or a linear layer, whole."""
+    """A convolution, plain or transposed, or a linear layer, whole."""
     if draw(st.booleans()):
         linear = Linear(out_features=draw(SIZES))
         inputs: tuple[dict[str, int], ...] = ({"channels": draw(SIZES)},)
@@ -49,7 +66,7 @@ def shapes(draw: st.DrawFn) -> LocalShape:
     else:
         kernel, padding = draw(st.integers(1, 11)), draw(st.integers(0, 2))
         groups = draw(st.sampled_from([1, 2]))
-        conv = Conv(
+        conv = draw(st.sampled_from([Conv, ConvTranspose]))(
             out_channels=groups * draw(SIZES),
             kernel=(kernel, draw(st.integers(1, 5))),
             stride=(draw(st.integers(1, 4)),) * 2,

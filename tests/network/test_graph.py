@@ -39,6 +39,19 @@ def test_flop_are_those_of_accpar() -> None:
     assert conv.flop("gradient") == 3 * 5 * 9 * (2 * b * 36 - 1)
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_transposed_convolution_multiplies_as_the_convolution_whose_gradient_it_is(groups: int) -> None:
+    """Its phases are that one's, forward and backward exchanged; AccPar counts those by the results."""
+    graph = build(f"name: up, op: conv_transpose, out_channels: 6, kernel: 2, stride: 2, groups: {groups}",
+                  f"name: down, op: conv, out_channels: 4, kernel: 2, stride: 2, groups: {groups}",
+                  head=HEAD.replace("channels: 3", "channels: 4"))  # fmt: skip
+    up, down = (layer.einsum for layer in graph.contracted.layers)
+    assert up.macs == down.macs == 4 * 4 * 6 * 64 * 4 // groups
+    assert up.flop("backward") == down.flop("forward") == 2 * up.macs - 4 * 4 * 64
+    assert up.flop("gradient") == down.flop("gradient") == 2 * up.macs - 4 * 6 * 4 // groups
+    assert up.flop("forward") == 2 * up.macs - 4 * 6 * 256
+
+
 @pytest.mark.parametrize(
     ("line", "shape", "parameters", "flop"),
     [
@@ -47,6 +60,18 @@ def test_flop_are_those_of_accpar() -> None:
         ("op: pool, mode: max, kernel: 3, stride: 2", (3, 3, 3), 0, 27 * 9),
         ("op: pool, mode: average, kernel: 3, stride: 2, rounding: up", (3, 4, 4), 0, 48 * 9),
         ("op: pool, mode: average, window: global", (3, 1, 1), 0, 192),
+        ("op: conv_transpose, out_channels: 6, kernel: 2, stride: 2", (6, 16, 16), 78, 2 * 64 * 72 - 6 * 256),
+        (
+            "op: conv_transpose, out_channels: 6, kernel: [3, 4], stride: [2, 1], padding: [1, 0], groups: 3, output_padding: [1, 0], bias: false",
+            (6, 16, 11),
+            72,
+            2 * 64 * 72 - 6 * 176,
+        ),
+        ("op: conv_transpose, out_channels: 3, kernel: 1, stride: 3, groups: 3", (3, 22, 22), 6, 192),
+        ("op: upsample, mode: nearest, scale: 3", (3, 24, 24), 0, 0),
+        ("op: upsample, mode: bilinear, scale: [2, 1]", (3, 16, 8), 0, 3 * 128 * 7),
+        ("op: crop, margin: [1, 2]", (3, 6, 4), 0, 0),
+        ("op: pointwise, function: relu6", (3, 8, 8), 0, 192),
         ("op: relu", (3, 8, 8), 0, 192),
         ("op: pointwise, function: tanh", (3, 8, 8), 0, 192),
         ("op: batch_norm", (3, 8, 8), 6, 384),

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from hypar.network.contraction import Content
 from hypar.network.ops.add import Add
-from hypar.network.ops.base import ShapeError
 from hypar.network.ops.linear import Linear
+from hypar.network.windows import ShapeError
 from hypar.registry import load_plugin
 from hypar.sharding.grids import reshard as regrids_module
 from hypar.sharding.grids.bounds import Side
@@ -25,6 +25,7 @@ from hypar.sharding.grids.reshard import Gap, Regrid, regrid, regrids
 from hypar.sharding.placement import WHOLE, Choice, cut, grid
 from hypar.sharding.transfers import between, borders, crossing, halo
 from tests.effort import examples
+from tests.windows import read_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -87,17 +88,8 @@ def needed(case: Case) -> dict[int, np.ndarray]:
             op = names.get(dim, "")
             window = read.windows.get(op)
             places = span(read.sizes[op] if window else size, own.get(op, (0, 1)))
-            # What lies between two taps of a dilated window is fetched with them.
-            reads = (
-                {
-                    place * window.stride - window.padding + tap
-                    for place in places
-                    for tap in range((window.kernel - 1) * window.dilation + 1)
-                }
-                if window
-                else set(places)
-            )
-            spans.append(sorted(element for element in reads if 0 <= element < size))
+            reads = {one for place in places for one in read_by(window, place, size)} if window else places
+            spans.append(sorted(reads))
         masks[device] = mask([size for _, size in shape], spans)
     return masks
 
@@ -150,7 +142,7 @@ def choices(einsum: Einsum, ways: int) -> list[Choice]:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """A convolution, pool or join, read by a convolution, a pool, a join or a flattened linear layer."""
+    """A convolution or join, read by an op with windows, a join or a flattened linear layer."""
     channels = draw(st.integers(1, 6))
     image = {"channels": channels, "height": draw(st.integers(1, 11)), "width": draw(st.integers(1, 9))}
     window = {
@@ -158,12 +150,23 @@ def cases(draw: st.DrawFn) -> Case:
         "stride": draw(st.integers(1, 3)),
         "padding": draw(st.integers(0, 2)),
     }
-    kind = draw(st.sampled_from(["conv", "pool", "add", "linear"]))
+    kind = draw(st.sampled_from(["conv", "pool", "conv_transpose", "upsample", "crop", "add", "linear"]))
     flat = {"channels": math.prod(image.values())}
     dilation = draw(st.integers(1, 2))
     fields: dict[str, dict[str, object]] = {
         "conv": {"out_channels": draw(st.integers(1, 5)), **window, "dilation": dilation},
         "pool": {"mode": "max", **window, "padding": min(window["padding"], window["kernel"] // 2)},
+        "conv_transpose": {
+            "out_channels": draw(st.integers(1, 5)),
+            **window,
+            "dilation": dilation,
+            "output_padding": draw(st.integers(0, max(window["stride"], dilation) - 1)),
+        },
+        "upsample": {
+            "mode": draw(st.sampled_from(["nearest", "bilinear"])),
+            "scale": [draw(st.integers(1, 4)), draw(st.integers(1, 3))],
+        },
+        "crop": {"margin": [draw(st.integers(0, 3)), draw(st.integers(0, 3))]},
         "add": {},
         "linear": {"out_features": draw(st.integers(1, 8))},
     }

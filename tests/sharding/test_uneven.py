@@ -20,6 +20,7 @@ from hypar.sharding.uneven.remainder import part_of, whole_shares
 from hypar.sharding.uneven.transfers import between, inside, work
 from tests.effort import examples
 from tests.mixed import written
+from tests.windows import read_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -311,6 +312,22 @@ NETWORKS = {
   - {name: a, op: conv, out_channels: 8, kernel: 3, padding: 1}
   - {name: b, op: conv, out_channels: 8, kernel: 2, stride: 2}
 """,
+    "transposed": """
+  - {op: input, channels: 8, height: 16, width: 3}
+  - {name: a, op: conv, out_channels: 8, kernel: 3, padding: 1}
+  - {name: b, op: conv_transpose, out_channels: 8, kernel: 2, stride: 2}
+""",
+    "transposed over borders": """
+  - {op: input, channels: 8, height: 16, width: 3}
+  - {name: a, op: conv, out_channels: 8, kernel: 3, padding: 1}
+  - {name: b, op: conv_transpose, out_channels: 8, kernel: 4, stride: 2, padding: 1}
+""",
+    "enlarged": """
+  - {op: input, channels: 8, height: 8, width: 3}
+  - {name: a, op: conv, out_channels: 8, kernel: 3, padding: 1}
+  - {op: upsample, mode: bilinear, scale: [2, 1]}
+  - {name: b, op: conv, out_channels: 8, kernel: 3, padding: 1}
+""",
     "groups": """
   - {op: input, channels: 8, height: 8, width: 1}
   - {name: a, op: conv, out_channels: 32, kernel: 1}
@@ -367,9 +384,7 @@ def boxes(
                 window = einsum.windows.get(dim) if windows else None
                 if window is not None:
                     places = spans(einsum.sizes[dim], own)[device]
-                    taps = range(window.kernel)
-                    every = {place * window.stride - window.padding + tap for place in places for tap in taps}
-                    elements |= {element for element in every if 0 <= element < size}
+                    elements |= {element for place in places for element in read_by(window, place, size)}
             taken.append(sorted(elements))
         mask = np.zeros(list(sizes.values()), dtype=bool)
         if count:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,9 +13,9 @@ import pytest
 from hypar import load_model
 from hypar.errors import OptionError
 from hypar.network.layer import Layer
-from hypar.network.ops.base import Op, Shape, Window
+from hypar.network.ops.base import Op, Resampling, Shape
 from hypar.network.ops.concat import Concat
-from hypar.network.ops.pool import Pool
+from hypar.network.windows import TransposedWindow
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid
 from hypar.sharding.space import parse_space
 from hypar.studies.profiling.pieces import Piece, piece_of
@@ -19,6 +23,10 @@ from hypar.studies.profiling.pieces import Piece, piece_of
 if TYPE_CHECKING:
     from hypar.network.contraction import CutLayer
     from hypar.network.graph import LayerGraph
+    from hypar.network.windows import Window
+
+ENLARGED = Path(__file__).with_name("enlarged.yaml")
+"""Windows of every kind that make an image larger, in groups and out of step with the shards too."""
 
 SPACES = ["batch*out_channels*height*width", "all", "batch,in_channels,out_channels,height"]
 
@@ -28,14 +36,31 @@ def most(size: int, degree: int) -> int:
     return max(size * (part + 1) // degree - size * part // degree for part in range(degree))
 
 
+@lru_cache
 def reach(window: Window, size: int, degree: int) -> int:
-    """Input elements between the first and the last that a part reads, of the part that reads most."""
+    """Input elements between the first and the last that a part reads, of the part that reads most.
+
+    A transposed window reads as many at least as it makes the part's outputs of.
+    """
     found = []
     for part in range(degree):
         rows = range(size * part // degree, size * (part + 1) // degree)
-        taps = [row * window.stride + tap * window.dilation for row in rows for tap in range(window.kernel)]
+        taps = [one for row in rows for one in read_at(window, row)]
         found.append(max(taps) - min(taps) + 1 if taps else 0)
+    if isinstance(window, TransposedWindow):
+        alone, most_rows = replace(window, padding=0), most(size, degree)
+        return next(n for n in itertools.count(max(1, *found)) if alone.output_size(n) >= most_rows)
     return max(found)
+
+
+def read_at(window: Window, row: int) -> list[int]:
+    """The input elements that an output reads, past the ends of the image too."""
+    if not isinstance(window, TransposedWindow):
+        return [row * window.stride + tap * window.dilation for tap in range(window.kernel)]
+    near = row // window.stride
+    around = range(near - window.extent - 2, near + window.padding + 2)
+    taps = range(window.extent)
+    return [one for one in around if row - one * window.stride + window.padding in taps]
 
 
 def expected(layer: Layer, node: CutLayer, choice: Choice) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
@@ -53,7 +78,7 @@ def expected(layer: Layer, node: CutLayer, choice: Choice) -> tuple[list[tuple[i
     if node.weighted:
         made, read = own["out_channels"] * groups, own["in_channels"] * groups
         return [(own["batch"], read, *rows)], (own["batch"], made, *image)
-    if isinstance(layer.op, Pool):
+    if isinstance(layer.op, Resampling):
         return [(own["batch"], own["channels"], *rows)], (own["batch"], own["channels"], *image)
     channels = [most(shape["channels"], choice.degree("channels")) for shape in layer.input_shapes]
     total = sum(channels) if isinstance(layer.op, Concat) else channels[0]
@@ -66,7 +91,9 @@ def nodes(graph: LayerGraph) -> list[tuple[Layer, CutLayer]]:
 
 
 @pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("model", ["lenet-c", "alexnet-2012", "resnet18", "googlenet"])
+@pytest.mark.parametrize(
+    "model", ["lenet-c", "alexnet-2012", "resnet18", "googlenet", "unet", "mobilenet-v2", ENLARGED], ids=str
+)
 def test_sizes_are_those_of_the_fullest_device(model: str, space: str) -> None:
     graph = load_model(model, batch=24)
     for layer, node in nodes(graph):

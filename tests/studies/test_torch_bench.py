@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hypar import load_model
 from hypar.errors import OptionError
-from hypar.network.ops.base import Window
+from hypar.network.windows import TransposedWindow, Window
 from hypar.studies.profiling.measure import pieces_of
 from hypar.studies.profiling.pieces import Piece
 from hypar.studies.profiling.torch_bench import MOST_RUNS, TorchBench, least_seconds, load_bench
+
+ENLARGED = Path(__file__).with_name("enlarged.yaml")
 
 
 @pytest.fixture
@@ -56,8 +59,10 @@ def test_torch_is_loaded_by_a_measurement_only() -> None:
     assert done.stdout.strip() == "False"
 
 
-@pytest.mark.parametrize("model", ["lenet-c", "alexnet-2012", "googlenet", "resnet18"])
-def test_torch_makes_the_output_that_a_piece_says(torch: Any, model: str) -> None:
+@pytest.mark.parametrize(
+    "model", ["lenet-c", "alexnet-2012", "googlenet", "resnet18", "unet", "mobilenet-v2", ENLARGED], ids=str
+)
+def test_torch_makes_the_output_that_a_piece_says(torch: Any, model: str | Path) -> None:
     bench = TorchBench(torch)
     for by_choice in pieces_of(load_model(model, batch=8), "all", 8).values():
         for piece in set(by_choice.values()):
@@ -68,11 +73,17 @@ def test_torch_makes_the_output_that_a_piece_says(torch: Any, model: str) -> Non
 
 WINDOW = Window(kernel=3, stride=2, padding=1)
 IMAGE = {"inputs": ((2, 4, 8, 8),), "windows": (WINDOW, WINDOW)}
+UP = TransposedWindow(kernel=3, stride=2, padding=1, output_padding=1)
+ENLARGING = {"inputs": ((2, 4, 8, 8),), "windows": (UP, UP)}
 PIECES: list[dict[str, Any]] = [
     {"op": "conv", **IMAGE, "weight": (6, 2, 3, 3), "groups": 2, "output": (2, 6, 4, 4)},
     {"op": "linear", "inputs": ((2, 5),), "weight": (7, 5), "output": (2, 7)},
     {"op": "max", **IMAGE, "round_up": True, "output": (2, 4, 5, 5)},
     {"op": "average", **IMAGE, "output": (2, 4, 4, 4)},
+    {"op": "conv_transpose", **ENLARGING, "weight": (4, 3, 3, 3), "groups": 2, "output": (2, 6, 16, 16)},
+    {"op": "nearest", **ENLARGING, "output": (2, 4, 16, 16)},
+    {"op": "bilinear", **ENLARGING, "output": (2, 4, 16, 15)},
+    {"op": "crop", **IMAGE, "output": (2, 4, 6, 4)},
     {"op": "add", "inputs": ((2, 5), (2, 5), (2, 5)), "output": (2, 5)},
     {"op": "concat", "inputs": ((2, 5), (2, 3)), "output": (2, 8)},
 ]

@@ -168,7 +168,7 @@ def local_shape(einsum: Einsum, degrees: Degrees) -> LocalShape:
     degree = dict(zip(CUTTABLE, degrees, strict=True))
     tensors = ("input", "weight", "output")
     return LocalShape(
-        sizes={dim: fullest(size, degree.get(dim, 1)) for dim, size in einsum.sizes.items()},
+        sizes={dim: fullest(size, degree.get(dim, 1)) for dim, size in einsum.steps.items()},
         windows=einsum.windows,
         words={
             tensor: einsum.elements(tensor) / math.prod(degree.get(dim, 1) for dim in einsum.dims(tensor))

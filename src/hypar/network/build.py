@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import ModelError
 from hypar.network.graph import LayerGraph, digraph_of
 from hypar.network.layer import Layer
-from hypar.network.ops.base import LARGEST_SIZE, Shape, ShapeError, describe
+from hypar.network.ops.base import LARGEST_SIZE, Shape, describe
 from hypar.network.spec.load import ModelSpec, load_spec
+from hypar.network.windows import ShapeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from hypar.files.quantities import Description
 from hypar.network.training import PHASES
+from hypar.network.windows import TransposedWindow, Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from hypar.network.ops.base import Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +20,7 @@ class LocalShape:
     """Shape of a layer on one device.
 
     Attributes:
-        sizes: whole elements of each op dim on the fullest device.
+        sizes: whole elements of each op dim on the fullest device; of the input along transposed windows.
         windows: the windows that read F_in along the spatial dims.
         words: elements of ``input``, ``weight`` and ``output`` on a device, as an even share.
         macs: multiply-accumulates of a phase, as an even share.
@@ -35,6 +34,30 @@ class LocalShape:
     def size(self, dim: str) -> int:
         """Return the elements of a dim; 1 if the layer has no such dim."""
         return self.sizes.get(dim, 1)
+
+    def as_convolution(self, phase: str) -> tuple[LocalShape, str]:
+        """Return the shape and the phase of a convolution with the same arithmetic.
+
+        A transposed convolution is the backward phase of a convolution whose output is its input; its own backward
+        phase is the forward phase of that one. Other layers are returned as they are.
+        """
+        if not any(isinstance(window, TransposedWindow) for window in self.windows.values()):
+            return self, phase
+        swapped = {"in_channels": "out_channels", "out_channels": "in_channels"}
+        ends = {"input": "output", "output": "input"}
+        windows = {
+            dim: Window(
+                kernel=window.kernel, stride=window.stride, padding=window.padding, dilation=window.dilation
+            )
+            for dim, window in self.windows.items()
+        }
+        shape = replace(
+            self,
+            sizes={dim: self.sizes[swapped.get(dim, dim)] for dim in self.sizes},
+            windows=windows,
+            words={tensor: self.words[ends.get(tensor, tensor)] for tensor in self.words},
+        )
+        return shape, {"forward": "backward", "backward": "forward"}.get(phase, phase)
 
     @property
     def padded_macs(self) -> int:

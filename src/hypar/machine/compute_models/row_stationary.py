@@ -73,6 +73,7 @@ class RowStationary(ComputeModel):
 
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
         """Return cycles and accesses; rows are whole, and the last round of sets may be incomplete."""
+        shape, phase = shape.as_convolution(phase)
         kernel, height = shape.size("kernel_height"), shape.size("height")
         taps, width = shape.size("kernel_width"), shape.size("width")
         laid = self.mapping(kernel, height)

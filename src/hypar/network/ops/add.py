@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hypar.network.ops.base import Op, Shape, ShapeError, describe, elements_of
+from hypar.network.ops.base import Op, Shape, describe, elements_of
+from hypar.network.windows import ShapeError
 
 
 class Add(Op):

@@ -8,6 +8,7 @@ sample, ``{"channels": 64, "height": 56, "width": 56}`` or ``{"channels": 4096}`
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -17,6 +18,7 @@ from pydantic import BeforeValidator, Field
 
 from hypar.files.record import Record
 from hypar.network.training import PHASES
+from hypar.network.windows import ShapeError, Window
 
 LARGEST_SIZE = 2**24
 """Largest size of a dim or a mini-batch."""
@@ -25,10 +27,6 @@ Size = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
 Count = Annotated[int, Field(ge=0, le=LARGEST_SIZE)]
 Shape = Mapping[str, int]
 IMAGE = ("channels", "height", "width")
-
-
-class ShapeError(ValueError):
-    """Input shapes that an op does not accept; the graph adds the layer and the file."""
 
 
 def _as_pair(value: Any) -> Any:
@@ -43,44 +41,6 @@ def _as_pair(value: Any) -> Any:
 
 SizePair = Annotated[tuple[Size, Size], BeforeValidator(_as_pair)]
 CountPair = Annotated[tuple[Count, Count], BeforeValidator(_as_pair)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """A sliding window along one spatial dim."""
-
-    kernel: int
-    stride: int = 1
-    padding: int = 0
-    dilation: int = 1
-
-    @property
-    def extent(self) -> int:
-        """Number of input elements from the first to the last that one output element reads."""
-        return (self.kernel - 1) * self.dilation + 1
-
-    @property
-    def halo(self) -> int:
-        """Number of elements that two neighbouring shards both read: the extent beyond a stride."""
-        return max(0, self.extent - self.stride)
-
-    def output_size(self, size: int, *, round_up: bool = False) -> int:
-        """Return the number of places of the window on ``size`` elements.
-
-        Raises:
-            ShapeError: the window is larger than the padded input.
-        """
-        room = size + 2 * self.padding - self.extent
-        if room < 0:
-            raise ShapeError(
-                f"found a window of {self.extent} on {size} elements padded by {self.padding};"
-                f" allowed: at most {size + 2 * self.padding}"
-            )
-        if not round_up:
-            return room // self.stride + 1
-        places = -(-room // self.stride) + 1
-        # The last window must start on the input or its padding before it, not wholly past them.
-        return places - ((places - 1) * self.stride >= size + self.padding)
 
 
 class Roles(NamedTuple):
@@ -157,20 +117,33 @@ class Einsum:
         return math.prod([self.sizes[dim] for dim in dims]) if dims else 0
 
     @property
+    def steps(self) -> Mapping[str, int]:
+        """The loop counts of the contraction: ``sizes``, but for inputs instead of outputs along transposed windows."""
+        over = {
+            dim: window.steps(self.input_sizes[dim], self.sizes[dim]) for dim, window in self.windows.items()
+        }
+        return {**self.sizes, **over} if over else self.sizes
+
+    @property
     def macs(self) -> int:
         """Number of multiply-accumulates in the forward phase; 0 without a weight."""
-        return math.prod(self.sizes.values()) if self.weight else 0
+        return math.prod(self.steps.values()) if self.weight else 0
 
     def flop(self, phase: str) -> int:
         """Return the floating-point operations of a phase: ``2 n - 1`` for every result element that contracts n terms.
 
-        A contraction of less than one term, which a fractional share may leave, needs no additions.
+        A contraction of less than one term, which a fractional share may leave, needs no additions. The outputs of
+        transposed windows contract fewer terms at a border, so their products are counted together.
 
         Source: AccPar (HPCA 2020), the operation counts of its computation cost.
         """
-        result = PHASES[phase].result
-        contracted = math.prod(size for dim, size in self.sizes.items() if dim not in self.dims(result))
-        return self.elements(result) * (contracted + max(0, contracted - 1)) if self.macs else 0
+        if not self.macs:
+            return 0
+        result, steps = PHASES[phase].result, self.steps
+        contracted = math.prod(size for dim, size in steps.items() if dim not in self.dims(result))
+        if result == "output" and steps != self.sizes:
+            return self.macs + max(0, self.macs - self.elements(result))
+        return self.elements(result) * (contracted + max(0, contracted - 1))
 
 
 @lru_cache(maxsize=1024)
@@ -186,7 +159,7 @@ class Op(Record):
     Attributes:
         weighted: whether it has a weight to cut.
         join: whether it combines several tensors.
-        pools: whether it reduces an image, so that it is a node of the operator graph.
+        pools: whether it makes an image of another size, so that it is a node of the operator graph.
         view: whether its output is its input in another shape, without memory of its own.
         flop_per_element: floating-point operations on each input element, for an op without a weight.
     """
@@ -235,6 +208,111 @@ class Op(Record):
         elements = batch * math.prod(output.values())
         return Einsum(
             sizes={"batch": batch, **output}, input=dims, weight=(), output=dims, input_elements=elements
+        )
+
+
+class Convolution(Op):
+    """A weighted op whose filters meet an image in windows; subclasses say which windows.
+
+    With ``groups`` the einsum has a dim ``groups`` in all three tensors; ``in_channels`` and ``out_channels`` then
+    count the channels within a group.
+    """
+
+    weighted: ClassVar[bool] = True
+    out_channels: Size
+    kernel: SizePair
+    stride: SizePair = (1, 1)
+    padding: CountPair = (0, 0)
+    dilation: SizePair = (1, 1)
+    groups: Size = 1
+    bias: bool = True
+
+    @property
+    @abstractmethod
+    def windows(self) -> Mapping[str, Window]:
+        """The window along each spatial dim."""
+
+    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
+        """Return ``out_channels`` by the outputs of the windows."""
+        shape = image_input(inputs)
+        for name, channels in (("in", shape["channels"]), ("out", self.out_channels)):
+            if channels % self.groups:
+                raise ShapeError(
+                    f"found {channels} {name}_channels in {self.groups} groups;"
+                    f" allowed: a multiple of {self.groups}"
+                )
+        spatial = {dim: window.output_size(shape[dim]) for dim, window in self.windows.items()}
+        return {"channels": self.out_channels, **spatial}
+
+    def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
+        """Return the elements of the filters and the biases."""
+        return sum(self.parameters(inputs).values())
+
+    def parameters(self, inputs: tuple[Shape, ...]) -> dict[str, int]:
+        """Return the elements of the filters and the biases."""
+        per_filter = image_input(inputs)["channels"] // self.groups * math.prod(self.kernel)
+        bias = {"bias": self.out_channels} if self.bias else {}
+        return {"weight": self.out_channels * per_filter, **bias}
+
+    def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
+        """Return ``F_out[n,g,o,h,w] = F_in[n,g,i,h',w'] . W[g,i,o,r,s]`` for the h' and w' that the windows read."""
+        shape = image_input(inputs)
+        grouped = self.groups > 1
+        # Channels cut inside every group are not the consecutive channels that a neighbour cuts.
+        inner = "channels_in_group" if grouped else "channels"
+        group_sizes = {"groups": self.groups} if grouped else {}
+        group_dims = {"groups": "channels"} if grouped else {}
+        spatial = {"height": "height", "width": "width"}
+        return Einsum(
+            sizes={
+                "batch": batch,
+                **group_sizes,
+                "in_channels": shape["channels"] // self.groups,
+                "out_channels": self.out_channels // self.groups,
+                "height": output["height"],
+                "width": output["width"],
+                "kernel_height": self.kernel[0],
+                "kernel_width": self.kernel[1],
+            },
+            input={"batch": "batch", **group_dims, "in_channels": inner, **spatial},
+            weight=(*group_sizes, "in_channels", "out_channels", "kernel_height", "kernel_width"),
+            output={"batch": "batch", **group_dims, "out_channels": inner, **spatial},
+            input_elements=batch * elements_of(shape),
+            windows=self.windows,
+            input_sizes={"height": shape["height"], "width": shape["width"]},
+        )
+
+
+class Resampling(Op):
+    """An op without a weight that reads an image in windows, channel by channel, and gives another.
+
+    It is a node of the operator graph.
+    """
+
+    pools: ClassVar[bool] = True
+
+    @abstractmethod
+    def image_windows(self, shape: Shape) -> Mapping[str, Window]:
+        """Return the window along each spatial dim of an input."""
+
+    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
+        """Return the channels by the outputs of the windows."""
+        shape = image_input(inputs)
+        spatial = {dim: window.output_size(shape[dim]) for dim, window in self.image_windows(shape).items()}
+        return {"channels": shape["channels"], **spatial}
+
+    def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
+        """Return ``F_out[n,c,h,w]`` of ``F_in[n,c,h',w']``, channel by channel."""
+        shape = image_input(inputs)
+        dims = {"batch": "batch", **{dim: dim for dim in output}}
+        return Einsum(
+            sizes={"batch": batch, **output},
+            input=dims,
+            weight=(),
+            output=dims,
+            input_elements=batch * elements_of(shape),
+            windows=self.image_windows(shape),
+            input_sizes={"height": shape["height"], "width": shape["width"]},
         )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hypar.network.ops.base import Op, Shape, ShapeError, describe
+from hypar.network.ops.base import Op, Shape, describe
+from hypar.network.windows import ShapeError
 
 
 class Concat(Op):

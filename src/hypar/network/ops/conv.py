@@ -2,38 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from typing import ClassVar
-
-from hypar.network.ops.base import (
-    CountPair,
-    Einsum,
-    Op,
-    Shape,
-    ShapeError,
-    Size,
-    SizePair,
-    Window,
-    elements_of,
-    image_input,
-)
+from hypar.network.ops.base import Convolution, Op
+from hypar.network.windows import Window
 
 
-class Conv(Op):
-    """A two-dimensional convolution.
-
-    With ``groups`` the einsum has a dim ``groups`` in all three tensors; ``in_channels`` and ``out_channels`` then
-    count the channels within a group.
-    """
-
-    weighted: ClassVar[bool] = True
-    out_channels: Size
-    kernel: SizePair
-    stride: SizePair = (1, 1)
-    padding: CountPair = (0, 0)
-    dilation: SizePair = (1, 1)
-    groups: Size = 1
-    bias: bool = True
+class Conv(Convolution):
+    """A two-dimensional convolution."""
 
     @property
     def windows(self) -> dict[str, Window]:
@@ -43,56 +17,6 @@ class Conv(Op):
             dim: Window(kernel=kernel, stride=stride, padding=padding, dilation=dilation)
             for dim, (kernel, stride, padding, dilation) in zip(("height", "width"), pairs, strict=True)
         }
-
-    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """Return ``out_channels`` by the places of the window."""
-        shape = image_input(inputs)
-        for name, channels in (("in", shape["channels"]), ("out", self.out_channels)):
-            if channels % self.groups:
-                raise ShapeError(
-                    f"found {channels} {name}_channels in {self.groups} groups;"
-                    f" allowed: a multiple of {self.groups}"
-                )
-        spatial = {dim: window.output_size(shape[dim]) for dim, window in self.windows.items()}
-        return {"channels": self.out_channels, **spatial}
-
-    def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
-        """Return the elements of the filters and the biases."""
-        return sum(self.parameters(inputs).values())
-
-    def parameters(self, inputs: tuple[Shape, ...]) -> dict[str, int]:
-        """Return the elements of the filters and the biases."""
-        per_filter = image_input(inputs)["channels"] // self.groups * math.prod(self.kernel)
-        bias = {"bias": self.out_channels} if self.bias else {}
-        return {"weight": self.out_channels * per_filter, **bias}
-
-    def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
-        """Return ``F_out[n,g,o,h,w] = F_in[n,g,i,h+r,w+s] . W[g,i,o,r,s]``."""
-        shape = image_input(inputs)
-        grouped = self.groups > 1
-        # Channels cut inside every group are not the consecutive channels that a neighbour cuts.
-        inner = "channels_in_group" if grouped else "channels"
-        group_sizes = {"groups": self.groups} if grouped else {}
-        group_dims = {"groups": "channels"} if grouped else {}
-        spatial = {"height": "height", "width": "width"}
-        return Einsum(
-            sizes={
-                "batch": batch,
-                **group_sizes,
-                "in_channels": shape["channels"] // self.groups,
-                "out_channels": self.out_channels // self.groups,
-                "height": output["height"],
-                "width": output["width"],
-                "kernel_height": self.kernel[0],
-                "kernel_width": self.kernel[1],
-            },
-            input={"batch": "batch", **group_dims, "in_channels": inner, **spatial},
-            weight=(*group_sizes, "in_channels", "out_channels", "kernel_height", "kernel_width"),
-            output={"batch": "batch", **group_dims, "out_channels": inner, **spatial},
-            input_elements=batch * elements_of(shape),
-            windows=self.windows,
-            input_sizes={"height": shape["height"], "width": shape["width"]},
-        )
 
 
 plugin: type[Op] = Conv

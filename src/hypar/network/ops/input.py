@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hypar.network.ops.base import Op, Shape, ShapeError, Size
+from hypar.network.ops.base import Op, Shape, Size
+from hypar.network.windows import ShapeError
 
 
 class Input(Op):

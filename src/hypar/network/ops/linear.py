@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hypar.network.ops.base import Einsum, Op, Shape, ShapeError, Size, describe, one_input
+from hypar.network.ops.base import Einsum, Op, Shape, Size, describe, one_input
+from hypar.network.windows import ShapeError
 
 
 class Linear(Op):

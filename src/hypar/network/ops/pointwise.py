@@ -15,7 +15,7 @@ class Pointwise(Base):
     pointwise because their communication is a thousandth of a layer's.
     """
 
-    function: Literal["elu", "gelu", "hardswish", "leaky_relu", "lrn", "sigmoid", "silu", "tanh"]
+    function: Literal["elu", "gelu", "hardswish", "leaky_relu", "lrn", "relu6", "sigmoid", "silu", "tanh"]
 
 
 plugin: type[Op] = Pointwise

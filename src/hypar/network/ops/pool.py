@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import model_validator
 
-from hypar.network.ops.base import (
-    CountPair,
-    Einsum,
-    Op,
-    Shape,
-    ShapeError,
-    SizePair,
-    Window,
-    elements_of,
-    image_input,
-)
+from hypar.network.ops.base import CountPair, Op, Resampling, Shape, SizePair, elements_of, image_input
+from hypar.network.windows import ShapeError, Window
 
 
-class Pool(Op):
+class Pool(Resampling):
     """Maximum or average of a sliding window, or of the whole image with ``window: global``.
 
     The stride defaults to the kernel. ``rounding: up`` keeps a last window that extends past the edge, as Caffe does.
     """
 
-    pools: ClassVar[bool] = True
     mode: Literal["max", "average"]
     window: Literal["sliding", "global"] = "sliding"
     kernel: SizePair | None = None
@@ -60,11 +50,12 @@ class Pool(Op):
                 raise ShapeError(f"found padding {padding} for kernel {kernel}; allowed: at most half of it")
         up = self.rounding == "up"
         places = {
-            dim: window.output_size(shape[dim], round_up=up) for dim, window in self._windows(shape).items()
+            dim: window.output_size(shape[dim], round_up=up)
+            for dim, window in self.image_windows(shape).items()
         }
         return {"channels": shape["channels"], **places}
 
-    def _windows(self, shape: Shape) -> dict[str, Window]:
+    def image_windows(self, shape: Shape) -> dict[str, Window]:
         """Return the window along each spatial dim; a global one is as large as the image."""
         kernels = self.kernel or (shape["height"], shape["width"])
         pairs = zip(("height", "width"), kernels, self.stride or kernels, self.padding, strict=True)
@@ -72,20 +63,6 @@ class Pool(Op):
             dim: Window(kernel=kernel, stride=stride, padding=padding)
             for dim, kernel, stride, padding in pairs
         }
-
-    def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
-        """Return ``F_out[n,c,h,w]`` of ``F_in[n,c,h+r,w+s]``, channel by channel."""
-        shape = image_input(inputs)
-        dims = {"batch": "batch", **{dim: dim for dim in output}}
-        return Einsum(
-            sizes={"batch": batch, **output},
-            input=dims,
-            weight=(),
-            output=dims,
-            input_elements=batch * elements_of(shape),
-            windows=self._windows(shape),
-            input_sizes={"height": shape["height"], "width": shape["width"]},
-        )
 
     def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:
         """Return one operation for every element that a window reads."""

@@ -11,7 +11,7 @@ import numpy as np
 from hypar.errors import TableLimitError
 
 if TYPE_CHECKING:
-    from hypar.network.ops.base import Window
+    from hypar.network.windows import Window
     from hypar.solve.edge import Costs
 
 MOST_SHARED = 2**27
@@ -71,12 +71,11 @@ def bounds(degrees: tuple[int, ...], size: float, whole: bool, unit: int = 1) ->
 
 def reach(made: Bounds, window: Window, size: float) -> Bounds:
     """Return the input elements that shards of an output read, from first to last tap, without padding."""
-    if window.stride > window.extent:
+    if window.gaps:
         gaps = Bounds(made.low, made.high, made.amounts, window)
         ends = gaps.below(np.array([0.0, size]))
         return replace(gaps, amounts=ends[1] - ends[0])
-    low = _within(made.low * window.stride - window.padding, 0, size)
-    high = _within((made.high - 1) * window.stride - window.padding + window.extent, 0, size)
+    low, high = (_within(places, 0, size) for places in window.reads(made.low, made.high))
     high = np.where(made.high <= made.low, low, np.maximum(high, low))
     return Bounds(low, high, high - low)
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.contraction import Content
-    from hypar.network.ops.base import Einsum, Window
+    from hypar.network.ops.base import Einsum
+    from hypar.network.windows import Window
     from hypar.sharding.placement import Choice, Options
     from hypar.solve.edge import Costs
 

@@ -1,7 +1,8 @@
 """The shard of a layer on the fullest device under a choice, as an op on tensors of its own.
 
 Sizes are rounded up to whole elements. A cut height or width includes the input rows that its windows read, and
-counts padding as rows, so that such a shard is not padded again; an uncut one is padded as the layer is.
+counts padding as rows, so that such a shard is not padded again; an uncut one is padded as the layer is. Transposed
+windows make a few rows beyond those of the shard from the rows that it reads; the output is then cut to its size.
 """
 
 from __future__ import annotations
@@ -14,13 +15,18 @@ from hypar.errors import OptionError
 from hypar.network.ops.add import Add
 from hypar.network.ops.concat import Concat
 from hypar.network.ops.conv import Conv
+from hypar.network.ops.conv_transpose import ConvTranspose
+from hypar.network.ops.crop import Crop
 from hypar.network.ops.linear import Linear
 from hypar.network.ops.pool import Pool
+from hypar.network.ops.upsample import Upsample
+from hypar.sharding.grids.bounds import bounds
 from hypar.units import DTYPE_BYTES
 
 if TYPE_CHECKING:
     from hypar.network.layer import Layer
-    from hypar.network.ops.base import Einsum, Window
+    from hypar.network.ops.base import Einsum
+    from hypar.network.windows import Window
     from hypar.sharding.placement import Choice
 
 Sizes = tuple[int, ...]
@@ -31,11 +37,13 @@ class Piece:
     """The computation of one device; equal ones take equal time.
 
     Attributes:
-        op: ``conv``, ``linear``, ``max``, ``average``, ``add`` or ``concat``.
+        op: ``conv``, ``conv_transpose``, ``linear``, ``max``, ``average``, ``nearest``, ``bilinear``, ``crop``, ``add``
+            or ``concat``.
         dtype: number format of every tensor.
         inputs: ``[batch, channels, height, width]`` or ``[batch, channels]`` of each tensor that is read.
         weight: ``[out_channels, in_channels, kernel_height, kernel_width]`` or ``[out_channels, in_channels]``,
-            with the ``in_channels`` of a group; empty without a weight.
+            with the ``in_channels`` of a group; of a ``conv_transpose`` ``in_channels`` first, with the
+            ``out_channels`` of a group; empty without a weight.
         output: as ``inputs``.
         windows: along height and width.
         groups: of the convolution.
@@ -75,12 +83,13 @@ def piece_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> Piece:
     rows, windows = _read(einsum, choice, sizes)
     image = tuple(sizes[dim] for dim in windows)
     match layer.op:
-        case Conv():
+        case Conv() | ConvTranspose():
             groups = sizes.get("groups", 1)
             made, read, kernel = sizes["out_channels"], sizes["in_channels"], layer.op.kernel
+            filters = (groups * made, read) if isinstance(layer.op, Conv) else (groups * read, made)
             return Piece(
-                op="conv", dtype=dtype, inputs=((batch, groups * read, *rows),),
-                weight=(groups * made, read, *kernel), output=(batch, groups * made, *image),
+                op=layer.op_name, dtype=dtype, inputs=((batch, groups * read, *rows),),
+                weight=(*filters, *kernel), output=(batch, groups * made, *image),
                 windows=tuple(windows.values()), groups=groups,
             )  # fmt: skip
         case Linear():
@@ -88,11 +97,12 @@ def piece_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> Piece:
             return Piece(
                 op="linear", dtype=dtype, inputs=((batch, read),), weight=(made, read), output=(batch, made)
             )
-        case Pool():
-            channels = sizes["channels"]
+        case Pool() | Upsample() | Crop():
+            channels, op = sizes["channels"], layer.op
             return Piece(
-                op=layer.op.mode, dtype=dtype, inputs=((batch, channels, *rows),), output=(batch, channels, *image),
-                windows=tuple(windows.values()), round_up=layer.op.rounding == "up",
+                op=layer.op_name if isinstance(op, Crop) else op.mode, dtype=dtype,
+                inputs=((batch, channels, *rows),), output=(batch, channels, *image),
+                windows=tuple(windows.values()), round_up=isinstance(op, Pool) and op.rounding == "up",
             )  # fmt: skip
         case Add() | Concat():
             inputs = tuple(
@@ -103,7 +113,7 @@ def piece_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> Piece:
             output = (batch, channels, *inputs[0][2:])
             return Piece(op=layer.op_name, dtype=dtype, inputs=inputs, output=output)
     found = f"op {layer.op_name!r} of layer {layer.name!r} cannot be measured"
-    raise OptionError("profile", found, "conv, linear, pool, add, concat")
+    raise OptionError("profile", found, "conv, conv_transpose, linear, pool, upsample, crop, add, concat")
 
 
 def _read(einsum: Einsum, choice: Choice, sizes: dict[str, int]) -> tuple[Sizes, dict[str, Window]]:
@@ -113,6 +123,8 @@ def _read(einsum: Einsum, choice: Choice, sizes: dict[str, int]) -> tuple[Sizes,
         if choice.degree(dim) == 1:
             rows.append(einsum.input_sizes[dim])
         else:
-            rows.append((sizes[dim] - 1) * window.stride + window.extent)
+            shards = bounds((choice.degree(dim),), einsum.sizes[dim], whole=True)
+            low, high = window.reads(shards.low, shards.high)
             windows[dim] = replace(window, padding=0)
+            rows.append(max(windows[dim].least_input(sizes[dim]), int((high - low).max())))
     return tuple(rows), windows

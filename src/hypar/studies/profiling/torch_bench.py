@@ -16,9 +16,10 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hypar.errors import OptionError
+from hypar.network.windows import TransposedWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from hypar.studies.profiling.pieces import Piece
 
@@ -91,25 +92,46 @@ class TorchBench:
     def forward(self, piece: Piece) -> Callable[..., Any]:
         """Return the forward phase as a function of its inputs."""
         functions = self.torch.nn.functional
-        kernel, stride, padding, dilation = (
-            tuple(getattr(window, name) for window in piece.windows)
-            for name in ("kernel", "stride", "padding", "dilation")
-        )
         match piece.op:
-            case "conv":
-                slide = {"stride": stride, "padding": padding, "dilation": dilation}
-                return partial(functions.conv2d, **slide, groups=piece.groups)
             case "linear":
                 linear: Callable[..., Any] = functions.linear
                 return linear
-            case "max" | "average":
-                pool = functions.max_pool2d if piece.op == "max" else functions.avg_pool2d
-                slide = {"kernel_size": kernel, "stride": stride, "padding": padding}
-                return partial(pool, **slide, ceil_mode=piece.round_up)
             case "add":
                 return lambda *read: reduce(operator.add, read)
-            case _:
+            case "concat":
                 return lambda *read: self.torch.cat(read, 1)
+            case "crop":
+                return lambda read: _centre(read, piece.output).clone()
+        slid = _slid(functions, piece)
+        transposed = any(isinstance(window, TransposedWindow) for window in piece.windows)
+        return (lambda *read: _centre(slid(*read), piece.output)) if transposed else slid
+
+
+def _slid(functions: Any, piece: Piece) -> Callable[..., Any]:
+    """Return an op with windows as a function of its inputs."""
+    kernel, stride, padding, dilation, added = (
+        tuple(getattr(window, name, 0) for window in piece.windows)
+        for name in ("kernel", "stride", "padding", "dilation", "output_padding")
+    )
+    slide = {"stride": stride, "padding": padding}
+    match piece.op:
+        case "conv":
+            return partial(functions.conv2d, **slide, dilation=dilation, groups=piece.groups)
+        case "conv_transpose":
+            slide = {**slide, "dilation": dilation, "output_padding": added}
+            return partial(functions.conv_transpose2d, **slide, groups=piece.groups)
+        case "nearest" | "bilinear":
+            return partial(functions.interpolate, scale_factor=stride, mode=piece.op)
+        case _:
+            pool = functions.max_pool2d if piece.op == "max" else functions.avg_pool2d
+            return partial(pool, kernel_size=kernel, **slide, ceil_mode=piece.round_up)
+
+
+def _centre(image: Any, sizes: Sequence[int]) -> Any:
+    """Return the middle of an image, as high and as wide as a shard's output."""
+    for dim in (2, 3):
+        image = image.narrow(dim, (image.shape[dim] - sizes[dim]) // 2, sizes[dim])
+    return image
 
 
 def load_bench() -> Bench:
