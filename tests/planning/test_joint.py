@@ -11,7 +11,7 @@ import pytest
 import hypar
 from hypar.errors import TableLimitError
 from hypar.planning.question import ask
-from hypar.planning.request import Recipe
+from hypar.planning.request import Request
 from hypar.planning.searches import joint
 from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
@@ -22,7 +22,7 @@ from hypar.solve.solvers.base import Tables
 
 def question(model: str, levels: int) -> Question:
     """Ask for the joint optimum over three types."""
-    recipe = Recipe(
+    request = Request(
         strategy="optimal",
         space="batch,in_channels,out_channels",
         cost="volume",
@@ -32,7 +32,7 @@ def question(model: str, levels: int) -> Question:
         array=(2,) * levels,
         pins=(),
     )
-    return ask(recipe, hypar.load_model(model))[0]
+    return ask(request, hypar.load_model(model))[0]
 
 
 def total(costs: tuple[tuple[float, ...], ...]) -> float:

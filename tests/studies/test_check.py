@@ -19,7 +19,7 @@ from hypar.errors import HyparError, PlanError
 from hypar.machine.load_mixed import load_hardware
 from hypar.network.build import load_model
 from hypar.planning.planner import follow
-from hypar.planning.request import Recipe
+from hypar.planning.request import Request
 from hypar.registry import data_file, load_plugin
 from hypar.solve.solvers.bounded import Bounded
 from hypar.studies.check import FREE
@@ -243,9 +243,9 @@ def once(function: Callable[..., Any]) -> Callable[..., Any]:
     return asked
 
 
-def digests(argument: Recipe | LayerGraph | object) -> str:
-    """What the text of a recipe or a network does not say."""
-    if isinstance(argument, Recipe):
+def digests(argument: Request | LayerGraph | object) -> str:
+    """What the text of a request or a network does not say."""
+    if isinstance(argument, Request):
         return "".join(digests(part) for part in (argument.machine, argument.mixed, argument.profile))
     return str(getattr(argument, "digest", "")) + str(getattr(argument, "batch", ""))
 

@@ -20,7 +20,7 @@ from hypar.planning.records import Outcome, like_split
 from hypar.planning.request import (
     BASELINES,
     BEST,
-    Recipe,
+    Request,
     checked_array,
     checked_arrays,
     checked_chunks,
@@ -128,7 +128,7 @@ def plan_model(
     own = named.fork_cost if mixed and named.fork_cost else named.cost
     asked = own if cost is None else cost
     pipeline = checked_stages(stages, schedule, microbatches)
-    recipe = Recipe(
+    request = Request(
         strategy="hypar" if strategy is None else strategy,
         space=named.space if space is None else space_text(space),
         cost=asked,
@@ -153,34 +153,36 @@ def plan_model(
         baselines=BASELINES if identical is not None and (asked == "time" or refine) else (),
         beyond_space=strategy is None and space is None and asked == "time",
     )
-    return follow(recipe, network if batch is None else network.with_batch(batch), progress)
+    return follow(request, network if batch is None else network.with_batch(batch), progress)
 
 
-def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None) -> Plan:
+def follow(
+    request: Request, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None
+) -> Plan:
     """Plan a network by a request; ``progress`` is called as in ``plan_model``.
 
     Raises:
         InputError: the request does not suit the network.
         TableLimitError: the tables of an exact search would not fit.
     """
-    if recipe.mixed is not None:
+    if request.mixed is not None:
         from hypar.planning.uneven.mixed_plan import mixed_plan  # noqa: PLC0415 (only where it is asked for)
 
-        return mixed_plan(recipe, recipe.mixed, graph)
-    if recipe.stages is not None:
+        return mixed_plan(request, request.mixed, graph)
+    if request.stages is not None:
         from hypar.planning.stages.records import staged_plan  # noqa: PLC0415 (as above)
 
-        whole = follow(replace(recipe, stages=None), graph) if recipe.stages == BEST else None
-        return staged_plan(recipe, graph, whole, progress)
-    question, pins = ask(recipe, graph)
-    search = load_search(recipe.search)
+        whole = follow(replace(request, stages=None), graph) if request.stages == BEST else None
+        return staged_plan(request, graph, whole, progress)
+    question, pins = ask(request, graph)
+    search = load_search(request.search)
     found = search.run(question)
-    if recipe.machine is None and not recipe.refine:
-        outcome = Outcome(found, claim_of(recipe, question, found, search.claim))
+    if request.machine is None and not request.refine:
+        outcome = Outcome(found, claim_of(request, question, found, search.claim))
     else:
         from hypar.planning.timing import timed  # noqa: PLC0415 (only where a machine is named)
 
-        outcome = timed(recipe, graph, question, found, search.claim, progress)
+        outcome = timed(request, graph, question, found, search.claim, progress)
     answer = outcome.answer
     names = [layer.name for layer in question.graph.layers]
     splits = [
@@ -191,17 +193,17 @@ def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], Non
     ]
     return Plan(
         model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
-        graph=recipe.graph,
-        strategy=recipe.strategy,
-        space=recipe.space,
-        search=recipe.search,
+        graph=request.graph,
+        strategy=request.strategy,
+        space=request.space,
+        search=request.search,
         solver=answer.solver,
-        array=list(recipe.array),
+        array=list(request.array),
         pins=[str(pin) for pin in pins],
-        profile=_record_of(recipe.profile),
+        profile=_record_of(request.profile),
         bounds=[exact_number(max(0.0, bound)) for bound in answer.bounds] or None,
         cost=CostRecord(
-            name=recipe.cost,
+            name=request.cost,
             value=exact_number(math.fsum(split.cost for split in splits)),
             unit=question.cost.unit,
             parameters=parameters_of(question.cost),

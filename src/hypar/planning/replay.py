@@ -15,7 +15,7 @@ from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph
 from hypar.plan.plan import Plan, read_plan
 from hypar.planning.chunks.replay import chunks_of
-from hypar.planning.request import Recipe, checked_optimizer
+from hypar.planning.request import Request, checked_optimizer
 from hypar.planning.sources import machine_of, model_of, require_groups
 from hypar.planning.stages.records import stages_of
 from hypar.planning.stages.replay import microbatch_step, stored_stages
@@ -113,15 +113,15 @@ def run_plan(
     )
     choices, direct = choices_of(plan, graph, file), _sends_directly(plan, file)
     if plan.stages is not None and plan.staged and isinstance(machine, Machine):
-        recipe = replace(Recipe.of(plan, machine), optimizer=own)
-        staging = stored_stages(plan, plan.stages, graph, choices, recipe)
+        request = replace(Request.of(plan, machine), optimizer=own)
+        staging = stored_stages(plan, plan.stages, graph, choices, request)
         return ScoredStep(
             plan=plan,
             graph=graph,
             step=microbatch_step(staging),
             score=score_of(staging),
             timeline=staging.step,
-            stages=stages_of(staging, recipe),
+            stages=stages_of(staging, request),
         )
     lanes, crossings = _lanes(plan, graph, choices, machine, own, direct=direct)
     chunks = chunks_of(plan.chunks, lanes, crossings, f"{file}: chunks.layers")

@@ -44,7 +44,7 @@ GRAPHS = ("contracted", "operators")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class Request:
     """All inputs of a plan except the network; a plan records them.
 
     Attributes:
@@ -100,7 +100,7 @@ class Recipe:
     @classmethod
     def of(
         cls, plan: Plan, machine: Machine | MixedMachine | None = None, profile: Profile | None = None
-    ) -> Recipe:
+    ) -> Request:
         """Rebuild the request of a stored plan.
 
         Args:

@@ -126,7 +126,7 @@ def _kept(graph: ContractedGraph, layers: Sequence[_LayerBounds]) -> list[float]
 
 def _layer_bounds(spans: CutSpans, microbatches: int) -> list[_LayerBounds]:
     """Return the lower bounds of each layer over all its choices."""
-    question = question_of(spans.recipe, spans.whole, spans.pins, spans.setting.element_bytes)
+    question = question_of(spans.request, spans.whole, spans.pins, spans.setting.element_bytes)
     known: dict[object, _LayerBounds] = {}
     found = []
     for layer, options in zip(spans.part.layers, question.options, strict=True):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
-    from hypar.planning.request import Recipe
+    from hypar.planning.request import Request
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
 
@@ -40,7 +40,7 @@ class CutSpans:
     """All spans of a network, each on the same number of devices.
 
     Attributes:
-        recipe: the request; its array is the one inside a stage, and may be empty.
+        request: the request; its array is the one inside a stage, and may be empty.
         whole: the layers for a mini-batch.
         part: the layers for a microbatch.
         pins: choices to hold.
@@ -49,7 +49,7 @@ class CutSpans:
         answers: the best cuts of spans, which do not depend on microbatches or the number of stages.
     """
 
-    recipe: Recipe
+    request: Request
     whole: ContractedGraph
     part: ContractedGraph
     pins: tuple[Pin, ...]
@@ -62,7 +62,7 @@ class CutSpans:
     @classmethod
     def of(
         cls,
-        recipe: Recipe,
+        request: Request,
         graph: LayerGraph,
         counts: tuple[int, int],
         answers: dict[object, Answer] | None = None,
@@ -70,7 +70,7 @@ class CutSpans:
         """Build the spans of a network.
 
         Args:
-            recipe: the request.
+            request: the request.
             graph: the network.
             counts: the numbers of stages, and of microbatches in a mini-batch.
             answers: the known best cuts of spans for the same request; others are added.
@@ -79,16 +79,16 @@ class CutSpans:
             InputError: the request does not suit the network, or the array the machine.
         """
         stages, microbatches = counts
-        whole = graph.nodes(recipe.graph)
-        direct = load_cost(recipe.cost, recipe.parameters).direct
-        setting = setting_for(recipe, graph.element_bytes, direct=direct)
+        whole = graph.nodes(request.graph)
+        direct = load_cost(request.cost, request.parameters).direct
+        setting = setting_for(request, graph.element_bytes, direct=direct)
         return cls(
-            recipe=recipe,
+            request=request,
             whole=whole,
-            part=graph.with_batch(graph.batch // microbatches).nodes(recipe.graph),
-            pins=tuple(parse_pin(text, whole, max(1, len(recipe.array))) for text in recipe.pins),
+            part=graph.with_batch(graph.batch // microbatches).nodes(request.graph),
+            pins=tuple(parse_pin(text, whole, max(1, len(request.array))) for text in request.pins),
             setting=setting,
-            link=setting.machine.links((stages, *recipe.array))[0] if stages > 1 else None,
+            link=setting.machine.links((stages, *request.array))[0] if stages > 1 else None,
             answers={} if answers is None else answers,
         )
 
@@ -133,10 +133,10 @@ class CutSpans:
 
     def _answer(self, inside: ContractedGraph) -> Answer:
         """Search the best cuts of a span."""
-        if not self.recipe.array:
+        if not self.request.array:
             return Answer(choices=((),) * len(inside.layers), costs=(), solver="", exact=True)
-        question = question_of(self.recipe, inside, self.pins, self.setting.element_bytes)
-        return load_search(self.recipe.search).run(question)
+        question = question_of(self.request, inside, self.pins, self.setting.element_bytes)
+        return load_search(self.request.search).run(question)
 
     def _received(self, start: int, end: int, choices: Sequence[Options]) -> tuple[float, float]:
         """Return the bytes of F and of E that all devices of a stage receive; tensors that only pass arrive once."""

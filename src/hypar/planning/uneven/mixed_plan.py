@@ -19,25 +19,25 @@ from hypar.units import exact_number
 if TYPE_CHECKING:
     from hypar.machine.mixed import MixedMachine
     from hypar.network.graph import LayerGraph
-    from hypar.planning.request import Recipe
+    from hypar.planning.request import Request
 
 
-def mixed_plan(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Plan:
-    """Plan a network for the mixed machine that a recipe names.
+def mixed_plan(request: Request, mixed: MixedMachine, graph: LayerGraph) -> Plan:
+    """Plan a network for the mixed machine that a request names.
 
     Args:
-        recipe: what is asked for.
+        request: what is asked for.
         mixed: the machine.
         graph: the network.
 
     Raises:
-        InputError: the recipe does not suit the network or the machine.
+        InputError: the request does not suit the network or the machine.
         TableLimitError: a search would not fit.
     """
     refused = {
-        "refine": recipe.refine,
-        "profile": recipe.profile is not None,
-        "stages": recipe.stages is not None,
+        "refine": request.refine,
+        "profile": request.profile is not None,
+        "stages": request.stages is not None,
     }
     for what, asked in refused.items():
         if asked:
@@ -46,31 +46,31 @@ def mixed_plan(recipe: Recipe, mixed: MixedMachine, graph: LayerGraph) -> Plan:
                 f"the devices of hardware {mixed.name!r} are heterogeneous",
                 "a machine of identical devices",
             )
-    contracted = graph.nodes(recipe.graph)
-    levels = max(depth + len(recipe.arrays[name]) for name, _, depth in mixed.like())
-    pins = tuple(parse_pin(text, contracted, levels) for text in recipe.pins)
-    recipe = replace(recipe, solver=solver_for(recipe, contracted))
-    found = plan_branches(recipe, contracted, pins, graph.element_bytes)
-    cost = load_cost(recipe.cost, recipe.parameters)
+    contracted = graph.nodes(request.graph)
+    levels = max(depth + len(request.arrays[name]) for name, _, depth in mixed.like())
+    pins = tuple(parse_pin(text, contracted, levels) for text in request.pins)
+    request = replace(request, solver=solver_for(request, contracted))
+    found = plan_branches(request, contracted, pins, graph.element_bytes)
+    cost = load_cost(request.cost, request.parameters)
     lanes, crossings = lanes_of(found)
-    ran = run_chunked(lanes, crossings, recipe.chunks)
+    ran = run_chunked(lanes, crossings, request.chunks)
     return Plan(
         model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
-        graph=recipe.graph,
-        strategy=recipe.strategy,
-        space=recipe.space,
-        search=recipe.search,
-        solver=recipe.solver or "",
+        graph=request.graph,
+        strategy=request.strategy,
+        space=request.space,
+        search=request.search,
+        solver=request.solver or "",
         array=[],
-        arrays={name: list(array) for name, array in recipe.arrays.items()},
-        shares=recipe.shares,
-        integral=True if recipe.integral else None,
+        arrays={name: list(array) for name, array in request.arrays.items()},
+        shares=request.shares,
+        integral=True if request.integral else None,
         path=found.path if found.slowest else None,
         pins=[str(pin) for pin in pins],
         cost=CostRecord(
-            name=recipe.cost, value=exact_number(found.cost), unit=cost.unit, parameters=parameters_of(cost)
+            name=request.cost, value=exact_number(found.cost), unit=cost.unit, parameters=parameters_of(cost)
         ),
-        claim=claim_of(recipe, found),
+        claim=claim_of(request, found),
         splits=list(splits_of(found)),
         chunks=ran.chunks,
         score=summarise(lanes, ran.step, ran.timeline, mixed),

@@ -13,7 +13,7 @@ from hypar.units import exact_number
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.planning.request import Recipe
+    from hypar.planning.request import Request
     from hypar.planning.uneven.tree import Branch, Branching
 
 
@@ -73,16 +73,16 @@ def exact(branch: Branch) -> bool:
     return all(exact(below) for below in branch.below if below is not None)
 
 
-def claim_of(recipe: Recipe, branch: Branching) -> str:
+def claim_of(request: Request, branch: Branching) -> str:
     """Return the claim of a plan for a heterogeneous machine: the plans that it is optimal among."""
-    pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
-    over = f"over ({recipe.space}){pins}, one dim a fork, for least {recipe.cost}"
-    whole = " of whole elements" if recipe.integral else ""
+    pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
+    over = f"over ({request.space}){pins}, one dim a fork, for least {request.cost}"
+    whole = " of whole elements" if request.integral else ""
     if not exact(branch):
-        shares = f", shares{whole}," * recipe.integral
-        return f"not optimal: solver {recipe.solver!r} is not exact; {recipe.search} search in each group{shares} {over}"
-    inner = f"{recipe.search} search in each group"
-    if recipe.shares == "equal" and not branch.slowest:
+        shares = f", shares{whole}," * request.integral
+        return f"not optimal: solver {request.solver!r} is not exact; {request.search} search in each group{shares} {over}"
+    inner = f"{request.search} search in each group"
+    if request.shares == "equal" and not branch.slowest:
         return f"each fork is optimal at equal shares{whole} given the forks above it, then {inner}, {over}"
     kinds = {
         "equal": "equal shares{}, types by weights of the sides",
@@ -90,4 +90,4 @@ def claim_of(recipe: Recipe, branch: Branching) -> str:
         "exact": "exact shares{}, found with the types in turn",
         "layers": "exact shares{}, then shares of each layer",
     }
-    return f"{kinds[recipe.shares].format(whole)}, not proven optimal, then {inner}, {over}"
+    return f"{kinds[request.shares].format(whole)}, not proven optimal, then {inner}, {over}"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.machine.mixed import Side
     from hypar.network.contraction import ContractedGraph
-    from hypar.planning.request import Recipe
+    from hypar.planning.request import Request
     from hypar.planning.uneven.common_shares import Decision
     from hypar.planning.uneven.fork import Fork
     from hypar.planning.uneven.layer_shares import Offer
@@ -65,12 +65,12 @@ class _Place(NamedTuple):
 
 
 def plan_branches(
-    recipe: Recipe, graph: ContractedGraph, pins: Sequence[Pin], element_bytes: int
+    request: Request, graph: ContractedGraph, pins: Sequence[Pin], element_bytes: int
 ) -> Branching:
     """Plan a network for a heterogeneous machine.
 
     Args:
-        recipe: the request.
+        request: the request.
         graph: the layers that are cut.
         pins: choices to hold.
         element_bytes: bytes of an element.
@@ -79,8 +79,8 @@ def plan_branches(
         InputError: the request does not suit the network or the machine, or no shares fit the memory.
         TableLimitError: the tables of an exact search would not fit.
     """
-    assert recipe.mixed is not None  # noqa: S101 (the caller requests a heterogeneous machine)
-    planner, machine = _Planner(recipe, pins, element_bytes), recipe.mixed.using(recipe.arrays)
+    assert request.mixed is not None  # noqa: S101 (the caller requests a heterogeneous machine)
+    planner, machine = _Planner(request, pins, element_bytes), request.mixed.using(request.arrays)
     found = planner.fork(WHOLE_ARRAY, machine, graph, 0)
     if planner.adapts and not fits(found):
         names = ", ".join(side.name for side in machine.sides)
@@ -94,10 +94,10 @@ def plan_branches(
 class _Planner:
     """A recursive planner of a machine's tree of device groups."""
 
-    def __init__(self, recipe: Recipe, pins: Sequence[Pin], element_bytes: int) -> None:
-        self.recipe, self.pins, self.element_bytes = recipe, pins, element_bytes
-        self.cost = load_cost(recipe.cost, recipe.parameters)
-        self.adapts = recipe.shares != "equal" and self.cost.slowest
+    def __init__(self, request: Request, pins: Sequence[Pin], element_bytes: int) -> None:
+        self.request, self.pins, self.element_bytes = request, pins, element_bytes
+        self.cost = load_cost(request.cost, request.parameters)
+        self.adapts = request.shares != "equal" and self.cost.slowest
 
     def branch(self, side: Side, graph: ContractedGraph, depth: int) -> Branch:
         """Plan one device group of an uneven split."""
@@ -107,12 +107,12 @@ class _Planner:
 
     def leaf(self, name: str, machine: Machine, graph: ContractedGraph, depth: int) -> Leaf:
         """Plan identical devices by the requested search."""
-        recipe = replace(self.recipe, machine=machine, mixed=None, array=self.recipe.arrays[name], pins=())
-        setting = setting_for(recipe, self.element_bytes)
-        if not recipe.array:
+        request = replace(self.request, machine=machine, mixed=None, array=self.request.arrays[name], pins=())
+        setting = setting_for(request, self.element_bytes)
+        if not request.array:
             lane = Lane(graph, ((),) * len(graph.layers), setting, name, depth)
             return Leaf(lane=lane, levels=(), costs=(), solver="", exact=True)
-        last = depth + len(recipe.array)
+        last = depth + len(request.array)
         pins = [
             replace(pin, level=None if pin.level is None else pin.level - depth)
             for pin in self.pins
@@ -121,8 +121,8 @@ class _Planner:
         # If one of two layers is empty here, nothing moves between them inside the group.
         empty = [layer.empty for layer in graph.layers]
         tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
-        question = question_of(recipe, replace(graph, tensors=tensors), pins, self.element_bytes)
-        answer = load_search(recipe.search).run(question)
+        question = question_of(request, replace(graph, tensors=tensors), pins, self.element_bytes)
+        answer = load_search(request.search).run(question)
         return Leaf(
             lane=Lane(graph, answer.choices, setting, name, depth),
             levels=question.levels,
@@ -154,7 +154,7 @@ class _Planner:
 
     def _options(self, machine: MixedMachine, graph: ContractedGraph, depth: int) -> tuple[Options, ...]:
         """Return each layer's options at an uneven split: one dim divided over all groups, or a join left whole."""
-        ways, space = len(machine.sides), space_of(self.recipe)
+        ways, space = len(machine.sides), space_of(self.request)
         free = [(space.choices(layer, ways),) for layer in graph.layers]
         own = [replace(pin, level=None) for pin in self.pins if pin.level in {None, depth}]
         held = apply_pins(own, graph, free, (ways,))
@@ -162,7 +162,7 @@ class _Planner:
         for layer, options in zip(graph.layers, found, strict=True):
             if not options:
                 what = f"{layer.name!r} cannot be divided in one dim over {ways} device groups"
-                raise OptionError(f"space {self.recipe.space!r}", what, "one dim over all device groups")
+                raise OptionError(f"space {self.request.space!r}", what, "one dim over all device groups")
         return tuple(found)
 
     def _cheapest(self, tried: Iterator[Branching], found: Branching | None = None) -> Branching | None:
@@ -178,7 +178,7 @@ class _Planner:
         yield from self._within_memory(place, at_work, every, "equal")
         if self.adapts and len(at_work) > 1:
             yield from self._within_memory(place, at_work, every, "linear")
-            if self.recipe.shares != "linear":
+            if self.request.shares != "linear":
                 yield from self._exactly(place, at_work, every)
 
     def _equally(self, place: _Place) -> Branching:
@@ -186,13 +186,13 @@ class _Planner:
         at_work = tuple(range(len(place.machine.sides)))
         every = self._quadratics(place, at_work)
         decision = best(search(every, "equal"))
-        offers = settled(every.fork, decision.assignment, decision.shares, integral=self.recipe.integral)
+        offers = settled(every.fork, decision.assignment, decision.shares, integral=self.request.integral)
         return self._branching(place, at_work, every.fork, offers, decision)
 
     def _quadratics(self, place: _Place, at_work: tuple[int, ...]) -> Quadratics:
         """Compute the costs of all options for the working groups."""
         sides = [place.machine.sides[side] for side in at_work]
-        solver = load_solver(solver_for(self.recipe, place.graph))
+        solver = load_solver(solver_for(self.request, place.graph))
         return quadratics_of(
             fork_of(place.graph, place.options, sides, self.cost, solver, self.element_bytes)
         )
@@ -224,7 +224,7 @@ class _Planner:
             if not decisions:
                 return
             decision = best(decisions)
-            offers = settled(every.fork, decision.assignment, decision.shares, integral=self.recipe.integral)
+            offers = settled(every.fork, decision.assignment, decision.shares, integral=self.request.integral)
             made = self._branching(place, at_work, every.fork, offers, decision)
             if not self.adapts or fits(made):
                 yield made
@@ -239,9 +239,9 @@ class _Planner:
         self, place: _Place, at_work: tuple[int, ...], every: Quadratics, decision: Decision, rule: str
     ) -> Iterator[Branching]:
         """Yield the decision with separate shares for each layer, if requested and if they fit the memory."""
-        if self.recipe.shares != "layers" or rule != "exact" or not all(decision.shares):
+        if self.request.shares != "layers" or rule != "exact" or not all(decision.shares):
             return
-        offers = by_layer(every, decision, integral=self.recipe.integral)
+        offers = by_layer(every, decision, integral=self.request.integral)
         # A group without any layer is idle, which is tried separately.
         if all(any(shares) for shares in zip(*(offer.shares for offer in offers), strict=True)):
             made = self._branching(place, at_work, every.fork, offers, decision)
@@ -273,7 +273,7 @@ class _Planner:
             machine=place.machine,
             offers=tuple(offer._replace(shares=spread(offer.shares)) for offer in offers),
             shares=spread(decision.shares),
-            integral=self.recipe.integral,
+            integral=self.request.integral,
             received=tuple(row[0] for row in each),
             computed=tuple(row[1] for row in each),
             below=(None,) * count,
@@ -288,12 +288,12 @@ class _Planner:
         return made.with_below(tuple(below))
 
 
-def solver_for(recipe: Recipe, graph: ContractedGraph) -> str:
+def solver_for(request: Request, graph: ContractedGraph) -> str:
     """Return the requested solver, or the cheapest one for all uneven splits and groups of identical devices."""
-    if recipe.solver is not None:
-        return recipe.solver
-    space = space_of(recipe)
-    arrays = {(2,), *(recipe.arrays.values() if load_search(recipe.search).at_once else ())}
+    if request.solver is not None:
+        return request.solver
+    space = space_of(request)
+    arrays = {(2,), *(request.arrays.values() if load_search(request.search).at_once else ())}
     return cheapest(
         tuple(
             structure(graph, [tuple(space.choices(layer, ways) for ways in array) for layer in graph.layers])
