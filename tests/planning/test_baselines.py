@@ -17,7 +17,7 @@ from hypar import (
     score_plan,
 )
 from hypar.errors import HyparError, PlanError
-from hypar.machine.load_mixed import as_hardware
+from hypar.machine.load_heterogeneous import as_hardware
 from hypar.planning.request import BASELINES, FIXED
 from hypar.registry import data_file
 from hypar.studies.notes import remarks

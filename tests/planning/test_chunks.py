@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from hypar import Plan, check_plan, diff_plans, load_machine, plan_model, read_plan, score_plan
 from hypar.cli.main import main
 from hypar.errors import OptionError, PlanError
-from hypar.machine.load_mixed import load_hardware
+from hypar.machine.load_heterogeneous import load_hardware
 from hypar.planning.chunks.candidates import neighbours
 from hypar.planning.replay import run_plan
 from hypar.registry import data_folder, plugin_names

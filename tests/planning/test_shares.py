@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import load_machine
-from hypar.costs.base import SideRates
-from hypar.machine.mixed import Side
+from hypar.costs.base import GroupRates
+from hypar.machine.heterogeneous import DeviceGroup
 from hypar.plan.splits import RULES
 from hypar.planning.uneven.common_shares import Decision, best, search
 from hypar.planning.uneven.fork import Fork
@@ -23,7 +23,7 @@ from hypar.sharding.transfers import dim_of, simple
 from hypar.solve.balance import balance, times_at
 from hypar.solve.solvers.base import load_solver
 from tests.effort import examples
-from tests.mixed import CONV, LINEAR, chains, networks, rates, shares, skips, written
+from tests.heterogeneous import CONV, LINEAR, chains, networks, rates, shares, skips, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,20 +37,20 @@ Assignment = tuple[int, ...]
 
 def fork_at(
     graph: LayerGraph,
-    paid: Sequence[SideRates],
+    paid: Sequence[GroupRates],
     *,
     space: str = "batch,in_channels,out_channels",
     slowest: bool = True,
     solver: str = "elimination",
 ) -> Fork:
-    """A fork of sides that pay so much."""
+    """An uneven split of groups that pay so much."""
     ways, cut_graph = len(paid), graph.contracted
     every = [parse_space(space).choices(layer, ways) for layer in cut_graph.layers]
     return Fork(
         graph=cut_graph,
         options=tuple(tuple(choice for choice in own if simple(choice, ways)) for own in every),
-        sides=tuple(
-            Side(name=str(number), machine=MACHINE, num_devices=1, bytes_per_s=1.0, latency_s=0.0)
+        groups=tuple(
+            DeviceGroup(name=str(number), machine=MACHINE, num_devices=1, bytes_per_s=1.0, latency_s=0.0)
             for number in range(ways)
         ),
         rates=tuple(paid),
@@ -60,8 +60,8 @@ def fork_at(
 
 
 @st.composite
-def forks(draw: st.DrawFn, graphs: st.SearchStrategy[LayerGraph] = networks, sides: int = 3) -> Fork:
-    paid = draw(rates(draw(st.integers(2, sides))))
+def forks(draw: st.DrawFn, graphs: st.SearchStrategy[LayerGraph] = networks, groups: int = 3) -> Fork:
+    paid = draw(rates(draw(st.integers(2, groups))))
     return fork_at(draw(graphs), paid)
 
 
@@ -70,8 +70,8 @@ def assignments(fork: Fork) -> list[Assignment]:
 
 
 def costs_of(fork: Fork, assignment: Assignment, own: Sequence[tuple[float, ...]]) -> list[float]:
-    """What each side costs with the options and shares of every layer, added up one by one."""
-    total = [0.0] * len(fork.sides)
+    """What each group costs with the options and shares of every layer, added up one by one."""
+    total = [0.0] * len(fork.groups)
     chosen = [options[pick] for options, pick in zip(fork.options, assignment, strict=True)]
     for layer, choice, shared in zip(fork.graph.layers, chosen, own, strict=True):
         total = [a + b for a, b in zip(total, fork.layer_costs(layer, choice, shared), strict=True)]
@@ -84,7 +84,7 @@ def costs_of(fork: Fork, assignment: Assignment, own: Sequence[tuple[float, ...]
 
 
 def settled_total(fork: Fork, offers: tuple[Offer, ...]) -> float:
-    """The fork's cost, from what its layers cost each side."""
+    """The split's cost, from what its layers cost each side."""
     received, computed = settled_costs(fork, offers)
     assert (received >= 0).all()
     return fork.total((received.sum(axis=1) + computed.sum(axis=1)).tolist())
@@ -116,7 +116,7 @@ def test_quadratics_are_what_a_share_costs(data: st.DataObject, space: str) -> N
 @given(data=st.data(), fork=forks())
 @settings(max_examples=examples(100), deadline=None)
 def test_given_shares_the_options_are_of_least_weighted_sum(data: st.DataObject, fork: Fork) -> None:
-    count = len(fork.sides)
+    count = len(fork.groups)
     own = data.draw(shares(count))
     weights = data.draw(st.lists(st.floats(0.1, 10), min_size=count, max_size=count))
 
@@ -133,7 +133,7 @@ def test_given_shares_the_options_are_of_least_weighted_sum(data: st.DataObject,
 
 
 def is_settled(fork: Fork, decision: Decision) -> None:
-    """A decision's cost is that of its options and shares; where a side has none its exchanges are not counted."""
+    """A decision's cost is that of its options and shares; where a group has none its exchanges are not counted."""
     offers = settled(fork, decision.assignment, decision.shares, integral=False)
     whole = settled_total(fork, offers)
     assert fork.total(costs_of(fork, decision.assignment, [decision.shares] * len(offers))) == pytest.approx(whole, rel=1e-9)  # fmt: skip
@@ -156,7 +156,7 @@ def test_a_decision_costs_what_it_says_and_never_more_than_equal_shares(fork: Fo
         for decision in decisions:
             assert decision.shares == balance(every.times(decision.assignment))
     if rule == "equal":
-        assert {decision.shares for decision in decisions} == {(1 / len(fork.sides),) * len(fork.sides)}
+        assert {decision.shares for decision in decisions} == {(1 / len(fork.groups),) * len(fork.groups)}
 
 
 @given(fork=forks())
@@ -180,7 +180,7 @@ def test_accpar_s_rule_is_met_by_what_each_side_computes_and_receives(fork: Fork
 @given(data=st.data(), fork=forks())
 @settings(max_examples=examples(60), deadline=None)
 def test_largest_shares_and_what_lies_below_are_respected(data: st.DataObject, fork: Fork) -> None:
-    every, count = quadratics_of(fork), len(fork.sides)
+    every, count = quadratics_of(fork), len(fork.groups)
     most = data.draw(st.lists(st.integers(1, 10).map(lambda part: part / 10), min_size=count, max_size=count))
     line = st.tuples(st.floats(0, 1e-3), st.floats(0, 1e-3))
     below = data.draw(st.lists(line, min_size=count, max_size=count))
@@ -203,7 +203,7 @@ def test_largest_shares_and_what_lies_below_are_respected(data: st.DataObject, f
 @settings(max_examples=examples(60), deadline=None)
 def test_of_summed_costs_all_sides_share_equally_and_the_options_are_the_best(data: st.DataObject) -> None:
     fork = fork_at(data.draw(networks), data.draw(rates(data.draw(st.integers(2, 3)))), slowest=False)
-    every, count = quadratics_of(fork), len(fork.sides)
+    every, count = quadratics_of(fork), len(fork.groups)
     even = (1 / count,) * count
     least = min(
         sum(costs_of(fork, assignment, [even] * len(fork.graph.layers))) for assignment in assignments(fork)
@@ -226,7 +226,7 @@ def test_shares_of_each_layer_are_never_worse_than_common_ones(fork: Fork, integ
         assert options[offer.pick] == offer.choice
         assert sum(offer.shares) == pytest.approx(1, abs=1e-12)
         dim = dim_of(offer.choice)
-        if integral and dim is not None and layer.einsum.sizes[dim] >= len(fork.sides):
+        if integral and dim is not None and layer.einsum.sizes[dim] >= len(fork.groups):
             pieces = [share * layer.einsum.sizes[dim] for share in offer.shares]
             assert pieces == pytest.approx([round(piece) for piece in pieces], abs=1e-9)
 
@@ -251,10 +251,10 @@ def test_a_layer_alone_on_one_side_may_pay() -> None:
     assert any(1.0 in offer.shares for offer in found)
 
 
-def slow_and_fast() -> tuple[SideRates, ...]:
+def slow_and_fast() -> tuple[GroupRates, ...]:
     return (
-        SideRates(inside=1e-9, between=1e-9, work=2e-13),
-        SideRates(inside=1e-9, between=1e-9, work=1e-13),
+        GroupRates(inside=1e-9, between=1e-9, work=2e-13),
+        GroupRates(inside=1e-9, between=1e-9, work=1e-13),
     )
 
 
@@ -270,7 +270,7 @@ def brute(every: Quadratics) -> float:
 
 
 def test_the_exact_search_finds_the_best_of_all_types_of_small_networks_nearly_always() -> None:
-    """Choices by weights of the sides miss some optima, as a fixed point may: here nine, of which the worst by a quarter."""
+    """Choices by weights of the groups miss some optima, as a fixed point may: here nine, of which the worst by a quarter."""
     drawn, missed = random.Random(0), []
     for _ in range(200):
         fork = drawn_fork(drawn)
@@ -297,7 +297,7 @@ def drawn_fork(drawn: random.Random) -> Fork:
         last = f"fc{number}"
     element = 2 ** drawn.uniform(-3, 3) * 1e-11
     paid = [
-        SideRates(
+        GroupRates(
             inside=element * slower,
             between=element * slower,
             once=drawn.choice([0, 1e-6]),

@@ -1,4 +1,4 @@
-"""What the sides of a fork receive, against tensors that are really divided; and the parts that are left to them."""
+"""What the groups of an uneven split receive, against tensors that are really divided; and the parts that are left to them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hypar.sharding.transfers import dim_of
 from hypar.sharding.uneven.remainder import part_of, whole_shares
 from hypar.sharding.uneven.transfers import between, inside, work
 from tests.effort import examples
-from tests.mixed import written
+from tests.heterogeneous import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -250,15 +250,15 @@ weights = st.lists(st.integers(1, 9), min_size=2, max_size=5)
 @given(first=weights, second=weights, kind=st.sampled_from(["batch", "height"]))
 @settings(max_examples=examples(200))
 def test_rounding_is_no_transfer(first: list[int], second: list[int], kind: str) -> None:
-    """Of shares that are no sums of powers of two a side lacks what it does, or exactly nothing."""
-    sides = min(len(first), len(second))
+    """Of shares that are no sums of powers of two a group lacks what it does, or exactly nothing."""
+    groups = min(len(first), len(second))
     made, read = written(NETWORKS["conv conv"]).contracted.layers
     (tensor,) = written(NETWORKS["conv conv"]).contracted.tensors
-    own = [[Fraction(weight, sum(of[:sides])) for weight in of[:sides]] for of in (first, second)]
-    choices = (cut(kind, sides), cut(kind, sides))
-    exact = by_phase(between(tensor, (made, read), choices, (tuple(own[0]), tuple(own[1]))), sides)
+    own = [[Fraction(weight, sum(of[:groups])) for weight in of[:groups]] for of in (first, second)]
+    choices = (cut(kind, groups), cut(kind, groups))
+    exact = by_phase(between(tensor, (made, read), choices, (tuple(own[0]), tuple(own[1]))), groups)
     real = (tuple(map(float, own[0])), tuple(map(float, own[1])))
-    found = by_phase(between(tensor, (made, read), choices, real), sides)
+    found = by_phase(between(tensor, (made, read), choices, real), groups)
     for phase in PHASES:
         assert found[phase] == pytest.approx([float(amount) for amount in exact[phase]], rel=1e-9)
         assert [not amount for amount in found[phase]] == [not amount for amount in exact[phase]]
@@ -486,14 +486,14 @@ def divided(
     draw: st.DrawFn, *, integral: bool
 ) -> tuple[ContractedGraph, list[Choice], list[tuple[float, ...]]]:
     """A network with a choice of every layer, and shares of their own for some."""
-    sides = draw(st.integers(2, 4))
-    graph = written(WITH_ALL, batch=draw(st.integers(1 if integral else sides, 40))).contracted
+    groups = draw(st.integers(2, 4))
+    graph = written(WITH_ALL, batch=draw(st.integers(1 if integral else groups, 40))).contracted
     dims = (*TYPES, "channels")
     choices = [
-        draw(st.sampled_from([cut(dim, sides) for dim in dims if dim in layer.einsum.sizes] + [WHOLE] * layer.join))
+        draw(st.sampled_from([cut(dim, groups) for dim in dims if dim in layer.einsum.sizes] + [WHOLE] * layer.join))
         for layer in graph.layers
     ]  # fmt: skip
-    weights = st.lists(st.integers(1, 50), min_size=sides, max_size=sides)
+    weights = st.lists(st.integers(1, 50), min_size=groups, max_size=groups)
     common, own = draw(weights), draw(weights)
     shares = []
     for layer, choice in zip(graph.layers, choices, strict=True):
@@ -508,8 +508,8 @@ def parts(
     graph: ContractedGraph, choices: Sequence[Choice], shares: Sequence[tuple[float, ...]], *, integral: bool
 ) -> list[ContractedGraph]:
     return [
-        part_of(graph, choices, [own[side] for own in shares], integral=integral)
-        for side in range(len(shares[0]))
+        part_of(graph, choices, [own[group] for own in shares], integral=integral)
+        for group in range(len(shares[0]))
     ]
 
 
@@ -565,8 +565,8 @@ def test_equal_layers_divided_equally_share_an_einsum(data: st.DataObject, integ
     names = [layer.name for layer in graph.layers]
     left, right = names.index("left"), names.index("right")
     assert graph.layers[left].einsum is graph.layers[right].einsum
-    for side, part in enumerate(parts(graph, choices, shares, integral=integral)):
-        alike = choices[left] == choices[right] and shares[left][side] == shares[right][side]
+    for group, part in enumerate(parts(graph, choices, shares, integral=integral)):
+        alike = choices[left] == choices[right] and shares[left][group] == shares[right][group]
         assert (part.layers[left].einsum is part.layers[right].einsum) == alike
 
 

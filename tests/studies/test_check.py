@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from hypar import Plan, check_plan, plan_model, profile_model, read_plan
 from hypar.cli.main import main
 from hypar.errors import HyparError, PlanError
-from hypar.machine.load_mixed import load_hardware
+from hypar.machine.load_heterogeneous import load_hardware
 from hypar.network.build import load_model
 from hypar.planning.planner import follow
 from hypar.planning.request import Request
@@ -24,7 +24,7 @@ from hypar.registry import data_file, load_plugin
 from hypar.solve.solvers.bounded import Bounded
 from hypar.studies.check import FREE
 from tests.benches import FakeBench
-from tests.mixed import group, kind, write_machine
+from tests.heterogeneous import group, kind, write_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -246,7 +246,7 @@ def once(function: Callable[..., Any]) -> Callable[..., Any]:
 def digests(argument: Request | LayerGraph | object) -> str:
     """What the text of a request or a network does not say."""
     if isinstance(argument, Request):
-        return "".join(digests(part) for part in (argument.machine, argument.mixed, argument.profile))
+        return "".join(digests(part) for part in (argument.machine, argument.heterogeneous, argument.profile))
     return str(getattr(argument, "digest", "")) + str(getattr(argument, "batch", ""))
 
 

@@ -100,7 +100,7 @@ class StagesRecord(Record):
         return tuple(layer for stage in self.stages for layer in stage.layers)
 
 
-class SideRecord(Record):
+class GroupRecord(Record):
     """The costs of one device group of an uneven split, in the cost's unit.
 
     Attributes:
@@ -137,7 +137,7 @@ class Split(Record):
     choices: Annotated[dict[str, Degrees], Field(min_length=1)]
     costs: dict[str, Amount]
     cost: Amount
-    sides: list[SideRecord] | None = None
+    sides: list[GroupRecord] | None = None
     layer_shares: dict[str, list[Share]] | None = None
 
     def require_whole(self, layers: Collection[str]) -> None:
@@ -214,7 +214,7 @@ class Group(NamedTuple):
     @property
     def idle(self) -> bool:
         """Return whether it has no share of the work."""
-        return any(not fork.shares[side] for fork, side in self.forks)
+        return any(not fork.shares[group] for fork, group in self.forks)
 
 
 def groups_of(splits: Sequence[Split]) -> tuple[Group, ...]:
@@ -252,8 +252,8 @@ def _groups(
         return
     if len(own) > 1:
         raise ValueError(f"splits of {shown(name)}: found {len(own)}; allowed: one, as it is an uneven split")
-    for side, record in enumerate(own[0].sides or ()):
-        yield from _groups(record.group, (*forks, (own[0], side)), by_group)
+    for group, record in enumerate(own[0].sides or ()):
+        yield from _groups(record.group, (*forks, (own[0], group)), by_group)
 
 
 def stage_name(stage: int) -> str:

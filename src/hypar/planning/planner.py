@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import parameters_of
 from hypar.errors import OptionError
-from hypar.machine.mixed import MixedMachine
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.plan import CostRecord, ModelRecord, Plan, ProfileRecord
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.claims import claim_of
 from hypar.planning.question import ask
-from hypar.planning.records import Outcome, like_split
+from hypar.planning.records import Outcome, even_split
 from hypar.planning.request import (
     BASELINES,
     BEST,
@@ -57,7 +57,7 @@ def plan_model(
     mode: str | None = None,
     profile: Profile | str | Path | None = None,
     pins: str | Sequence[str] = (),
-    hardware: Machine | MixedMachine | str | Path | None = None,
+    hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     shares: str | None = None,
     integral: bool = False,
     stages: int | str | None = None,
@@ -122,10 +122,10 @@ def plan_model(
         raise OptionError("optimizer", "no machine is named", "one, as --hardware hmc")
     named = load_strategy("hypar" if strategy is None else strategy)
     machine = None if hardware is None else _hardware(hardware)
-    mixed = machine if isinstance(machine, MixedMachine) else None
-    identical = None if isinstance(machine, MixedMachine) else machine
+    heterogeneous = machine if isinstance(machine, HeterogeneousMachine) else None
+    identical = None if isinstance(machine, HeterogeneousMachine) else machine
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
-    own = named.fork_cost if mixed and named.fork_cost else named.cost
+    own = named.fork_cost if heterogeneous and named.fork_cost else named.cost
     asked = own if cost is None else cost
     pipeline = checked_stages(stages, schedule, microbatches)
     request = Request(
@@ -136,12 +136,12 @@ def plan_model(
         search=named.search if search is None else search,
         graph=checked_graph(named.graph if graph is None else graph),
         solver=solver,
-        array=() if mixed else checked_array(levels, array, stages=pipeline[0] not in {None, BEST}),
+        array=() if heterogeneous else checked_array(levels, array, stages=pipeline[0] not in {None, BEST}),
         pins=(pins,) if isinstance(pins, str) else tuple(pins),
         machine=identical,
-        mixed=mixed,
-        arrays=checked_arrays(mixed, levels, array) if mixed else {},
-        shares=checked_shares(shares, named.shares, asked, mixed, integral=integral),
+        heterogeneous=heterogeneous,
+        arrays=checked_arrays(heterogeneous, levels, array) if heterogeneous else {},
+        shares=checked_shares(shares, named.shares, asked, heterogeneous, integral=integral),
         integral=integral,
         stages=pipeline[0],
         schedule=pipeline[1],
@@ -165,10 +165,10 @@ def follow(
         InputError: the request does not suit the network.
         TableLimitError: the tables of an exact search would not fit.
     """
-    if request.mixed is not None:
-        from hypar.planning.uneven.mixed_plan import mixed_plan  # noqa: PLC0415 (only where it is asked for)
+    if request.heterogeneous is not None:
+        from hypar.planning.uneven.heterogeneous_plan import heterogeneous_plan  # noqa: PLC0415 (only where it is asked for)
 
-        return mixed_plan(request, request.mixed, graph)
+        return heterogeneous_plan(request, request.heterogeneous, graph)
     if request.stages is not None:
         from hypar.planning.stages.records import staged_plan  # noqa: PLC0415 (as above)
 
@@ -186,7 +186,7 @@ def follow(
     answer = outcome.answer
     names = [layer.name for layer in question.graph.layers]
     splits = [
-        like_split(
+        even_split(
             level, names, [options[level.index] for options in answer.choices], costs, group=WHOLE_ARRAY
         )
         for level, costs in zip(question.levels, answer.costs, strict=True)
@@ -221,9 +221,9 @@ def _record_of(profile: Profile | None) -> ProfileRecord | None:
     return None if profile is None else ProfileRecord(name=profile.name, digest=profile.digest)
 
 
-def _hardware(hardware: Machine | MixedMachine | str | Path) -> Machine | MixedMachine:
+def _hardware(hardware: Machine | HeterogeneousMachine | str | Path) -> Machine | HeterogeneousMachine:
     """Return a machine, read from its file if it is a name or a path."""
-    from hypar.machine.load_mixed import as_hardware  # noqa: PLC0415 (only where a machine is named)
+    from hypar.machine.load_heterogeneous import as_hardware  # noqa: PLC0415 (only where a machine is named)
 
     return as_hardware(hardware)
 

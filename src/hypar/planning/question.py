@@ -27,8 +27,8 @@ def ask(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]
     Raises:
         InputError: the request does not suit the network.
     """
-    if request.mixed is not None:
-        found = f"the devices of hardware {request.mixed.name!r} are heterogeneous"
+    if request.heterogeneous is not None:
+        found = f"the devices of hardware {request.heterogeneous.name!r} are heterogeneous"
         raise OptionError("hardware", found, "a machine of identical devices here")
     contracted = graph.nodes(request.graph)
     if request.profile is not None:

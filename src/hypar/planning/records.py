@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
     score: Score | None = None
 
 
-def like_split(
+def even_split(
     level: Level,
     names: Sequence[str],
     choices: Sequence[Choice],

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, PlanError
-from hypar.machine.load_mixed import as_hardware
+from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.machine.load_heterogeneous import as_hardware
 from hypar.machine.machine import Machine
-from hypar.machine.mixed import MixedMachine
 from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph
 from hypar.plan.plan import Plan, read_plan
@@ -60,7 +60,7 @@ class ScoredStep:
 def score_plan(
     plan: Plan | str | Path,
     *,
-    hardware: Machine | MixedMachine | str | Path | None = None,
+    hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     model: LayerGraph | str | Path | None = None,
     optimizer: str | None = None,
     changes: Mapping[str, Any] | None = None,
@@ -91,7 +91,7 @@ def score_plan(
 def run_plan(
     plan: Plan | str | Path,
     *,
-    hardware: Machine | MixedMachine | str | Path | None = None,
+    hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     model: LayerGraph | str | Path | None = None,
     optimizer: str | None = None,
     changes: Mapping[str, Any] | None = None,
@@ -135,14 +135,14 @@ def _lanes(
     plan: Plan,
     graph: LayerGraph,
     choices: Sequence[Options],
-    machine: Machine | MixedMachine,
+    machine: Machine | HeterogeneousMachine,
     optimizer: str,
     *,
     direct: bool,
 ) -> tuple[list[Lane], list[Crossing]]:
     """Return the groups of identical devices that a plan is for, and the transfers between them."""
     nodes = graph.nodes(plan.graph)
-    if isinstance(machine, MixedMachine):
+    if isinstance(machine, HeterogeneousMachine):
         return lanes_of(branch_of(plan, machine, nodes, graph.element_bytes, optimizer))
     setting = Setting(
         machine=machine,

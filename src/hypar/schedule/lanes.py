@@ -68,9 +68,9 @@ class Crossing(NamedTuple):
     between: tuple[tuple[Amount, ...], ...]
     element_bytes: int
 
-    def move(self, amount: Amount, side: int) -> Move | None:
+    def move(self, amount: Amount, group: int) -> Move | None:
         """Return the transfer of an amount to one group; None if the group receives nothing."""
-        received, to = float(amount.elements[side]) * self.element_bytes, self.receivers[side]
+        received, to = float(amount.elements[group]) * self.element_bytes, self.receivers[group]
         if not received:
             return None
         return Move(

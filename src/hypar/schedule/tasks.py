@@ -116,11 +116,11 @@ class Lowering:
         """Add the transfers of a phase at an uneven split: each group waits for all; arguments as in ``send``."""
         for amount in amounts:
             if amount.phase == phase:
-                holders = (lane for side in crossing.receivers for lane in side.lanes)
+                holders = (lane for group in crossing.receivers for lane in group.lanes)
                 data = tuple(dict.fromkeys(task for lane in holders for task in after[lane]))
                 after = list(after)
-                for side, receiver in enumerate(crossing.receivers):
-                    move = crossing.move(amount, side)
+                for group, receiver in enumerate(crossing.receivers):
+                    move = crossing.move(amount, group)
                     if move is not None:
                         of = self._names[-1][layer] if first is None else self._span(-1, first, layer)
                         name = f"{receiver.name}: {of}{phase} {move.collective} H{move.level + 1}"

@@ -17,8 +17,8 @@ from hypar.units import amount, format_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
-    from hypar.machine.mixed import MixedMachine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
@@ -34,7 +34,7 @@ CHEAP_ENTRIES = 2**22
 def remarks(
     plan: Plan,
     graph: LayerGraph,
-    machine: Machine | MixedMachine | None = None,
+    machine: Machine | HeterogeneousMachine | None = None,
     profile: Profile | None = None,
 ) -> Iterator[str]:
     """Yield the lines to print below a plan.
@@ -53,7 +53,7 @@ def remarks(
     asked = replace(Request.of(plan, machine, profile), refine=False)
     request = replace(asked, chunks=None)
     if (
-        not plan.mixed
+        not plan.heterogeneous
         and not plan.staged
         and plan.search == "greedy"
         and len(plan.array) > 1
@@ -72,7 +72,7 @@ def remarks(
     if plan.pins and not plan.refined:
         yield _pins_cost(plan, request, graph)
     yield from _faster_baseline(plan, asked, graph)
-    fine = () if plan.mixed else finer_than_whole(plan, graph)
+    fine = () if plan.heterogeneous else finer_than_whole(plan, graph)
     if fine:
         more = f" and {len(fine) - 3} more" if len(fine) > 3 else ""
         yield f"cut into more shards than elements, as the papers allow: {', '.join(fine[:3])}{more}"

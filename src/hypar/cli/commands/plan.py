@@ -21,7 +21,7 @@ from hypar.cli.commands.base import (
     writable,
 )
 from hypar.errors import OptionError, shown
-from hypar.machine.mixed import MixedMachine
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.planning.planner import plan_model
 from hypar.reports.formats.base import headline, summary, unfit_line
@@ -135,7 +135,7 @@ def command(
     if explained is not None and asked["stages"] not in {None, 1}:
         raise OptionError("explain", "given together with stages", "one of the two")
     network, machine = load_model(model), named_machine(hardware, changes)
-    if explained is not None and isinstance(machine, MixedMachine):
+    if explained is not None and isinstance(machine, HeterogeneousMachine):
         found = f"the devices of hardware {machine.name!r} are heterogeneous"
         raise OptionError("explain", found, "a machine of identical devices")
     if asked["profile"] is not None:

@@ -60,7 +60,7 @@ def search(
         below: the further cost of each group as a line over its share; nothing if not given.
     """
     every = every if below is None else every.above(below)
-    fork, count = every.fork, len(every.fork.sides)
+    fork, count = every.fork, len(every.fork.groups)
     even = (1 / count,) * count
     fixed = rule == "equal" or count == 1 or not fork.slowest
     starts = list(_starts(every, even))

@@ -68,7 +68,7 @@ def settled_costs(fork: Fork, offers: Settled) -> tuple[Array, Array]:
     """Return the cost of each layer, with the tensors that it reads, for each group to receive and to compute.
 
     Returns:
-        ``[sides, layers]`` both.
+        ``[groups, layers]`` both.
     """
     nodes, edges = ByLayer(fork, tuple((offer,) for offer in offers)).arrays()
     computed = np.array(
@@ -104,8 +104,8 @@ def by_layer(every: Quadratics, decision: Decision, *, integral: bool) -> Settle
 def _offers(every: Quadratics, index: int, start: Offer, *, integral: bool) -> Iterator[Offer]:
     """Yield a layer's present offer, then every option with common or balanced shares, or on one group alone."""
     layer, options = every.fork.graph.layers[index], every.fork.options[index]
-    sides = len(every.fork.sides)
-    alone = [tuple(float(side == own) for side in range(sides)) for own in range(sides)]
+    groups = len(every.fork.groups)
+    alone = [tuple(float(group == own) for group in range(groups)) for own in range(groups)]
     times = every.nodes[index]
     made = {start: None}
     for pick, choice in enumerate(options):
@@ -130,7 +130,7 @@ class ByLayer:
     offered: tuple[tuple[Offer, ...], ...]
 
     def arrays(self) -> tuple[list[Array], list[Array]]:
-        """Return the costs of layers, ``[sides, offers]``, and of tensors, ``[sides, of producer, of consumer]``."""
+        """Return the costs of layers, ``[groups, offers]``, and of tensors, ``[groups, of producer, of consumer]``."""
         kept: dict[Hashable, Array] = {}
         nodes, edges = [], []
         for layer, offers in zip(self.fork.graph.layers, self.offered, strict=True):
@@ -164,11 +164,11 @@ class ByLayer:
     def best(self) -> Settled:
         """Return the cheapest assignment over several weights of the groups, or the common shares if none is cheaper."""
         nodes, edges = self.arrays()
-        weights = np.ones(len(self.fork.sides))
+        weights = np.ones(len(self.fork.groups))
         found: tuple[float, Assignment] | None = None
         tried: Assignment = (0,) * len(self.offered)
         for _ in range(MOST_TURNS):
-            each = self._of_sides(nodes, edges, tried)
+            each = self._of_groups(nodes, edges, tried)
             cost = self.fork.total(each.tolist())
             if found is None or cost < found[0] * (1 - 1e-12):
                 found = (cost, tried)
@@ -181,7 +181,7 @@ class ByLayer:
         assert found is not None  # noqa: S101 (there is a turn)
         return tuple(offers[pick] for offers, pick in zip(self.offered, found[1], strict=True))
 
-    def _of_sides(self, nodes: list[Array], edges: list[Array], assignment: Assignment) -> Array:
+    def _of_groups(self, nodes: list[Array], edges: list[Array], assignment: Assignment) -> Array:
         """Return the total cost of each device group."""
         found = sum((node[:, pick] for node, pick in zip(nodes, assignment, strict=True)), np.zeros(1))
         for tensor, edge in zip(self.fork.graph.tensors, edges, strict=True):

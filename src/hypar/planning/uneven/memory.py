@@ -28,20 +28,20 @@ def limits(branching: Branching) -> tuple[float, ...]:
     Buffers for the transfers of splits above are left out: the caller checks the whole tree again.
     """
     found = []
-    for side, below in enumerate(branching.below):
+    for group, below in enumerate(branching.below):
         if below is None:
             found.append(0.0)
         elif fits(below):
             found.append(1.0)
         else:
-            found.append(_limit(branching, side, below))
+            found.append(_limit(branching, group, below))
     return tuple(found)
 
 
-def _limit(branching: Branching, side: int, below: Branch) -> float:
+def _limit(branching: Branching, group: int, below: Branch) -> float:
     """Return the largest share of one group that fits, by bisection; 0 if none fits."""
     choices = [offer.choice for offer in branching.offers]
-    low, high = 0.0, branching.shares[side]
+    low, high = 0.0, branching.shares[group]
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         part = part_of(branching.graph, choices, [middle] * len(choices))

@@ -33,9 +33,9 @@ class Quadratics:
 
     Attributes:
         fork: the uneven split.
-        nodes: for each layer ``[sides, 3, options]``: constant, linear and quadratic coefficients.
-        edges: for each tensor ``[sides, 3, options of producer, options of consumer]``.
-        rest: the cost of each group that does not depend on the options, ``[sides, 3]``.
+        nodes: for each layer ``[groups, 3, options]``: constant, linear and quadratic coefficients.
+        edges: for each tensor ``[groups, 3, options of producer, options of consumer]``.
+        rest: the cost of each group that does not depend on the options, ``[groups, 3]``.
     """
 
     fork: Fork
@@ -50,7 +50,7 @@ class Quadratics:
         return replace(self, rest=rest)
 
     def times(self, assignment: Assignment) -> Array:
-        """Return the total cost of each group, ``[sides, 3]``."""
+        """Return the total cost of each group, ``[groups, 3]``."""
         found = self.rest.copy()
         for node, pick in zip(self.nodes, assignment, strict=True):
             found += node[:, :, pick]
@@ -87,13 +87,13 @@ def quadratics_of(fork: Fork) -> Quadratics:
         if key not in kept:
             kept[key] = _edge(fork, tensor, pair)
         edges.append(kept[key])
-    return Quadratics(fork, tuple(nodes), tuple(edges), np.zeros((len(fork.sides), 3)))
+    return Quadratics(fork, tuple(nodes), tuple(edges), np.zeros((len(fork.groups), 3)))
 
 
 def _node(fork: Fork, layer: CutLayer, options: Options) -> Array:
     """Return the coefficients of all options of a layer."""
     made = [
-        _of_sides(fork, lambda shares, choice=choice: fork.layer_costs(layer, choice, shares))  # type: ignore[misc]
+        _of_groups(fork, lambda shares, choice=choice: fork.layer_costs(layer, choice, shares))  # type: ignore[misc]
         for choice in options
     ]
     return np.stack(made, axis=-1)
@@ -101,24 +101,24 @@ def _node(fork: Fork, layer: CutLayer, options: Options) -> Array:
 
 def _edge(fork: Fork, tensor: Tensor, options: tuple[Options, Options]) -> Array:
     """Return the coefficients of all pairs of options of a tensor's producer and consumer."""
-    found = np.zeros((len(fork.sides), 3, len(options[0]), len(options[1])))
+    found = np.zeros((len(fork.groups), 3, len(options[0]), len(options[1])))
     for row, maker in enumerate(options[0]):
         for column, reader in enumerate(options[1]):
             pair = (maker, reader)
-            found[:, :, row, column] = _of_sides(
+            found[:, :, row, column] = _of_groups(
                 fork,
                 lambda shares, pair=pair: fork.tensor_costs(tensor, pair, (shares, shares)),  # type: ignore[misc]
             )
     return found
 
 
-def _of_sides(fork: Fork, costs: Callable[[Shares], list[Number]]) -> Array:
-    """Return the coefficients of a cost function for each group, ``[sides, 3]``."""
-    count = len(fork.sides)
+def _of_groups(fork: Fork, costs: Callable[[Shares], list[Number]]) -> Array:
+    """Return the coefficients of a cost function for each group, ``[groups, 3]``."""
+    count = len(fork.groups)
     rows = []
-    for side in range(count):
-        shares = tuple(SHARE if other == side else 1 / count for other in range(count))
-        rows.append(_coefficients(costs(shares)[side]))
+    for group in range(count):
+        shares = tuple(SHARE if other == group else 1 / count for other in range(count))
+        rows.append(_coefficients(costs(shares)[group]))
     return np.array(rows)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.plan.splits import SideRecord, Split
-from hypar.planning.records import like_split
+from hypar.plan.splits import GroupRecord, Split
+from hypar.planning.records import even_split
 from hypar.planning.uneven.tree import Leaf
 from hypar.units import exact_number
 
@@ -24,7 +24,7 @@ def splits_of(branch: Branch) -> Iterator[Split]:
         names = [layer.name for layer in lane.graph.layers]
         for level, costs in zip(branch.levels, branch.costs, strict=True):
             chosen = [options[level.index] for options in lane.choices]
-            yield like_split(level, names, chosen, costs, group=lane.name, depth=lane.depth)
+            yield even_split(level, names, chosen, costs, group=lane.name, depth=lane.depth)
         return
     yield _fork(branch)
     for below in branch.below:
@@ -45,7 +45,7 @@ def _fork(branch: Branching) -> Split:
         for name, offer in zip(names, branch.offers, strict=True)
         if offer.shares != branch.shares
     }
-    sides = zip(branch.machine.sides, branch.received, branch.computed, strict=True)
+    groups = zip(branch.machine.groups, branch.received, branch.computed, strict=True)
     return Split(
         level=branch.depth,
         group=branch.name,
@@ -55,12 +55,12 @@ def _fork(branch: Branching) -> Split:
         costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
         cost=exact_number(math.fsum(costs)),
         sides=[
-            SideRecord(
-                group=side.name,
+            GroupRecord(
+                group=group.name,
                 received=exact_number(math.fsum(received)),
                 computed=exact_number(math.fsum(computed)),
             )
-            for side, received, computed in sides
+            for group, received, computed in groups
         ],
         layer_shares=apart or None,
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.base import load_cost, structure
 from hypar.errors import MemoryLimitError, OptionError
-from hypar.machine.mixed import MixedMachine
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.question import question_of, setting_for, space_of
 from hypar.planning.searches.base import load_search
@@ -32,8 +32,8 @@ from hypar.solve.solvers.base import cheapest, load_solver
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
-    from hypar.machine.mixed import Side
     from hypar.network.contraction import ContractedGraph
     from hypar.planning.request import Request
     from hypar.planning.uneven.common_shares import Decision
@@ -58,7 +58,7 @@ class _Place(NamedTuple):
     """The uneven split to be decided, with its options."""
 
     name: str
-    machine: MixedMachine
+    machine: HeterogeneousMachine
     graph: ContractedGraph
     depth: int
     options: tuple[Options, ...]
@@ -79,11 +79,11 @@ def plan_branches(
         InputError: the request does not suit the network or the machine, or no shares fit the memory.
         TableLimitError: the tables of an exact search would not fit.
     """
-    assert request.mixed is not None  # noqa: S101 (the caller requests a heterogeneous machine)
-    planner, machine = _Planner(request, pins, element_bytes), request.mixed.using(request.arrays)
+    assert request.heterogeneous is not None  # noqa: S101 (the caller requests a heterogeneous machine)
+    planner, machine = _Planner(request, pins, element_bytes), request.heterogeneous.using(request.arrays)
     found = planner.fork(WHOLE_ARRAY, machine, graph, 0)
     if planner.adapts and not fits(found):
-        names = ", ".join(side.name for side in machine.sides)
+        names = ", ".join(group.name for group in machine.groups)
         hint = "take a smaller batch, or --shares equal to see what they would hold"
         raise MemoryLimitError(
             f"hardware {machine.name!r}", f"no shares of {names} fit their memory", hint=hint
@@ -99,15 +99,17 @@ class _Planner:
         self.cost = load_cost(request.cost, request.parameters)
         self.adapts = request.shares != "equal" and self.cost.slowest
 
-    def branch(self, side: Side, graph: ContractedGraph, depth: int) -> Branch:
+    def branch(self, group: DeviceGroup, graph: ContractedGraph, depth: int) -> Branch:
         """Plan one device group of an uneven split."""
-        if isinstance(side.machine, MixedMachine):
-            return self.fork(side.name, side.machine, graph, depth)
-        return self.leaf(side.name, side.machine, graph, depth)
+        if isinstance(group.machine, HeterogeneousMachine):
+            return self.fork(group.name, group.machine, graph, depth)
+        return self.leaf(group.name, group.machine, graph, depth)
 
     def leaf(self, name: str, machine: Machine, graph: ContractedGraph, depth: int) -> Leaf:
         """Plan identical devices by the requested search."""
-        request = replace(self.request, machine=machine, mixed=None, array=self.request.arrays[name], pins=())
+        request = replace(
+            self.request, machine=machine, heterogeneous=None, array=self.request.arrays[name], pins=()
+        )
         setting = setting_for(request, self.element_bytes)
         if not request.array:
             lane = Lane(graph, ((),) * len(graph.layers), setting, name, depth)
@@ -131,30 +133,32 @@ class _Planner:
             exact=answer.exact,
         )
 
-    def fork(self, name: str, machine: MixedMachine, graph: ContractedGraph, depth: int) -> Branching:
+    def fork(self, name: str, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int) -> Branching:
         """Plan an uneven split over all its device groups, then without the groups that only add cost.
 
         If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
         """
         place = _Place(name, machine, graph, depth, self._options(machine, graph, depth))
-        at_work = tuple(range(len(machine.sides)))
+        at_work = tuple(range(len(machine.groups)))
         found = self._cheapest(self._tried(place, at_work))
         while self.adapts and len(at_work) > 1:
-            fewer = [tuple(side for side in at_work if side != out) for out in at_work]
-            tried = {one: sides for sides in fewer for one in self._tried(place, sides)}
+            fewer = [tuple(group for group in at_work if group != out) for out in at_work]
+            tried = {one: groups for groups in fewer for one in self._tried(place, groups)}
             without = self._cheapest(iter(tried), found)
             if without is None:
-                least = min(at_work, key=lambda side: machine.sides[side].memory_bytes)
-                at_work = tuple(side for side in at_work if side != least)
+                least = min(at_work, key=lambda group: machine.groups[group].memory_bytes)
+                at_work = tuple(group for group in at_work if group != least)
             elif without is found:
                 break
             else:
                 found, at_work = without, tried[without]
         return self._equally(place) if found is None else found
 
-    def _options(self, machine: MixedMachine, graph: ContractedGraph, depth: int) -> tuple[Options, ...]:
+    def _options(
+        self, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int
+    ) -> tuple[Options, ...]:
         """Return each layer's options at an uneven split: one dim divided over all groups, or a join left whole."""
-        ways, space = len(machine.sides), space_of(self.request)
+        ways, space = len(machine.groups), space_of(self.request)
         free = [(space.choices(layer, ways),) for layer in graph.layers]
         own = [replace(pin, level=None) for pin in self.pins if pin.level in {None, depth}]
         held = apply_pins(own, graph, free, (ways,))
@@ -183,7 +187,7 @@ class _Planner:
 
     def _equally(self, place: _Place) -> Branching:
         """Return the decision with equal shares, whether they fit the memory or not."""
-        at_work = tuple(range(len(place.machine.sides)))
+        at_work = tuple(range(len(place.machine.groups)))
         every = self._quadratics(place, at_work)
         decision = best(search(every, "equal"))
         offers = settled(every.fork, decision.assignment, decision.shares, integral=self.request.integral)
@@ -191,10 +195,10 @@ class _Planner:
 
     def _quadratics(self, place: _Place, at_work: tuple[int, ...]) -> Quadratics:
         """Compute the costs of all options for the working groups."""
-        sides = [place.machine.sides[side] for side in at_work]
+        groups = [place.machine.groups[group] for group in at_work]
         solver = load_solver(solver_for(self.request, place.graph))
         return quadratics_of(
-            fork_of(place.graph, place.options, sides, self.cost, solver, self.element_bytes)
+            fork_of(place.graph, place.options, groups, self.cost, solver, self.element_bytes)
         )
 
     def _exactly(self, place: _Place, at_work: tuple[int, ...], every: Quadratics) -> Iterator[Branching]:
@@ -233,7 +237,7 @@ class _Planner:
             if rule == "equal":
                 return
             room = limits(made)
-            most = tuple(room[side] for side in at_work)
+            most = tuple(room[group] for group in at_work)
 
     def _by_layer(
         self, place: _Place, at_work: tuple[int, ...], every: Quadratics, decision: Decision, rule: str
@@ -252,20 +256,20 @@ class _Planner:
         self, place: _Place, at_work: tuple[int, ...], fork: Fork, offers: Sequence[Offer], decision: Decision
     ) -> Branching:
         """Build the subtree of a decision."""
-        count = len(place.machine.sides)
+        count = len(place.machine.groups)
 
         def spread(shares: Sequence[float]) -> tuple[float, ...]:
             """Return the shares of all groups, 0 for idle ones."""
             given = dict(zip(at_work, shares, strict=True))
-            return tuple(given.get(side, 0.0) for side in range(count))
+            return tuple(given.get(group, 0.0) for group in range(count))
 
         received, computed = settled_costs(fork, tuple(offers))
         nothing = (0.0,) * len(offers)
         rows = {
-            side: (tuple(received[row].tolist()), tuple(computed[row].tolist()))
-            for row, side in enumerate(at_work)
+            group: (tuple(received[row].tolist()), tuple(computed[row].tolist()))
+            for row, group in enumerate(at_work)
         }
-        each = [rows.get(side, (nothing, nothing)) for side in range(count)]
+        each = [rows.get(group, (nothing, nothing)) for group in range(count)]
         made = Branching(
             name=place.name,
             depth=place.depth,
@@ -282,8 +286,8 @@ class _Planner:
         )
         busy = [any(offer.shares[number] for offer in made.offers) for number in range(count)]
         below = [
-            self.branch(side, made.part(number), place.depth + 1) if busy[number] else None
-            for number, side in enumerate(place.machine.sides)
+            self.branch(group, made.part(number), place.depth + 1) if busy[number] else None
+            for number, group in enumerate(place.machine.groups)
         ]
         return made.with_below(tuple(below))
 

@@ -58,7 +58,7 @@ class Column(NamedTuple):
 
 def columns(plan: Plan) -> list[Column]:
     """Return the columns between a layer's name and its cost."""
-    if not plan.mixed:
+    if not plan.heterogeneous:
         return [Column(f"H{split.level + 1}", (split,)) for split in plan.splits]
     together: dict[str, list[Split]] = {}
     for split in plan.splits:
@@ -105,7 +105,7 @@ def stage_numbers(plan: Plan) -> dict[str, int]:
 
 def question(plan: Plan) -> str:
     """Describe the network and the array."""
-    if plan.mixed:
+    if plan.heterogeneous:
         arrays = plan.arrays or {}
         array = " + ".join(f"{math.prod(ways)} {name}" for name, ways in arrays.items())
         devices = sum(math.prod(ways) for ways in arrays.values())
@@ -123,8 +123,8 @@ def share_lines(plan: Plan) -> list[str]:
         if split.sides is None:
             continue
         named = [
-            f"{side.group} {share:.4g}" if share else f"{side.group} idle"
-            for side, share in zip(split.sides, split.shares, strict=True)
+            f"{record.group} {share:.4g}" if share else f"{record.group} idle"
+            for record, share in zip(split.sides, split.shares, strict=True)
         ]
         own = len(split.layer_shares or ())
         apart = f"; {own} layer{'s' * (own > 1)} with shares of their own" if own else ""

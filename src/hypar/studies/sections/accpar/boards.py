@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from hypar.studies.sections.accpar.runs import Runs
 
 
-def unlike_boards(runs: Runs) -> Section:
+def heterogeneous_boards(runs: Runs) -> Section:
     """Compute the speed on boards of both kinds."""
-    first, second = runs.unlike.sides
+    first, second = runs.heterogeneous.groups
     most = (first.flop_per_s + second.flop_per_s) / (2 * first.flop_per_s)
     found = runs.speeds
     ordered = [
@@ -63,16 +63,16 @@ def unlike_boards(runs: Runs) -> Section:
     )
 
 
-def like_boards(runs: Runs) -> Section:
+def identical_boards(runs: Runs) -> Section:
     """Compute the speed on boards of one kind."""
     times: dict[tuple[str, str], float] = {}
     less = {}
     for name, graph in runs.graphs.items():
         plans = {
-            own: plan_model(graph, levels=LEVELS, strategy=own, hardware=runs.like)
+            own: plan_model(graph, levels=LEVELS, strategy=own, hardware=runs.identical)
             for own in ("dp", *PUBLISHED)
         }
-        by_time = plan_model(graph, levels=LEVELS, strategy="accpar", cost="accpar", hardware=runs.like)
+        by_time = plan_model(graph, levels=LEVELS, strategy="accpar", cost="accpar", hardware=runs.identical)
         times |= {(name, own): seconds(plan) for own, plan in (*plans.items(), ("accpar, by time", by_time))}
         less[name] = plans["dp"].cost.value / plans["accpar"].cost.value
     found = over_dp(times)
@@ -85,7 +85,7 @@ def like_boards(runs: Runs) -> Section:
     return Section(
         title="Like boards: speed over dp",
         text=(
-            f"{runs.like.num_devices} boards of TPU v3, {LEVELS} two-way levels. All shares are equal, and accpar counts the"
+            f"{runs.identical.num_devices} boards of TPU v3, {LEVELS} two-way levels. All shares are equal, and accpar counts the"
             f" bytes of its three types.{why} With `--cost accpar` (by time) it counts the seconds of the machine's links,"
             " hops included. Published averages for like boards are not at hand."
         ),
@@ -97,7 +97,10 @@ def like_boards(runs: Runs) -> Section:
 
 def shares(runs: Runs) -> Section:
     """Compute the types and the shares of the outermost split."""
-    alone = linear([1 / side.flop_per_s for side in runs.unlike.sides], [0.0 for _ in runs.unlike.sides])
+    alone = linear(
+        [1 / group.flop_per_s for group in runs.heterogeneous.groups],
+        [0.0 for _ in runs.heterogeneous.groups],
+    )
     rows = []
     for name in NETWORKS:
         exact, rule = runs.plans[name, "accpar"].splits[0], runs.sharing(name, "linear").splits[0]
@@ -126,9 +129,11 @@ def ends(runs: Runs) -> Section:
             done, step = _ends(plan), plan.score.time_s
             idle = {group.group: group.idle_s for group in plan.score.groups or ()}
             early = f"{1 - min(done.values()) / max(done.values()):.1%}" if len(done) > 1 else ""
-            costs, waits = ([_ms(kept.get(side.name)) for side in runs.unlike.sides] for kept in (done, idle))
+            costs, waits = (
+                [_ms(kept.get(group.name)) for group in runs.heterogeneous.groups] for kept in (done, idle)
+            )
             rows.append((name, own, *costs, early, _ms(step), *waits))
-            waiting[name, own] = idle[runs.unlike.sides[1].name] / step
+            waiting[name, own] = idle[runs.heterogeneous.groups[1].name] / step
     return Section(
         title="Ends: when each kind of boards is done",
         text=(

@@ -1,4 +1,4 @@
-"""Bad input about unlike devices gets one line that says where, what was found and what is allowed."""
+"""Bad input about heterogeneous machines gets one line that says where, what was found and what is allowed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 
 from hypar import plan_model
 from hypar.errors import InputError
-from hypar.machine.load_mixed import as_hardware, load_hardware
+from hypar.machine.load_heterogeneous import as_hardware, load_hardware
 from tests.cli.test_bad_input import assert_refused
 
 OUTWARD = {"bandwidth": {"value": "1 GB/s", "source": "a test"}}
@@ -145,7 +145,7 @@ def test_commands_for_like_devices_refuse_others(command: list[str]) -> None:
 
 @pytest.fixture(scope="module")
 def planned() -> dict[str, Any]:
-    """A plan for two unlike groups of two devices each, as plain data."""
+    """A plan for two different groups of two devices each, as plain data."""
     plan = plan_model(
         "lenet-c", hardware="tpu-v2-v3", strategy="accpar", shares="linear", array=[2, 2], batch=4096
     )

@@ -1,4 +1,4 @@
-"""Plan a network for a mixed machine."""
+"""Plan a network for a heterogeneous machine."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from hypar.sharding.pins import parse_pin
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from hypar.machine.mixed import MixedMachine
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.network.graph import LayerGraph
     from hypar.planning.request import Request
 
 
-def mixed_plan(request: Request, mixed: MixedMachine, graph: LayerGraph) -> Plan:
-    """Plan a network for the mixed machine that a request names.
+def heterogeneous_plan(request: Request, heterogeneous: HeterogeneousMachine, graph: LayerGraph) -> Plan:
+    """Plan a network for the heterogeneous machine that a request names.
 
     Args:
         request: what is asked for.
-        mixed: the machine.
+        heterogeneous: the machine.
         graph: the network.
 
     Raises:
@@ -43,11 +43,11 @@ def mixed_plan(request: Request, mixed: MixedMachine, graph: LayerGraph) -> Plan
         if asked:
             raise OptionError(
                 what,
-                f"the devices of hardware {mixed.name!r} are heterogeneous",
+                f"the devices of hardware {heterogeneous.name!r} are heterogeneous",
                 "a machine of identical devices",
             )
     contracted = graph.nodes(request.graph)
-    levels = max(depth + len(request.arrays[name]) for name, _, depth in mixed.like())
+    levels = max(depth + len(request.arrays[name]) for name, _, depth in heterogeneous.identical())
     pins = tuple(parse_pin(text, contracted, levels) for text in request.pins)
     request = replace(request, solver=solver_for(request, contracted))
     found = plan_branches(request, contracted, pins, graph.element_bytes)
@@ -73,5 +73,5 @@ def mixed_plan(request: Request, mixed: MixedMachine, graph: LayerGraph) -> Plan
         claim=claim_of(request, found),
         splits=list(splits_of(found)),
         chunks=ran.chunks,
-        score=summarise(lanes, ran.step, ran.timeline, mixed),
+        score=summarise(lanes, ran.step, ran.timeline, heterogeneous),
     )
