@@ -74,7 +74,7 @@ def test_a_plan_without_proof_is_never_dearer_than_the_greedy_one(monkeypatch: p
 
 def test_distinct_sizes_are_the_same_sizes_once() -> None:
     sizes = LocalSizes(np.array([[1.0, 0.5, 1.0, 0.5], [1.0, 1.0, 1.0, 1.0]]))
-    assert sizes.distinct().parts.tolist() == [[0.5, 1.0], [1.0, 1.0]]
+    assert sizes.distinct().fractions.tolist() == [[0.5, 1.0], [1.0, 1.0]]
 
 
 def test_optimal_answers_past_the_tables_of_exact_solvers_and_says_whether_it_is_proven() -> None:

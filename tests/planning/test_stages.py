@@ -28,7 +28,7 @@ from hypar.registry import data_file, plugin_names
 from hypar.reports.listings.machines import layer_times_data
 from hypar.schedule.scoring import score_step
 from hypar.solve.partition import partition
-from hypar.studies.notes import finer_than_whole, remarks
+from hypar.studies.notes import finer_than_whole, notes
 from hypar.studies.sections.hypar.networks import NETWORKS
 from tests.staged import BruteForce
 from tests.studies.test_pipeline import chain
@@ -223,7 +223,7 @@ def of_memory(tmp_path: Path, capacity: str, overlap: str = "none") -> Machine:
 
 def all_costs(spans: CutSpans, microbatches: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Seconds of all spans, and for how many microbatches in flight they have memory."""
-    layers = len(spans.part.layers)
+    layers = len(spans.microbatch.layers)
     seconds, room = np.full((layers, layers + 1), np.inf), np.zeros((layers, layers + 1))
     for start, end in combinations(range(layers + 1), 2):
         span = spans.span(start, end)
@@ -618,7 +618,7 @@ def test_a_difference_of_stages_is_said_layer_by_layer() -> None:
 def test_remarks_do_not_take_stages_for_a_plan_without_them(stages: int | str) -> None:
     graph = load_model("cifar-c").with_batch(8)
     plan = plan_model(graph, stages=stages, levels=2, pins="fc1=dp", hardware=HMC)
-    said = [*remarks(plan, graph, HMC)]
+    said = [*notes(plan, graph, HMC)]
     free = plan_model(graph, stages=stages, levels=2, hardware=HMC)
     assert plan.score is not None
     assert free.score is not None
@@ -630,10 +630,10 @@ def test_pins_may_save_time_or_be_what_lets_stages_fit(tmp_path: Path) -> None:
     graph = load_model("sfc").with_batch(16)
     asked: dict[str, Any] = {"stages": 2, "levels": 2, "strategy": "dp", "pins": "fc*=mp"}
     plan = plan_model(graph, hardware=HMC, **asked)
-    assert any(re.match(r"the pins save .* \(-", line) for line in remarks(plan, graph, HMC))
+    assert any(re.match(r"the pins save .* \(-", line) for line in notes(plan, graph, HMC))
     assert plan.score is not None
     small = of_memory(tmp_path, f"{int(plan.score.memory_bytes)} B")
-    said = [*remarks(plan_model(graph, hardware=small, **asked), graph, small)]
+    said = [*notes(plan_model(graph, hardware=small, **asked), graph, small)]
     assert "the cost of the pins is unknown: without them no stages fit" in said
 
 

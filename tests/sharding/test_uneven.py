@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypar.network.training import PHASES
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.transfers import dim_of
-from hypar.sharding.uneven.remainder import part_of, whole_shares
+from hypar.sharding.uneven.remainder import graph_of_group, whole_shares
 from hypar.sharding.uneven.transfers import between, inside, work
 from tests.effort import examples
 from tests.heterogeneous import written
@@ -88,7 +88,7 @@ LINEARS = f"""
 
 
 @dataclass(frozen=True)
-class Piece:
+class LayerShard:
     """What a device computes of a product ``[rows, ins] @ [ins, outs]``."""
 
     rows: range
@@ -96,15 +96,15 @@ class Piece:
     outs: range
 
 
-def computed_by(kind: str, own: Counts, sizes: tuple[int, int, int]) -> list[Piece | None]:
+def computed_by(kind: str, own: Counts, sizes: tuple[int, int, int]) -> list[LayerShard | None]:
     """The piece of each device; none for one without a share."""
-    found: list[Piece | None] = []
+    found: list[LayerShard | None] = []
     for device, count in enumerate(own):
         ranges = [
             spans(size, own)[device] if dim == kind else range(size)
             for dim, size in zip(TYPES, sizes, strict=True)
         ]
-        found.append(Piece(*ranges) if count else None)
+        found.append(LayerShard(*ranges) if count else None)
     return found
 
 
@@ -141,7 +141,9 @@ def added_up(terms: Sequence[Array | None], own: Counts) -> tuple[list[Array], l
     return [sums.reshape(shape) if device in at_work else nothing for device in range(len(terms))], received
 
 
-def needed_of(pieces: Sequence[Piece | None], shape: tuple[int, int], dims: tuple[str, str]) -> list[Mask]:
+def needed_of(
+    pieces: Sequence[LayerShard | None], shape: tuple[int, int], dims: tuple[str, str]
+) -> list[Mask]:
     """Masks of what each device needs of a tensor."""
     found = []
     for piece in pieces:
@@ -185,7 +187,9 @@ def trained(kinds: tuple[str, str], own: tuple[Counts, Counts], seed: int) -> Re
         shape = next(term.shape for term in terms if term is not None)
         return [np.full(shape, np.nan) if term is None else term for term in terms]
 
-    def products(pieces: Sequence[Piece | None], left: Sequence[Array], right: Array) -> list[Array | None]:
+    def products(
+        pieces: Sequence[LayerShard | None], left: Sequence[Array], right: Array
+    ) -> list[Array | None]:
         shape = (left[0].shape[0], right.shape[1])
         return [
             None if p is None else known(shape, p.rows, p.outs, part(own_left, p.rows, p.ins) @ part(right, p.ins, p.outs))
@@ -197,7 +201,7 @@ def trained(kinds: tuple[str, str], own: tuple[Counts, Counts], seed: int) -> Re
     results = settled(products(second, read, w2), kinds[1] == "in_channels", own[1], inner[1], "forward")
     assert np.array_equal(np.fmax.reduce(results), x @ w1 @ w2)
 
-    turned = [None if p is None else Piece(p.rows, p.outs, p.ins) for p in second]
+    turned = [None if p is None else LayerShard(p.rows, p.outs, p.ins) for p in second]
     errors = settled(products(turned, [e2] * len(none), w2.T), kinds[1] == "out_channels", own[1], inner[1], "backward")  # fmt: skip
     back, outer["backward"] = fetched(errors, needed_of(first, (B, H), ("rows", "outs")))
     gradients = [
@@ -508,7 +512,7 @@ def parts(
     graph: ContractedGraph, choices: Sequence[Choice], shares: Sequence[tuple[float, ...]], *, integral: bool
 ) -> list[ContractedGraph]:
     return [
-        part_of(graph, choices, [own[group] for own in shares], integral=integral)
+        graph_of_group(graph, choices, [own[group] for own in shares], integral=integral)
         for group in range(len(shares[0]))
     ]
 

@@ -350,7 +350,7 @@ class Plan(Record):
         if name not in names:
             raise UnknownNameError("group", str(group or ""), names)
         found = self.groups[names.index(name)]
-        return (*(fork for fork, _ in found.forks), *found.splits)
+        return (*(uneven for uneven, _ in found.above), *found.splits)
 
     @property
     def in_grids(self) -> bool:
@@ -374,7 +374,7 @@ class Plan(Record):
         return sum(
             math.prod(split.choice(layer).devices(split.ways) for split in group.splits)
             for group in self.groups
-            if all(fork.shares_of(layer)[group] for fork, group in group.forks)
+            if all(uneven.shares_of(layer)[group] for uneven, group in group.above)
         )
 
     def _require(self, layer: str) -> None:

@@ -24,7 +24,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 WHOLE_ARRAY = "all"
 """The group of all devices."""
 
-MOST_FORKS = 16
+MOST_UNEVEN_SPLITS = 16
 """Nested uneven splits, at most."""
 
 
@@ -198,12 +198,12 @@ class Group(NamedTuple):
 
     Attributes:
         name: its name; ``all`` for the only group.
-        forks: the uneven splits above, outermost first, each with the index of the group that contains this one.
+        above: the uneven splits above, outermost first, each with the index of the group that contains this one.
         splits: its own splits, outermost first.
     """
 
     name: str
-    forks: tuple[tuple[Split, int], ...]
+    above: tuple[tuple[Split, int], ...]
     splits: tuple[Split, ...]
 
     @property
@@ -214,7 +214,7 @@ class Group(NamedTuple):
     @property
     def idle(self) -> bool:
         """Return whether it has no share of the work."""
-        return any(not fork.shares[group] for fork, group in self.forks)
+        return any(not split.shares[group] for split, group in self.above)
 
 
 def groups_of(splits: Sequence[Split]) -> tuple[Group, ...]:
@@ -236,24 +236,24 @@ def groups_of(splits: Sequence[Split]) -> tuple[Group, ...]:
 
 
 def _groups(
-    name: str, forks: tuple[tuple[Split, int], ...], by_group: dict[str, list[Split]]
+    name: str, above: tuple[tuple[Split, int], ...], by_group: dict[str, list[Split]]
 ) -> Iterator[Group]:
     """Yield the groups below one."""
-    if len(forks) > MOST_FORKS:
-        raise ValueError(f"splits: found more than {MOST_FORKS} nested uneven splits")
+    if len(above) > MOST_UNEVEN_SPLITS:
+        raise ValueError(f"splits: found more than {MOST_UNEVEN_SPLITS} nested uneven splits")
     own = by_group.pop(name, [])
     levels = [split.level for split in own]
-    if levels != list(range(len(forks), len(forks) + len(own))):
+    if levels != list(range(len(above), len(above) + len(own))):
         raise ValueError(
-            f"splits of {shown(name)}: found levels {levels}; allowed: from {len(forks)} on, each once"
+            f"splits of {shown(name)}: found levels {levels}; allowed: from {len(above)} on, each once"
         )
     if not any(split.sides for split in own):
-        yield Group(name, forks, tuple(own))
+        yield Group(name, above, tuple(own))
         return
     if len(own) > 1:
         raise ValueError(f"splits of {shown(name)}: found {len(own)}; allowed: one, as it is an uneven split")
     for group, record in enumerate(own[0].sides or ()):
-        yield from _groups(record.group, (*forks, (own[0], group)), by_group)
+        yield from _groups(record.group, (*above, (own[0], group)), by_group)
 
 
 def stage_name(stage: int) -> str:

@@ -125,7 +125,7 @@ def plan_model(
     heterogeneous = machine if isinstance(machine, HeterogeneousMachine) else None
     identical = None if isinstance(machine, HeterogeneousMachine) else machine
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
-    own = named.fork_cost if heterogeneous and named.fork_cost else named.cost
+    own = named.heterogeneous_cost if heterogeneous and named.heterogeneous_cost else named.cost
     asked = own if cost is None else cost
     pipeline = checked_stages(stages, schedule, microbatches)
     request = Request(

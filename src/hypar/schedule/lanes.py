@@ -77,8 +77,8 @@ class Crossing(NamedTuple):
             phase=amount.phase,
             level=self.level,
             seconds=received / (to.devices * to.bytes_per_s) + to.latency_s,
-            part_bytes=received,
-            part_devices=to.devices,
+            subgroup_bytes=received,
+            subgroup_devices=to.devices,
             total_bytes=received,
             collective=amount.collective,
         )

@@ -31,7 +31,7 @@ CHEAP_ENTRIES = 2**22
 """The most table entries for which the joint optimum is computed beside a greedy plan: some milliseconds."""
 
 
-def remarks(
+def notes(
     plan: Plan,
     graph: LayerGraph,
     machine: Machine | HeterogeneousMachine | None = None,

@@ -27,7 +27,7 @@ from hypar.planning.planner import plan_model
 from hypar.reports.formats.base import headline, summary, unfit_line
 from hypar.reports.formats.table import PlanTable
 from hypar.reports.terminal import note, progress_bar, show, write, write_json
-from hypar.studies.notes import remarks
+from hypar.studies.notes import notes
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -149,7 +149,7 @@ def command(
     if output is not None:
         plan.write(output)
         note(f"wrote {output}")
-    said = list(remarks(plan, network, machine, asked["profile"]))
+    said = list(notes(plan, network, machine, asked["profile"]))
     with judged([unfit_line(plan.score)], fit=fit, aside=as_json):
         if explained is not None:
             explain(

@@ -102,8 +102,8 @@ def _tries(request: Request, graph: LayerGraph, machine: Machine) -> Iterator[tu
         for inner in range(outer, len(request.array) + 1):
             array = request.array[inner:]
             if stages <= layers and machine.num_devices % math.prod((stages, *array)) == 0:
-                for parts in _microbatches(request.schedule, graph.batch, stages):
-                    yield stages, replace(request, array=array, microbatches=parts)
+                for microbatches in _microbatches(request.schedule, graph.batch, stages):
+                    yield stages, replace(request, array=array, microbatches=microbatches)
 
 
 def _microbatches(schedule: str, batch: int, stages: int) -> list[int]:
@@ -143,11 +143,11 @@ def staged(
     if layers > MOST_LAYERS:
         message = f"stages: found {layers:,} layers that are cut; allowed: {MOST_LAYERS:,}"
         raise TableLimitError(message, layers, MOST_LAYERS)
-    parts = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages)
-    spans = CutSpans.of(request, graph, (stages, parts), answers)
-    found = best_partition(spans, parts, kept_in_flight(request.schedule, stages, parts), limit)
+    microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages)
+    spans = CutSpans.of(request, graph, (stages, microbatches), answers)
+    found = best_partition(spans, microbatches, kept_in_flight(request.schedule, stages, microbatches), limit)
     if found is not None:
-        return run_stages(request, parts, [spans.span(*ends) for ends in pairwise(found.bounds)])
+        return run_stages(request, microbatches, [spans.span(*ends) for ends in pairwise(found.bounds)])
     if limit < math.inf:
         return None
     machine = spans.setting.machine

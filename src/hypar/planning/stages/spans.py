@@ -42,7 +42,7 @@ class CutSpans:
     Attributes:
         request: the request; its array is the one inside a stage, and may be empty.
         whole: the layers for a mini-batch.
-        part: the layers for a microbatch.
+        microbatch: the layers for a microbatch.
         pins: choices to hold.
         setting: the setting of a stage.
         link: the link that carries tensors from other stages; None for one stage.
@@ -51,7 +51,7 @@ class CutSpans:
 
     request: Request
     whole: ContractedGraph
-    part: ContractedGraph
+    microbatch: ContractedGraph
     pins: tuple[Pin, ...]
     setting: Setting
     link: LevelLink | None
@@ -85,7 +85,7 @@ class CutSpans:
         return cls(
             request=request,
             whole=whole,
-            part=graph.with_batch(graph.batch // microbatches).nodes(request.graph),
+            microbatch=graph.with_batch(graph.batch // microbatches).nodes(request.graph),
             pins=tuple(parse_pin(text, whole, max(1, len(request.array))) for text in request.pins),
             setting=setting,
             link=setting.machine.links((stages, *request.array))[0] if stages > 1 else None,
@@ -100,9 +100,11 @@ class CutSpans:
 
     def given(self, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with given cuts."""
-        lane = Lane(span_of(self.part, start, end), choices, self.setting)
+        lane = Lane(span_of(self.microbatch, start, end), choices, self.setting)
         answer = Answer(choices=choices, costs=(), solver="", exact=False)
-        return self._as_stage(start, end, self._lowered(lane, answer, read_of_others(self.part, start, end)))
+        return self._as_stage(
+            start, end, self._lowered(lane, answer, read_of_others(self.microbatch, start, end))
+        )
 
     def _as_stage(self, start: int, end: int, cuts: Cuts) -> CutSpan:
         """Return a span with its cuts as a stage, with the transfers from other stages."""
@@ -117,7 +119,7 @@ class CutSpans:
 
     def _cut(self, start: int, end: int) -> Cuts:
         """Return the best cuts of a span, with their time and memory."""
-        inside, outside = span_of(self.whole, start, end), read_of_others(self.part, start, end)
+        inside, outside = span_of(self.whole, start, end), read_of_others(self.microbatch, start, end)
         key = (
             *((layer.op_name, layer.einsum, layer.output_elements) for layer in inside.layers),
             *inside.tensors,
@@ -126,10 +128,10 @@ class CutSpans:
         if key not in self.answers:
             self.answers[key] = self._answer(inside)
         if (key, outside) not in self._cuts:
-            lane = Lane(span_of(self.part, start, end), self.answers[key].choices, self.setting)
+            lane = Lane(span_of(self.microbatch, start, end), self.answers[key].choices, self.setting)
             self._cuts[key, outside] = self._lowered(lane, self.answers[key], outside)
         cuts = self._cuts[key, outside]
-        return cuts._replace(lane=cuts.lane._replace(graph=span_of(self.part, start, end)))
+        return cuts._replace(lane=cuts.lane._replace(graph=span_of(self.microbatch, start, end)))
 
     def _answer(self, inside: ContractedGraph) -> Answer:
         """Search the best cuts of a span."""
@@ -142,7 +144,7 @@ class CutSpans:
         """Return the bytes of F and of E that all devices of a stage receive; tensors that only pass arrive once."""
         forward: dict[int, float] = {}
         backward: dict[int, float] = {}
-        for tensor in self.part.tensors:
+        for tensor in self.microbatch.tensors:
             ends = (tensor.producer, tensor.consumer)
             if ends[0] < start <= ends[1]:
                 inside = ends[1] < end
@@ -157,7 +159,7 @@ class CutSpans:
 
     def _copies(self, layer: int, chosen: Options, tensor: str) -> float:
         """Return the number of devices that need each element of a layer's input or output."""
-        einsum = self.part.layers[layer].einsum
+        einsum = self.microbatch.layers[layer].einsum
         pairs = zip(chosen, self.setting.array, strict=True)
         return math.prod(choice.devices(ways) / divisor(einsum, choice, tensor) for choice, ways in pairs)
 

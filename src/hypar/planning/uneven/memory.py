@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypar.planning.uneven.tree import lanes_of
 from hypar.schedule.step import lower_lanes
 from hypar.schedule.totals import holds
-from hypar.sharding.uneven.remainder import part_of
+from hypar.sharding.uneven.remainder import graph_of_group
 
 if TYPE_CHECKING:
     from hypar.planning.uneven.tree import Branch, Branching
@@ -44,6 +44,6 @@ def _limit(branching: Branching, group: int, below: Branch) -> float:
     low, high = 0.0, branching.shares[group]
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        part = part_of(branching.graph, choices, [middle] * len(choices))
-        low, high = (middle, high) if fits(below.of(part)) else (low, middle)
+        remaining = graph_of_group(branching.graph, choices, [middle] * len(choices))
+        low, high = (middle, high) if fits(below.of(remaining)) else (low, middle)
     return low

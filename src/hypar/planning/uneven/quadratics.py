@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.contraction import CutLayer, Tensor
-    from hypar.planning.uneven.fork import Assignment, Fork
+    from hypar.planning.uneven.split import Assignment, UnevenSplit
     from hypar.sharding.placement import Options
     from hypar.sharding.redistribution import Number
     from hypar.sharding.uneven.transfers import Shares
@@ -32,13 +32,13 @@ class Quadratics:
     """The costs of all options of an uneven split.
 
     Attributes:
-        fork: the uneven split.
+        split: the uneven split.
         nodes: for each layer ``[groups, 3, options]``: constant, linear and quadratic coefficients.
         edges: for each tensor ``[groups, 3, options of producer, options of consumer]``.
         rest: the cost of each group that does not depend on the options, ``[groups, 3]``.
     """
 
-    fork: Fork
+    split: UnevenSplit
     nodes: tuple[Array, ...]
     edges: tuple[Array, ...]
     rest: Array
@@ -54,7 +54,7 @@ class Quadratics:
         found = self.rest.copy()
         for node, pick in zip(self.nodes, assignment, strict=True):
             found += node[:, :, pick]
-        for tensor, edge in zip(self.fork.graph.tensors, self.edges, strict=True):
+        for tensor, edge in zip(self.split.graph.tensors, self.edges, strict=True):
             found += edge[:, :, assignment[tensor.producer], assignment[tensor.consumer]]
         return found
 
@@ -66,55 +66,58 @@ class Quadratics:
         for array in (*self.nodes, *self.edges):
             if id(array) not in summed:
                 summed[id(array)] = np.tensordot(each, array, 2)
-        return self.fork.least(
+        return self.split.least(
             [summed[id(node)] for node in self.nodes], [summed[id(edge)] for edge in self.edges]
         )
 
 
-def quadratics_of(fork: Fork) -> Quadratics:
+def quadratics_of(split: UnevenSplit) -> Quadratics:
     """Compute the costs of all options of an uneven split; equal layers and equal tensors share their arrays."""
     kept: dict[Hashable, Array] = {}
     nodes = []
-    for layer, options in zip(fork.graph.layers, fork.options, strict=True):
+    for layer, options in zip(split.graph.layers, split.options, strict=True):
         key: Hashable = (layer.einsum, layer.output_elements, options)
         if key not in kept:
-            kept[key] = _node(fork, layer, options)
+            kept[key] = _node(split, layer, options)
         nodes.append(kept[key])
     edges = []
-    for tensor in fork.graph.tensors:
-        (made, read), pair = fork.ends(tensor), (fork.options[tensor.producer], fork.options[tensor.consumer])
+    for tensor in split.graph.tensors:
+        (made, read), pair = (
+            split.ends(tensor),
+            (split.options[tensor.producer], split.options[tensor.consumer]),
+        )
         key = (made.einsum, read.einsum, tensor.content, pair)
         if key not in kept:
-            kept[key] = _edge(fork, tensor, pair)
+            kept[key] = _edge(split, tensor, pair)
         edges.append(kept[key])
-    return Quadratics(fork, tuple(nodes), tuple(edges), np.zeros((len(fork.groups), 3)))
+    return Quadratics(split, tuple(nodes), tuple(edges), np.zeros((len(split.groups), 3)))
 
 
-def _node(fork: Fork, layer: CutLayer, options: Options) -> Array:
+def _node(split: UnevenSplit, layer: CutLayer, options: Options) -> Array:
     """Return the coefficients of all options of a layer."""
     made = [
-        _of_groups(fork, lambda shares, choice=choice: fork.layer_costs(layer, choice, shares))  # type: ignore[misc]
+        _of_groups(split, lambda shares, choice=choice: split.layer_costs(layer, choice, shares))  # type: ignore[misc]
         for choice in options
     ]
     return np.stack(made, axis=-1)
 
 
-def _edge(fork: Fork, tensor: Tensor, options: tuple[Options, Options]) -> Array:
+def _edge(split: UnevenSplit, tensor: Tensor, options: tuple[Options, Options]) -> Array:
     """Return the coefficients of all pairs of options of a tensor's producer and consumer."""
-    found = np.zeros((len(fork.groups), 3, len(options[0]), len(options[1])))
+    found = np.zeros((len(split.groups), 3, len(options[0]), len(options[1])))
     for row, maker in enumerate(options[0]):
         for column, reader in enumerate(options[1]):
             pair = (maker, reader)
             found[:, :, row, column] = _of_groups(
-                fork,
-                lambda shares, pair=pair: fork.tensor_costs(tensor, pair, (shares, shares)),  # type: ignore[misc]
+                split,
+                lambda shares, pair=pair: split.tensor_costs(tensor, pair, (shares, shares)),  # type: ignore[misc]
             )
     return found
 
 
-def _of_groups(fork: Fork, costs: Callable[[Shares], list[Number]]) -> Array:
+def _of_groups(split: UnevenSplit, costs: Callable[[Shares], list[Number]]) -> Array:
     """Return the coefficients of a cost function for each group, ``[groups, 3]``."""
-    count = len(fork.groups)
+    count = len(split.groups)
     rows = []
     for group in range(count):
         shares = tuple(SHARE if other == group else 1 / count for other in range(count))

@@ -26,13 +26,13 @@ def splits_of(branch: Branch) -> Iterator[Split]:
             chosen = [options[level.index] for options in lane.choices]
             yield even_split(level, names, chosen, costs, group=lane.name, depth=lane.depth)
         return
-    yield _fork(branch)
+    yield _uneven_split(branch)
     for below in branch.below:
         if below is not None:
             yield from splits_of(below)
 
 
-def _fork(branch: Branching) -> Split:
+def _uneven_split(branch: Branching) -> Split:
     """Return an uneven split, with the cost that its slowest device group receives, or that all receive."""
     names = [layer.name for layer in branch.graph.layers]
     rows = [branch.received[branch.late]] if branch.slowest else branch.received

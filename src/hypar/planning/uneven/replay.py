@@ -49,7 +49,7 @@ class _Reader:
     ) -> Branch:
         """Return one device group."""
         if isinstance(machine, HeterogeneousMachine):
-            return self.fork(name, machine, graph, depth)
+            return self.split(name, machine, graph, depth)
         own = [split for split in self.plan.splits if split.group == name]
         setting = Setting(
             machine=machine,
@@ -62,7 +62,9 @@ class _Reader:
             lane=Lane(graph, choices, setting, name, depth), levels=(), costs=(), solver="", exact=True
         )
 
-    def fork(self, name: str, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int) -> Branching:
+    def split(
+        self, name: str, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int
+    ) -> Branching:
         """Return one uneven split."""
         split = next(split for split in self.plan.splits if split.group == name)
         names = [layer.name for layer in graph.layers]
@@ -81,7 +83,7 @@ class _Reader:
             element_bytes=self.element_bytes,
         )
         below = tuple(
-            self.branch(group.name, group.machine, found.part(number), depth + 1)
+            self.branch(group.name, group.machine, found.graph_of(number), depth + 1)
             if split.shares[number]
             else None
             for number, group in enumerate(machine.groups)

@@ -19,10 +19,10 @@ from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.question import question_of, setting_for, space_of
 from hypar.planning.searches.base import load_search
 from hypar.planning.uneven.common_shares import best, search
-from hypar.planning.uneven.fork import fork_of
 from hypar.planning.uneven.layer_shares import by_layer, settled, settled_costs
 from hypar.planning.uneven.memory import fits, limits
 from hypar.planning.uneven.quadratics import quadratics_of
+from hypar.planning.uneven.split import uneven_split_of
 from hypar.planning.uneven.tree import Branching, Leaf
 from hypar.schedule.lanes import Lane
 from hypar.sharding.pins import apply_pins
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph
     from hypar.planning.request import Request
     from hypar.planning.uneven.common_shares import Decision
-    from hypar.planning.uneven.fork import Fork
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line, Quadratics
+    from hypar.planning.uneven.split import UnevenSplit
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
@@ -81,7 +81,7 @@ def plan_branches(
     """
     assert request.heterogeneous is not None  # noqa: S101 (the caller requests a heterogeneous machine)
     planner, machine = _Planner(request, pins, element_bytes), request.heterogeneous.using(request.arrays)
-    found = planner.fork(WHOLE_ARRAY, machine, graph, 0)
+    found = planner.split(WHOLE_ARRAY, machine, graph, 0)
     if planner.adapts and not fits(found):
         names = ", ".join(group.name for group in machine.groups)
         hint = "take a smaller batch, or --shares equal to see what they would hold"
@@ -102,7 +102,7 @@ class _Planner:
     def branch(self, group: DeviceGroup, graph: ContractedGraph, depth: int) -> Branch:
         """Plan one device group of an uneven split."""
         if isinstance(group.machine, HeterogeneousMachine):
-            return self.fork(group.name, group.machine, graph, depth)
+            return self.split(group.name, group.machine, graph, depth)
         return self.leaf(group.name, group.machine, graph, depth)
 
     def leaf(self, name: str, machine: Machine, graph: ContractedGraph, depth: int) -> Leaf:
@@ -133,7 +133,9 @@ class _Planner:
             exact=answer.exact,
         )
 
-    def fork(self, name: str, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int) -> Branching:
+    def split(
+        self, name: str, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int
+    ) -> Branching:
         """Plan an uneven split over all its device groups, then without the groups that only add cost.
 
         If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
@@ -190,15 +192,15 @@ class _Planner:
         at_work = tuple(range(len(place.machine.groups)))
         every = self._quadratics(place, at_work)
         decision = best(search(every, "equal"))
-        offers = settled(every.fork, decision.assignment, decision.shares, integral=self.request.integral)
-        return self._branching(place, at_work, every.fork, offers, decision)
+        offers = settled(every.split, decision.assignment, decision.shares, integral=self.request.integral)
+        return self._branching(place, at_work, every.split, offers, decision)
 
     def _quadratics(self, place: _Place, at_work: tuple[int, ...]) -> Quadratics:
         """Compute the costs of all options for the working groups."""
         groups = [place.machine.groups[group] for group in at_work]
         solver = load_solver(solver_for(self.request, place.graph))
         return quadratics_of(
-            fork_of(place.graph, place.options, groups, self.cost, solver, self.element_bytes)
+            uneven_split_of(place.graph, place.options, groups, self.cost, solver, self.element_bytes)
         )
 
     def _exactly(self, place: _Place, at_work: tuple[int, ...], every: Quadratics) -> Iterator[Branching]:
@@ -228,8 +230,10 @@ class _Planner:
             if not decisions:
                 return
             decision = best(decisions)
-            offers = settled(every.fork, decision.assignment, decision.shares, integral=self.request.integral)
-            made = self._branching(place, at_work, every.fork, offers, decision)
+            offers = settled(
+                every.split, decision.assignment, decision.shares, integral=self.request.integral
+            )
+            made = self._branching(place, at_work, every.split, offers, decision)
             if not self.adapts or fits(made):
                 yield made
                 yield from self._by_layer(place, at_work, every, decision, rule)
@@ -248,12 +252,17 @@ class _Planner:
         offers = by_layer(every, decision, integral=self.request.integral)
         # A group without any layer is idle, which is tried separately.
         if all(any(shares) for shares in zip(*(offer.shares for offer in offers), strict=True)):
-            made = self._branching(place, at_work, every.fork, offers, decision)
+            made = self._branching(place, at_work, every.split, offers, decision)
             if fits(made):
                 yield made
 
     def _branching(
-        self, place: _Place, at_work: tuple[int, ...], fork: Fork, offers: Sequence[Offer], decision: Decision
+        self,
+        place: _Place,
+        at_work: tuple[int, ...],
+        split: UnevenSplit,
+        offers: Sequence[Offer],
+        decision: Decision,
     ) -> Branching:
         """Build the subtree of a decision."""
         count = len(place.machine.groups)
@@ -263,7 +272,7 @@ class _Planner:
             given = dict(zip(at_work, shares, strict=True))
             return tuple(given.get(group, 0.0) for group in range(count))
 
-        received, computed = settled_costs(fork, tuple(offers))
+        received, computed = settled_costs(split, tuple(offers))
         nothing = (0.0,) * len(offers)
         rows = {
             group: (tuple(received[row].tolist()), tuple(computed[row].tolist()))
@@ -281,12 +290,12 @@ class _Planner:
             received=tuple(row[0] for row in each),
             computed=tuple(row[1] for row in each),
             below=(None,) * count,
-            slowest=fork.slowest,
+            slowest=split.slowest,
             element_bytes=self.element_bytes,
         )
         busy = [any(offer.shares[number] for offer in made.offers) for number in range(count)]
         below = [
-            self.branch(group, made.part(number), place.depth + 1) if busy[number] else None
+            self.branch(group, made.graph_of(number), place.depth + 1) if busy[number] else None
             for number, group in enumerate(place.machine.groups)
         ]
         return made.with_below(tuple(below))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hypar.schedule.lanes import Crossing, Lane, Receiver
-from hypar.sharding.uneven.remainder import part_of
+from hypar.sharding.uneven.remainder import graph_of_group
 from hypar.sharding.uneven.transfers import between, inside
 
 if TYPE_CHECKING:
@@ -134,9 +134,9 @@ class Branching:
         rest = below.path if isinstance(below, Branching) else [below.name] if below is not None else []
         return [self.name, *rest]
 
-    def part(self, group: int) -> ContractedGraph:
+    def graph_of(self, group: int) -> ContractedGraph:
         """Return the layers with the sizes that a group's shares leave."""
-        return part_of(
+        return graph_of_group(
             self.graph,
             [offer.choice for offer in self.offers],
             [offer.shares[group] for offer in self.offers],
@@ -146,7 +146,9 @@ class Branching:
     def of(self, graph: ContractedGraph) -> Branching:
         """Return the same choices and shares for layers of other sizes, with the costs unchanged."""
         other = replace(self, graph=graph)
-        below = [None if one is None else one.of(other.part(group)) for group, one in enumerate(self.below)]
+        below = [
+            None if one is None else one.of(other.graph_of(group)) for group, one in enumerate(self.below)
+        ]
         return other.with_below(tuple(below))
 
     def with_below(self, below: tuple[Branch | None, ...]) -> Branching:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Choice
 
 
-def part_of(
+def graph_of_group(
     graph: ContractedGraph, choices: Sequence[Choice], shares: Sequence[float], *, integral: bool = False
 ) -> ContractedGraph:
     """Return the network that a device group with given shares computes.

@@ -28,7 +28,7 @@ MOST_SECONDS = 10**9
 MOST_LAYERS = 20_000
 """The largest number of layers, equal to a model file's."""
 
-PARTS = ("copy_out", "accumulate", "copy_back")
+EXCHANGE_STEPS = ("copy_out", "accumulate", "copy_back")
 """The phases of the exchange of a layer's gradients, in order."""
 
 _EVERY_ROW = "synchronisation"
@@ -130,7 +130,7 @@ def _layer_times(layer: MeasuredLayer) -> LayerTimes:
         name=layer.name,
         forward_s=layer.forward,
         backward_s=layer.backward,
-        exchange_s={part.replace("_", " "): getattr(layer, part) for part in PARTS},
+        exchange_s={step.replace("_", " "): getattr(layer, step) for step in EXCHANGE_STEPS},
     )
 
 

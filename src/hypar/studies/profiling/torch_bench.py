@@ -20,7 +20,7 @@ from hypar.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hypar.studies.profiling.pieces import Piece
+    from hypar.studies.profiling.shards import LayerShard
 
 LEAST_SECONDS = 0.005
 """Seconds for which a shard is run, at least once, so that a short one is run often."""
@@ -41,7 +41,7 @@ class Bench(Protocol):
         """Return the memory of the device in bytes; None if unknown."""
         ...
 
-    def seconds(self, piece: Piece) -> float:
+    def seconds(self, shard: LayerShard) -> float:
         """Return the seconds that a shard takes.
 
         Raises:
@@ -75,37 +75,37 @@ class TorchBench:
         except (AttributeError, ValueError, OSError):
             return None
 
-    def seconds(self, piece: Piece) -> float:
+    def seconds(self, shard: LayerShard) -> float:
         """Measure as ``Bench.seconds``."""
-        return least_seconds(self.step(piece))
+        return least_seconds(self.step(shard))
 
-    def step(self, piece: Piece) -> Callable[[], object]:
+    def step(self, shard: LayerShard) -> Callable[[], object]:
         """Return a function that runs all phases on random numbers."""
         generator = self.torch.Generator().manual_seed(0)
-        random = partial(self.torch.rand, generator=generator, dtype=getattr(self.torch, piece.dtype))
-        shapes = [*piece.inputs, *filter(None, [piece.weight])]
+        random = partial(self.torch.rand, generator=generator, dtype=getattr(self.torch, shard.dtype))
+        shapes = [*shard.inputs, *filter(None, [shard.weight])]
         read = [random(shape, requires_grad=True) for shape in shapes]
-        error, forward = random(piece.output), self.forward(piece)
+        error, forward = random(shard.output), self.forward(shard)
         return lambda: self.torch.autograd.grad(forward(*read), read, error)
 
-    def forward(self, piece: Piece) -> Callable[..., Any]:
+    def forward(self, shard: LayerShard) -> Callable[..., Any]:
         """Return the forward phase as a function of its inputs."""
         functions = self.torch.nn.functional
         kernel, stride, padding, dilation = (
-            tuple(getattr(window, name) for window in piece.windows)
+            tuple(getattr(window, name) for window in shard.windows)
             for name in ("kernel", "stride", "padding", "dilation")
         )
-        match piece.op:
+        match shard.op:
             case "conv":
                 slide = {"stride": stride, "padding": padding, "dilation": dilation}
-                return partial(functions.conv2d, **slide, groups=piece.groups)
+                return partial(functions.conv2d, **slide, groups=shard.groups)
             case "linear":
                 linear: Callable[..., Any] = functions.linear
                 return linear
             case "max" | "average":
-                pool = functions.max_pool2d if piece.op == "max" else functions.avg_pool2d
+                pool = functions.max_pool2d if shard.op == "max" else functions.avg_pool2d
                 slide = {"kernel_size": kernel, "stride": stride, "padding": padding}
-                return partial(pool, **slide, ceil_mode=piece.round_up)
+                return partial(pool, **slide, ceil_mode=shard.round_up)
             case "add":
                 return lambda *read: reduce(operator.add, read)
             case _:

@@ -30,7 +30,7 @@ Assignment = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Fork:
+class UnevenSplit:
     """An uneven split to be decided.
 
     Attributes:
@@ -93,20 +93,20 @@ class Fork:
         return self.solver.solve(CostGraph(nodes=tuple(nodes), edges=made)).assignment
 
 
-def fork_of(
+def uneven_split_of(
     graph: ContractedGraph,
     options: tuple[Options, ...],
     groups: Sequence[DeviceGroup],
     cost: Cost,
     solver: Solver,
     element_bytes: int,
-) -> Fork:
+) -> UnevenSplit:
     """Build an uneven split over device groups under a cost.
 
     Raises:
         OptionError: the cost needs identical devices.
     """
-    return Fork(
+    return UnevenSplit(
         graph=graph,
         options=options,
         groups=tuple(groups),

@@ -27,7 +27,7 @@ Sizes = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class LayerShard:
     """The computation of one device; equal ones take equal time.
 
     Attributes:
@@ -58,7 +58,7 @@ class Piece:
         return 2 * DTYPE_BYTES[self.dtype] * sum(map(math.prod, tensors))
 
 
-def piece_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> Piece:
+def shard_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> LayerShard:
     """Return the shard of a layer on the fullest device.
 
     Args:
@@ -78,19 +78,19 @@ def piece_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> Piece:
         case Conv():
             groups = sizes.get("groups", 1)
             made, read, kernel = sizes["out_channels"], sizes["in_channels"], layer.op.kernel
-            return Piece(
+            return LayerShard(
                 op="conv", dtype=dtype, inputs=((batch, groups * read, *rows),),
                 weight=(groups * made, read, *kernel), output=(batch, groups * made, *image),
                 windows=tuple(windows.values()), groups=groups,
             )  # fmt: skip
         case Linear():
             made, read = sizes["out_channels"], sizes["in_channels"]
-            return Piece(
+            return LayerShard(
                 op="linear", dtype=dtype, inputs=((batch, read),), weight=(made, read), output=(batch, made)
             )
         case Pool():
             channels = sizes["channels"]
-            return Piece(
+            return LayerShard(
                 op=layer.op.mode, dtype=dtype, inputs=((batch, channels, *rows),), output=(batch, channels, *image),
                 windows=tuple(windows.values()), round_up=layer.op.rounding == "up",
             )  # fmt: skip
@@ -101,7 +101,7 @@ def piece_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> Piece:
             )
             channels = sum(shape[1] for shape in inputs) if isinstance(layer.op, Concat) else inputs[0][1]
             output = (batch, channels, *inputs[0][2:])
-            return Piece(op=layer.op_name, dtype=dtype, inputs=inputs, output=output)
+            return LayerShard(op=layer.op_name, dtype=dtype, inputs=inputs, output=output)
     found = f"op {layer.op_name!r} of layer {layer.name!r} cannot be measured"
     raise OptionError("profile", found, "conv, linear, pool, add, concat")
 
