@@ -114,7 +114,7 @@ GROUP = """
 @pytest.fixture(scope="module")
 def two_like_groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("like") / "pair.yaml"
-    text = "source: two groups of like boards\ngroups:" + "".join(
+    text = "source: two groups of identical boards\ngroups:" + "".join(
         map(GROUP.format_map, ({"name": "left"}, {"name": "right"}))
     )
     file.write_text(text, encoding="utf-8")

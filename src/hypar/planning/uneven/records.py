@@ -76,16 +76,18 @@ def exact(branch: Branch) -> bool:
 def claim_of(request: Request, branch: Branching) -> str:
     """Return the claim of a plan for a heterogeneous machine: the plans that it is optimal among."""
     pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
-    over = f"over ({request.space}){pins}, one dim a fork, for least {request.cost}"
+    over = f"over ({request.space}){pins}, one dim a split, for least {request.cost}"
     whole = " of whole elements" if request.integral else ""
     if not exact(branch):
         shares = f", shares{whole}," * request.integral
         return f"not optimal: solver {request.solver!r} is not exact; {request.search} search in each group{shares} {over}"
     inner = f"{request.search} search in each group"
     if request.shares == "equal" and not branch.slowest:
-        return f"each fork is optimal at equal shares{whole} given the forks above it, then {inner}, {over}"
+        return (
+            f"each uneven split is optimal at equal shares{whole} given those above it, then {inner}, {over}"
+        )
     kinds = {
-        "equal": "equal shares{}, types by weights of the sides",
+        "equal": "equal shares{}, types by weights of the groups",
         "linear": "shares{} by AccPar's rule, found with the types in turn",
         "exact": "exact shares{}, found with the types in turn",
         "layers": "exact shares{}, then shares of each layer",
