@@ -150,7 +150,6 @@ def _at(place: Place, old: Any, new: Any) -> Iterator[Difference]:
 
 
 def _kind(place: Place) -> Place:
-    """Return a place with ``*`` for a split."""
     return tuple(key if isinstance(key, str) else "*" for key in place)
 
 

@@ -308,7 +308,6 @@ class Plan(Record):
 
     @property
     def _named(self) -> Collection[str]:
-        """The same to look one up in."""
         return self.splits[0].choices if self.splits or self.stages is None else self.stages.layers
 
     @property
@@ -420,7 +419,6 @@ class Plan(Record):
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        """Return a coloured grid for a notebook."""
         return self.render("html")
 
 

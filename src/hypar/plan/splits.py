@@ -33,7 +33,6 @@ FLUSHES = {"layer-block": False, "gpipe": True, "1f1b": True}
 
 
 def _known_schedule(name: str) -> str:
-    """Check the name of a schedule."""
     if name not in FLUSHES:
         raise ValueError(", ".join(FLUSHES))
     return name

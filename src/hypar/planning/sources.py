@@ -107,7 +107,6 @@ def require_groups(plan: Plan, machine: Machine | HeterogeneousMachine, file: Pa
 
 
 def _groups(machine: HeterogeneousMachine, name: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the device groups at each node of a machine's tree."""
     yield name, [group.name for group in machine.groups]
     for group in machine.groups:
         if isinstance(group.machine, HeterogeneousMachine):

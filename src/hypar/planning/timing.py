@@ -38,12 +38,12 @@ def timed(
     """Return the fastest of the search's plan and the baselines, refined if that is asked for, with its score.
 
     Args:
-        request: what is asked for.
+        request: the request.
         graph: the network.
-        question: the question that the request makes of it.
-        found: the answer of the search.
-        search_claim: what the search says of its answers.
-        progress: told how many of how many layers of a round of refinement are done.
+        question: the search problem built from both.
+        found: the result of the search.
+        search_claim: the claim of the search if solved exactly.
+        progress: called with the numbers of layers done and of all layers in a round of refinement.
 
     Raises:
         OptionError: no machine is named.
@@ -81,7 +81,7 @@ def _refined(
 def _scored(
     request: Request, question: Question, answer: Answer, ran: Ran | None
 ) -> tuple[ChunksRecord | None, Score | None]:
-    """What the machine makes of the answer, and in which chunks, where one is named; ``ran`` if it is known."""
+    """Return chunks and score of the answer if a machine is named; ``ran`` is the known result of the engine."""
     if request.machine is None:
         return None, None
     lanes = [Lane(question.graph, answer.choices, setting_of(request, question))]

@@ -155,7 +155,6 @@ def _overlapped(lanes: Sequence[Lane], time: dict[str, float], timeline: Timelin
 
 
 def _busy(lanes: Sequence[Lane], timeline: Timeline) -> dict[str, float]:
-    """Return the seconds that each resource works, devices first, also if they are idle."""
     devices = {f"{lane.name} {COMPUTE}".lstrip(): 0.0 for lane in lanes}
     return {**devices, **timeline.busy}
 

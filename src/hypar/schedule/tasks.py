@@ -131,12 +131,10 @@ class Lowering:
         return after
 
     def _span(self, lane: int, first: int, last: int) -> str:
-        """Return the name of a sequence of layers."""
         return self._names[lane][first] + (f"to {self._names[-1][last]}" if first != last else "")
 
 
 def _resources(lane: Lane) -> tuple[str, ...]:
-    """Return the resources of a lane: the links of each level, and its devices."""
     tag = f"{lane.name} " if lane.name else ""
     links = lane.setting.machine.links(lane.setting.array) if lane.setting.array else ()
     return (*(f"{tag}{link.resource}" for link in links), f"{tag}{COMPUTE}")

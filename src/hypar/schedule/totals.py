@@ -159,6 +159,5 @@ def _kept(graph: ContractedGraph, choices: Sequence[Options], outside: Sequence[
 
 @lru_cache(maxsize=16384)
 def _shards(einsum: Einsum, shards: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
-    """Return the number of shards of each dim of F_in."""
     counts = zip(CUTTABLE, shards, strict=True)
     return tuple((einsum.input[dim], count) for dim, count in counts if dim in einsum.input and count > 1)

@@ -159,7 +159,6 @@ def _all_simple(options: tuple[Options, Options], ways: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def _elements(einsum: Einsum, output_elements: int) -> Costs:
-    """Return the elements of the three tensors, ``[3, 1]``."""
     return np.array(
         [[einsum.input_elements], [einsum.elements("weight")], [output_elements]], dtype=np.float64
     )

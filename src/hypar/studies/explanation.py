@@ -221,7 +221,6 @@ def _replanned(problem: CostGraph, node: int, choices: Sequence[int]) -> dict[in
 
 
 def _held(problem: CostGraph, node: int, choice: int) -> CostGraph:
-    """Return the graph with one node restricted to one choice."""
     nodes = tuple(
         costs[choice : choice + 1] if at == node else costs for at, costs in enumerate(problem.nodes)
     )

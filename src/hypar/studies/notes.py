@@ -156,7 +156,6 @@ def _without_stages(plan: Plan, request: Request, graph: LayerGraph) -> Request:
 
 
 def _score_of(request: Request, graph: LayerGraph) -> Score | None:
-    """Return the score of a baseline; None if it cannot be planned on the machine."""
     try:
         return follow(request, graph).score
     except (HardwareError, OptionError, TableLimitError):

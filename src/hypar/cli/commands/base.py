@@ -49,7 +49,6 @@ def complete_plugin(group: str) -> Completer:
 
 
 def _read_ways(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
-    """Read ``4x8`` as numbers."""
     try:
         return None if value is None else tuple(int(part) for part in value.split("x"))
     except ValueError:

@@ -134,7 +134,6 @@ class CutSpans:
         return cuts._replace(lane=cuts.lane._replace(graph=span_of(self.microbatch, start, end)))
 
     def _answer(self, inside: ContractedGraph) -> Answer:
-        """Search the best cuts of a span."""
         if not self.request.array:
             return Answer(choices=((),) * len(inside.layers), costs=(), solver="", exact=True)
         question = question_of(self.request, inside, self.pins, self.setting.element_bytes)

@@ -26,7 +26,7 @@ def heterogeneous_plan(request: Request, heterogeneous: HeterogeneousMachine, gr
     """Plan a network for the heterogeneous machine that a request names.
 
     Args:
-        request: what is asked for.
+        request: the request.
         heterogeneous: the machine.
         graph: the network.
 

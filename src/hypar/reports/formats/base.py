@@ -219,7 +219,6 @@ def score_lines(score: Score, stages: StagesRecord | None = None) -> list[str]:
 
 
 def _group_line(group: GroupScore) -> str:
-    """Return the times and the memory of one group of a heterogeneous machine."""
     spent = {"computes": group.computing_s, "receives": group.communicating_s, "idle": group.idle_s}
     times = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in spent.items())
     return f"{group.group}: {group.devices} devices, {times}, {memory_line(group)}"
@@ -282,5 +281,4 @@ def _overlapped(score: Score) -> str:
 
 
 def _items(items: Mapping[str, float], shown: Callable[[float], str]) -> str:
-    """List the nonzero items of a sum."""
     return ", ".join(f"{name} {shown(number)}" for name, number in items.items() if number) or "none"

@@ -66,7 +66,6 @@ def device_pairs(
 
 
 def _rows(layout: Layout, dim: str | None, first: int, last: int) -> Numbers:
-    """Return each device's shard of a dim, choice after choice."""
     if dim not in layout.rows:
         return np.zeros((last - first) * layout.ways, np.int64)
     return layout.rows[dim][first:last].reshape(-1)

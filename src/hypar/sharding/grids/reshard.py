@@ -321,7 +321,6 @@ def _elements(
 
 
 def _with_halo(core: Bounds, halo: float) -> Bounds:
-    """Return the bounds of shards with half of each border's halo on each side."""
     low, high = np.maximum(core.low - halo / 2, 0.0), np.minimum(core.high + halo / 2, 1.0)
     return Bounds(low, high, high - low)
 
@@ -374,7 +373,6 @@ def _back(made: Layout, read: Layout, names: Names, terms: bytes) -> Manner:
 
 
 def _codes(gathers: NDArray[np.bool_], equal: NDArray[np.bool_]) -> Codes:
-    """Return the codes of the collectives that move a tensor whole or in shards."""
     shards = np.where(equal, _CODE["neighbours"], _CODE["all_to_all"])
     return np.where(gathers, _CODE["all_gather"], shards)
 

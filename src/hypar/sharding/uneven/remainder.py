@@ -65,7 +65,6 @@ def _divided(einsum: Einsum, dim: str, share: float, *, integral: bool) -> Einsu
 
 
 def _size(real: float, *, integral: bool) -> Any:
-    """Return a divided size, exact if the shares are of whole elements."""
     whole = round(real)
     return whole if integral and math.isclose(real, whole, rel_tol=1e-9) else real
 

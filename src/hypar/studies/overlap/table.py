@@ -36,7 +36,6 @@ _EVERY_ROW = "synchronisation"
 
 
 def _time(value: Any) -> float:
-    """Read a time with its unit, in seconds."""
     seconds = parse_quantity(value, "seconds")
     if not 0 <= seconds <= MOST_SECONDS:
         raise ValueError(f"0 s to {MOST_SECONDS:,} s")
@@ -135,7 +134,6 @@ def _layer_times(layer: MeasuredLayer) -> LayerTimes:
 
 
 def _require_once(table: OverlapTable, place: Callable[[Where], str]) -> None:
-    """Refuse a layer that is given twice."""
     first: dict[str, int] = {}
     for index, layer in enumerate(table.layers):
         if first.setdefault(layer.name, index) != index:

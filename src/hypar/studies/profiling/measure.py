@@ -123,7 +123,6 @@ def _seconds(shard: LayerShard, bench: Bench, where: str) -> float:
 
 
 def _require_fits(shard: LayerShard, bench: Bench, where: str) -> None:
-    """Refuse a shard whose tensors alone exceed the memory."""
     if bench.memory_bytes is not None and shard.num_bytes > bench.memory_bytes:
         found = f"tensors and gradients of {format_bytes(shard.num_bytes)}"
         allowed = f"the memory's {format_bytes(bench.memory_bytes)}"

@@ -28,7 +28,7 @@ Sizes = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerShard:
-    """The computation of one device; equal ones take equal time.
+    """The computation of one device; equal shards take equal time.
 
     Attributes:
         op: ``conv``, ``linear``, ``max``, ``average``, ``add`` or ``concat``.
