@@ -102,7 +102,7 @@ def relinked(base: HeterogeneousMachine, links: Links) -> HeterogeneousMachine:
     """Return the heterogeneous boards with other links."""
     groups = []
     for group in base.groups:
-        assert isinstance(group.machine, Machine)  # noqa: S101 (both kinds are like boards)
+        assert isinstance(group.machine, Machine)  # noqa: S101 (both kinds are identical boards)
         (tier,) = group.machine.tiers
         changes = {
             "devices": group.num_devices,

@@ -135,7 +135,6 @@ def _searched(ours: Training, step: int, reach: int, best: int | None) -> tuple[
 
 
 def _bests() -> list[int]:
-    """Return the published best sizes."""
     return sorted(filter(None, BEST_SIZES.values()))
 
 
@@ -218,7 +217,6 @@ def no_chunks() -> Section:
 
 
 def _single(layers: int, size: int) -> int:
-    """Return the number of layers that the rule leaves single."""
     return rule_sizes(layers, size).count(1)
 
 
