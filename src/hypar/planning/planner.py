@@ -222,7 +222,6 @@ def _record_of(profile: Profile | None) -> ProfileRecord | None:
 
 
 def _hardware(hardware: Machine | HeterogeneousMachine | str | Path) -> Machine | HeterogeneousMachine:
-    """Return a machine, read from its file if it is a name or a path."""
     from hypar.machine.load_heterogeneous import as_hardware  # noqa: PLC0415 (only where a machine is named)
 
     return as_hardware(hardware)

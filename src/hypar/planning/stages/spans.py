@@ -112,7 +112,6 @@ class CutSpans:
         return CutSpan(cuts, self.seconds_of(received), self.seconds_of(returned), received, returned)
 
     def _lowered(self, lane: Lane, answer: Answer, outside: tuple[Tensor, ...]) -> Cuts:
-        """Return the cuts of layers with their time and memory."""
         step = lower_lanes([lane])
         phases = phases_of(step, overlap=self.setting.machine.overlap)
         return Cuts(answer, lane, step, phases, memory_of(lane, step, 0, outside))

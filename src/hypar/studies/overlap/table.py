@@ -141,7 +141,6 @@ def _require_once(table: OverlapTable, place: Callable[[Where], str]) -> None:
 
 
 def _require_forward(table: OverlapTable, place: Callable[[Where], str]) -> None:
-    """Refuse a table that gives the forward phase of some layers only."""
     given = ["forward" in layer.model_fields_set for layer in table.layers]
     if any(given) and not all(given):
         where = place(("layers", given.index(False), "forward"))

@@ -221,7 +221,6 @@ def _single(layers: int, size: int) -> int:
 
 
 def _by_iteration(ours: Training, found: SizeSearch, longest: int) -> list[float]:
-    """Return ms of each iteration, during the search and with the size found after it."""
     sizes = [*(trial.size for trial in found.trials), found.unmeasured]
     sizes += [found.size] * (longest - len(sizes))
     return [ours.cgdp_s(size) * 1e3 for size in sizes]
