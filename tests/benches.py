@@ -9,7 +9,7 @@ from hypar import profile_model
 
 if TYPE_CHECKING:
     from hypar import Profile
-    from hypar.studies.profiling.pieces import Piece
+    from hypar.studies.profiling.shards import LayerShard
 
 
 @dataclass
@@ -19,12 +19,12 @@ class FakeBench:
     memory_bytes: int | None = None
     delays: tuple[float, ...] = (0.0,)
     device: str = "a fake"
-    asked: list[Piece] = field(default_factory=list)
+    asked: list[LayerShard] = field(default_factory=list)
 
-    def seconds(self, piece: Piece) -> float:
-        self.asked.append(piece)
-        turn = self.asked.count(piece) - 1
-        return piece.num_bytes * 1e-9 + self.delays[turn % len(self.delays)]
+    def seconds(self, shard: LayerShard) -> float:
+        self.asked.append(shard)
+        turn = self.asked.count(shard) - 1
+        return shard.num_bytes * 1e-9 + self.delays[turn % len(self.delays)]
 
 
 def lenet_profile() -> Profile:

@@ -27,8 +27,8 @@ from hypar.machine.schema import (
     Energy,
     GroupEntry,
     HardwareFile,
+    HeterogeneousFile,
     Memory,
-    MixedFile,
     Network,
     Outward,
 )
@@ -107,7 +107,7 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
         *(("models.md", part) for part in (schema.ModelFile, schema.Block, schema.BlockUse)),
         *(("models.md", part) for part in (schema.LayerHead, schema.SameAs)),
         *(("plans.md", part) for part in (plan.Plan, plan.ModelRecord, plan.CostRecord)),
-        *(("plans.md", part) for part in (splits.Split, splits.SideRecord, score.GroupScore)),
+        *(("plans.md", part) for part in (splits.Split, splits.GroupRecord, score.GroupScore)),
         *(("plans.md", part) for part in (plan.RefinementRecord, chunks.ChunksRecord, score.Score)),
         *(("plans.md", part) for part in (splits.StagesRecord, splits.StageRecord)),
         *(("profiles.md", part) for part in (profiles.Profile, profiles.ProfiledModel)),
@@ -116,7 +116,7 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
             ("hardware.md", part)
             for part in (
                 *(HardwareFile, Device, Memory, Energy, Network, Assumptions, Sourced),
-                *(MixedFile, GroupEntry, Outward),
+                *(HeterogeneousFile, GroupEntry, Outward),
             )
         ),
     ],

@@ -15,10 +15,10 @@ def test_public_names_are_pinned() -> None:
         "Change",
         "Explanation",
         "Exploration",
+        "HeterogeneousMachine",
         "HyparError",
         "LayerGraph",
         "Machine",
-        "MixedMachine",
         "Overlap",
         "Pipeline",
         "Plan",
@@ -33,8 +33,8 @@ def test_public_names_are_pinned() -> None:
         "diff_plans",
         "explain_plan",
         "explore_model",
+        "load_heterogeneous",
         "load_machine",
-        "load_mixed",
         "load_model",
         "machines",
         "models",
@@ -55,8 +55,14 @@ def test_public_names_are_pinned() -> None:
 def test_no_module_takes_the_place_of_a_name_that_is_imported_when_used() -> None:
     """A module that is imported becomes an attribute of its package, and would hide the name."""
     hypar.plan_model("lenet-c", levels=2, hardware="tpu-v2-v3")
-    assert hypar.load_mixed("tpu-v2-v3").num_devices == 256
+    assert hypar.load_heterogeneous("tpu-v2-v3").num_devices == 256
     assert not {module.name for module in pkgutil.iter_modules(hypar.__path__)} & {*hypar.__all__}
+
+
+def test_former_names_are_read() -> None:
+    assert hypar.MixedMachine is hypar.HeterogeneousMachine
+    assert hypar.load_mixed is hypar.load_heterogeneous
+    assert not {"MixedMachine", "load_mixed"} & {*hypar.__all__}
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

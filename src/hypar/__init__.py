@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from hypar.errors import HyparError
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.load import load_machine
-    from hypar.machine.load_mixed import load_mixed
+    from hypar.machine.load_heterogeneous import load_heterogeneous
     from hypar.machine.machine import Machine
-    from hypar.machine.mixed import MixedMachine
     from hypar.machine.profiles import Profile, read_profile
     from hypar.network.build import load_model
     from hypar.network.graph import LayerGraph
@@ -49,10 +49,10 @@ _HOMES = {
     "Change": "plan.diff",
     "Explanation": "studies.explanation",
     "Exploration": "studies.exploration",
+    "HeterogeneousMachine": "machine.heterogeneous",
     "HyparError": "errors",
     "LayerGraph": "network.graph",
     "Machine": "machine.machine",
-    "MixedMachine": "machine.mixed",
     "Overlap": "studies.overlap.result",
     "Pipeline": "studies.pipeline.result",
     "Plan": "plan.plan",
@@ -66,8 +66,8 @@ _HOMES = {
     "diff_plans": "plan.diff",
     "explain_plan": "studies.explanation",
     "explore_model": "studies.exploration",
+    "load_heterogeneous": "machine.load_heterogeneous",
     "load_machine": "machine.load",
-    "load_mixed": "machine.load_mixed",
     "load_model": "network.build",
     "machines": "registry",
     "models": "registry",
@@ -82,14 +82,17 @@ _HOMES = {
     "sweep_model": "studies.sweep",
 }
 
+_FORMER = {"MixedMachine": "HeterogeneousMachine", "load_mixed": "load_heterogeneous"}
+"""Former public names, which are still read."""
+
 __all__ = [
     "Change",
     "Explanation",
     "Exploration",
+    "HeterogeneousMachine",
     "HyparError",
     "LayerGraph",
     "Machine",
-    "MixedMachine",
     "Overlap",
     "Pipeline",
     "Plan",
@@ -104,8 +107,8 @@ __all__ = [
     "diff_plans",
     "explain_plan",
     "explore_model",
+    "load_heterogeneous",
     "load_machine",
-    "load_mixed",
     "load_model",
     "machines",
     "models",
@@ -123,6 +126,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that the command line starts fast."""
+    name = _FORMER.get(name, name)
     if name not in _HOMES:
         raise AttributeError(f"module 'hypar' has no attribute {name!r}")
     return getattr(importlib.import_module(f"hypar.{_HOMES[name]}"), name)

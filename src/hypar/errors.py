@@ -149,7 +149,6 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def _listing(words: tuple[str, ...], most: int = 40) -> str:
-    """Join words, cutting a long list short."""
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return ", ".join(words[:most]) + more
 

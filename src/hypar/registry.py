@@ -36,7 +36,6 @@ DATA = {"hardware": "machine/catalog", "models": "models"}
 
 @cache
 def _own_names(group: str) -> frozenset[str]:
-    """Return the names of hypar's own plug-ins by listing the folder."""
     files = (_PACKAGE / GROUPS[group]).glob("*.py")
     return frozenset(file.stem for file in files if file.stem not in {"__init__", "base"})
 
@@ -68,7 +67,6 @@ def load_plugin(group: str, name: str) -> Any:
 
 
 def _singular(group: str) -> str:
-    """Return the singular of a group: ``strategy``, ``search``, ``cost``."""
     if group.endswith("ies"):
         return group.removesuffix("ies") + "y"
     return group.removesuffix("es") if group.endswith("ches") else group.removesuffix("s")

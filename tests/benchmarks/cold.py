@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 
-from hypar.sharding.grids import reshard as regrids
+from hypar.sharding.grids import reshard as reshards
 
 KEPT = ("hypar.registry.", "hypar.topologies.", "hypar.machine.routing.", "hypar.machine.machine._links")
 """What belongs to the program and to the machine: plug-ins that are imported, routes and links."""
@@ -19,7 +19,7 @@ def forget() -> None:
                 # A module also has those that it imports: each is kept or emptied by where it is made.
                 if isinstance(found, functools._lru_cache_wrapper) and not _kept(found):
                     found.cache_clear()
-    regrids._KNOWN.clear()
+    reshards._KNOWN.clear()
 
 
 def _kept(cached: functools._lru_cache_wrapper[object]) -> bool:

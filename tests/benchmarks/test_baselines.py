@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import load_machine, load_model, plan_model
-from hypar.machine.load_mixed import as_hardware
-from hypar.machine.mixed import MixedMachine
+from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.machine.load_heterogeneous import as_hardware
 from hypar.planning.request import BASELINES
 from hypar.registry import data_names
 
@@ -32,7 +32,7 @@ def test_no_plan_for_least_time_is_slower_than_a_baseline(
 ) -> None:
     """Every network at 1 to 6 levels, as many as the machine has devices for."""
     machine = as_hardware(hardware)
-    if isinstance(machine, MixedMachine) or machine.num_devices == 1:
+    if isinstance(machine, HeterogeneousMachine) or machine.num_devices == 1:
         pytest.skip("the cost time is for several devices, all alike")
     if not benchmark.enabled:
         pytest.skip("run by hand")

@@ -17,7 +17,7 @@ from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
 from hypar.planning.strategies.base import load_strategy
-from hypar.sharding.grids.reshard import Gap, regrids
+from hypar.sharding.grids.reshard import Gap, reshards
 from hypar.sharding.levels import WHOLE_LAYER, levels_of
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
@@ -90,7 +90,7 @@ def test_transfers_beside_loops(benchmark: BenchmarkFixture, say: Say, model: st
     started = time.perf_counter()
     counted = naive.transfers(gap, options)
     loops_s = time.perf_counter() - started
-    moves = rounds(benchmark, lambda: regrids(gap, options), 20)
+    moves = rounds(benchmark, lambda: reshards(gap, options), 20)
     assert [move.phase for move in moves] == ["forward", "backward"]
     shape = (len(options[0]), len(options[1]))
     for move, table in zip(moves, counted, strict=True):

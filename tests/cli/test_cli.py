@@ -83,9 +83,13 @@ def test_compare_is_relative_to_dp() -> None:
     text = output("compare", "alexnet", "--levels", "2")
     for name in plugin_names("strategies"):
         assert (f"\n{name}: " in text) == (load_strategy(name).cost == "volume")
-    mixed = output("compare", "alexnet", "--array", "4", "--strategy", "deepa", "--hardware", "p100-4x4")
-    assert "\ndeepa: " in mixed
-    assert "errors go directly in the scores of deepa, and are added up at once in the others" in mixed
+    heterogeneous = output(
+        "compare", "alexnet", "--array", "4", "--strategy", "deepa", "--hardware", "p100-4x4"
+    )
+    assert "\ndeepa: " in heterogeneous
+    assert (
+        "errors go directly in the scores of deepa, and are added up at once in the others" in heterogeneous
+    )
     assert "errors go directly" not in output("compare", "alexnet", "--levels", "2", "--hardware", "hmc")
     rows = json.loads(output("compare", "alexnet", "--strategy", "hypar", "--strategy", "owt", "--json"))
     assert [row["strategy"] for row in rows] == ["dp", "hypar", "owt"]

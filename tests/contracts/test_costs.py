@@ -37,7 +37,7 @@ def test_arrays_have_the_shapes_that_are_promised(cost: Cost, graph: LayerGraph)
             items = cost.layer_costs(level, layer, own, sizes)
             assert items
             for found in items.values():
-                assert found.shape == (sizes.parts.shape[1], len(own))
+                assert found.shape == (sizes.fractions.shape[1], len(own))
                 assert np.isfinite(found).all()
                 assert (found >= 0).all()
         for tensor in cut.tensors:
@@ -45,7 +45,7 @@ def test_arrays_have_the_shapes_that_are_promised(cost: Cost, graph: LayerGraph)
             pair = (options[tensor.producer], options[tensor.consumer])
             sizes = above[tensor.consumer]
             found = cost.tensor_costs(level, tensor, ends, pair, sizes)
-            assert found.shape == (len(pair[0]), sizes.parts.shape[1], len(pair[1]))
+            assert found.shape == (len(pair[0]), sizes.fractions.shape[1], len(pair[1]))
             assert np.isfinite(found).all()
             assert (found >= 0).all()
 

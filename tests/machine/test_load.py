@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load import CHANGEABLE, load_machine, parse_change
-from hypar.machine.load_mixed import load_hardware
-from hypar.machine.mixed import MixedMachine
+from hypar.machine.load_heterogeneous import load_hardware
 from hypar.registry import data_file, data_folder, data_names
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def written(data: Any, name: str = "other") -> Machine:
     return load_machine(f"{name}.yaml")
 
 
-def spelled(data: Any) -> Machine | MixedMachine:
-    """As ``written``, of like devices or mixed."""
+def spelled(data: Any) -> Machine | HeterogeneousMachine:
+    """As ``written``, of identical devices or heterogeneous."""
     Path("spelled.yaml").write_text(yaml.safe_dump(data), encoding="utf-8")
     return load_hardware("spelled.yaml")
 
@@ -80,7 +80,11 @@ def test_machines_that_come_with_hypar() -> None:
 def test_machine_loads(name: str) -> None:
     found = load_hardware(name)
     assert found.name == name
-    machines = [machine for _, machine, _ in found.like()] if isinstance(found, MixedMachine) else [found]
+    machines = (
+        [machine for _, machine, _ in found.identical()]
+        if isinstance(found, HeterogeneousMachine)
+        else [found]
+    )
     assert found.num_devices == sum(machine.num_devices for machine in machines) >= 1
     for machine in machines:
         assert machine.content.source.strip()

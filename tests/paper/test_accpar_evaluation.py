@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import load_model, plan_model
-from hypar.machine.load_mixed import load_hardware
+from hypar.machine.load_heterogeneous import load_hardware
 from hypar.studies.sections.accpar.amounts import amounts, inside
 from hypar.studies.sections.accpar.averages import averages
 from hypar.studies.sections.accpar.runs import BATCH, LEVELS, NETWORKS, PUBLISHED, Runs
@@ -18,8 +18,8 @@ from hypar.studies.sections.accpar.runs import BATCH, LEVELS, NETWORKS, PUBLISHE
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
-    from hypar.machine.mixed import MixedMachine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
@@ -31,7 +31,7 @@ def graph(name: str) -> LayerGraph:
 
 
 @cache
-def machine(name: str) -> Machine | MixedMachine:
+def machine(name: str) -> Machine | HeterogeneousMachine:
     return load_hardware(name)
 
 
@@ -41,10 +41,11 @@ def on_unlike_boards(name: str, strategy: str = "accpar", shares: str | None = N
 
 
 def ends(plan: Plan) -> dict[str, float]:
-    """What each side of the outer fork costs with all that lies below it."""
+    """What each group of the outer split costs with all that lies below it."""
     return {
-        side.group: side.received + sum(split.cost for split in plan.splits if split.group == side.group)
-        for side in plan.splits[0].sides or ()
+        record.group: record.received
+        + sum(split.cost for split in plan.splits if split.group == record.group)
+        for record in plan.splits[0].sides or ()
     }
 
 
@@ -113,7 +114,7 @@ GROUP = """
 @pytest.fixture(scope="module")
 def two_like_groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("like") / "pair.yaml"
-    text = "source: two groups of like boards\ngroups:" + "".join(
+    text = "source: two groups of identical boards\ngroups:" + "".join(
         map(GROUP.format_map, ({"name": "left"}, {"name": "right"}))
     )
     file.write_text(text, encoding="utf-8")
@@ -181,7 +182,7 @@ def test_averages_as_the_summary_words_them_make_hypar_slower_than_owt(runs: Run
 
 
 def test_amounts_are_the_published_ones(runs: Runs) -> None:
-    """All nine cells at a = 0.3, and A(W), A(F_out), A(E_in) of which each side receives the whole."""
+    """All nine cells at a = 0.3, and A(W), A(F_out), A(E_in) of which each group receives the whole."""
     between = amounts(runs)
     assert len(between.rows) == 9
     assert all(row[3:5] == row[5:7] for row in between.rows)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hypar import load_model, plan_model
 from hypar.planning.question import ask
-from hypar.planning.request import Recipe
+from hypar.planning.request import Request
 from hypar.sharding.levels import WHOLE_LAYER
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.solve.solvers.base import load_solver
@@ -120,7 +120,7 @@ def counted(graph: LayerGraph, plan: Plan, level: int) -> tuple[list[Table], dic
 
 
 def question_of(graph: LayerGraph, plan: Plan) -> Question:
-    return ask(Recipe.of(plan), graph)[0]
+    return ask(Request.of(plan), graph)[0]
 
 
 def level_problems(graph: LayerGraph, plan: Plan) -> Iterator[CostGraph]:

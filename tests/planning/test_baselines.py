@@ -17,10 +17,10 @@ from hypar import (
     score_plan,
 )
 from hypar.errors import HyparError, PlanError
-from hypar.machine.load_mixed import as_hardware
+from hypar.machine.load_heterogeneous import as_hardware
 from hypar.planning.request import BASELINES, FIXED
 from hypar.registry import data_file
-from hypar.studies.notes import remarks
+from hypar.studies.notes import notes
 from tests.cli.test_cli import output, run
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def test_a_baseline_competes_within_the_space_that_is_asked_for(asked: Any, name
 def test_a_baseline_outside_the_space_is_said_where_it_is_faster() -> None:
     plan = plan_model("sfc", levels=3, cost="time", strategy="hypar", hardware=H100)
     accpar = seconds(plan_model("sfc", levels=3, strategy="accpar", hardware=H100))
-    (line,) = [line for line in remarks(plan, graph("sfc"), H100) if "faster" in line]
+    (line,) = [line for line in notes(plan, graph("sfc"), H100) if "faster" in line]
     assert line.startswith("accpar would be faster: ")
     assert line.endswith(f" a step, {1 - accpar / seconds(plan):.2%} less")
 
@@ -168,7 +168,7 @@ def test_what_devices_hold_goes_before_what_is_faster(
     assert plan.score is not None
     assert plan.score.fits is fits
     assert (", of those that fit" in plan.claim) == (taken != "dp")
-    assert not [line for line in remarks(plan, graph("lenet-c"), machine) if "faster" in line]
+    assert not [line for line in notes(plan, graph("lenet-c"), machine) if "faster" in line]
 
 
 class TestFiles:
@@ -263,20 +263,20 @@ class TestRemarks:
         kept = {name: value for name, value in asked.items() if name != "strategy"}
         times = {name: seconds(plan_model(**kept, strategy=name, hardware=machine)) for name in FIXED}
         name = min(times, key=lambda one: times[one])
-        (line,) = [line for line in remarks(plan, graph(model), machine) if "faster" in line]
+        (line,) = [line for line in notes(plan, graph(model), machine) if "faster" in line]
         assert line.startswith(f"{name} would be faster: ")
         assert line.endswith(f" a step, {1 - times[name] / seconds(plan):.2%} less")
 
     def test_nothing_is_said_where_none_is_faster(self) -> None:
         plan = plan_model("vgg16", levels=4, hardware="hmc")
-        assert not [line for line in remarks(plan, graph("vgg16"), load_machine("hmc")) if "faster" in line]
+        assert not [line for line in notes(plan, graph("vgg16"), load_machine("hmc")) if "faster" in line]
 
     @pytest.mark.parametrize("pins", [(), ("fc@H2=mp",)])
     def test_stages_are_held_against_all_their_devices(self, pins: tuple[str, ...]) -> None:
         plan = plan_model("resnet18", levels=2, stages=2, pins=pins, hardware=H100)
         held = [pin.replace("H2", "H3") for pin in pins]
         dp = seconds(plan_model("resnet18", levels=3, strategy="dp", pins=held, hardware=H100))
-        (line,) = [line for line in remarks(plan, graph("resnet18"), H100) if "faster" in line]
+        (line,) = [line for line in notes(plan, graph("resnet18"), H100) if "faster" in line]
         assert line.startswith("dp over the same devices, without stages, would be faster: ")
         assert line.endswith(f" a step, {1 - dp / seconds(plan):.2%} less")
 
@@ -284,7 +284,7 @@ class TestRemarks:
         plan = plan_model("lenet-c", levels=3, stages="best", cost="time", hardware=H100)
         whole = plan_model("lenet-c", levels=3, cost="time", hardware=H100)
         assert seconds(plan) <= seconds(whole)
-        assert not [line for line in remarks(plan, graph("lenet-c"), H100) if "faster" in line]
+        assert not [line for line in notes(plan, graph("lenet-c"), H100) if "faster" in line]
 
     def test_it_is_printed_below_the_plan_and_beside_json(self) -> None:
         asked = ("plan", "resnet50", "--levels", "4", "--hardware", "h100-8x")

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from hypar import Plan, check_plan, diff_plans, load_machine, plan_model, read_plan, score_plan
 from hypar.cli.main import main
 from hypar.errors import OptionError, PlanError
-from hypar.machine.load_mixed import load_hardware
+from hypar.machine.load_heterogeneous import load_hardware
 from hypar.planning.chunks.candidates import neighbours
 from hypar.planning.replay import run_plan
 from hypar.registry import data_folder, plugin_names
@@ -220,16 +220,16 @@ def test_refinement_comes_first_with_every_layer_by_itself() -> None:
 
 
 @pytest.fixture(scope="module")
-def forked() -> dict[str | None, Plan]:
+def uneven() -> dict[str | None, Plan]:
     machine = load_hardware("tpu-v2-v3")
     asked: dict[str, Any] = {"strategy": "accpar", "hardware": machine}
     return {chunks: plan_model("vgg11", chunks=chunks, **asked) for chunks in (None, "layers", "one", "best")}
 
 
-def test_unlike_groups_exchange_together_over_their_forks(forked: dict[str | None, Plan]) -> None:
-    steps = {chunks: run_plan(plan, hardware="tpu-v2-v3") for chunks, plan in forked.items()}
+def test_different_groups_exchange_together_over_their_splits(uneven: dict[str | None, Plan]) -> None:
+    steps = {chunks: run_plan(plan, hardware="tpu-v2-v3") for chunks, plan in uneven.items()}
     assert steps["layers"].timeline.tasks == steps[None].timeline.tasks
-    assert forked["layers"].score == forked[None].score
+    assert uneven["layers"].score == uneven[None].score
     sums: dict[str | None, dict[tuple[int, tuple[int, ...]], list[float]]] = {"layers": {}, "one": {}}
     for chunks, found in sums.items():
         step = steps[chunks].step
@@ -242,12 +242,12 @@ def test_unlike_groups_exchange_together_over_their_forks(forked: dict[str | Non
     names = [task.name for task in steps["one"].timeline.tasks]
     assert "tpu-v2: conv5_2 to conv1 gradient all_reduce H1" in names
     assert "tpu-v3: conv5_2 to conv1 gradient all_reduce H2" in names
-    times = {chunks: scored(plan).time_s for chunks, plan in forked.items()}
+    times = {chunks: scored(plan).time_s for chunks, plan in uneven.items()}
     assert times["best"] <= min(times["one"], times["layers"])
 
 
-def test_a_plan_of_unlike_groups_is_stored_and_checked(forked: dict[str | None, Plan]) -> None:
-    for chunks, plan in forked.items():
+def test_a_plan_of_unlike_groups_is_stored_and_checked(uneven: dict[str | None, Plan]) -> None:
+    for chunks, plan in uneven.items():
         file = Path(f"{chunks}.json")
         plan.write(file)
         assert read_plan(file) == plan

@@ -11,7 +11,7 @@ import pytest
 import hypar
 from hypar.errors import TableLimitError
 from hypar.planning.question import ask
-from hypar.planning.request import Recipe
+from hypar.planning.request import Request
 from hypar.planning.searches import joint
 from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
@@ -22,7 +22,7 @@ from hypar.solve.solvers.base import Tables
 
 def question(model: str, levels: int) -> Question:
     """Ask for the joint optimum over three types."""
-    recipe = Recipe(
+    request = Request(
         strategy="optimal",
         space="batch,in_channels,out_channels",
         cost="volume",
@@ -32,7 +32,7 @@ def question(model: str, levels: int) -> Question:
         array=(2,) * levels,
         pins=(),
     )
-    return ask(recipe, hypar.load_model(model))[0]
+    return ask(request, hypar.load_model(model))[0]
 
 
 def total(costs: tuple[tuple[float, ...], ...]) -> float:
@@ -74,7 +74,7 @@ def test_a_plan_without_proof_is_never_dearer_than_the_greedy_one(monkeypatch: p
 
 def test_distinct_sizes_are_the_same_sizes_once() -> None:
     sizes = LocalSizes(np.array([[1.0, 0.5, 1.0, 0.5], [1.0, 1.0, 1.0, 1.0]]))
-    assert sizes.distinct().parts.tolist() == [[0.5, 1.0], [1.0, 1.0]]
+    assert sizes.distinct().fractions.tolist() == [[0.5, 1.0], [1.0, 1.0]]
 
 
 def test_optimal_answers_past_the_tables_of_exact_solvers_and_says_whether_it_is_proven() -> None:

@@ -17,7 +17,7 @@ from hypar.registry import data_names, plugin_names
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.space import parse_space
 from hypar.solve.solvers.base import load_solver
-from hypar.studies.notes import finer_than_whole, remarks
+from hypar.studies.notes import finer_than_whole, notes
 from tests import oracle
 from tests.effort import examples
 
@@ -334,32 +334,32 @@ class TestOptions:
 class TestRemarks:
     def test_the_joint_optimum_beside_a_greedy_plan(self) -> None:
         plan = plan_model(graph("lenet-c"), levels=4, strategy="accpar")
-        assert "the joint optimum is 5.30% lower: 14.6 MB" in list(remarks(plan, graph("lenet-c")))
+        assert "the joint optimum is 5.30% lower: 14.6 MB" in list(notes(plan, graph("lenet-c")))
 
     def test_no_lower_optimum(self) -> None:
-        assert "the joint optimum is no lower" in list(remarks(plan_model(graph("sfc")), graph("sfc")))
+        assert "the joint optimum is no lower" in list(notes(plan_model(graph("sfc")), graph("sfc")))
 
     def test_an_optimum_that_is_not_cheap_to_know(self) -> None:
         plan = plan_model(graph("resnet152"), levels=8, strategy="accpar")
-        assert any("expensive to compute" in line for line in remarks(plan, graph("resnet152")))
+        assert any("expensive to compute" in line for line in notes(plan, graph("resnet152")))
 
     def test_what_pins_cost(self) -> None:
         plan = plan_model(graph("sfc"), levels=1, pins=["fc2=dp"])
         free = plan_model(graph("sfc"), levels=1)
-        (line,) = [line for line in remarks(plan, graph("sfc")) if "pins" in line]
+        (line,) = [line for line in notes(plan, graph("sfc")) if "pins" in line]
         assert f"{plan.cost.value / free.cost.value - 1:+.2%}" in line
 
     def test_pins_that_let_a_search_be_exact_are_not_measured_by_one_that_is_not(self) -> None:
         pins = [f"*@H{level}=batch" for level in range(2, 13)]
         plan = plan_model(graph("lenet-c"), levels=12, search="joint", strategy="optimal", pins=pins)
         assert load_solver(plan.solver).exact
-        (line,) = [line for line in remarks(plan, graph("lenet-c")) if "pins" in line]
+        (line,) = [line for line in notes(plan, graph("lenet-c")) if "pins" in line]
         assert line == "the cost of the pins is unknown: without them no plan is proven optimal"
 
     def test_what_a_pin_costs_is_told_by_the_same_inexact_solver(self) -> None:
         plan = plan_model(graph("vgg16"), solver="uniform", pins=["fc1=mp"])
         free = plan_model(graph("vgg16"), solver="uniform")
-        (line,) = [line for line in remarks(plan, graph("vgg16")) if "pins" in line]
+        (line,) = [line for line in notes(plan, graph("vgg16")) if "pins" in line]
         assert f"({plan.cost.value / free.cost.value - 1:+.2%})" in line
 
     def test_layers_cut_finer_than_they_have_elements(self) -> None:

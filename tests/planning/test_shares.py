@@ -1,4 +1,4 @@
-"""The search at a fork, against all assignments and shares that are found otherwise."""
+"""The search at an uneven split, against all assignments and shares that are found otherwise."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import load_machine
-from hypar.costs.base import SideRates
-from hypar.machine.mixed import Side
+from hypar.costs.base import GroupRates
+from hypar.machine.heterogeneous import DeviceGroup
 from hypar.plan.splits import RULES
 from hypar.planning.uneven.common_shares import Decision, best, search
-from hypar.planning.uneven.fork import Fork
 from hypar.planning.uneven.layer_shares import Offer, by_layer, settled, settled_costs
 from hypar.planning.uneven.quadratics import quadratics_of
+from hypar.planning.uneven.split import UnevenSplit
 from hypar.sharding.space import parse_space
 from hypar.sharding.transfers import dim_of, simple
 from hypar.solve.balance import balance, times_at
 from hypar.solve.solvers.base import load_solver
 from tests.effort import examples
-from tests.mixed import CONV, LINEAR, chains, networks, rates, shares, skips, written
+from tests.heterogeneous import CONV, LINEAR, chains, networks, rates, shares, skips, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,20 +37,20 @@ Assignment = tuple[int, ...]
 
 def fork_at(
     graph: LayerGraph,
-    paid: Sequence[SideRates],
+    paid: Sequence[GroupRates],
     *,
     space: str = "batch,in_channels,out_channels",
     slowest: bool = True,
     solver: str = "elimination",
-) -> Fork:
-    """A fork of sides that pay so much."""
+) -> UnevenSplit:
+    """An uneven split of groups that pay so much."""
     ways, cut_graph = len(paid), graph.contracted
     every = [parse_space(space).choices(layer, ways) for layer in cut_graph.layers]
-    return Fork(
+    return UnevenSplit(
         graph=cut_graph,
         options=tuple(tuple(choice for choice in own if simple(choice, ways)) for own in every),
-        sides=tuple(
-            Side(name=str(number), machine=MACHINE, num_devices=1, bytes_per_s=1.0, latency_s=0.0)
+        groups=tuple(
+            DeviceGroup(name=str(number), machine=MACHINE, num_devices=1, bytes_per_s=1.0, latency_s=0.0)
             for number in range(ways)
         ),
         rates=tuple(paid),
@@ -60,83 +60,85 @@ def fork_at(
 
 
 @st.composite
-def forks(draw: st.DrawFn, graphs: st.SearchStrategy[LayerGraph] = networks, sides: int = 3) -> Fork:
-    paid = draw(rates(draw(st.integers(2, sides))))
+def uneven_splits(
+    draw: st.DrawFn, graphs: st.SearchStrategy[LayerGraph] = networks, groups: int = 3
+) -> UnevenSplit:
+    paid = draw(rates(draw(st.integers(2, groups))))
     return fork_at(draw(graphs), paid)
 
 
-def assignments(fork: Fork) -> list[Assignment]:
-    return list(itertools.product(*(range(len(options)) for options in fork.options)))
+def assignments(split: UnevenSplit) -> list[Assignment]:
+    return list(itertools.product(*(range(len(options)) for options in split.options)))
 
 
-def costs_of(fork: Fork, assignment: Assignment, own: Sequence[tuple[float, ...]]) -> list[float]:
-    """What each side costs with the options and shares of every layer, added up one by one."""
-    total = [0.0] * len(fork.sides)
-    chosen = [options[pick] for options, pick in zip(fork.options, assignment, strict=True)]
-    for layer, choice, shared in zip(fork.graph.layers, chosen, own, strict=True):
-        total = [a + b for a, b in zip(total, fork.layer_costs(layer, choice, shared), strict=True)]
-    for tensor in fork.graph.tensors:
+def costs_of(split: UnevenSplit, assignment: Assignment, own: Sequence[tuple[float, ...]]) -> list[float]:
+    """What each group costs with the options and shares of every layer, added up one by one."""
+    total = [0.0] * len(split.groups)
+    chosen = [options[pick] for options, pick in zip(split.options, assignment, strict=True)]
+    for layer, choice, shared in zip(split.graph.layers, chosen, own, strict=True):
+        total = [a + b for a, b in zip(total, split.layer_costs(layer, choice, shared), strict=True)]
+    for tensor in split.graph.tensors:
         ends = (tensor.producer, tensor.consumer)
         pair = (chosen[ends[0]], chosen[ends[1]])
-        moved = fork.tensor_costs(tensor, pair, (own[ends[0]], own[ends[1]]))
+        moved = split.tensor_costs(tensor, pair, (own[ends[0]], own[ends[1]]))
         total = [a + b for a, b in zip(total, moved, strict=True)]
     return total
 
 
-def settled_total(fork: Fork, offers: tuple[Offer, ...]) -> float:
-    """The fork's cost, from what its layers cost each side."""
-    received, computed = settled_costs(fork, offers)
+def settled_total(split: UnevenSplit, offers: tuple[Offer, ...]) -> float:
+    """The split's cost, from what its layers cost each side."""
+    received, computed = settled_costs(split, offers)
     assert (received >= 0).all()
-    return fork.total((received.sum(axis=1) + computed.sum(axis=1)).tolist())
+    return split.total((received.sum(axis=1) + computed.sum(axis=1)).tolist())
 
 
 @given(data=st.data(), space=st.sampled_from(["batch,in_channels,out_channels", "batch,height"]))
 @settings(max_examples=examples(100), deadline=None)
 def test_quadratics_are_what_a_share_costs(data: st.DataObject, space: str) -> None:
     paid = data.draw(rates(data.draw(st.integers(2, 3))))
-    fork = fork_at(data.draw(networks), paid, space=space)
-    every, own = quadratics_of(fork), data.draw(shares(len(paid)))
-    for layer, options, node in zip(fork.graph.layers, fork.options, every.nodes, strict=True):
+    split = fork_at(data.draw(networks), paid, space=space)
+    every, own = quadratics_of(split), data.draw(shares(len(paid)))
+    for layer, options, node in zip(split.graph.layers, split.options, every.nodes, strict=True):
         for pick, choice in enumerate(options):
             assert times_at(node[:, :, pick], own) == pytest.approx(
-                fork.layer_costs(layer, choice, own), rel=1e-9
+                split.layer_costs(layer, choice, own), rel=1e-9
             )
-    for tensor, edge in zip(fork.graph.tensors, every.edges, strict=True):
+    for tensor, edge in zip(split.graph.tensors, every.edges, strict=True):
         pairs = itertools.product(
-            *(enumerate(fork.options[end]) for end in (tensor.producer, tensor.consumer))
+            *(enumerate(split.options[end]) for end in (tensor.producer, tensor.consumer))
         )
         for (row, maker), (column, reader) in pairs:
-            moved = fork.tensor_costs(tensor, (maker, reader), (own, own))
+            moved = split.tensor_costs(tensor, (maker, reader), (own, own))
             assert times_at(edge[:, :, row, column], own) == pytest.approx(moved, rel=1e-9, abs=1e-18)
-    assignment = data.draw(st.sampled_from(assignments(fork)[:500]))
-    whole = costs_of(fork, assignment, [own] * len(fork.graph.layers))
+    assignment = data.draw(st.sampled_from(assignments(split)[:500]))
+    whole = costs_of(split, assignment, [own] * len(split.graph.layers))
     assert times_at(every.times(assignment), own) == pytest.approx(whole, rel=1e-9)
 
 
-@given(data=st.data(), fork=forks())
+@given(data=st.data(), split=uneven_splits())
 @settings(max_examples=examples(100), deadline=None)
-def test_given_shares_the_options_are_of_least_weighted_sum(data: st.DataObject, fork: Fork) -> None:
-    count = len(fork.sides)
+def test_given_shares_the_options_are_of_least_weighted_sum(data: st.DataObject, split: UnevenSplit) -> None:
+    count = len(split.groups)
     own = data.draw(shares(count))
     weights = data.draw(st.lists(st.floats(0.1, 10), min_size=count, max_size=count))
 
     def weighed(assignment: Assignment) -> float:
-        costs = costs_of(fork, assignment, [own] * len(fork.graph.layers))
+        costs = costs_of(split, assignment, [own] * len(split.graph.layers))
         return sum(weight * cost for weight, cost in zip(weights, costs, strict=True))
 
-    found = quadratics_of(fork).least(own, weights)
-    sums = {assignment: weighed(assignment) for assignment in assignments(fork)}
+    found = quadratics_of(split).least(own, weights)
+    sums = {assignment: weighed(assignment) for assignment in assignments(split)}
     least = min(sums.values())
     assert sums[found] == pytest.approx(least, rel=1e-9)
     others = [assignment for assignment in sums if sums[assignment] <= least * (1 + 1e-7)]
     assert found in others
 
 
-def is_settled(fork: Fork, decision: Decision) -> None:
-    """A decision's cost is that of its options and shares; where a side has none its exchanges are not counted."""
-    offers = settled(fork, decision.assignment, decision.shares, integral=False)
-    whole = settled_total(fork, offers)
-    assert fork.total(costs_of(fork, decision.assignment, [decision.shares] * len(offers))) == pytest.approx(whole, rel=1e-9)  # fmt: skip
+def is_settled(split: UnevenSplit, decision: Decision) -> None:
+    """A decision's cost is that of its options and shares; where a group has none its exchanges are not counted."""
+    offers = settled(split, decision.assignment, decision.shares, integral=False)
+    whole = settled_total(split, offers)
+    assert split.total(costs_of(split, decision.assignment, [decision.shares] * len(offers))) == pytest.approx(whole, rel=1e-9)  # fmt: skip
     assert sum(decision.shares) == pytest.approx(1, abs=1e-12)
     if all(decision.shares):
         assert decision.cost == pytest.approx(whole, rel=1e-9)
@@ -144,29 +146,31 @@ def is_settled(fork: Fork, decision: Decision) -> None:
         assert decision.cost >= whole * (1 - 1e-9)
 
 
-@given(fork=forks(), rule=st.sampled_from(RULES))
+@given(split=uneven_splits(), rule=st.sampled_from(RULES))
 @settings(max_examples=examples(150), deadline=None)
-def test_a_decision_costs_what_it_says_and_never_more_than_equal_shares(fork: Fork, rule: str) -> None:
-    every = quadratics_of(fork)
+def test_a_decision_costs_what_it_says_and_never_more_than_equal_shares(
+    split: UnevenSplit, rule: str
+) -> None:
+    every = quadratics_of(split)
     decisions, equal = search(every, rule), best(search(every, "equal"))
     for decision in decisions:
-        is_settled(fork, decision)
+        is_settled(split, decision)
     if rule == "exact":
         assert best(decisions).cost <= equal.cost * (1 + 1e-12)
         for decision in decisions:
             assert decision.shares == balance(every.times(decision.assignment))
     if rule == "equal":
-        assert {decision.shares for decision in decisions} == {(1 / len(fork.sides),) * len(fork.sides)}
+        assert {decision.shares for decision in decisions} == {(1 / len(split.groups),) * len(split.groups)}
 
 
-@given(fork=forks())
+@given(split=uneven_splits())
 @settings(max_examples=examples(60), deadline=None)
-def test_accpar_s_rule_is_met_by_what_each_side_computes_and_receives(fork: Fork) -> None:
+def test_accpar_s_rule_is_met_by_what_each_side_computes_and_receives(split: UnevenSplit) -> None:
     """Shares in inverse proportion to all of the work and what is received with these shares, where turns settle."""
-    every = quadratics_of(fork)
+    every = quadratics_of(split)
     for decision in search(every, "linear"):
         times = every.times(decision.assignment)
-        computing = [fork.flop * paid.work for paid in fork.rates]
+        computing = [split.flop * paid.work for paid in split.rates]
         both = times_at(times, decision.shares)
         moved = [
             total - own * share for total, own, share in zip(both, computing, decision.shares, strict=True)
@@ -177,10 +181,10 @@ def test_accpar_s_rule_is_met_by_what_each_side_computes_and_receives(fork: Fork
         assert products == pytest.approx([products[0]] * len(products), rel=0.02)
 
 
-@given(data=st.data(), fork=forks())
+@given(data=st.data(), split=uneven_splits())
 @settings(max_examples=examples(60), deadline=None)
-def test_largest_shares_and_what_lies_below_are_respected(data: st.DataObject, fork: Fork) -> None:
-    every, count = quadratics_of(fork), len(fork.sides)
+def test_largest_shares_and_what_lies_below_are_respected(data: st.DataObject, split: UnevenSplit) -> None:
+    every, count = quadratics_of(split), len(split.groups)
     most = data.draw(st.lists(st.integers(1, 10).map(lambda part: part / 10), min_size=count, max_size=count))
     line = st.tuples(st.floats(0, 1e-3), st.floats(0, 1e-3))
     below = data.draw(st.lists(line, min_size=count, max_size=count))
@@ -202,11 +206,12 @@ def test_largest_shares_and_what_lies_below_are_respected(data: st.DataObject, f
 @given(data=st.data())
 @settings(max_examples=examples(60), deadline=None)
 def test_of_summed_costs_all_sides_share_equally_and_the_options_are_the_best(data: st.DataObject) -> None:
-    fork = fork_at(data.draw(networks), data.draw(rates(data.draw(st.integers(2, 3)))), slowest=False)
-    every, count = quadratics_of(fork), len(fork.sides)
+    split = fork_at(data.draw(networks), data.draw(rates(data.draw(st.integers(2, 3)))), slowest=False)
+    every, count = quadratics_of(split), len(split.groups)
     even = (1 / count,) * count
     least = min(
-        sum(costs_of(fork, assignment, [even] * len(fork.graph.layers))) for assignment in assignments(fork)
+        sum(costs_of(split, assignment, [even] * len(split.graph.layers)))
+        for assignment in assignments(split)
     )
     for rule in RULES:
         (decision,) = search(every, rule)
@@ -214,19 +219,19 @@ def test_of_summed_costs_all_sides_share_equally_and_the_options_are_the_best(da
         assert decision.cost == pytest.approx(least, rel=1e-9)
 
 
-@given(fork=forks(st.one_of(chains(least=2), skips())), integral=st.booleans())
+@given(split=uneven_splits(st.one_of(chains(least=2), skips())), integral=st.booleans())
 @settings(max_examples=examples(80), deadline=None)
-def test_shares_of_each_layer_are_never_worse_than_common_ones(fork: Fork, integral: bool) -> None:
-    every = quadratics_of(fork)
+def test_shares_of_each_layer_are_never_worse_than_common_ones(split: UnevenSplit, integral: bool) -> None:
+    every = quadratics_of(split)
     decision = best(search(every, "exact"))
-    common = settled(fork, decision.assignment, decision.shares, integral=integral)
+    common = settled(split, decision.assignment, decision.shares, integral=integral)
     found = by_layer(every, decision, integral=integral)
-    assert settled_total(fork, found) <= settled_total(fork, common) * (1 + 1e-9)
-    for layer, options, offer in zip(fork.graph.layers, fork.options, found, strict=True):
+    assert settled_total(split, found) <= settled_total(split, common) * (1 + 1e-9)
+    for layer, options, offer in zip(split.graph.layers, split.options, found, strict=True):
         assert options[offer.pick] == offer.choice
         assert sum(offer.shares) == pytest.approx(1, abs=1e-12)
         dim = dim_of(offer.choice)
-        if integral and dim is not None and layer.einsum.sizes[dim] >= len(fork.sides):
+        if integral and dim is not None and layer.einsum.sizes[dim] >= len(split.groups):
             pieces = [share * layer.einsum.sizes[dim] for share in offer.shares]
             assert pieces == pytest.approx([round(piece) for piece in pieces], abs=1e-9)
 
@@ -243,25 +248,25 @@ def test_a_layer_alone_on_one_side_may_pay() -> None:
 """,
         64,
     )
-    fork = fork_at(graph, slow_and_fast())
-    every = quadratics_of(fork)
+    split = fork_at(graph, slow_and_fast())
+    every = quadratics_of(split)
     decision = best(search(every, "exact"))
     found = by_layer(every, decision, integral=False)
-    assert settled_total(fork, found) < 0.95 * decision.cost
+    assert settled_total(split, found) < 0.95 * decision.cost
     assert any(1.0 in offer.shares for offer in found)
 
 
-def slow_and_fast() -> tuple[SideRates, ...]:
+def slow_and_fast() -> tuple[GroupRates, ...]:
     return (
-        SideRates(inside=1e-9, between=1e-9, work=2e-13),
-        SideRates(inside=1e-9, between=1e-9, work=1e-13),
+        GroupRates(inside=1e-9, between=1e-9, work=2e-13),
+        GroupRates(inside=1e-9, between=1e-9, work=1e-13),
     )
 
 
 def brute(every: Quadratics) -> float:
     """The least cost of any types, each with the shares that suit them."""
     totals = []
-    for assignment in assignments(every.fork):
+    for assignment in assignments(every.split):
         times = every.times(assignment)
         found = balance(times)
         assert found is not None
@@ -270,11 +275,11 @@ def brute(every: Quadratics) -> float:
 
 
 def test_the_exact_search_finds_the_best_of_all_types_of_small_networks_nearly_always() -> None:
-    """Choices by weights of the sides miss some optima, as a fixed point may: here nine, of which the worst by a quarter."""
+    """Choices by weights of the groups miss some optima, as a fixed point may: here nine, of which the worst by a quarter."""
     drawn, missed = random.Random(0), []
     for _ in range(200):
-        fork = drawn_fork(drawn)
-        every = quadratics_of(fork)
+        split = drawn_split(drawn)
+        every = quadratics_of(split)
         found, least = best(search(every, "exact")).cost, brute(every)
         assert found >= least * (1 - 1e-9)
         if found > least * (1 + 1e-9):
@@ -283,7 +288,7 @@ def test_the_exact_search_finds_the_best_of_all_types_of_small_networks_nearly_a
     assert max(missed, default=1) < 1.3
 
 
-def drawn_fork(drawn: random.Random) -> Fork:
+def drawn_split(drawn: random.Random) -> UnevenSplit:
     """Two or three layers of any sizes; links and devices of which now these, now those are slow."""
     text, last = f"  - {{op: input, channels: {drawn.randint(1, 128)}, height: 8, width: 8}}\n", "input"
     convs, linears = drawn.choice([(0, 2), (0, 3), (1, 1), (1, 2), (2, 1)])
@@ -297,7 +302,7 @@ def drawn_fork(drawn: random.Random) -> Fork:
         last = f"fc{number}"
     element = 2 ** drawn.uniform(-3, 3) * 1e-11
     paid = [
-        SideRates(
+        GroupRates(
             inside=element * slower,
             between=element * slower,
             once=drawn.choice([0, 1e-6]),

@@ -19,7 +19,7 @@ from hypar.cli.main import main
 from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
 from hypar.machine.setting import Setting, degrees
 from hypar.planning.replay import run_plan
-from hypar.planning.request import Recipe
+from hypar.planning.request import Request
 from hypar.planning.stages.lower_bounds import crossing_bytes, lower_bounds_of
 from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import kept_in_flight
@@ -28,7 +28,7 @@ from hypar.registry import data_file, plugin_names
 from hypar.reports.listings.machines import layer_times_data
 from hypar.schedule.scoring import score_step
 from hypar.solve.partition import partition
-from hypar.studies.notes import finer_than_whole, remarks
+from hypar.studies.notes import finer_than_whole, notes
 from hypar.studies.sections.hypar.networks import NETWORKS
 from tests.staged import BruteForce
 from tests.studies.test_pipeline import chain
@@ -50,7 +50,7 @@ def spans_of(
     plan: Plan, graph: LayerGraph, machine: Machine, stages: int = 1, microbatches: int = 1
 ) -> CutSpans:
     """All spans of a network, cut as a plan without stages is."""
-    return CutSpans.of(Recipe.of(plan, machine), graph, (stages, microbatches))
+    return CutSpans.of(Request.of(plan, machine), graph, (stages, microbatches))
 
 
 # Spans
@@ -87,7 +87,7 @@ def test_what_comes_from_another_stage_is_kept_once_by_layers_and_not_by_joins()
     """A shortcut's convolution reads what the first one beside it does; an addition keeps nothing."""
     graph = load_model("resnet18").with_batch(8)
     names = [layer.name for layer in graph.contracted.layers]
-    spans = CutSpans.of(replace(Recipe.of(plan_model(graph), HMC), array=()), graph, (2, 4))
+    spans = CutSpans.of(replace(Request.of(plan_model(graph), HMC), array=()), graph, (2, 4))
     samples, size = 2, 4
     forked = spans.span(names.index("layer2.0.conv1"), names.index("layer2.0.add"))
     read, halved = 64 * 56 * 56, 128 * 28 * 28
@@ -101,7 +101,7 @@ def test_what_comes_from_another_stage_is_kept_once_by_layers_and_not_by_joins()
 def test_a_stage_has_a_buffer_for_what_it_receives() -> None:
     """Lenet-c: 12 x 12 x 20 to the second convolution, 4 x 4 x 50 to the first linear layer, 500 to the second."""
     graph = LENET.with_batch(64)
-    spans = CutSpans.of(replace(Recipe.of(plan_model(graph), HMC), array=()), graph, (4, 4))
+    spans = CutSpans.of(replace(Request.of(plan_model(graph), HMC), array=()), graph, (4, 4))
     sent = [16 * 4 * elements for elements in (12 * 12 * 20, 4 * 4 * 50, 500)]
     assert [spans.span(*ends).held(1)["buffers"] for ends in ((0, 1), (1, 2), (2, 4), (3, 4))] == [
         sent[0], sent[0], sent[1], sent[2],
@@ -128,7 +128,7 @@ def test_a_shortcut_crosses_a_seam_once_each_way() -> None:
     """Elements of ResNet-18: 64 x 56 x 56 at first, 128 x 28 x 28 then."""
     graph = load_model("resnet18").with_batch(8)
     names = [layer.name for layer in graph.contracted.layers]
-    spans = CutSpans.of(replace(Recipe.of(plan_model(graph), HMC), array=()), graph, (2, 4))
+    spans = CutSpans.of(replace(Request.of(plan_model(graph), HMC), array=()), graph, (2, 4))
     wide, deep = (2 * 4 * size for size in (64 * 56 * 56, 128 * 28 * 28))
     for first, crossing in {
         "layer1.0.conv1": wide,  # read there, and added behind
@@ -223,7 +223,7 @@ def of_memory(tmp_path: Path, capacity: str, overlap: str = "none") -> Machine:
 
 def all_costs(spans: CutSpans, microbatches: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Seconds of all spans, and for how many microbatches in flight they have memory."""
-    layers = len(spans.part.layers)
+    layers = len(spans.microbatch.layers)
     seconds, room = np.full((layers, layers + 1), np.inf), np.zeros((layers, layers + 1))
     for start, end in combinations(range(layers + 1), 2):
         span = spans.span(start, end)
@@ -253,9 +253,9 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
     tmp_path: Path,
 ) -> None:
     machine = of_memory(tmp_path, capacity, overlap)
-    recipe = replace(Recipe.of(plan_model(forked, hardware=machine, **asked), machine), array=array)
+    request = replace(Request.of(plan_model(forked, hardware=machine, **asked), machine), array=array)
     for schedule, stages, microbatches in (("1f1b", 2, 4), ("gpipe", 4, 8), ("layer-block", 4, 1)):
-        every, few = (CutSpans.of(recipe, forked, (stages, microbatches)) for _ in range(2))
+        every, few = (CutSpans.of(request, forked, (stages, microbatches)) for _ in range(2))
         seconds, room = all_costs(every, microbatches)
         least = lower_bounds_of(every, microbatches)
         assert (least.seconds <= seconds).all()
@@ -618,7 +618,7 @@ def test_a_difference_of_stages_is_said_layer_by_layer() -> None:
 def test_remarks_do_not_take_stages_for_a_plan_without_them(stages: int | str) -> None:
     graph = load_model("cifar-c").with_batch(8)
     plan = plan_model(graph, stages=stages, levels=2, pins="fc1=dp", hardware=HMC)
-    said = [*remarks(plan, graph, HMC)]
+    said = [*notes(plan, graph, HMC)]
     free = plan_model(graph, stages=stages, levels=2, hardware=HMC)
     assert plan.score is not None
     assert free.score is not None
@@ -630,10 +630,10 @@ def test_pins_may_save_time_or_be_what_lets_stages_fit(tmp_path: Path) -> None:
     graph = load_model("sfc").with_batch(16)
     asked: dict[str, Any] = {"stages": 2, "levels": 2, "strategy": "dp", "pins": "fc*=mp"}
     plan = plan_model(graph, hardware=HMC, **asked)
-    assert any(re.match(r"the pins save .* \(-", line) for line in remarks(plan, graph, HMC))
+    assert any(re.match(r"the pins save .* \(-", line) for line in notes(plan, graph, HMC))
     assert plan.score is not None
     small = of_memory(tmp_path, f"{int(plan.score.memory_bytes)} B")
-    said = [*remarks(plan_model(graph, hardware=small, **asked), graph, small)]
+    said = [*notes(plan_model(graph, hardware=small, **asked), graph, small)]
     assert "the cost of the pins is unknown: without them no stages fit" in said
 
 

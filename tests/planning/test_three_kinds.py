@@ -1,4 +1,4 @@
-"""Random machines of three unlike kinds: shares, idle groups, memory, scores and plan files."""
+"""Random machines of three different kinds: shares, idle groups, memory, scores and plan files."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar import check_plan, load_mixed, load_model, plan_model, read_plan, score_plan
+from hypar import check_plan, load_heterogeneous, load_model, plan_model, read_plan, score_plan
 from hypar.errors import HardwareError
 from tests.effort import examples
 
 if TYPE_CHECKING:
-    from hypar.machine.mixed import MixedMachine
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
 
@@ -36,7 +36,7 @@ def sourced(value: Any) -> dict[str, Any]:
 
 @st.composite
 def kinds(draw: st.DrawFn) -> dict[str, Any]:
-    """A machine of some like devices."""
+    """A machine of some identical devices."""
     number = st.sampled_from([0.1, 0.3, 1.0, 3.0, 10.0, 42.0])
     return {
         "source": "a test",
@@ -64,7 +64,7 @@ def kinds(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def machines(draw: st.DrawFn) -> dict[str, Any]:
-    """Files of three unlike kinds, side by side or two of them inside a group."""
+    """Files of three different kinds, side by side or two of them inside a group."""
     rate = st.sampled_from(["0.1 GB/s", "1 GB/s", "30 GB/s"])
     outward = {"bandwidth": sourced(draw(rate)), "latency": sourced(draw(st.sampled_from(["0 s", "5 us"])))}
     files: dict[str, Any] = {name: draw(kinds()) for name in ("a", "b", "c")}
@@ -74,10 +74,10 @@ def machines(draw: st.DrawFn) -> dict[str, Any]:
     return {**files, "mixed": {"source": "a test", "groups": groups}}
 
 
-def written(files: dict[str, Any], folder: Path) -> MixedMachine:
+def written(files: dict[str, Any], folder: Path) -> HeterogeneousMachine:
     for name, content in files.items():
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    return load_mixed(folder / "mixed.yaml")
+    return load_heterogeneous(folder / "mixed.yaml")
 
 
 @given(
@@ -116,20 +116,20 @@ def test_a_machine_of_three_kinds(
         assert check_plan(file).ok
 
 
-def holds(plan: Plan, machine: MixedMachine, *, fits: bool) -> None:
-    """What is true of every plan for a mixed machine."""
+def holds(plan: Plan, machine: HeterogeneousMachine, *, fits: bool) -> None:
+    """What is true of every plan for a heterogeneous machine."""
     assert plan.score is not None
     for split in plan.splits:
         for layer in plan.layers:
             assert math.fsum(split.shares_of(layer)) == pytest.approx(1, abs=1e-12)
     working = {group.group for group in plan.score.groups or ()}
     assert {group.name for group in plan.groups if not group.idle} == working
-    idle = {name for name, _, _ in machine.like()} - working
+    idle = {name for name, _, _ in machine.identical()} - working
     for name in idle:
         assert any(
-            share == 0 and (side.group == name or name not in {split.group for split in plan.splits})
+            share == 0 and (group.group == name or name not in {split.group for split in plan.splits})
             for split in plan.splits if split.sides is not None
-            for share, side in zip(split.shares, split.sides, strict=True)
+            for share, group in zip(split.shares, split.sides, strict=True)
         )  # fmt: skip
     for group in plan.score.groups or ():
         assert group.fits or not fits

@@ -1,4 +1,4 @@
-"""Mixed machines, planned fork by fork: what a plan says of itself, and that like devices are planned as ever."""
+"""Heterogeneous machines, planned split by split: what a plan says of itself, and that identical devices are planned as ever."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import (
+    HeterogeneousMachine,
     LayerGraph,
-    MixedMachine,
     Plan,
     check_plan,
     diff_plans,
-    load_mixed,
+    load_heterogeneous,
     load_model,
     plan_model,
     read_plan,
@@ -27,30 +27,32 @@ from hypar import (
 from hypar.errors import HardwareError
 from hypar.registry import data_names
 from tests.effort import examples
-from tests.mixed import group, groups_of, kind, machines, networks, write_machine, written
+from tests.heterogeneous import group, groups_of, kind, machines, networks, write_machine, written
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar.machine.mixed import Side
-    from tests.mixed import Drawn
+    from hypar.machine.heterogeneous import DeviceGroup
+    from tests.heterogeneous import Drawn
 
 
-def machine_of(folder: Path, kinds: dict[str, dict[str, Any]], groups: list[dict[str, Any]]) -> MixedMachine:
-    return load_mixed(write_machine(folder, kinds, groups))
+def machine_of(
+    folder: Path, kinds: dict[str, dict[str, Any]], groups: list[dict[str, Any]]
+) -> HeterogeneousMachine:
+    return load_heterogeneous(write_machine(folder, kinds, groups))
 
 
 def two(
     folder: Path, first: dict[str, Any], second: dict[str, Any], bandwidth: str = "10 GB/s"
-) -> MixedMachine:
+) -> HeterogeneousMachine:
     """Two groups beside each other."""
     groups = [group("a.yaml", bandwidth=bandwidth), group("b.yaml", bandwidth=bandwidth)]
     return machine_of(folder, {"a": first, "b": second}, groups)
 
 
-def test_a_mixed_machine_is_loaded_again_and_again() -> None:
+def test_a_heterogeneous_machine_is_loaded_again_and_again() -> None:
     """In a process of its own, where nothing was imported before."""
-    code = "import hypar; print([hypar.load_mixed('tpu-v2-v3').num_devices for _ in range(2)])"
+    code = "import hypar; print([hypar.load_heterogeneous('tpu-v2-v3').num_devices for _ in range(2)])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[256, 256]"
 
@@ -95,13 +97,13 @@ def test_less_than_an_element_is_left_whole_among_grids(tmp_path: Path, strategy
         array=[2, 8],
         pins="*@H1=batch",
     )
-    for side, found in enumerate(plan.groups):
-        left = batch * plan.splits[0].shares[side]
+    for index, found in enumerate(plan.groups):
+        left = batch * plan.splits[0].shares[index]
         assert all(split.choice("conv").degree("batch") <= max(1, left) for split in found.splits)
 
 
 def test_a_layer_that_a_group_has_nothing_of_may_be_cut_by_its_height(tmp_path: Path) -> None:
-    """A layer alone on one side leaves the other an image without rows, and windows reach over none."""
+    """A layer alone on one group leaves the other an image without rows, and windows reach over none."""
     kinds = {
         name: kind(devices=devices, peak="0.1 TFLOP/s", link=link)
         for name, devices, link in (("a", 2, "1 GB/s"), ("b", 2, "300 GB/s"), ("c", 1, "1 GB/s"))
@@ -123,7 +125,7 @@ def test_a_layer_that_a_group_has_nothing_of_may_be_cut_by_its_height(tmp_path: 
 
 
 def test_a_side_without_any_share_is_idle(tmp_path: Path) -> None:
-    """Adding up takes the first side longer than the other all of the work, so what balances them leaves it nothing."""
+    """Adding up takes the first group longer than the other all of the work, so what balances them leaves it nothing."""
     alike = kind(devices=2, link="1 MB/s")
     groups = [group("a.yaml", bandwidth="1 MB/s"), group("b.yaml", bandwidth="1 GB/s")]
     machine = machine_of(tmp_path, {"a": alike, "b": alike}, groups)
@@ -162,7 +164,7 @@ WIDE = """
 def test_shares_are_found_that_memory_holds(
     tmp_path: Path, memories: tuple[str, ...], nested: bool, shares: str
 ) -> None:
-    """What fits only on some groups is planned on these, whichever fork they are below."""
+    """What fits only on some groups is planned on these, whichever split they are below."""
     require_fit(written(WIDE, 64), held_by(tmp_path, memories, nested), shares)
 
 
@@ -170,7 +172,7 @@ def test_where_two_of_three_groups_do_not_hold_it_one_may(tmp_path: Path) -> Non
     require_fit(load_model("lenet-c"), held_by(tmp_path, ("30 MB", "3 MB", "3 MB"), nested=False), "linear")
 
 
-def require_fit(network: LayerGraph, machine: MixedMachine, shares: str) -> None:
+def require_fit(network: LayerGraph, machine: HeterogeneousMachine, shares: str) -> None:
     """Plan without more on a device than its memory holds."""
     plan = plan_model(network, hardware=machine, strategy="accpar", shares=shares)
     assert plan.score is not None
@@ -179,7 +181,7 @@ def require_fit(network: LayerGraph, machine: MixedMachine, shares: str) -> None
         assert found.memory_bytes <= (found.capacity_bytes or 0)
 
 
-def held_by(folder: Path, memories: tuple[str, ...], nested: bool) -> MixedMachine:
+def held_by(folder: Path, memories: tuple[str, ...], nested: bool) -> HeterogeneousMachine:
     """Groups that differ in their memory, the last two of them one group or not."""
     kinds = {name: kind(devices=2, memory=memory) for name, memory in zip("abc", memories, strict=True)}
     first, second, third = (group(f"{name}.yaml") for name in kinds)
@@ -189,13 +191,13 @@ def held_by(folder: Path, memories: tuple[str, ...], nested: bool) -> MixedMachi
 
 
 @pytest.mark.parametrize("shares", HELD)
-@pytest.mark.parametrize(("nested", "sides"), [(False, "a, b, c"), (True, "a, pair")])
+@pytest.mark.parametrize(("nested", "groups"), [(False, "a, b, c"), (True, "a, pair")])
 def test_where_memory_holds_no_shares_all_groups_are_named(
-    tmp_path: Path, nested: bool, sides: str, shares: str
+    tmp_path: Path, nested: bool, groups: str, shares: str
 ) -> None:
     machine = held_by(tmp_path, ("1 kB", "1 kB", "1 kB"), nested)
     message = (
-        rf"^hardware 'mixed': no shares of {sides} fit their memory; take a smaller batch, or --shares equal"
+        rf"^hardware 'mixed': no shares of {groups} fit their memory; take a smaller batch, or --shares equal"
     )
     with pytest.raises(HardwareError, match=message):
         plan_model(written(WIDE, 64), hardware=machine, strategy="accpar", shares=shares)
@@ -213,7 +215,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("machines")
 
 
-def require_consistent(plan: Plan, machine: MixedMachine) -> None:
+def require_consistent(plan: Plan, machine: HeterogeneousMachine) -> None:
     """Shares sum to 1; a group is planned and scored, or idle; costs are those of the splits that are summed."""
     for split in plan.splits:
         assert math.fsum(split.shares) == pytest.approx(1, abs=1e-12)
@@ -221,34 +223,34 @@ def require_consistent(plan: Plan, machine: MixedMachine) -> None:
         for shares in (split.layer_shares or {}).values():
             assert math.fsum(shares) == pytest.approx(1, abs=1e-12)
     assert plan.cost.value == pytest.approx(math.fsum(split.cost for split in plan.summed), rel=1e-9)
-    names = [name for name, _, _ in machine.like()]
+    names = [name for name, _, _ in machine.identical()]
     assert plan.score is not None
     scored = [found.group for found in plan.score.groups or ()]
-    # Below an idle fork there are no groups of the plan.
-    idle = {side.group for split in plan.splits for side, share in zip(split.sides or (), split.shares, strict=False) if not share}  # fmt: skip
+    # Below an idle split there are no groups of the plan.
+    idle = {group.group for split in plan.splits for group, share in zip(split.sides or (), split.shares, strict=False) if not share}  # fmt: skip
     assert [found.name for found in plan.groups if not found.idle] == scored
     assert {found.name for found in plan.groups if found.idle} == idle
-    below = {name for side in machine.sides if side.name in idle for name in _like(side)}
-    inner = {side.name for side in machine.sides if isinstance(side.machine, MixedMachine)}
+    below = {name for group in machine.groups if group.name in idle for name in _like(group)}
+    inner = {group.name for group in machine.groups if isinstance(group.machine, HeterogeneousMachine)}
     assert {*scored} | below | idle == {*names} | (idle & inner)
     for name in names:
         own = [split for split in plan.splits if split.group == name]
         assert [split.ways for split in own] == ([*(plan.arrays or {})[name]] if name in scored else [])
 
 
-def _like(side: Side) -> list[str]:
-    """The groups of like devices of a side."""
+def _like(group: DeviceGroup) -> list[str]:
+    """The groups of identical devices of a group."""
     return (
-        [name for name, _, _ in side.machine.like()]
-        if isinstance(side.machine, MixedMachine)
-        else [side.name]
+        [name for name, _, _ in group.machine.identical()]
+        if isinstance(group.machine, HeterogeneousMachine)
+        else [group.name]
     )
 
 
-def require_waits(plan: Plan, machine: MixedMachine) -> None:
+def require_waits(plan: Plan, machine: HeterogeneousMachine) -> None:
     """A group of a machine without overlap computes, receives, or waits; the step is as long as all that together."""
     assert plan.score is not None
-    devices = {name: own for name, own, _ in machine.like()}
+    devices = {name: own for name, own, _ in machine.identical()}
     for found in plan.score.groups or ():
         busy = found.computing_s + found.communicating_s
         if not devices[found.group].overlap:
@@ -261,7 +263,7 @@ def require_waits(plan: Plan, machine: MixedMachine) -> None:
 def test_a_plan_of_three_unlike_groups_says_what_it_does(
     drawn: Drawn, shares: str, integral: bool, graph: LayerGraph, folder: Path
 ) -> None:
-    machine = load_mixed(write_machine(folder, *drawn))
+    machine = load_heterogeneous(write_machine(folder, *drawn))
     plan = plan_model(graph, hardware=machine, strategy="accpar", shares=shares, integral=integral)
     require_consistent(plan, machine)
     require_waits(plan, machine)
@@ -282,7 +284,7 @@ def test_the_volume_of_unlike_groups_is_summed_over_all_splits(
     drawn: Drawn, strategy: str, graph: LayerGraph, search: str, integral: bool, folder: Path
 ) -> None:
     """And is what the engine counts: bytes that all devices receive."""
-    machine = load_mixed(write_machine(folder, *drawn))
+    machine = load_heterogeneous(write_machine(folder, *drawn))
     plan = plan_model(
         graph, hardware=machine, strategy=strategy, cost="volume", search=search, integral=integral
     )
@@ -319,7 +321,7 @@ def test_a_stored_plan_of_unlike_groups_is_what_planning_gives(
     plan = plan_model(
         "lenet-c", hardware=file, strategy="accpar", shares=shares, integral=integral, pins="fc2=mp"
     )
-    require_consistent(plan, load_mixed(file))
+    require_consistent(plan, load_heterogeneous(file))
     plan.write(tmp_path / "plan.json")
     verdict = check_plan(tmp_path / "plan.json", hardware=file)
     assert verdict.ok, verdict.changes
@@ -382,7 +384,7 @@ def test_two_equal_halves_are_planned_as_the_whole_by_volume(
         assert cost == pytest.approx(split.cost, rel=1e-12)
 
 
-def require_scored(plan: Plan, machine: MixedMachine, graph: LayerGraph) -> None:
+def require_scored(plan: Plan, machine: HeterogeneousMachine, graph: LayerGraph) -> None:
     """The plan's score is that which the stored plan gets."""
     score = score_plan(plan, hardware=machine, model=graph)
     assert plan.score is not None

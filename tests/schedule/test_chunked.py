@@ -68,7 +68,7 @@ def test_latency_is_paid_once_a_chunk_by_hand() -> None:
     apart, joined = lowered(None), lowered(((2, 1), (0,)))
     moves = [(move, task) for move, task in zip(joined.moves, joined.tasks, strict=True) if move]
     bytes_of = {"a": 4 * 16 * 32, "b": 4 * 32 * 8, "c": 4 * 8 * 4}
-    assert [move.part_bytes for move, _ in moves] == [bytes_of["c"] + bytes_of["b"], bytes_of["a"]]
+    assert [move.subgroup_bytes for move, _ in moves] == [bytes_of["c"] + bytes_of["b"], bytes_of["a"]]
     alone = [task.seconds for move, task in zip(apart.moves, apart.tasks, strict=True) if move]
     assert [task.seconds for _, task in moves] == pytest.approx([sum(alone[:2]) - link, alone[2]])
     late, early = run(apart.tasks).makespan, run(joined.tasks).makespan

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hypar import load_mixed, load_model, plan_model, score_plan
+from hypar import load_heterogeneous, load_model, plan_model, score_plan
 from hypar.files.yaml_file import Document
 from hypar.machine.load import machine_in
 from hypar.machine.setting import Setting
@@ -27,12 +27,12 @@ from hypar.schedule.step import exchanging, lower_lanes
 from hypar.sharding.placement import cut
 from hypar.timeline import run
 from tests.effort import examples
-from tests.mixed import CONV, INPUT, LINEAR, group, kind, write_machine, written
+from tests.heterogeneous import CONV, INPUT, LINEAR, group, kind, write_machine, written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar import LayerGraph, Machine, MixedMachine
+    from hypar import HeterogeneousMachine, LayerGraph, Machine
     from hypar.schedule.chunked import Chunks
     from hypar.sharding.placement import Options
 
@@ -183,16 +183,16 @@ def test_a_step_on_unlike_groups_is_never_slower_on_a_faster_machine(seed: int, 
     groups = [(name, pick.choice([1, 2, 4]), pick.choice(["none", "full", "full"])) for name in "ab"]
     twice = pick.sample(range(6), pick.randint(1, 6))
 
-    def written(rates: Sequence[float]) -> MixedMachine:
+    def written(rates: Sequence[float]) -> HeterogeneousMachine:
         kinds = {
             name: kind(devices=count, peak=f"{peak} TFLOP/s", link=f"{link} GB/s", overlap=overlap)
             for (name, count, overlap), peak, link in zip(groups, rates[:2], rates[2:4], strict=True)
         }
-        sides = [
+        nested = [
             group(f"{name}.yaml", bandwidth=f"{outward} GB/s")
             for name, outward in zip(kinds, rates[4:], strict=True)
         ]
-        return load_mixed(write_machine(folder, kinds, sides))
+        return load_heterogeneous(write_machine(folder, kinds, nested))
 
     plan = plan_model(graph, hardware=written(rates), strategy="accpar", shares="equal")
     doubled = [(1 + (number in twice)) * rate for number, rate in enumerate(rates)]

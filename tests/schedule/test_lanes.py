@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hypar import LayerGraph, load_mixed, plan_model
+from hypar import LayerGraph, load_heterogeneous, plan_model
 from hypar.planning.replay import ScoredStep, run_plan
 from tests.effort import examples
-from tests.mixed import group, groups_of, kind, machines, networks, write_machine, written
+from tests.heterogeneous import group, groups_of, kind, machines, networks, write_machine, written
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.mixed import Drawn
+    from tests.heterogeneous import Drawn
 
 FAST, SLOW = 1e12, 0.5e12
 """Floating-point operations a second of the two devices."""
@@ -51,7 +51,7 @@ def ran(folder: Path, network: LayerGraph, pins: list[str], overlap: str = "none
         group("a.yaml", bandwidth="10 GB/s"),
         group("b.yaml", bandwidth="5 GB/s", latency="1 us"),
     ]
-    machine = load_mixed(write_machine(folder, kinds, groups))
+    machine = load_heterogeneous(write_machine(folder, kinds, groups))
     plan = plan_model(network, hardware=machine, strategy="accpar", shares="equal", pins=pins)
     scored = run_plan(plan, hardware=machine, model=network)
     assert scored.score == plan.score
@@ -60,8 +60,8 @@ def ran(folder: Path, network: LayerGraph, pins: list[str], overlap: str = "none
         scored.timeline.tasks, scored.timeline.starts, scored.timeline.ends, scored.step.lanes, strict=True
     )
     for task, start, end, lanes in rows:
-        side = "ab"[lanes[0]]
-        spans[f"{side} {task.name.removeprefix(f'{side}: ')}"] = (start, end)
+        member = "ab"[lanes[0]]
+        spans[f"{member} {task.name.removeprefix(f'{member}: ')}"] = (start, end)
     return Ran(spans, scored)
 
 
@@ -76,16 +76,16 @@ def test_two_devices_that_cut_the_batch_meet_where_the_gradient_is_added_up(tmp_
     """Half of the samples each; the fast one waits for the slow one's gradient, and each receives at its own speed."""
     found = ran(tmp_path, written(ONE, B), ["fc=batch"])
     fast, slow = (2 * (B / 2) * I * O / speed for speed in (FAST, SLOW))
-    for side, phase_s in (("a", fast), ("b", slow)):
+    for member, phase_s in (("a", fast), ("b", slow)):
         for turn, phase in enumerate(("forward", "backward", "gradient")):
-            assert found[f"{side} fc {phase}"] == pytest.approx(
+            assert found[f"{member} fc {phase}"] == pytest.approx(
                 (turn * phase_s, (turn + 1) * phase_s), rel=1e-9
             )
     ready, weight_bytes = 3 * slow, I * O * 4
-    for side, receives in (("a", weight_bytes / WIDE), ("b", weight_bytes / NARROW + LATE)):
-        summed = found[f"{side} fc gradient all_reduce H1"]
+    for member, receives in (("a", weight_bytes / WIDE), ("b", weight_bytes / NARROW + LATE)):
+        summed = found[f"{member} fc gradient all_reduce H1"]
         assert summed == pytest.approx((ready, ready + receives), rel=1e-9)
-        assert found[f"{side} fc update"][0] == summed[1]
+        assert found[f"{member} fc update"][0] == summed[1]
     assert len(found.spans) == 10
     score = found.scored.score
     assert score.groups is not None
@@ -114,34 +114,34 @@ def test_what_a_reader_lacks_it_gets_when_all_that_hold_some_of_it_are_done(tmp_
     quarter, outputs, weight = B * M, B * O * 4, I * M * 4
     rates = ((WIDE, 0.0), (NARROW, LATE))
 
-    def received(side: int, num_bytes: float) -> float:
-        return num_bytes / rates[side][0] + rates[side][1]
+    def received(member: int, num_bytes: float) -> float:
+        return num_bytes / rates[member][0] + rates[member][1]
 
-    forward = [first[1] + received(side, quarter) for side in (0, 1)]
-    partial = [forward[side] + second[side] for side in (0, 1)]
-    summed = [max(partial) + received(side, outputs) for side in (0, 1)]
-    backward = [summed[side] + second[side] for side in (0, 1)]
-    gradient = [backward[side] + second[side] for side in (0, 1)]
-    for side, name in enumerate("ab"):
+    forward = [first[1] + received(member, quarter) for member in (0, 1)]
+    partial = [forward[member] + second[member] for member in (0, 1)]
+    summed = [max(partial) + received(member, outputs) for member in (0, 1)]
+    backward = [summed[member] + second[member] for member in (0, 1)]
+    gradient = [backward[member] + second[member] for member in (0, 1)]
+    for member, name in enumerate("ab"):
         assert found[f"{name} two forward all_to_all H1"] == pytest.approx(
-            (first[1], forward[side]), rel=1e-9
+            (first[1], forward[member]), rel=1e-9
         )
-        assert found[f"{name} two forward"] == pytest.approx((forward[side], partial[side]), rel=1e-9)
+        assert found[f"{name} two forward"] == pytest.approx((forward[member], partial[member]), rel=1e-9)
         assert found[f"{name} two forward all_reduce H1"] == pytest.approx(
-            (max(partial), summed[side]), rel=1e-9
+            (max(partial), summed[member]), rel=1e-9
         )
-        assert found[f"{name} two backward"] == pytest.approx((summed[side], backward[side]), rel=1e-9)
-        assert found[f"{name} two gradient"] == pytest.approx((backward[side], gradient[side]), rel=1e-9)
-    # Errors cross when both sides have theirs, on a device without overlap after what it does meanwhile.
-    for side, name in enumerate("ab"):
+        assert found[f"{name} two backward"] == pytest.approx((summed[member], backward[member]), rel=1e-9)
+        assert found[f"{name} two gradient"] == pytest.approx((backward[member], gradient[member]), rel=1e-9)
+    # Errors cross when both groups have theirs, on a device without overlap after what it does meanwhile.
+    for member, name in enumerate("ab"):
         free = found[f"{name} two update"][1]
         start, end = found[f"{name} one backward all_to_all H1"]
         assert start == pytest.approx(max(free, *backward), rel=1e-9)
-        assert end - start == pytest.approx(received(side, quarter), rel=1e-9)
+        assert end - start == pytest.approx(received(member, quarter), rel=1e-9)
         assert found[f"{name} one backward"][0] == end
         start, end = found[f"{name} one gradient all_reduce H1"]
         assert start == pytest.approx(max(found[f"{other} one gradient"][1] for other in "ab"), rel=1e-9)
-        assert end - start == pytest.approx(received(side, weight), rel=1e-9)
+        assert end - start == pytest.approx(received(member, weight), rel=1e-9)
 
 
 def test_with_overlap_errors_cross_while_the_gradient_is_computed(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_with_overlap_errors_cross_while_the_gradient_is_computed(tmp_path: Path
 
 
 def test_what_nobody_lacks_nobody_waits_for(tmp_path: Path) -> None:
-    """Output channels before input channels: the fast side goes on, and meets the slow one at the sums only."""
+    """Output channels before input channels: the fast group goes on, and meets the slow one at the sums only."""
     found = ran(tmp_path, written(TWO, B), ["one=c", "two=mp"])
     assert found["a two forward"][0] == found["a one forward"][1] < found["b one forward"][1]
     crossed = [name for name in found.spans if name.startswith("a ") and name.endswith("H1")]
@@ -162,12 +162,12 @@ def test_what_nobody_lacks_nobody_waits_for(tmp_path: Path) -> None:
 
 
 def test_all_groups_of_a_side_receive_together(tmp_path: Path) -> None:
-    """What crosses the outer fork keeps both groups of the pair, after what crossed the inner one."""
+    """What crosses the outer split keeps both groups of the pair, after what crossed the inner one."""
     kinds = {
         name: kind(devices=2, peak=f"{speed} TFLOP/s") for name, speed in zip("abc", (1, 2, 3), strict=True)
     }
     first, second, third = (group(f"{name}.yaml") for name in kinds)
-    machine = load_mixed(write_machine(tmp_path, kinds, [groups_of("pair", first, second), third]))
+    machine = load_heterogeneous(write_machine(tmp_path, kinds, [groups_of("pair", first, second), third]))
     network = written(ONE, B)
     plan = plan_model(network, hardware=machine, strategy="accpar", shares="equal", pins="fc=batch")
     step = run_plan(plan, hardware=machine, model=network).step
@@ -197,7 +197,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(max_examples=examples(25), deadline=None)
 def test_every_step_runs_in_order(drawn: Drawn, graph: LayerGraph, shares: str, folder: Path) -> None:
     """No task before what it waits for; on a group without overlap one after another; a transfer after its senders."""
-    machine = load_mixed(write_machine(folder, *drawn))
+    machine = load_heterogeneous(write_machine(folder, *drawn))
     plan = plan_model(graph, hardware=machine, strategy="accpar", shares=shares)
     done = run_plan(plan, hardware=machine, model=graph)
     timeline, step = done.timeline, done.step
@@ -206,7 +206,7 @@ def test_every_step_runs_in_order(drawn: Drawn, graph: LayerGraph, shares: str, 
         assert ends[index] == starts[index] + task.seconds
         assert all(starts[index] >= ends[before] for before in task.after)
     names = [found.group for found in done.score.groups or ()]
-    devices = {name: own for name, own, _ in machine.like()}
+    devices = {name: own for name, own, _ in machine.identical()}
     for lane, name in enumerate(names):
         if not devices[name].overlap:
             own = sorted((starts[i], ends[i]) for i, kept in enumerate(step.lanes) if lane in kept)

@@ -378,7 +378,7 @@ def test_one_device_that_gets_from_four_gets_all_that_it_lacks_and_gives_each_it
     moves = {
         move.phase: move for move in lowered_by(plan).moves if move is not None and move.phase != "gradient"
     }
-    assert {phase: (move.part_bytes, move.total_bytes) for phase, move in moves.items()} == {
+    assert {phase: (move.subgroup_bytes, move.total_bytes) for phase, move in moves.items()} == {
         "forward": (lacking, lacking),
         "backward": (lacking / 4, lacking),
     }

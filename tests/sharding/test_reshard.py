@@ -17,11 +17,11 @@ from hypar.network.ops.add import Add
 from hypar.network.ops.linear import Linear
 from hypar.network.windows import ShapeError
 from hypar.registry import load_plugin
-from hypar.sharding.grids import reshard as regrids_module
-from hypar.sharding.grids.bounds import Side
-from hypar.sharding.grids.intersection import overlap
+from hypar.sharding.grids import reshard as reshard_module
+from hypar.sharding.grids.bounds import Intersections
+from hypar.sharding.grids.intersection import shared_elements
 from hypar.sharding.grids.layouts import layout
-from hypar.sharding.grids.reshard import Gap, Regrid, regrid, regrids
+from hypar.sharding.grids.reshard import Gap, Reshard, reshard, reshards
 from hypar.sharding.placement import WHOLE, Choice, cut, grid
 from hypar.sharding.transfers import between, borders, crossing, halo
 from tests.effort import examples
@@ -126,7 +126,7 @@ def counted(case: Case) -> tuple[int, int]:
     return forward, min(each, once)
 
 
-def found_of(moves: tuple[Regrid, ...]) -> tuple[float, float]:
+def found_of(moves: tuple[Reshard, ...]) -> tuple[float, float]:
     amounts = {move.phase: float(move.elements[0, 0]) for move in moves}
     return amounts["forward"], amounts["backward"]
 
@@ -201,7 +201,7 @@ def cases(draw: st.DrawFn) -> Case:
 @settings(max_examples=examples(400), deadline=None)
 def test_direct_transfers_are_those_of_divided_tensors(case: Case) -> None:
     gap = Gap(case.ends, case.content, case.ways, (1.0,) * len(case.ends[1].input), direct=True)
-    assert found_of(regrids(gap, ((case.chosen[0],), (case.chosen[1],)))) == counted(case)
+    assert found_of(reshards(gap, ((case.chosen[0],), (case.chosen[1],)))) == counted(case)
 
 
 @given(case=cases())
@@ -211,11 +211,11 @@ def test_all_pairs_at_once_are_each_pair_by_itself(case: Case) -> None:
     gap = Gap(case.ends, case.content, case.ways, (1.0,) * len(case.ends[1].input), direct=True)
     options = (tuple(choices(case.ends[0], case.ways)), tuple(choices(case.ends[1], case.ways)))
     rows, columns = (options[end].index(case.chosen[end]) for end in (0, 1))
-    alone = regrids(gap, ((case.chosen[0],), (case.chosen[1],)))
-    for together, single in zip(regrids(gap, options), alone, strict=True):
+    alone = reshards(gap, ((case.chosen[0],), (case.chosen[1],)))
+    for together, single in zip(reshards(gap, options), alone, strict=True):
         whole = np.broadcast_to(together.elements, (len(options[0]), len(options[1])))
         assert whole[rows, columns] == single.elements[0, 0]
-    looked_up = {moved.phase: moved.elements for moved in regrid(gap, *case.chosen)}
+    looked_up = {moved.phase: moved.elements for moved in reshard(gap, *case.chosen)}
     assert (looked_up["forward"], looked_up["backward"]) == found_of(alone)
 
 
@@ -228,10 +228,10 @@ def test_of_one_dim_a_level_grids_are_the_papers_cells(ways: int) -> None:
     """HyPar's Table 2 and AccPar's nine cells with equal shares, from boxes instead of placements."""
     for made, read in itertools.product(("batch", "in_channels", "out_channels"), repeat=2):
         gap = Gap((LINEAR, LINEAR), EIGHT, ways, (1.0, 1.0), direct=False)
-        boxes = found_of(regrids(gap, ((cut(made, ways),), (cut(read, ways),))))
+        boxes = found_of(reshards(gap, ((cut(made, ways),), (cut(read, ways),))))
         cells = {"forward": 0.0, "backward": 0.0}
         for transfer in between(LINEAR, cut(made, ways), LINEAR, cut(read, ways), frozenset(), ways):
-            cells[transfer.phase] += transfer.parts * EIGHT.elements
+            cells[transfer.phase] += transfer.fraction * EIGHT.elements
         assert boxes == pytest.approx((cells["forward"], cells["backward"]), rel=1e-12, abs=1e-9)
 
 
@@ -270,7 +270,7 @@ def test_at_once_a_device_receives_what_it_needs_less_what_it_holds(data: st.Dat
     ends = (data.draw(st.sampled_from([SQUARE, JOIN])), data.draw(st.sampled_from([SQUARE, JOIN])))
     made, read = (data.draw(st.sampled_from(choices(end, ways))) for end in ends)
     content = Content(GROSS**2, frozenset(), (("channels", GROSS),))
-    found = found_of(regrids(Gap(ends, content, ways, (1.0, 1.0), direct=False), ((made,), (read,))))
+    found = found_of(reshards(Gap(ends, content, ways, (1.0, 1.0), direct=False), ((made,), (read,))))
     has, gets = ranges(ends[0].output, made, ways), ranges(ends[1].input, read, ways)
     assert found == pytest.approx((missing(gets, has), missing(has, gets)), rel=1e-9, abs=0)
 
@@ -285,13 +285,13 @@ def test_fewer_devices_are_spread_evenly_over_the_ways() -> None:
 def test_of_three_and_two_devices_among_six_only_the_first_works_for_both(direct: bool) -> None:
     content = Content(GROSS**2, frozenset(), (("channels", GROSS),))
     gap = Gap((SQUARE, SQUARE), content, 6, (1.0, 1.0), direct)
-    forward, _ = found_of(regrids(gap, ((grid({"batch": 3}),), (grid({"in_channels": 2}),))))
+    forward, _ = found_of(reshards(gap, ((grid({"batch": 3}),), (grid({"in_channels": 2}),))))
     assert forward == pytest.approx(GROSS**2 * (1 - 1 / 6), rel=1e-12)
 
 
 def test_a_coarser_batch_finds_its_samples_where_a_finer_one_left_half_of_them() -> None:
     gap = Gap((LINEAR, LINEAR), Content(64 * 8, frozenset(), (("channels", 8),)), 8, (1.0, 1.0), direct=False)
-    forward, _ = found_of(regrids(gap, ((cut("batch", 8),), (grid({"batch": 4}),))))
+    forward, _ = found_of(reshards(gap, ((cut("batch", 8),), (grid({"batch": 4}),))))
     assert forward == 64 * 8 / 2
 
 
@@ -310,11 +310,11 @@ def test_shares_have_the_same_halo_alone_and_among_grids(kernel: int, ways: int)
     ):
         chosen = (cut(made, ways), cut(read, ways))
         gap = Gap((layer, layer), content, ways, (1.0,) * 4, direct=False)
-        boxes = found_of(regrids(gap, ((chosen[0],), (chosen[1],))))
+        boxes = found_of(reshards(gap, ((chosen[0],), (chosen[1],))))
         args = (layer, chosen[0], layer, chosen[1], frozenset[str](), ways)
         cells = {"forward": 0.0, "backward": 0.0}
         for transfer in between(*args):
-            cells[transfer.phase] += transfer.parts
+            cells[transfer.phase] += transfer.fraction
         for border in borders(layer, chosen[1], ways):
             over = crossing(*args)
             cells["forward"] += 0.0 if over is None else over[1] * float(halo(border, 1.0))
@@ -337,7 +337,7 @@ def test_directly_a_cut_inside_groups_leaves_less_for_the_levels_below() -> None
     for inside in (1.0, 0.5, 0.25):
         parts = tuple({**whole, "in_channels": inside}.values())
         gap = Gap((ends[0], ends[1]), content, 2, parts, direct=True)
-        moves = found_of(regrids(gap, ((cut("batch", 2),), (cut("height", 2),))))
+        moves = found_of(reshards(gap, ((cut("batch", 2),), (cut("height", 2),))))
         assert moves == (content.elements * inside / 2,) * 2
 
 
@@ -347,7 +347,7 @@ def test_a_flattened_image_of_one_place_is_read_in_whole_channels() -> None:
     made = load_plugin("ops", "conv").model_validate({"out_channels": 10, "kernel": 1})
     ends = (made.einsum(BATCH, (image,), image), read.einsum(BATCH, ({"channels": 10},), {"channels": 4}))
     gap = Gap(ends, Content(BATCH * 10, frozenset(), tuple(image.items())), 4, (1.0, 1.0), direct=True)
-    assert found_of(regrids(gap, ((cut("out_channels", 4),), (cut("in_channels", 4),)))) == (0, 0)
+    assert found_of(reshards(gap, ((cut("out_channels", 4),), (cut("in_channels", 4),)))) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_what_a_global_pool_sums_over_a_cut_image_is_added_up_by_all_that_hold_i
     shape = (("channels", 8), ("height", 1), ("width", 1))
     content = Content(BATCH * 8, frozenset({"height", "width"}), shape)
     for direct in (False, True):
-        first, *_ = regrids(Gap(ends, content, 4, (1.0, 1.0), direct), ((grid(degrees),), (WHOLE,)))
+        first, *_ = reshards(Gap(ends, content, 4, (1.0, 1.0), direct), ((grid(degrees),), (WHOLE,)))
         assert float(first.elements[0, 0]) == times * content.elements
 
 
@@ -379,7 +379,7 @@ def test_directly_groups_stay_whole_where_their_number_is_not_divided() -> None:
     )
     content = Content(BATCH * 48, frozenset(), tuple(image.items()))
     gap = Gap((plain, grouped), content, 4, (1.0,) * len(grouped.input), direct=True)
-    forward, backward = found_of(regrids(gap, ((cut("out_channels", 4),), (cut("groups", 4),))))
+    forward, backward = found_of(reshards(gap, ((cut("out_channels", 4),), (cut("groups", 4),))))
     held = [set(range(3 * device, 3 * device + 3)) for device in range(4)]
     needed = [set(range(2 * (6 * device // 4), 2 * (6 * (device + 1) // 4))) for device in range(4)]
     channels = sum(len(need - hold) for need, hold in zip(needed, held, strict=True))
@@ -394,23 +394,23 @@ def test_very_many_devices_are_all_counted(ways: int) -> None:
     read = (cut("width", ways), grid({"height": 8}), grid({"batch": 4, "height": 2}))
     layouts = layout(made, ways), layout(read, ways)
     # Every piece of a dim that holds one at each place: what is shared counts the devices that work for both.
-    alike = Side("height", "height", np.ones((ways + 4 + 1, 8 + 2 + 1)))
-    counts = overlap(*layouts, [alike])
+    alike = Intersections("height", "height", np.ones((ways + 4 + 1, 8 + 2 + 1)))
+    counts = shared_elements(*layouts, [alike])
     assert (counts == np.minimum(layouts[0].working[:, None], layouts[1].working)).all()
 
 
 def test_what_is_remembered_of_gaps_is_bounded_by_the_pairs_of_choices(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    known = regrids_module._Known()
-    monkeypatch.setattr(regrids_module, "_KNOWN", known)
-    monkeypatch.setattr(regrids_module, "MOST_KNOWN", 10)
+    known = reshard_module._Known()
+    monkeypatch.setattr(reshard_module, "_KNOWN", known)
+    monkeypatch.setattr(reshard_module, "MOST_KNOWN", 10)
     two, three = (tuple(cut("batch", 2**power) for power in range(count)) for count in (2, 3))
     gaps = [Gap((LINEAR, LINEAR), EIGHT, ways, (1.0, 1.0), direct=False) for ways in (4, 8, 16)]
     counts = []
     for gap, options in ((gaps[0], (two, two)), (gaps[1], (two, two)), (gaps[1], (two, three)),
                          (gaps[1], (two, three)), (gaps[2], (two, two)), (gaps[0], (three, three))):  # fmt: skip
-        found = regrids(gap, options)
+        found = reshards(gap, options)
         assert known[gap] == (options, found)
         assert known.pairs == sum(len(made) * len(read) for (made, read), _ in known.values())
         counts.append(known.pairs)

@@ -1,4 +1,4 @@
-"""What the sides of a fork receive, against tensors that are really divided; and the parts that are left to them."""
+"""What the groups of an uneven split receive, against tensors that are really divided; and the parts that are left to them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from hypar.network.training import PHASES
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.transfers import dim_of
-from hypar.sharding.uneven.remainder import part_of, whole_shares
+from hypar.sharding.uneven.remainder import graph_of_group, whole_shares
 from hypar.sharding.uneven.transfers import between, inside, work
 from tests.effort import examples
-from tests.mixed import written
+from tests.heterogeneous import written
 from tests.windows import read_by
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ LINEARS = f"""
 
 
 @dataclass(frozen=True)
-class Piece:
+class LayerShard:
     """What a device computes of a product ``[rows, ins] @ [ins, outs]``."""
 
     rows: range
@@ -97,15 +97,15 @@ class Piece:
     outs: range
 
 
-def computed_by(kind: str, own: Counts, sizes: tuple[int, int, int]) -> list[Piece | None]:
+def computed_by(kind: str, own: Counts, sizes: tuple[int, int, int]) -> list[LayerShard | None]:
     """The piece of each device; none for one without a share."""
-    found: list[Piece | None] = []
+    found: list[LayerShard | None] = []
     for device, count in enumerate(own):
         ranges = [
             spans(size, own)[device] if dim == kind else range(size)
             for dim, size in zip(TYPES, sizes, strict=True)
         ]
-        found.append(Piece(*ranges) if count else None)
+        found.append(LayerShard(*ranges) if count else None)
     return found
 
 
@@ -142,7 +142,9 @@ def added_up(terms: Sequence[Array | None], own: Counts) -> tuple[list[Array], l
     return [sums.reshape(shape) if device in at_work else nothing for device in range(len(terms))], received
 
 
-def needed_of(pieces: Sequence[Piece | None], shape: tuple[int, int], dims: tuple[str, str]) -> list[Mask]:
+def needed_of(
+    pieces: Sequence[LayerShard | None], shape: tuple[int, int], dims: tuple[str, str]
+) -> list[Mask]:
     """Masks of what each device needs of a tensor."""
     found = []
     for piece in pieces:
@@ -186,7 +188,9 @@ def trained(kinds: tuple[str, str], own: tuple[Counts, Counts], seed: int) -> Re
         shape = next(term.shape for term in terms if term is not None)
         return [np.full(shape, np.nan) if term is None else term for term in terms]
 
-    def products(pieces: Sequence[Piece | None], left: Sequence[Array], right: Array) -> list[Array | None]:
+    def products(
+        pieces: Sequence[LayerShard | None], left: Sequence[Array], right: Array
+    ) -> list[Array | None]:
         shape = (left[0].shape[0], right.shape[1])
         return [
             None if p is None else known(shape, p.rows, p.outs, part(own_left, p.rows, p.ins) @ part(right, p.ins, p.outs))
@@ -198,7 +202,7 @@ def trained(kinds: tuple[str, str], own: tuple[Counts, Counts], seed: int) -> Re
     results = settled(products(second, read, w2), kinds[1] == "in_channels", own[1], inner[1], "forward")
     assert np.array_equal(np.fmax.reduce(results), x @ w1 @ w2)
 
-    turned = [None if p is None else Piece(p.rows, p.outs, p.ins) for p in second]
+    turned = [None if p is None else LayerShard(p.rows, p.outs, p.ins) for p in second]
     errors = settled(products(turned, [e2] * len(none), w2.T), kinds[1] == "out_channels", own[1], inner[1], "backward")  # fmt: skip
     back, outer["backward"] = fetched(errors, needed_of(first, (B, H), ("rows", "outs")))
     gradients = [
@@ -251,15 +255,15 @@ weights = st.lists(st.integers(1, 9), min_size=2, max_size=5)
 @given(first=weights, second=weights, kind=st.sampled_from(["batch", "height"]))
 @settings(max_examples=examples(200))
 def test_rounding_is_no_transfer(first: list[int], second: list[int], kind: str) -> None:
-    """Of shares that are no sums of powers of two a side lacks what it does, or exactly nothing."""
-    sides = min(len(first), len(second))
+    """Of shares that are no sums of powers of two a group lacks what it does, or exactly nothing."""
+    groups = min(len(first), len(second))
     made, read = written(NETWORKS["conv conv"]).contracted.layers
     (tensor,) = written(NETWORKS["conv conv"]).contracted.tensors
-    own = [[Fraction(weight, sum(of[:sides])) for weight in of[:sides]] for of in (first, second)]
-    choices = (cut(kind, sides), cut(kind, sides))
-    exact = by_phase(between(tensor, (made, read), choices, (tuple(own[0]), tuple(own[1]))), sides)
+    own = [[Fraction(weight, sum(of[:groups])) for weight in of[:groups]] for of in (first, second)]
+    choices = (cut(kind, groups), cut(kind, groups))
+    exact = by_phase(between(tensor, (made, read), choices, (tuple(own[0]), tuple(own[1]))), groups)
     real = (tuple(map(float, own[0])), tuple(map(float, own[1])))
-    found = by_phase(between(tensor, (made, read), choices, real), sides)
+    found = by_phase(between(tensor, (made, read), choices, real), groups)
     for phase in PHASES:
         assert found[phase] == pytest.approx([float(amount) for amount in exact[phase]], rel=1e-9)
         assert [not amount for amount in found[phase]] == [not amount for amount in exact[phase]]
@@ -501,14 +505,14 @@ def divided(
     draw: st.DrawFn, *, integral: bool
 ) -> tuple[ContractedGraph, list[Choice], list[tuple[float, ...]]]:
     """A network with a choice of every layer, and shares of their own for some."""
-    sides = draw(st.integers(2, 4))
-    graph = written(WITH_ALL, batch=draw(st.integers(1 if integral else sides, 40))).contracted
+    groups = draw(st.integers(2, 4))
+    graph = written(WITH_ALL, batch=draw(st.integers(1 if integral else groups, 40))).contracted
     dims = (*TYPES, "channels")
     choices = [
-        draw(st.sampled_from([cut(dim, sides) for dim in dims if dim in layer.einsum.sizes] + [WHOLE] * layer.join))
+        draw(st.sampled_from([cut(dim, groups) for dim in dims if dim in layer.einsum.sizes] + [WHOLE] * layer.join))
         for layer in graph.layers
     ]  # fmt: skip
-    weights = st.lists(st.integers(1, 50), min_size=sides, max_size=sides)
+    weights = st.lists(st.integers(1, 50), min_size=groups, max_size=groups)
     common, own = draw(weights), draw(weights)
     shares = []
     for layer, choice in zip(graph.layers, choices, strict=True):
@@ -523,8 +527,8 @@ def parts(
     graph: ContractedGraph, choices: Sequence[Choice], shares: Sequence[tuple[float, ...]], *, integral: bool
 ) -> list[ContractedGraph]:
     return [
-        part_of(graph, choices, [own[side] for own in shares], integral=integral)
-        for side in range(len(shares[0]))
+        graph_of_group(graph, choices, [own[group] for own in shares], integral=integral)
+        for group in range(len(shares[0]))
     ]
 
 
@@ -580,8 +584,8 @@ def test_equal_layers_divided_equally_share_an_einsum(data: st.DataObject, integ
     names = [layer.name for layer in graph.layers]
     left, right = names.index("left"), names.index("right")
     assert graph.layers[left].einsum is graph.layers[right].einsum
-    for side, part in enumerate(parts(graph, choices, shares, integral=integral)):
-        alike = choices[left] == choices[right] and shares[left][side] == shares[right][side]
+    for group, part in enumerate(parts(graph, choices, shares, integral=integral)):
+        alike = choices[left] == choices[right] and shares[left][group] == shares[right][group]
         assert (part.layers[left].einsum is part.layers[right].einsum) == alike
 
 

@@ -1,4 +1,4 @@
-"""Shares of which the slowest side ends first, against grids of shares and roots that are found otherwise."""
+"""Shares of which the slowest group ends first, against grids of shares and roots that are found otherwise."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ scales = st.sampled_from([1e-9, 1e-3, 1.0, 1e6])
 
 
 @st.composite
-def quadratics(draw: st.DrawFn, sides: int, *, growing: bool = False) -> Quadratics:
+def quadratics(draw: st.DrawFn, groups: int, *, growing: bool = False) -> Quadratics:
     """What sides take: work grows, what is lacked falls or is ``s - s**2``, what is added up stays.
 
     Args:
         draw: of Hypothesis.
-        sides: how many there are.
+        groups: how many there are.
         growing: whether all take longer the larger their share, whatever it is.
     """
     rows = []
-    for _ in range(sides):
+    for _ in range(groups):
         work, lacked, crossed, added = (draw(numbers) for _ in range(4))
         if growing:
             work += lacked + crossed + 1
@@ -47,11 +47,11 @@ def slowest(times: Quadratics, shares: Sequence[float]) -> float:
     return max(times_at(times, shares))
 
 
-def grid(sides: int, most: Sequence[float], steps: int) -> NDArray[np.float64]:
-    """Every shares of whole steps that sum to 1, none above its largest: ``[shares, sides]``."""
+def grid(groups: int, most: Sequence[float], steps: int) -> NDArray[np.float64]:
+    """Every shares of whole steps that sum to 1, none above its largest: ``[shares, groups]``."""
     rows = [
         [*picked, steps - sum(picked)]
-        for picked in itertools.product(range(steps + 1), repeat=sides - 1)
+        for picked in itertools.product(range(steps + 1), repeat=groups - 1)
         if sum(picked) <= steps
     ]
     found = np.array(rows) / steps
@@ -59,7 +59,7 @@ def grid(sides: int, most: Sequence[float], steps: int) -> NDArray[np.float64]:
 
 
 def least_on(times: Quadratics, shares: NDArray[np.float64]) -> float:
-    """The least time of the slowest side on a grid of shares."""
+    """The least time of the slowest group on a grid of shares."""
     each = times[:, 0] + shares * (times[:, 1] + shares * times[:, 2])
     return float(each.max(axis=1).min())
 
@@ -74,21 +74,21 @@ def test_computation_alone_is_shared_by_speed() -> None:
 STEPS = {2: 400, 3: 60, 4: 24}
 
 
-@pytest.mark.parametrize("sides", STEPS)
+@pytest.mark.parametrize("groups", STEPS)
 @given(data=st.data())
 @settings(max_examples=examples(60), deadline=None)
-def test_no_shares_of_a_grid_are_better(sides: int, data: st.DataObject) -> None:
-    times = data.draw(quadratics(sides))
-    most = data.draw(st.none() | st.lists(st.integers(0, 8).map(lambda part: part / 8), min_size=sides, max_size=sides))  # fmt: skip
+def test_no_shares_of_a_grid_are_better(groups: int, data: st.DataObject) -> None:
+    times = data.draw(quadratics(groups))
+    most = data.draw(st.none() | st.lists(st.integers(0, 8).map(lambda part: part / 8), min_size=groups, max_size=groups))  # fmt: skip
     found = balance(times, most)
     if most is not None and math.fsum(most) < 1:
         assert found is None
         return
-    limits = most or [1.0] * sides
+    limits = most or [1.0] * groups
     assert found is not None
     assert math.fsum(found) == pytest.approx(1, abs=1e-12)
     assert all(0 <= share <= limit for share, limit in zip(found, limits, strict=True))
-    tried = grid(sides, limits, STEPS[sides])
+    tried = grid(groups, limits, STEPS[groups])
     assume(len(tried))
     assert slowest(times, found) <= least_on(times, tried) * (1 + 1e-9) + 1e-15 * float(np.abs(times).max())
 
@@ -147,12 +147,12 @@ def test_of_three_one_that_is_always_late_has_nothing(times: Quadratics, huge: i
     assert found[huge] == pytest.approx(0, abs=1e-9)
 
 
-@given(data=st.data(), sides=st.integers(1, 8))
+@given(data=st.data(), groups=st.integers(1, 8))
 @settings(max_examples=examples(100))
-def test_largest_shares_that_sum_to_one_are_the_shares(data: st.DataObject, sides: int) -> None:
-    weights = data.draw(st.lists(st.integers(0, 9), min_size=sides, max_size=sides).filter(any))
+def test_largest_shares_that_sum_to_one_are_the_shares(data: st.DataObject, groups: int) -> None:
+    weights = data.draw(st.lists(st.integers(0, 9), min_size=groups, max_size=groups).filter(any))
     most = [weight / sum(weights) for weight in weights]
-    found = balance(data.draw(quadratics(sides)), most)
+    found = balance(data.draw(quadratics(groups)), most)
     if math.fsum(most) < 1:
         assert found is None
     else:
@@ -167,10 +167,10 @@ def test_largest_shares_that_hold_not_all_give_none() -> None:
     assert balance(times, (2.0, 0.0)) == (1.0, 0.0)
 
 
-@pytest.mark.parametrize("sides", [1, 2, 3, 8])
-def test_sides_that_take_nothing_or_the_same_are_given_as_much(sides: int) -> None:
-    for times in (np.zeros((sides, 3)), np.ones((sides, 3))):
-        assert balance(times) == pytest.approx((1 / sides,) * sides, abs=1e-9)
+@pytest.mark.parametrize("groups", [1, 2, 3, 8])
+def test_sides_that_take_nothing_or_the_same_are_given_as_much(groups: int) -> None:
+    for times in (np.zeros((groups, 3)), np.ones((groups, 3))):
+        assert balance(times) == pytest.approx((1 / groups,) * groups, abs=1e-9)
 
 
 @given(times=quadratics(2), factor=st.sampled_from([1e-12, 1e-3, 1e9]))

@@ -16,15 +16,16 @@ from click.testing import CliRunner, Result
 from hypar import Plan, check_plan, plan_model, profile_model, read_plan
 from hypar.cli.main import main
 from hypar.errors import HyparError, PlanError
-from hypar.machine.load_mixed import load_hardware
+from hypar.machine.load_heterogeneous import load_hardware
 from hypar.network.build import load_model
+from hypar.plan.canonical import FORMER_WORDS
 from hypar.planning.planner import follow
-from hypar.planning.request import Recipe
+from hypar.planning.request import Request
 from hypar.registry import data_file, load_plugin
 from hypar.solve.solvers.bounded import Bounded
 from hypar.studies.check import FREE
 from tests.benches import FakeBench
-from tests.mixed import group, kind, write_machine
+from tests.heterogeneous import group, kind, write_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -243,10 +244,10 @@ def once(function: Callable[..., Any]) -> Callable[..., Any]:
     return asked
 
 
-def digests(argument: Recipe | LayerGraph | object) -> str:
-    """What the text of a recipe or a network does not say."""
-    if isinstance(argument, Recipe):
-        return "".join(digests(part) for part in (argument.machine, argument.mixed, argument.profile))
+def digests(argument: Request | LayerGraph | object) -> str:
+    """What the text of a request or a network does not say."""
+    if isinstance(argument, Request):
+        return "".join(digests(part) for part in (argument.machine, argument.heterogeneous, argument.profile))
     return str(getattr(argument, "digest", "")) + str(getattr(argument, "batch", ""))
 
 
@@ -350,7 +351,7 @@ SEEN: list[tuple[str, str, Any, str]] = [
         "volume of unlike groups",
         "integral",
         None,
-        "plan claim: each fork is optimal at equal shares of whole elements given the forks above it, ",
+        "plan claim: each uneven split is optimal at equal shares of whole elements given those above it, ",
     ),
     ("shares of layers", "splits.0.layer_shares.fc2", [0.5, 0.5], "fc2 H1 shares: 0.5, 0.5 -> 0.75, 0.25"),
     ("shares of layers", "splits.0.layer_shares", TURNED, "H1 order of layer_shares: fc2 -> fc1"),
@@ -385,6 +386,17 @@ def test_what_passed_unseen_is_named(kind: str, place: str, value: Any, said: st
     result = check(str(written(plan, **{place: value})))
     assert result.exit_code == 1
     assert result.stdout.splitlines()[1].startswith(f"  {said}")
+
+
+def test_a_claim_in_former_words_is_the_same() -> None:
+    plan = planned(**KINDS["volume of unlike groups"])
+    claim = plan.claim
+    for former, word in FORMER_WORDS.items():
+        claim = claim.replace(word, former)
+    assert "each fork is optimal" in claim
+    assert "one dim a fork" in claim
+    assert check(str(written(plan, claim=claim))).exit_code == 0
+    assert check(str(written(plan, claim=claim.replace("fork", "knife")))).exit_code == 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hypar import load_machine, overlap_model, plan_model
 from hypar.cli.main import main
 from hypar.errors import HardwareError, OptionError
-from hypar.machine.load_mixed import load_hardware
+from hypar.machine.load_heterogeneous import load_hardware
 from hypar.planning.replay import run_plan
 from hypar.reports.listings.overlaps import overlap_data
 from hypar.schedule.chunks.best import best_sizes

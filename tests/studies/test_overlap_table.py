@@ -86,11 +86,11 @@ def test_forward_is_of_all_layers_or_of_none() -> None:
     message = "t.yaml:5: layers[2].forward 'fc1': 'forward' is missing; allowed: the times of every layer, or of none"
     assert str(caught.value) == message
     head = HEAD.replace("backward", "backward,forward")
-    mixed = cells(
+    heterogeneous = cells(
         *(f"{name},4 ms,{'' if name == 'fc1' else '1 ms'},1 us,2 us,3 us,1 ms" for name in LAYERS), head=head
     )
     with pytest.raises(HyparError) as caught:
-        read("t.csv", mixed)
+        read("t.csv", heterogeneous)
     assert str(caught.value).startswith("t.csv:4: forward 'fc1': 'forward' is missing")
 
 

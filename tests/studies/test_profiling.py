@@ -15,13 +15,13 @@ from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
 from hypar.sharding.space import parse_space
 from hypar.studies.profiling import measure as profiling
-from hypar.studies.profiling.measure import pieces_of
+from hypar.studies.profiling.measure import shards_of
 from tests.benches import FakeBench, lenet_profile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hypar.studies.profiling.pieces import Piece
+    from hypar.studies.profiling.shards import LayerShard
 
 SPACE = load_strategy("deepa").space
 
@@ -50,16 +50,16 @@ def test_every_choice_and_the_whole_layer_has_its_time(model: str, space: str) -
 
 def test_equal_pieces_are_measured_once_a_round() -> None:
     graph = load_model("resnet18", batch=16)
-    pieces = pieces_of(graph, SPACE, 16)
-    every = [piece for by_choice in pieces.values() for piece in by_choice.values()]
+    shards = shards_of(graph, SPACE, 16)
+    every = [shard for by_choice in shards.values() for shard in by_choice.values()]
     bench = FakeBench()
     profile_model(graph, ways=16, repeats=2, bench=bench)
     half = len(bench.asked) // 2
     assert bench.asked[:half] == bench.asked[half:]
     assert len(set(bench.asked)) == half == len(set(every)) < 0.6 * len(every)
-    tables = {id(layer.einsum): pieces[layer.name] for layer in graph.operators.layers}
-    assert all(pieces[layer.name] == tables[id(layer.einsum)] for layer in graph.operators.layers)
-    assert len(tables) < len(pieces)
+    tables = {id(layer.einsum): shards[layer.name] for layer in graph.operators.layers}
+    assert all(shards[layer.name] == tables[id(layer.einsum)] for layer in graph.operators.layers)
+    assert len(tables) < len(shards)
 
 
 def test_of_several_rounds_the_least_counts() -> None:
@@ -74,7 +74,7 @@ def test_of_several_rounds_the_least_counts() -> None:
 def test_the_largest_piece_is_measured_first() -> None:
     bench = FakeBench()
     profile_model("lenet-c", ways=4, repeats=1, bench=bench)
-    sizes = [piece.num_bytes for piece in bench.asked]
+    sizes = [shard.num_bytes for shard in bench.asked]
     assert sizes == sorted(sizes, reverse=True)
 
 
@@ -131,7 +131,7 @@ def test_a_piece_larger_than_the_memory_is_refused_before_any_is_measured() -> N
 )
 def test_a_piece_that_fails_is_named(error: Exception, said: str) -> None:
     class Failing(FakeBench):
-        def seconds(self, piece: Piece) -> float:
+        def seconds(self, shard: LayerShard) -> float:
             raise error
 
     with pytest.raises(ProfileError) as caught:

@@ -12,8 +12,8 @@ import pytest
 from hypar import load_model
 from hypar.errors import OptionError
 from hypar.network.windows import TransposedWindow, Window
-from hypar.studies.profiling.measure import pieces_of
-from hypar.studies.profiling.pieces import Piece
+from hypar.studies.profiling.measure import shards_of
+from hypar.studies.profiling.shards import LayerShard
 from hypar.studies.profiling.torch_bench import MOST_RUNS, TorchBench, least_seconds, load_bench
 
 ENLARGED = Path(__file__).with_name("enlarged.yaml")
@@ -64,11 +64,11 @@ def test_torch_is_loaded_by_a_measurement_only() -> None:
 )
 def test_torch_makes_the_output_that_a_piece_says(torch: Any, model: str | Path) -> None:
     bench = TorchBench(torch)
-    for by_choice in pieces_of(load_model(model, batch=8), "all", 8).values():
-        for piece in set(by_choice.values()):
-            shapes = [*piece.inputs, *filter(None, [piece.weight])]
+    for by_choice in shards_of(load_model(model, batch=8), "all", 8).values():
+        for shard in set(by_choice.values()):
+            shapes = [*shard.inputs, *filter(None, [shard.weight])]
             read = [torch.empty(shape, device="meta") for shape in shapes]
-            assert tuple(bench.forward(piece)(*read).shape) == piece.output, piece
+            assert tuple(bench.forward(shard)(*read).shape) == shard.output, shard
 
 
 WINDOW = Window(kernel=3, stride=2, padding=1)
@@ -91,17 +91,17 @@ PIECES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("fields", PIECES, ids=lambda fields: str(fields["op"]))
 def test_all_phases_of_every_op_run(torch: Any, fields: dict[str, Any]) -> None:
-    piece = Piece(dtype="float64", **fields)
-    gradients: Any = TorchBench(torch).step(piece)()
-    shapes = [*piece.inputs, *filter(None, [piece.weight])]
+    shard = LayerShard(dtype="float64", **fields)
+    gradients: Any = TorchBench(torch).step(shard)()
+    shapes = [*shard.inputs, *filter(None, [shard.weight])]
     assert [tuple(gradient.shape) for gradient in gradients] == shapes
-    assert TorchBench(torch).seconds(piece) > 0
+    assert TorchBench(torch).seconds(shard) > 0
 
 
 def test_measuring_leaves_the_random_numbers_of_others_alone(torch: Any) -> None:
     torch.manual_seed(1)
     before = torch.get_rng_state()
-    TorchBench(torch).seconds(Piece(dtype="float32", **PIECES[1]))
+    TorchBench(torch).seconds(LayerShard(dtype="float32", **PIECES[1]))
     assert torch.equal(before, torch.get_rng_state())
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hypar.costs.base import SideRates, machine_setting
+from hypar.costs.base import GroupRates, machine_setting
 from hypar.machine.rates import time_rates
 from hypar.network.training import PHASES
 from hypar.sharding.dims import CUTTABLE
@@ -20,8 +20,8 @@ from hypar.sharding.rates import between_costs, inside_costs
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
+    from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
-    from hypar.machine.mixed import Side
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
@@ -64,10 +64,12 @@ class AccPar:
         """Return the cost of F from producer to consumer and of E from consumer to producer."""
         return between_costs(tensor, ends, options, sizes, level.ways, self._rates(level))
 
-    def side_rates(self, side: Side, element_bytes: int) -> SideRates:
+    def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
         """Return the rates of a device group whose devices all receive, and all compute, at the same time."""
-        element_s = element_bytes / (side.num_devices * side.bytes_per_s)
-        return SideRates(inside=element_s, between=element_s, once=side.latency_s, work=1 / side.flop_per_s)
+        element_s = element_bytes / (group.num_devices * group.bytes_per_s)
+        return GroupRates(
+            inside=element_s, between=element_s, once=group.latency_s, work=1 / group.flop_per_s
+        )
 
     def _rates(self, level: Level) -> Rates:
         return time_rates(machine_setting("accpar", self.machine, level, "sgd"), level.index)

@@ -25,8 +25,8 @@ from hypar.units import exact_number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
-    from hypar.machine.mixed import Side
     from hypar.machine.profiles import Profile
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.sharding.levels import Level, LocalSizes
@@ -40,7 +40,7 @@ Items = Mapping[str, Costs]
 """Costs that add up, by the name of each."""
 
 
-class SideRates(NamedTuple):
+class GroupRates(NamedTuple):
     """The cost rates of one device group of an uneven split.
 
     Attributes:
@@ -71,7 +71,7 @@ class Cost(Protocol):
     def slowest(self) -> bool:
         """Return whether an uneven split costs as much as its slowest device group, and not the sum of all."""
 
-    def side_rates(self, side: Side, element_bytes: int) -> SideRates | None:
+    def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates | None:
         """Return the rates of a device group; None if the cost supports identical devices only."""
 
     @property

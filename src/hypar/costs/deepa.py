@@ -23,8 +23,8 @@ from hypar.sharding.rates import between_costs, inside_costs
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
+    from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
-    from hypar.machine.mixed import Side
     from hypar.machine.profiles import Profile
     from hypar.machine.setting import Setting
     from hypar.network.contraction import CutLayer, Tensor
@@ -66,7 +66,7 @@ class Deepa:
         """Return whether the terms of E go straight to their readers, which they do except in paper mode."""
         return self.mode != "paper"
 
-    def side_rates(self, side: Side, element_bytes: int) -> None:  # noqa: ARG002
+    def group_rates(self, group: DeviceGroup, element_bytes: int) -> None:  # noqa: ARG002
         """Return None: its grids need identical devices."""
         return
 

@@ -16,8 +16,8 @@ from hypar.sharding.rates import between_costs, inside_costs
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
+    from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
-    from hypar.machine.mixed import Side
     from hypar.machine.setting import Setting
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.sharding.levels import Level, LocalSizes
@@ -63,7 +63,7 @@ class Time:
             tensor, ends, options, sizes, level.ways, time_rates(self._setting(level), level.index)
         )
 
-    def side_rates(self, side: Side, element_bytes: int) -> None:  # noqa: ARG002
+    def group_rates(self, group: DeviceGroup, element_bytes: int) -> None:  # noqa: ARG002
         """Return None: uneven shards are not priced on a machine's links."""
         return
 

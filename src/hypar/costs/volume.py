@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hypar.costs.base import SideRates
+from hypar.costs.base import GroupRates
 from hypar.errors import OptionError
 from hypar.sharding.rates import between_costs, even_rates, inside_costs
 
 if TYPE_CHECKING:
     from hypar.costs.base import Cost, Items
-    from hypar.machine.mixed import Side
+    from hypar.machine.heterogeneous import DeviceGroup
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
@@ -66,9 +66,9 @@ class Volume:
         rates = even_rates(self.inter_weight * level.groups * level.element_bytes)
         return sizes.at_work(between_costs(tensor, ends, options, sizes, level.ways, rates))
 
-    def side_rates(self, side: Side, element_bytes: int) -> SideRates:  # noqa: ARG002
+    def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:  # noqa: ARG002
         """Return bytes for each element, the same for every device group."""
-        return SideRates(inside=element_bytes, between=self.inter_weight * element_bytes)
+        return GroupRates(inside=element_bytes, between=self.inter_weight * element_bytes)
 
 
 plugin: Cost = Volume()

@@ -74,7 +74,6 @@ class Sourced(Description, Generic[Value]):
     @model_validator(mode="before")
     @classmethod
     def _with_source(cls, given: Any) -> Any:
-        """Refuse a number without a source."""
         if not isinstance(given, dict | Sourced):
             raise ValueError("a mapping with value and source")  # noqa: TRY004 (pydantic's own protocol)
         return given

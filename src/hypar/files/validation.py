@@ -109,7 +109,6 @@ def _unknown_key(
     error: type[InputError],
     also_allowed: Iterable[str],
 ) -> InputError:
-    """Return the error for an unknown key of a mapping."""
     key = str(where[-1])
     known = (*(also_allowed if len(where) == 1 else ()), *_keys(_model_around(model, where)))
     return error(place(where), f"unknown key {shown(key)}", ", ".join(known), suggestion(key, known))
@@ -126,7 +125,6 @@ def _written(data: Any, where: Where) -> Where:
 
 
 def _allowed(item: ErrorDetails) -> str:
-    """Return the allowed values at a place."""
     own = _WORDS.get(item["type"])
     message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     limits = {key: _plain(value) for key, value in item.get("ctx", {}).items()}
@@ -151,7 +149,6 @@ def _model_around(model: type[BaseModel], where: Where) -> type[BaseModel]:
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models in a type annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for key in get_args(annotation):

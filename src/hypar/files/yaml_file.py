@@ -106,7 +106,6 @@ def parse_yaml(text: str, file: Path) -> Document:
 
 
 def _character_error(file: Path, text: str, character: str) -> DocumentError:
-    """Return the error for a character that YAML does not allow."""
     line = text.count("\n", 0, text.find(character)) + 1
     return DocumentError(f"{file}:{line}", f"found the character U+{ord(character):04X}", "YAML text")
 
@@ -134,7 +133,6 @@ class _Loader(_BASE):  # type: ignore[misc]
 
 
 def _too_much(file: Path, node: yaml.Node | None, depth: int) -> DocumentError:
-    """Return the error for a file that expands too far."""
     place = f"{file}:{node.start_mark.line + 1}" if node is not None else str(file)
     if depth > MOST_DEPTH:
         return DocumentError(place, "nested too deeply", f"{MOST_DEPTH} lists and mappings inside each other")

@@ -26,7 +26,7 @@ Seconds = Annotated[int | float, Field(ge=0, le=1e9)]
 
 
 class ProfiledModel(Record):
-    """Which network was measured, with which mini-batch."""
+    """The measured network and its mini-batch."""
 
     name: str
     digest: str

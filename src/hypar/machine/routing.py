@@ -63,9 +63,9 @@ class LevelLink:
     hops: int
     resource: str
 
-    def seconds(self, collective: str, part_bytes: float) -> float:
+    def seconds(self, collective: str, subgroup_bytes: float) -> float:
         """Return the time until each subgroup has received its bytes."""
-        return part_bytes * self.seconds_per_byte[collective] + self.latency_s[collective]
+        return subgroup_bytes * self.seconds_per_byte[collective] + self.latency_s[collective]
 
 
 def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tuple[LevelLink, ...]:

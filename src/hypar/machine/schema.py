@@ -134,7 +134,7 @@ class GroupEntry(Description):
     outward: Outward
 
 
-class MixedFile(Description):
+class HeterogeneousFile(Description):
     """File of a heterogeneous machine: groups of different devices."""
 
     source: Text

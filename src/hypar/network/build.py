@@ -26,7 +26,7 @@ def load_model(
     Args:
         model: a path, the bare name of a file in ``models/``, or a mapping of what such a file says.
         batch: samples in a mini-batch, if not the file's own number.
-        name: what the network of a mapping is called; ``model`` if not given.
+        name: the name of a mapping's network; ``model`` if not given.
 
     Raises:
         InputError: the file or the network is invalid.

@@ -29,12 +29,24 @@ ORDERED = OF_LAYERS | {
 """Mappings of layers, splits and groups whose order counts."""
 
 
+FORMER_WORDS = {
+    "each fork is": "each uneven split is",
+    "given the forks above it": "given those above it",
+    "one dim a fork": "one dim a split",
+    "weights of the sides": "weights of the groups",
+}
+"""Former words of a claim, and the words for the same today."""
+
+
 def document(plan: Plan) -> dict[str, Any]:
     """Return the contents of a plan file, each split, group, stage and layer under its name.
 
-    Measured times are known by their digest; the name of their file is left out.
+    Measured times are known by their digest; the name of their file is left out. A claim in former words is read in
+    those of today.
     """
     data = plan.to_data()
+    for former, word in FORMER_WORDS.items():
+        data["claim"] = data["claim"].replace(former, word)
     data["layers"] = dict.fromkeys(plan.layers, "planned")
     data["splits"] = {
         (split.group, split.level): _split(split, entry)
@@ -138,7 +150,6 @@ def _at(place: Place, old: Any, new: Any) -> Iterator[Difference]:
 
 
 def _kind(place: Place) -> Place:
-    """Return a place with ``*`` for a split."""
     return tuple(key if isinstance(key, str) else "*" for key in place)
 
 

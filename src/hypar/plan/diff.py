@@ -179,7 +179,6 @@ def _chunks_change(old: list[Any], new: list[Any]) -> Change:
 
 
 def _cost_name(plan: Plan) -> str:
-    """Return the cost's name, its unit and its parameters' names."""
     return (
         f"{plan.cost.name} in {plan.cost.unit} ({', '.join(sorted(plan.cost.parameters)) or 'no parameters'})"
     )

@@ -171,7 +171,7 @@ class Plan(Record):
         if math.prod(self.array) > MOST_DEVICES:
             ways = "x".join(str(ways) for ways in self.array)
             raise ValueError(f"array: found {ways:.60}; allowed: at most {MOST_DEVICES:,} devices")
-        if not self.mixed and [(split.level, split.ways) for split in self.splits] != [
+        if not self.heterogeneous and [(split.level, split.ways) for split in self.splits] != [
             *enumerate(self.array)
         ]:
             raise ValueError(
@@ -181,7 +181,7 @@ class Plan(Record):
             self._require_stages(self.stages)
         for split in self.splits:
             split.require_whole(self.layers)
-        if self.mixed:
+        if self.heterogeneous:
             self._require_groups()
         elif (
             self.arrays is not None
@@ -202,7 +202,7 @@ class Plan(Record):
         Raises:
             ValueError: it cannot.
         """
-        if self.baselines is not None and (self.mixed or self.staged or self.score is None):
+        if self.baselines is not None and (self.heterogeneous or self.staged or self.score is None):
             place = "in stages or on a heterogeneous machine" if self.score else "without a score"
             raise ValueError(f"baselines: found {place}; allowed: none")
         if self.chunks is not None:
@@ -224,7 +224,7 @@ class Plan(Record):
             found, allowed = f"{stages.microbatches:,}", f"a divisor of the batch {self.model.batch:,}"
             raise ValueError(f"stages.microbatches: found {found}; allowed: {allowed}")
         devices = max(count * math.prod(self.array), math.prod(stages.array or ()))
-        if devices > MOST_DEVICES or self.mixed or self.score is None:
+        if devices > MOST_DEVICES or self.heterogeneous or self.score is None:
             allowed = f"at most {MOST_DEVICES:,} identical devices, and a score"
             raise ValueError(f"stages: found {count}; allowed: {allowed}")
         if count > 1 and [group.group for group in self.score.groups or ()] != [
@@ -287,7 +287,7 @@ class Plan(Record):
         return self.stages is not None and len(self.stages.stages) > 1
 
     @property
-    def mixed(self) -> bool:
+    def heterogeneous(self) -> bool:
         """Return whether it is for a heterogeneous machine."""
         return any(split.sides is not None for split in self.splits)
 
@@ -308,7 +308,6 @@ class Plan(Record):
 
     @property
     def _named(self) -> Collection[str]:
-        """The same to look one up in."""
         return self.splits[0].choices if self.splits or self.stages is None else self.stages.layers
 
     @property
@@ -350,13 +349,13 @@ class Plan(Record):
         if name not in names:
             raise UnknownNameError("group", str(group or ""), names)
         found = self.groups[names.index(name)]
-        return (*(fork for fork, _ in found.forks), *found.splits)
+        return (*(uneven for uneven, _ in found.above), *found.splits)
 
     @property
     def in_grids(self) -> bool:
         """Return whether a level may divide several dims at once, or leave devices idle."""
         return (
-            not self.mixed
+            not self.heterogeneous
             and parse_space(self.space).grids
             and (
                 max(self.array, default=1) > 2
@@ -374,7 +373,7 @@ class Plan(Record):
         return sum(
             math.prod(split.choice(layer).devices(split.ways) for split in group.splits)
             for group in self.groups
-            if all(fork.shares_of(layer)[side] for fork, side in group.forks)
+            if all(uneven.shares_of(layer)[group] for uneven, group in group.above)
         )
 
     def _require(self, layer: str) -> None:
@@ -420,7 +419,6 @@ class Plan(Record):
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        """Return a coloured grid for a notebook."""
         return self.render("html")
 
 

@@ -14,7 +14,6 @@ Items = dict[str, Amount]
 
 
 def _known(name: str) -> str:
-    """Check the name of an optimizer."""
     if name not in OPTIMIZERS:
         raise ValueError(", ".join(OPTIMIZERS))
     return name

@@ -21,7 +21,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 WHOLE_ARRAY = "all"
 """The group of all devices."""
 
-MOST_FORKS = 16
+MOST_UNEVEN_SPLITS = 16
 """Nested uneven splits, at most."""
 
 
@@ -30,7 +30,6 @@ FLUSHES = {"layer-block": False, "gpipe": True, "1f1b": True}
 
 
 def _known_schedule(name: str) -> str:
-    """Check the name of a schedule."""
     if name not in FLUSHES:
         raise ValueError(", ".join(FLUSHES))
     return name
@@ -97,7 +96,7 @@ class StagesRecord(Record):
         return tuple(layer for stage in self.stages for layer in stage.layers)
 
 
-class SideRecord(Record):
+class GroupRecord(Record):
     """The costs of one device group of an uneven split, in the cost's unit.
 
     Attributes:
@@ -134,7 +133,7 @@ class Split(Record):
     choices: Annotated[dict[str, Degrees], Field(min_length=1)]
     costs: dict[str, Amount]
     cost: Amount
-    sides: list[SideRecord] | None = None
+    sides: list[GroupRecord] | None = None
     layer_shares: dict[str, list[Share]] | None = None
 
     def require_whole(self, layers: Collection[str]) -> None:
@@ -195,12 +194,12 @@ class Group(NamedTuple):
 
     Attributes:
         name: its name; ``all`` for the only group.
-        forks: the uneven splits above, outermost first, each with the index of the group that contains this one.
+        above: the uneven splits above, outermost first, each with the index of the group that contains this one.
         splits: its own splits, outermost first.
     """
 
     name: str
-    forks: tuple[tuple[Split, int], ...]
+    above: tuple[tuple[Split, int], ...]
     splits: tuple[Split, ...]
 
     @property
@@ -211,7 +210,7 @@ class Group(NamedTuple):
     @property
     def idle(self) -> bool:
         """Return whether it has no share of the work."""
-        return any(not fork.shares[side] for fork, side in self.forks)
+        return any(not split.shares[group] for split, group in self.above)
 
 
 def groups_of(splits: Sequence[Split]) -> tuple[Group, ...]:
@@ -233,24 +232,24 @@ def groups_of(splits: Sequence[Split]) -> tuple[Group, ...]:
 
 
 def _groups(
-    name: str, forks: tuple[tuple[Split, int], ...], by_group: dict[str, list[Split]]
+    name: str, above: tuple[tuple[Split, int], ...], by_group: dict[str, list[Split]]
 ) -> Iterator[Group]:
     """Yield the groups below one."""
-    if len(forks) > MOST_FORKS:
-        raise ValueError(f"splits: found more than {MOST_FORKS} nested uneven splits")
+    if len(above) > MOST_UNEVEN_SPLITS:
+        raise ValueError(f"splits: found more than {MOST_UNEVEN_SPLITS} nested uneven splits")
     own = by_group.pop(name, [])
     levels = [split.level for split in own]
-    if levels != list(range(len(forks), len(forks) + len(own))):
+    if levels != list(range(len(above), len(above) + len(own))):
         raise ValueError(
-            f"splits of {shown(name)}: found levels {levels}; allowed: from {len(forks)} on, each once"
+            f"splits of {shown(name)}: found levels {levels}; allowed: from {len(above)} on, each once"
         )
     if not any(split.sides for split in own):
-        yield Group(name, forks, tuple(own))
+        yield Group(name, above, tuple(own))
         return
     if len(own) > 1:
         raise ValueError(f"splits of {shown(name)}: found {len(own)}; allowed: one, as it is an uneven split")
-    for side, record in enumerate(own[0].sides or ()):
-        yield from _groups(record.group, (*forks, (own[0], side)), by_group)
+    for group, record in enumerate(own[0].sides or ()):
+        yield from _groups(record.group, (*above, (own[0], group)), by_group)
 
 
 def stage_name(stage: int) -> str:

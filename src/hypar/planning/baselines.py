@@ -19,7 +19,7 @@ from hypar.plan.plan import SEARCHED, BaselinesRecord
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.question import ask, setting_of
 from hypar.planning.refinement import LEAST_GAIN
-from hypar.planning.request import Recipe
+from hypar.planning.request import Request
 from hypar.planning.searches.base import costs_by_level, load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.schedule.lanes import Lane
@@ -98,11 +98,11 @@ class Taken(NamedTuple):
         return f"the plan of {taken}, by the engine no slower than {listed}{fitting}; the search's plan is {claim}"
 
 
-def baseline_recipe(recipe: Recipe, name: str) -> Recipe:
+def baseline_request(request: Request, name: str) -> Request:
     """Return the request of a known strategy with the graph, pins, array, chunks and machine of another request."""
     named = load_strategy(name)
     return replace(
-        recipe,
+        request,
         strategy=name,
         space=named.space,
         cost=named.cost,
@@ -117,11 +117,11 @@ def baseline_recipe(recipe: Recipe, name: str) -> Recipe:
     )
 
 
-def take_fastest(recipe: Recipe, graph: LayerGraph, question: Question, answer: Answer) -> Taken:
+def take_fastest(request: Request, graph: LayerGraph, question: Question, answer: Answer) -> Taken:
     """Time the search's plan and the baselines of a request, and take the fastest.
 
     Args:
-        recipe: the request, whose ``baselines`` compete.
+        request: the request, whose ``baselines`` compete.
         graph: the network.
         question: the search problem.
         answer: the result of the search.
@@ -129,9 +129,9 @@ def take_fastest(recipe: Recipe, graph: LayerGraph, question: Question, answer: 
     Raises:
         HardwareError: the array does not fit the machine.
     """
-    if not recipe.baselines or question.leaves_no_choice:
+    if not request.baselines or question.leaves_no_choice:
         return Taken(answer)
-    trials = _trials(recipe, question, [(SEARCHED, answer.choices), *_entrants(recipe, graph, question)])
+    trials = _trials(request, question, [(SEARCHED, answer.choices), *_entrants(request, graph, question)])
     if len(trials) == 1:
         return Taken(answer, trials[0].ran)
     best = trials[0]
@@ -149,13 +149,15 @@ def take_fastest(recipe: Recipe, graph: LayerGraph, question: Question, answer: 
 
 
 def _entrants(
-    recipe: Recipe, graph: LayerGraph, question: Question
+    request: Request, graph: LayerGraph, question: Question
 ) -> Iterator[tuple[str, tuple[Options, ...]]]:
     """Yield the competing baselines by name: those within the space, or all if no space was requested."""
-    for name in recipe.baselines:
-        asked = _Asked(name, id(graph.nodes(recipe.graph)), recipe.graph, recipe.array, recipe.pins, graph)
+    for name in request.baselines:
+        asked = _Asked(
+            name, id(graph.nodes(request.graph)), request.graph, request.array, request.pins, graph
+        )
         choices = _planned(asked)
-        if choices is not None and (recipe.beyond_space or _within(question, choices)):
+        if choices is not None and (request.beyond_space or _within(question, choices)):
             yield name, choices
 
 
@@ -184,7 +186,7 @@ class _Asked:
 def _planned(asked: _Asked) -> tuple[Options, ...] | None:
     """Plan a baseline; None if a layer has no option, or the tables of its search would not fit."""
     named = load_strategy(asked.name)
-    recipe = Recipe(
+    request = Request(
         strategy=asked.name,
         space=named.space,
         cost=named.cost,
@@ -196,7 +198,7 @@ def _planned(asked: _Asked) -> tuple[Options, ...] | None:
         graph=asked.nodes,
     )
     try:
-        question, _ = ask(recipe, asked.graph)
+        question, _ = ask(request, asked.graph)
         if question.leaves_no_choice:
             return tuple(tuple(options[0] for options in at_layer) for at_layer in question.options)
         return load_search(named.search).run(question).choices
@@ -214,15 +216,15 @@ def _within(question: Question, choices: Sequence[Options]) -> bool:
 
 
 def _trials(
-    recipe: Recipe, question: Question, entrants: Sequence[tuple[str, tuple[Options, ...]]]
+    request: Request, question: Question, entrants: Sequence[tuple[str, tuple[Options, ...]]]
 ) -> list[Trial]:
     """Run every entrant's step, equal choices once; without chunks before a refinement, which has none."""
-    setting = setting_of(recipe, question)
+    setting = setting_of(request, question)
     known: dict[tuple[Options, ...], tuple[Ran, bool]] = {}
     for _, choices in entrants:
         if choices not in known:
             lanes = [Lane(question.graph, choices, setting)]
-            ran = run_chunked(lanes, asked=None if recipe.refine else recipe.chunks)
+            ran = run_chunked(lanes, asked=None if request.refine else request.chunks)
             known[choices] = ran, holds(lanes, ran.step)
     return [Trial(name, choices, *known[choices]) for name, choices in entrants]
 

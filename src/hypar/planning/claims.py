@@ -6,33 +6,33 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hypar.planning.request import Recipe
+    from hypar.planning.request import Request
     from hypar.planning.searches.base import Answer, Question
 
 
-def claim_of(recipe: Recipe, question: Question, answer: Answer, claim: str) -> str:
+def claim_of(request: Request, question: Question, answer: Answer, claim: str) -> str:
     """Return the claim of a plan: the space, search and objective for which it is optimal.
 
     Args:
-        recipe: the request.
+        request: the request.
         question: the search problem built from it.
         answer: the result of the search.
         claim: the claim of the search if solved exactly.
     """
-    pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
+    pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
     if question.leaves_no_choice:
-        return f"fixed: the space ({recipe.space}){pins} leave{'s' * (not pins)} every layer one choice"
+        return f"fixed: the space ({request.space}){pins} leave{'s' * (not pins)} every layer one choice"
     if answer.bounds and not answer.exact:
-        claim = f"not proven optimal, but {_gap_of(answer)}; {recipe.search} search"
+        claim = f"not proven optimal, but {_gap_of(answer)}; {request.search} search"
     elif not answer.exact:
-        claim = f"not optimal: solver {answer.solver!r} is not exact; {recipe.search} search"
-    return f"{claim} over ({recipe.space}){pins}, {_kind_of(question)}, for least {objective(recipe)}"
+        claim = f"not optimal: solver {answer.solver!r} is not exact; {request.search} search"
+    return f"{claim} over ({request.space}){pins}, {_kind_of(question)}, for least {objective(request)}"
 
 
-def objective(recipe: Recipe) -> str:
+def objective(request: Request) -> str:
     """Return the name of the minimised cost; the cost ``time`` ignores a machine's overlap, so this is added."""
-    overlaps = recipe.cost == "time" and recipe.machine is not None and recipe.machine.overlap
-    return f"{recipe.cost}, nothing overlapped" if overlaps else recipe.cost
+    overlaps = request.cost == "time" and request.machine is not None and request.machine.overlap
+    return f"{request.cost}, nothing overlapped" if overlaps else request.cost
 
 
 def _gap_of(answer: Answer) -> str:

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import parameters_of
 from hypar.errors import OptionError
-from hypar.machine.mixed import MixedMachine
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.plan import CostRecord, ModelRecord, Plan, ProfileRecord
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.claims import claim_of
 from hypar.planning.question import ask
-from hypar.planning.records import Outcome, like_split
+from hypar.planning.records import Outcome, even_split
 from hypar.planning.request import (
     BASELINES,
     BEST,
-    Recipe,
+    Request,
     checked_array,
     checked_arrays,
     checked_chunks,
@@ -57,7 +57,7 @@ def plan_model(
     mode: str | None = None,
     profile: Profile | str | Path | None = None,
     pins: str | Sequence[str] = (),
-    hardware: Machine | MixedMachine | str | Path | None = None,
+    hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     shares: str | None = None,
     integral: bool = False,
     stages: int | str | None = None,
@@ -122,13 +122,13 @@ def plan_model(
         raise OptionError("optimizer", "no machine is named", "one, as --hardware hmc")
     named = load_strategy("hypar" if strategy is None else strategy)
     machine = None if hardware is None else _hardware(hardware)
-    mixed = machine if isinstance(machine, MixedMachine) else None
-    identical = None if isinstance(machine, MixedMachine) else machine
+    heterogeneous = machine if isinstance(machine, HeterogeneousMachine) else None
+    identical = None if isinstance(machine, HeterogeneousMachine) else machine
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
-    own = named.fork_cost if mixed and named.fork_cost else named.cost
+    own = named.heterogeneous_cost if heterogeneous and named.heterogeneous_cost else named.cost
     asked = own if cost is None else cost
     pipeline = checked_stages(stages, schedule, microbatches)
-    recipe = Recipe(
+    request = Request(
         strategy="hypar" if strategy is None else strategy,
         space=named.space if space is None else space_text(space),
         cost=asked,
@@ -136,12 +136,12 @@ def plan_model(
         search=named.search if search is None else search,
         graph=checked_graph(named.graph if graph is None else graph),
         solver=solver,
-        array=() if mixed else checked_array(levels, array, stages=pipeline[0] not in {None, BEST}),
+        array=() if heterogeneous else checked_array(levels, array, stages=pipeline[0] not in {None, BEST}),
         pins=(pins,) if isinstance(pins, str) else tuple(pins),
         machine=identical,
-        mixed=mixed,
-        arrays=checked_arrays(mixed, levels, array) if mixed else {},
-        shares=checked_shares(shares, named.shares, asked, mixed, integral=integral),
+        heterogeneous=heterogeneous,
+        arrays=checked_arrays(heterogeneous, levels, array) if heterogeneous else {},
+        shares=checked_shares(shares, named.shares, asked, heterogeneous, integral=integral),
         integral=integral,
         stages=pipeline[0],
         schedule=pipeline[1],
@@ -153,55 +153,57 @@ def plan_model(
         baselines=BASELINES if identical is not None and (asked == "time" or refine) else (),
         beyond_space=strategy is None and space is None and asked == "time",
     )
-    return follow(recipe, network if batch is None else network.with_batch(batch), progress)
+    return follow(request, network if batch is None else network.with_batch(batch), progress)
 
 
-def follow(recipe: Recipe, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None) -> Plan:
+def follow(
+    request: Request, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None
+) -> Plan:
     """Plan a network by a request; ``progress`` is called as in ``plan_model``.
 
     Raises:
         InputError: the request does not suit the network.
         TableLimitError: the tables of an exact search would not fit.
     """
-    if recipe.mixed is not None:
-        from hypar.planning.uneven.mixed_plan import mixed_plan  # noqa: PLC0415 (only where it is asked for)
+    if request.heterogeneous is not None:
+        from hypar.planning.uneven.heterogeneous_plan import heterogeneous_plan  # noqa: PLC0415 (only where it is asked for)
 
-        return mixed_plan(recipe, recipe.mixed, graph)
-    if recipe.stages is not None:
+        return heterogeneous_plan(request, request.heterogeneous, graph)
+    if request.stages is not None:
         from hypar.planning.stages.records import staged_plan  # noqa: PLC0415 (as above)
 
-        whole = follow(replace(recipe, stages=None), graph) if recipe.stages == BEST else None
-        return staged_plan(recipe, graph, whole, progress)
-    question, pins = ask(recipe, graph)
-    search = load_search(recipe.search)
+        whole = follow(replace(request, stages=None), graph) if request.stages == BEST else None
+        return staged_plan(request, graph, whole, progress)
+    question, pins = ask(request, graph)
+    search = load_search(request.search)
     found = search.run(question)
-    if recipe.machine is None and not recipe.refine:
-        outcome = Outcome(found, claim_of(recipe, question, found, search.claim))
+    if request.machine is None and not request.refine:
+        outcome = Outcome(found, claim_of(request, question, found, search.claim))
     else:
         from hypar.planning.timing import timed  # noqa: PLC0415 (only where a machine is named)
 
-        outcome = timed(recipe, graph, question, found, search.claim, progress)
+        outcome = timed(request, graph, question, found, search.claim, progress)
     answer = outcome.answer
     names = [layer.name for layer in question.graph.layers]
     splits = [
-        like_split(
+        even_split(
             level, names, [options[level.index] for options in answer.choices], costs, group=WHOLE_ARRAY
         )
         for level, costs in zip(question.levels, answer.costs, strict=True)
     ]
     return Plan(
         model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
-        graph=recipe.graph,
-        strategy=recipe.strategy,
-        space=recipe.space,
-        search=recipe.search,
+        graph=request.graph,
+        strategy=request.strategy,
+        space=request.space,
+        search=request.search,
         solver=answer.solver,
-        array=list(recipe.array),
+        array=list(request.array),
         pins=[str(pin) for pin in pins],
-        profile=_record_of(recipe.profile),
+        profile=_record_of(request.profile),
         bounds=[exact_number(max(0.0, bound)) for bound in answer.bounds] or None,
         cost=CostRecord(
-            name=recipe.cost,
+            name=request.cost,
             value=exact_number(math.fsum(split.cost for split in splits)),
             unit=question.cost.unit,
             parameters=parameters_of(question.cost),
@@ -219,9 +221,8 @@ def _record_of(profile: Profile | None) -> ProfileRecord | None:
     return None if profile is None else ProfileRecord(name=profile.name, digest=profile.digest)
 
 
-def _hardware(hardware: Machine | MixedMachine | str | Path) -> Machine | MixedMachine:
-    """Return a machine, read from its file if it is a name or a path."""
-    from hypar.machine.load_mixed import as_hardware  # noqa: PLC0415 (only where a machine is named)
+def _hardware(hardware: Machine | HeterogeneousMachine | str | Path) -> Machine | HeterogeneousMachine:
+    from hypar.machine.load_heterogeneous import as_hardware  # noqa: PLC0415 (only where a machine is named)
 
     return as_hardware(hardware)
 

@@ -18,88 +18,90 @@ if TYPE_CHECKING:
 
     from hypar.network.contraction import ContractedGraph
     from hypar.network.graph import LayerGraph
-    from hypar.planning.request import Recipe
+    from hypar.planning.request import Request
 
 
-def ask(recipe: Recipe, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
+def ask(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
     """Build the search problem of a request and a network for identical devices.
 
     Raises:
         InputError: the request does not suit the network.
     """
-    if recipe.mixed is not None:
-        found = f"the devices of hardware {recipe.mixed.name!r} are heterogeneous"
+    if request.heterogeneous is not None:
+        found = f"the devices of hardware {request.heterogeneous.name!r} are heterogeneous"
         raise OptionError("hardware", found, "a machine of identical devices here")
-    contracted = graph.nodes(recipe.graph)
-    if recipe.profile is not None:
-        recipe.profile.require(graph.name, graph.digest, graph.batch, recipe.array)
-    pins = tuple(parse_pin(text, contracted, len(recipe.array)) for text in recipe.pins)
-    return question_of(recipe, contracted, pins, graph.element_bytes), pins
+    contracted = graph.nodes(request.graph)
+    if request.profile is not None:
+        request.profile.require(graph.name, graph.digest, graph.batch, request.array)
+    pins = tuple(parse_pin(text, contracted, len(request.array)) for text in request.pins)
+    return question_of(request, contracted, pins, graph.element_bytes), pins
 
 
-def question_of(recipe: Recipe, graph: ContractedGraph, pins: Sequence[Pin], element_bytes: int) -> Question:
+def question_of(
+    request: Request, graph: ContractedGraph, pins: Sequence[Pin], element_bytes: int
+) -> Question:
     """Build the search problem of a request and given layers.
 
     Args:
-        recipe: the request, for identical devices.
+        request: the request, for identical devices.
         graph: the layers.
         pins: choices to hold.
         element_bytes: bytes of an element.
     """
-    space = space_of(recipe)
-    levels = levels_of(recipe.array, element_bytes)
-    context = {"machine": recipe.machine, "optimizer": recipe.optimizer, "profile": recipe.profile}
-    cost = load_cost(recipe.cost, recipe.parameters, context)
+    space = space_of(request)
+    levels = levels_of(request.array, element_bytes)
+    context = {"machine": request.machine, "optimizer": request.optimizer, "profile": request.profile}
+    cost = load_cost(request.cost, request.parameters, context)
     # Level by level, computation counts at the innermost level only: otherwise all devices but one would be left idle.
-    at_once = cost.counts_work and load_search(recipe.search).at_once
+    at_once = cost.counts_work and load_search(request.search).at_once
     kinds = [(level.ways, at_once or (cost.counts_work and level.innermost)) for level in levels]
     by_kind = {
         (ways, idle): [space.choices(layer, ways, idle=idle) for layer in graph.layers]
         for ways, idle in set(kinds)
     }
     free = list(zip(*(by_kind[kind] for kind in kinds), strict=True)) or [()] * len(graph.layers)
-    options = apply_pins(pins, graph, free, recipe.array)
-    return Question(graph=graph, cost=cost, levels=levels, options=options, solver=recipe.solver)
+    options = apply_pins(pins, graph, free, request.array)
+    return Question(graph=graph, cost=cost, levels=levels, options=options, solver=request.solver)
 
 
-def space_of(recipe: Recipe) -> Space:
+def space_of(request: Request) -> Space:
     """Parse the space of a request.
 
     Raises:
         InputError: it is not a space, or names an unknown op.
     """
-    space = parse_space(recipe.space)
+    space = parse_space(request.space)
     for op in space.by_op:
         load_plugin("ops", op)
     return space
 
 
-def setting_of(recipe: Recipe, question: Question) -> Setting:
+def setting_of(request: Request, question: Question) -> Setting:
     """Return the setting in which a search problem's step runs.
 
     Raises:
         OptionError: no hardware is named.
     """
-    return setting_for(recipe, question.levels[0].element_bytes, direct=question.cost.direct)
+    return setting_for(request, question.levels[0].element_bytes, direct=question.cost.direct)
 
 
-def setting_for(recipe: Recipe, element_bytes: int, *, direct: bool = False) -> Setting:
+def setting_for(request: Request, element_bytes: int, *, direct: bool = False) -> Setting:
     """Return the setting in which a step runs.
 
     Args:
-        recipe: the request, for its machine, array and optimizer.
+        request: the request, for its machine, array and optimizer.
         element_bytes: bytes of an element.
         direct: whether the terms of E go directly to the devices that need them.
 
     Raises:
         OptionError: no hardware is named.
     """
-    if recipe.machine is None:
+    if request.machine is None:
         raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
     return Setting(
-        machine=recipe.machine,
-        array=recipe.array,
+        machine=request.machine,
+        array=request.array,
         element_bytes=element_bytes,
-        optimizer=recipe.optimizer,
+        optimizer=request.optimizer,
         direct=direct,
     )

@@ -1,4 +1,4 @@
-"""What was decided for identical devices, as a plan records it."""
+"""The records in a plan of the decisions for identical devices."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class Outcome(NamedTuple):
-    """What a search decided for identical devices, and what the engine made of it.
+    """The decisions of a search for identical devices, with their score.
 
     Attributes:
         answer: choices and costs.
-        claim: what the plan is optimal over.
-        baselines: the strategies that were timed beside it; None where none were.
-        refined: what refinement changed; None where none was asked for.
-        chunks: the layers that exchange their gradients together; None where none were asked for.
-        score: what the machine makes of it; None where none is named.
+        claim: the claim of the plan.
+        baselines: the strategies that were timed beside it; None if none were.
+        refined: the changes by refinement; None if it was not requested.
+        chunks: the layers that exchange their gradients together; None if not requested.
+        score: the score on the machine; None if no machine is named.
     """
 
     answer: Answer
@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
     score: Score | None = None
 
 
-def like_split(
+def even_split(
     level: Level,
     names: Sequence[str],
     choices: Sequence[Choice],

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, PlanError
-from hypar.machine.load_mixed import as_hardware
+from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.machine.load_heterogeneous import as_hardware
 from hypar.machine.machine import Machine
-from hypar.machine.mixed import MixedMachine
 from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph
 from hypar.plan.plan import Plan, read_plan
 from hypar.planning.chunks.replay import chunks_of
-from hypar.planning.request import Recipe, checked_optimizer
+from hypar.planning.request import Request, checked_optimizer
 from hypar.planning.sources import machine_of, model_of, require_groups
 from hypar.planning.stages.records import stages_of
 from hypar.planning.stages.replay import microbatch_step, stored_stages
@@ -60,7 +60,7 @@ class ScoredStep:
 def score_plan(
     plan: Plan | str | Path,
     *,
-    hardware: Machine | MixedMachine | str | Path | None = None,
+    hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     model: LayerGraph | str | Path | None = None,
     optimizer: str | None = None,
     changes: Mapping[str, Any] | None = None,
@@ -91,7 +91,7 @@ def score_plan(
 def run_plan(
     plan: Plan | str | Path,
     *,
-    hardware: Machine | MixedMachine | str | Path | None = None,
+    hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     model: LayerGraph | str | Path | None = None,
     optimizer: str | None = None,
     changes: Mapping[str, Any] | None = None,
@@ -113,15 +113,15 @@ def run_plan(
     )
     choices, direct = choices_of(plan, graph, file), _sends_directly(plan, file)
     if plan.stages is not None and plan.staged and isinstance(machine, Machine):
-        recipe = replace(Recipe.of(plan, machine), optimizer=own)
-        staging = stored_stages(plan, plan.stages, graph, choices, recipe)
+        request = replace(Request.of(plan, machine), optimizer=own)
+        staging = stored_stages(plan, plan.stages, graph, choices, request)
         return ScoredStep(
             plan=plan,
             graph=graph,
             step=microbatch_step(staging),
             score=score_of(staging),
             timeline=staging.step,
-            stages=stages_of(staging, recipe),
+            stages=stages_of(staging, request),
         )
     lanes, crossings = _lanes(plan, graph, choices, machine, own, direct=direct)
     chunks = chunks_of(plan.chunks, lanes, crossings, f"{file}: chunks.layers")
@@ -135,14 +135,14 @@ def _lanes(
     plan: Plan,
     graph: LayerGraph,
     choices: Sequence[Options],
-    machine: Machine | MixedMachine,
+    machine: Machine | HeterogeneousMachine,
     optimizer: str,
     *,
     direct: bool,
 ) -> tuple[list[Lane], list[Crossing]]:
     """Return the groups of identical devices that a plan is for, and the transfers between them."""
     nodes = graph.nodes(plan.graph)
-    if isinstance(machine, MixedMachine):
+    if isinstance(machine, HeterogeneousMachine):
         return lanes_of(branch_of(plan, machine, nodes, graph.element_bytes, optimizer))
     setting = Setting(
         machine=machine,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError, UnknownNameError
-from hypar.machine.mixed import MixedMachine
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.chunks import CHUNKS, Asked, Manner
 from hypar.plan.plan import MOST_DEVICES, Operators, Plan
@@ -44,7 +44,7 @@ GRAPHS = ("contracted", "operators")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class Request:
     """All inputs of a plan except the network; a plan records them.
 
     Attributes:
@@ -61,7 +61,7 @@ class Recipe:
         optimizer: the optimizer whose updates a score counts.
         profile: measured times for a cost that takes them.
         refine: whether to refine the plan against the engine.
-        mixed: the heterogeneous machine, in place of ``machine``.
+        heterogeneous: the heterogeneous machine, in place of ``machine``.
         arrays: ways of each level inside each of its groups of identical devices.
         shares: the rule for the shares of its device groups.
         integral: whether shares are rounded to whole elements.
@@ -86,7 +86,7 @@ class Recipe:
     optimizer: str = "sgd"
     profile: Profile | None = None
     refine: bool = False
-    mixed: MixedMachine | None = None
+    heterogeneous: HeterogeneousMachine | None = None
     arrays: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     shares: str = "equal"
     integral: bool = False
@@ -99,8 +99,8 @@ class Recipe:
 
     @classmethod
     def of(
-        cls, plan: Plan, machine: Machine | MixedMachine | None = None, profile: Profile | None = None
-    ) -> Recipe:
+        cls, plan: Plan, machine: Machine | HeterogeneousMachine | None = None, profile: Profile | None = None
+    ) -> Request:
         """Rebuild the request of a stored plan.
 
         Args:
@@ -121,14 +121,14 @@ class Recipe:
             array=tuple(plan.array if plan.stages is None else plan.stages.array or plan.array),
             pins=tuple(plan.pins),
             graph=plan.graph,
-            machine=None if isinstance(machine, MixedMachine) else machine,
-            mixed=machine if isinstance(machine, MixedMachine) else None,
+            machine=None if isinstance(machine, HeterogeneousMachine) else machine,
+            heterogeneous=machine if isinstance(machine, HeterogeneousMachine) else None,
             arrays={name: tuple(array) for name, array in (plan.arrays or {}).items()},
             shares=checked_shares(
                 plan.shares,
                 "equal",
                 plan.cost.name,
-                machine if isinstance(machine, MixedMachine) else None,
+                machine if isinstance(machine, HeterogeneousMachine) else None,
                 integral=bool(plan.integral),
             ),
             integral=bool(plan.integral),
@@ -225,12 +225,12 @@ def checked_array(
 
 
 def checked_arrays(
-    mixed: MixedMachine, levels: int | None, array: Sequence[int] | None
+    heterogeneous: HeterogeneousMachine, levels: int | None, array: Sequence[int] | None
 ) -> dict[str, tuple[int, ...]]:
     """Return the ways of each level inside each group of identical devices of a heterogeneous machine.
 
     Args:
-        mixed: the machine.
+        heterogeneous: the machine.
         levels: the number of uneven splits and two-way levels below; all devices of every group if neither is given.
         array: the ways of each uneven split and of each level below, in place of ``levels``.
 
@@ -239,13 +239,13 @@ def checked_arrays(
         HardwareError: they do not fit the devices of a group.
     """
     if levels is None and array is None:
-        from hypar.machine.routing import primes  # noqa: PLC0415 (only for a mixed machine)
+        from hypar.machine.routing import primes  # noqa: PLC0415 (only for a heterogeneous machine)
 
-        found = {name: tuple(primes(machine.num_devices)) for name, machine, _ in mixed.like()}
+        found = {name: tuple(primes(machine.num_devices)) for name, machine, _ in heterogeneous.identical()}
     else:
         whole = checked_array(levels, array)
         found = {}
-        for name, machine, depth in mixed.like():
+        for name, machine, depth in heterogeneous.identical():
             found[name] = whole[depth:]
             if len(whole) < depth or math.prod(found[name]) > machine.num_devices:
                 raise OptionError(
@@ -254,15 +254,15 @@ def checked_arrays(
                     f"at least {depth}, and at most its {machine.num_devices} devices below them",
                 )
         if array is not None:
-            _require_sides(mixed, whole)
-    for name, machine, _ in mixed.like():
+            _require_groups(heterogeneous, whole)
+    for name, machine, _ in heterogeneous.identical():
         if found[name]:
             machine.links(found[name])
     return found
 
 
 def checked_shares(
-    shares: str | None, own: str, cost: str, mixed: MixedMachine | None, *, integral: bool
+    shares: str | None, own: str, cost: str, heterogeneous: HeterogeneousMachine | None, *, integral: bool
 ) -> str:
     """Check the rule for shares.
 
@@ -270,14 +270,14 @@ def checked_shares(
         shares: the requested rule; None for the strategy's if the cost is of the slowest group, otherwise ``equal``.
         own: the strategy's rule.
         cost: name of the cost.
-        mixed: the machine; None if all devices are identical.
+        heterogeneous: the machine; None if all devices are identical.
         integral: whether shares of whole elements are requested.
 
     Raises:
         OptionError: shares are requested, and all devices are identical or the cost is a sum over groups.
         UnknownNameError: there is no such rule.
     """
-    if mixed is None:
+    if heterogeneous is None:
         if shares is not None or integral:
             problem = "all devices are identical and share equally"
             raise OptionError("integral" if shares is None else "shares", problem, "a heterogeneous machine")
@@ -293,16 +293,16 @@ def checked_shares(
     return found
 
 
-def _require_sides(mixed: MixedMachine, array: tuple[int, ...]) -> None:
+def _require_groups(heterogeneous: HeterogeneousMachine, array: tuple[int, ...]) -> None:
     """Check that the ways of each uneven split are the number of its device groups."""
-    if array[0] != len(mixed.sides):
-        sides = len(mixed.sides)
+    if array[0] != len(heterogeneous.groups):
+        groups = len(heterogeneous.groups)
         raise OptionError(
-            "array", f"found {array[0]} ways where {mixed.name!r} has {sides} groups", str(sides)
+            "array", f"found {array[0]} ways where {heterogeneous.name!r} has {groups} groups", str(groups)
         )
-    for side in mixed.sides:
-        if isinstance(side.machine, MixedMachine):
-            _require_sides(side.machine, array[1:])
+    for group in heterogeneous.groups:
+        if isinstance(group.machine, HeterogeneousMachine):
+            _require_groups(group.machine, array[1:])
 
 
 def checked_chunks(chunks: str | int | None, graph: LayerGraph, *, machine: bool) -> Asked | None:

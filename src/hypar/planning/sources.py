@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import HardwareError, OptionError, PlanError, shown
-from hypar.machine.load_mixed import load_hardware
-from hypar.machine.mixed import MixedMachine
+from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.machine.load_heterogeneous import load_hardware
 from hypar.machine.profiles import Profile, read_profile
 from hypar.network.build import load_model
 from hypar.plan.splits import WHOLE_ARRAY
@@ -54,7 +54,7 @@ def machine_of(
     file: Path,
     hardware: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
-) -> Machine | MixedMachine | None:
+) -> Machine | HeterogeneousMachine | None:
     """Load the machine of a plan's score; None for a plan without a score.
 
     Args:
@@ -84,32 +84,33 @@ def machine_of(
     return machine
 
 
-def require_groups(plan: Plan, machine: Machine | MixedMachine, file: Path) -> None:
+def require_groups(plan: Plan, machine: Machine | HeterogeneousMachine, file: Path) -> None:
     """Check that a machine has the device groups of a plan.
 
     Raises:
         PlanError: it has other groups, or only one of the two is heterogeneous.
     """
-    mixed = isinstance(machine, MixedMachine)
-    if plan.mixed != mixed:
+    heterogeneous = isinstance(machine, HeterogeneousMachine)
+    if plan.heterogeneous != heterogeneous:
         kinds = ("identical devices", "heterogeneous device groups")
-        found = f"a plan for {kinds[plan.mixed]}, and hardware {machine.name!r} has {kinds[mixed]}"
+        found = f"a plan for {kinds[plan.heterogeneous]}, and hardware {machine.name!r} has {kinds[heterogeneous]}"
         raise PlanError(f"{file}: splits", found)
-    if isinstance(machine, MixedMachine):
-        sides = dict(_sides(machine, WHOLE_ARRAY))
-        names = [name for name, _, _ in machine.like()]
-        planned = {split.group: [side.group for side in split.sides] for split in plan.splits if split.sides}
-        if [*(plan.arrays or {})] != names or any(sides.get(name) != own for name, own in planned.items()):
+    if isinstance(machine, HeterogeneousMachine):
+        groups = dict(_groups(machine, WHOLE_ARRAY))
+        names = [name for name, _, _ in machine.identical()]
+        planned = {
+            split.group: [record.group for record in split.sides] for split in plan.splits if split.sides
+        }
+        if [*(plan.arrays or {})] != names or any(groups.get(name) != own for name, own in planned.items()):
             found = f"hardware {machine.name!r} has the groups {', '.join(names)}"
             raise PlanError(f"{file}: arrays", f"found {', '.join(plan.arrays or {})}", found)
 
 
-def _sides(machine: MixedMachine, name: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the device groups at each node of a machine's tree."""
-    yield name, [side.name for side in machine.sides]
-    for side in machine.sides:
-        if isinstance(side.machine, MixedMachine):
-            yield from _sides(side.machine, side.name)
+def _groups(machine: HeterogeneousMachine, name: str) -> Iterator[tuple[str, list[str]]]:
+    yield name, [group.name for group in machine.groups]
+    for group in machine.groups:
+        if isinstance(group.machine, HeterogeneousMachine):
+            yield from _groups(group.machine, group.name)
 
 
 def profile_of(plan: Plan, file: Path, profile: str | Path | None = None) -> Profile | None:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from hypar.plan.chunks import ChunksRecord
     from hypar.plan.score import Score
     from hypar.planning.chunks.search import Ran
-    from hypar.planning.request import Recipe
+    from hypar.planning.request import Request
     from hypar.planning.searches.base import Answer, Question
 
 
 def timed(
-    recipe: Recipe,
+    request: Request,
     graph: LayerGraph,
     question: Question,
     found: Answer,
@@ -38,33 +38,33 @@ def timed(
     """Return the fastest of the search's plan and the baselines, refined if that is asked for, with its score.
 
     Args:
-        recipe: what is asked for.
+        request: the request.
         graph: the network.
-        question: the question that the recipe makes of it.
-        found: the answer of the search.
-        search_claim: what the search says of its answers.
-        progress: told how many of how many layers of a round of refinement are done.
+        question: the search problem built from both.
+        found: the result of the search.
+        search_claim: the claim of the search if solved exactly.
+        progress: called with the numbers of layers done and of all layers in a round of refinement.
 
     Raises:
         OptionError: no machine is named.
         HardwareError: the array does not fit the machine.
     """
-    taken = take_fastest(recipe, graph, question, found)
-    answer, refined = _refined(recipe, question, taken.answer, progress)
-    claim = taken.claim(claim_of(recipe, question, answer if taken.searched else found, search_claim))
+    taken = take_fastest(request, graph, question, found)
+    answer, refined = _refined(request, question, taken.answer, progress)
+    claim = taken.claim(claim_of(request, question, answer if taken.searched else found, search_claim))
     if refined:
         claim += f"{'; ' if taken.record else ', '}then refined"
-    chunks, score = _scored(recipe, question, answer, None if refined else taken.ran)
+    chunks, score = _scored(request, question, answer, None if refined else taken.ran)
     return Outcome(answer, claim, taken.record, refined, chunks, score)
 
 
 def _refined(
-    recipe: Recipe, question: Question, answer: Answer, progress: Callable[[int, int], None]
+    request: Request, question: Question, answer: Answer, progress: Callable[[int, int], None]
 ) -> tuple[Answer, RefinementRecord | None]:
     """The answer with choices exchanged against the engine, where that is asked for."""
-    if not recipe.refine:
+    if not request.refine:
         return answer, None
-    setting = setting_of(recipe, question)
+    setting = setting_of(request, question)
     found = refine(question.graph, setting, answer.choices, question.options, progress)
     changed = sum(
         a != b
@@ -79,11 +79,11 @@ def _refined(
 
 
 def _scored(
-    recipe: Recipe, question: Question, answer: Answer, ran: Ran | None
+    request: Request, question: Question, answer: Answer, ran: Ran | None
 ) -> tuple[ChunksRecord | None, Score | None]:
-    """What the machine makes of the answer, and in which chunks, where one is named; ``ran`` if it is known."""
-    if recipe.machine is None:
+    """Return chunks and score of the answer if a machine is named; ``ran`` is the known result of the engine."""
+    if request.machine is None:
         return None, None
-    lanes = [Lane(question.graph, answer.choices, setting_of(recipe, question))]
-    ran = run_chunked(lanes, asked=recipe.chunks) if ran is None else ran
-    return ran.chunks, summarise(lanes, ran.step, ran.timeline, recipe.machine)
+    lanes = [Lane(question.graph, answer.choices, setting_of(request, question))]
+    ran = run_chunked(lanes, asked=request.chunks) if ran is None else ran
+    return ran.chunks, summarise(lanes, ran.step, ran.timeline, request.machine)

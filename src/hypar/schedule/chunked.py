@@ -97,11 +97,11 @@ def _merged(lane: Lane, moves: Sequence[Move]) -> Move:
     if len(moves) == 1:
         return moves[0]
     setting, move = lane.setting, moves[0]
-    part_bytes = math.fsum(each.part_bytes for each in moves)
+    subgroup_bytes = math.fsum(each.subgroup_bytes for each in moves)
     link = setting.machine.links(setting.array)[move.level]
     return move._replace(
-        seconds=link.seconds(move.collective, part_bytes),
-        part_bytes=part_bytes,
+        seconds=link.seconds(move.collective, subgroup_bytes),
+        subgroup_bytes=subgroup_bytes,
         total_bytes=math.fsum(each.total_bytes for each in moves),
     )
 

@@ -68,17 +68,17 @@ class Crossing(NamedTuple):
     between: tuple[tuple[Amount, ...], ...]
     element_bytes: int
 
-    def move(self, amount: Amount, side: int) -> Move | None:
+    def move(self, amount: Amount, group: int) -> Move | None:
         """Return the transfer of an amount to one group; None if the group receives nothing."""
-        received, to = float(amount.elements[side]) * self.element_bytes, self.receivers[side]
+        received, to = float(amount.elements[group]) * self.element_bytes, self.receivers[group]
         if not received:
             return None
         return Move(
             phase=amount.phase,
             level=self.level,
             seconds=received / (to.devices * to.bytes_per_s) + to.latency_s,
-            part_bytes=received,
-            part_devices=to.devices,
+            subgroup_bytes=received,
+            subgroup_devices=to.devices,
             total_bytes=received,
             collective=amount.collective,
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import Setting, working
 from hypar.sharding.dims import CUTTABLE
-from hypar.sharding.grids.reshard import Gap, regrid
+from hypar.sharding.grids.reshard import Gap, reshard
 from hypar.sharding.placement import divisor
 from hypar.sharding.transfers import (
     PHASE_OF,
@@ -35,8 +35,8 @@ class Move(NamedTuple):
         phase: the phase that it belongs to.
         level: the level, 0 for the outermost.
         seconds: its duration.
-        part_bytes: bytes that each subgroup of a group receives.
-        part_devices: devices of a subgroup, which share these bytes.
+        subgroup_bytes: bytes that each subgroup of a group receives.
+        subgroup_devices: devices of a subgroup, which share these bytes.
         total_bytes: bytes that all devices receive.
         collective: name of the collective.
     """
@@ -44,8 +44,8 @@ class Move(NamedTuple):
     phase: str
     level: int
     seconds: float
-    part_bytes: float
-    part_devices: int
+    subgroup_bytes: float
+    subgroup_devices: int
     total_bytes: float
     collective: str
 
@@ -72,8 +72,8 @@ def moves_inside(setting: Setting, einsum: Einsum, output_elements: int, chosen:
             amount = whole * _left(einsum, chosen, transfer.tensor)[level]
             found.append(_move(setting, transfer, level, amount, groups))
         for border in () if setting.direct else borders(einsum, choice, ways):
-            parts = float(halo(border, _left(einsum, chosen, border.dim)[level]))
-            transfer = Transfer(PHASE_OF["input"], "input", "neighbours", parts, choice.devices(ways))
+            fraction = float(halo(border, _left(einsum, chosen, border.dim)[level]))
+            transfer = Transfer(PHASE_OF["input"], "input", "neighbours", fraction, choice.devices(ways))
             amount = einsum.input_elements * _left(einsum, chosen, "input")[level]
             found.append(_move(setting, transfer, level, amount, groups))
     return tuple(found)
@@ -89,8 +89,8 @@ def moves_between(
         ways = setting.array[level]
         groups = working(chosen[1][:level], setting.array)
         if setting.direct or not (simple(maker, ways) and simple(reader, ways)):
-            parts = tuple(_left(ends[1], chosen[1], dim)[level] for dim in ends[1].input)
-            for moved in regrid(Gap(ends, content, ways, parts, setting.direct), maker, reader):
+            fractions = tuple(_left(ends[1], chosen[1], dim)[level] for dim in ends[1].input)
+            for moved in reshard(Gap(ends, content, ways, fractions, setting.direct), maker, reader):
                 if moved.elements:
                     transfer = Transfer(moved.phase, "input", moved.collective, 1.0, moved.devices)
                     found.append(_move(setting, transfer, level, moved.elements, groups))
@@ -105,7 +105,7 @@ def moves_between(
 def _between(
     ends: tuple[Einsum, Einsum], chosen: tuple[Choice, Choice], content: Content, size: float, ways: int
 ) -> list[Transfer]:
-    """Return the transfers between two layers under simple choices, a halo merged with a like transfer."""
+    """Return the transfers between two layers under simple choices, a halo merged with a transfer of the same collective."""
     made, read = ends
     args = (made, chosen[0], read, chosen[1], content.contracted, ways)
     moved = list(between(*args))
@@ -121,21 +121,21 @@ def _with_halo(moved: list[Transfer], extra: Transfer) -> list[Transfer]:
     """Add a halo to transfers."""
     for index, transfer in enumerate(moved):
         if transfer[:3] == extra[:3]:
-            moved[index] = transfer._replace(parts=transfer.parts + extra.parts)
+            moved[index] = transfer._replace(fraction=transfer.fraction + extra.fraction)
             return moved
     return [*moved, extra]
 
 
 def _move(setting: Setting, transfer: Transfer, level: int, elements: float, groups: int) -> Move:
     """Return the timed transfer of a group's elements, at a level where ``groups`` groups work."""
-    group_bytes = transfer.parts * elements * setting.element_bytes
-    part_bytes = group_bytes / transfer.devices
+    group_bytes = transfer.fraction * elements * setting.element_bytes
+    subgroup_bytes = group_bytes / transfer.devices
     return Move(
         phase=transfer.phase,
         level=level,
-        seconds=setting.machine.links(setting.array)[level].seconds(transfer.collective, part_bytes),
-        part_bytes=part_bytes,
-        part_devices=math.prod(setting.array[level + 1 :]),
+        seconds=setting.machine.links(setting.array)[level].seconds(transfer.collective, subgroup_bytes),
+        subgroup_bytes=subgroup_bytes,
+        subgroup_devices=math.prod(setting.array[level + 1 :]),
         total_bytes=group_bytes * groups,
         collective=transfer.collective,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.machine.mixed import MixedMachine
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import PHASES
 from hypar.plan.score import GroupScore, Score, Totals
 from hypar.schedule.lanes import Lane
@@ -58,7 +58,7 @@ def score_step(graph: ContractedGraph, choices: Sequence[Options], setting: Sett
 
 
 def summarise(
-    lanes: Sequence[Lane], step: Step, timeline: Timeline, machine: Machine | MixedMachine
+    lanes: Sequence[Lane], step: Step, timeline: Timeline, machine: Machine | HeterogeneousMachine
 ) -> Score:
     """Return the score of a step that was run.
 
@@ -102,7 +102,7 @@ def summarise(
         energy=energy,
         communication={level: exact_number(amount) for level, amount in communication.items()},
         memory={item: exact_number(amount) for item, amount in memories[fullest].items()},
-        groups=_groups(lanes, step, timeline, held) if isinstance(machine, MixedMachine) else None,
+        groups=_groups(lanes, step, timeline, held) if isinstance(machine, HeterogeneousMachine) else None,
     )
 
 
@@ -155,7 +155,6 @@ def _overlapped(lanes: Sequence[Lane], time: dict[str, float], timeline: Timelin
 
 
 def _busy(lanes: Sequence[Lane], timeline: Timeline) -> dict[str, float]:
-    """Return the seconds that each resource works, devices first, also if they are idle."""
     devices = {f"{lane.name} {COMPUTE}".lstrip(): 0.0 for lane in lanes}
     return {**devices, **timeline.busy}
 

@@ -173,7 +173,6 @@ class _Flow:
                     self._updated(lane, layer, summed[lane])
 
     def _updated(self, lane: int, layer: int, after: After) -> None:
-        """Update a weight on one lane."""
         time = self.work[lane].times[layer]
         if time is not None:
             self.lowering.compute(lane, layer, "update", self.lanes[lane].setting.update_seconds(time), after)
@@ -205,7 +204,6 @@ class _Flow:
         return found
 
     def _inside(self, layer: int, phase: str, after: list[After]) -> list[After]:
-        """Add up inside a layer, in place: in each lane, then across the uneven splits, inner ones first."""
         for lane, own in enumerate(after):
             moves = self.inner[lane][layer]
             if moves:
@@ -230,7 +228,6 @@ def _work(lane: Lane) -> LaneWork:
 
 
 def _inside(lane: Lane, layer: int) -> tuple[Move, ...]:
-    """Return the transfers that add up partial sums of a lane inside a layer."""
     own = lane.graph.layers[layer]
     if own.empty:
         return ()

@@ -116,11 +116,11 @@ class Lowering:
         """Add the transfers of a phase at an uneven split: each group waits for all; arguments as in ``send``."""
         for amount in amounts:
             if amount.phase == phase:
-                holders = (lane for side in crossing.receivers for lane in side.lanes)
+                holders = (lane for group in crossing.receivers for lane in group.lanes)
                 data = tuple(dict.fromkeys(task for lane in holders for task in after[lane]))
                 after = list(after)
-                for side, receiver in enumerate(crossing.receivers):
-                    move = crossing.move(amount, side)
+                for group, receiver in enumerate(crossing.receivers):
+                    move = crossing.move(amount, group)
                     if move is not None:
                         of = self._names[-1][layer] if first is None else self._span(-1, first, layer)
                         name = f"{receiver.name}: {of}{phase} {move.collective} H{move.level + 1}"
@@ -131,12 +131,10 @@ class Lowering:
         return after
 
     def _span(self, lane: int, first: int, last: int) -> str:
-        """Return the name of a sequence of layers."""
         return self._names[lane][first] + (f"to {self._names[-1][last]}" if first != last else "")
 
 
 def _resources(lane: Lane) -> tuple[str, ...]:
-    """Return the resources of a lane: the links of each level, and its devices."""
     tag = f"{lane.name} " if lane.name else ""
     links = lane.setting.machine.links(lane.setting.array) if lane.setting.array else ()
     return (*(f"{tag}{link.resource}" for link in links), f"{tag}{COMPUTE}")

@@ -44,7 +44,7 @@ def received_by(lane: Lane, step: Step, number: int, microbatches: int = 1) -> f
     return math.fsum(
         repeated(move, microbatches)
         * move.total_bytes
-        * (devices / move.part_devices if len(lanes) > 1 else 1)
+        * (devices / move.subgroup_devices if len(lanes) > 1 else 1)
         for move, lanes in moved
         if move is not None and number in lanes
     )
@@ -112,7 +112,7 @@ def memory_of(lane: Lane, step: Step, number: int, outside: Sequence[Tensor] = (
     times = step.work[number].times
     weights = size * math.fsum(time.fullest["weight"] for time in times if time is not None)
     buffers = (
-        move.part_bytes / move.part_devices
+        move.subgroup_bytes / move.subgroup_devices
         for move, lanes in zip(step.moves, step.lanes, strict=True)
         if move is not None and number in lanes
     )
@@ -159,6 +159,5 @@ def _kept(graph: ContractedGraph, choices: Sequence[Options], outside: Sequence[
 
 @lru_cache(maxsize=16384)
 def _shards(einsum: Einsum, shards: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
-    """Return the number of shards of each dim of F_in."""
     counts = zip(CUTTABLE, shards, strict=True)
     return tuple((einsum.input[dim], count) for dim, count in counts if dim in einsum.input and count > 1)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TENSORS = ("input", "weight", "output")
 WORKING = "working"
-PARTS = (*TENSORS, *CUTTABLE, WORKING)
+QUANTITIES = (*TENSORS, *CUTTABLE, WORKING)
 """The divided quantities: a layer's tensors, its dims, and the groups that compute it."""
 
 
@@ -63,16 +63,16 @@ class LocalSizes:
     """Fractions of a layer that one group holds, for each tuple of choices of the levels above.
 
     Attributes:
-        parts: the remaining fraction of each of ``PARTS``, ``[parts, tuples]``.
+        fractions: the remaining fraction of each of ``QUANTITIES``, ``[quantities, tuples]``.
         idle: whether a choice above may leave groups idle.
     """
 
-    parts: Costs
+    fractions: Costs
     idle: bool = False
 
-    def of(self, part: str) -> Costs:
-        """Return the remaining fraction of one of ``PARTS``, ``[tuples]``."""
-        left: Costs = self.parts[PARTS.index(part)]
+    def of(self, quantity: str) -> Costs:
+        """Return the remaining fraction of one of ``QUANTITIES``, ``[tuples]``."""
+        left: Costs = self.fractions[QUANTITIES.index(quantity)]
         return left
 
     def at_work(self, costs: Costs) -> Costs:
@@ -82,28 +82,28 @@ class LocalSizes:
     def divided(self, einsum: Einsum, options: Options, ways: int) -> LocalSizes:
         """Return the sizes below a level of some ways, for each tuple above and each option of the level."""
         divisors, idle = _divisors(einsum, options, ways)
-        left = self.parts[:, :, None] / divisors[:, None, :]
-        return LocalSizes(left.reshape(len(PARTS), -1), self.idle or idle)
+        left = self.fractions[:, :, None] / divisors[:, None, :]
+        return LocalSizes(left.reshape(len(QUANTITIES), -1), self.idle or idle)
 
     def distinct(self) -> LocalSizes:
         """Return the same sizes without duplicate tuples."""
-        return LocalSizes(np.unique(self.parts, axis=1), self.idle)
+        return LocalSizes(np.unique(self.fractions, axis=1), self.idle)
 
 
-WHOLE_LAYER = LocalSizes(np.ones((len(PARTS), 1)))
+WHOLE_LAYER = LocalSizes(np.ones((len(QUANTITIES), 1)))
 """The sizes at the outermost level."""
 
 
 @lru_cache(maxsize=4096)
 def _divisors(einsum: Einsum, options: Options, ways: int) -> tuple[Costs, bool]:
-    """Return each option's divisor of each part, ``[parts, options]``, and whether one leaves devices idle."""
-    found = np.ones((len(PARTS), len(options)))
+    """Return each option's divisor of each quantity, ``[quantities, options]``, and whether one leaves devices idle."""
+    found = np.ones((len(QUANTITIES), len(options)))
     grids = layout(options, ways)
-    for dim, degree in grids.parts.items():
+    for dim, degree in grids.chosen.items():
         for row, tensor in enumerate(TENSORS):
             if dim in einsum.dims(tensor):
                 found[row] *= degree
         if dim in CUTTABLE:
-            found[PARTS.index(dim)] = degree
+            found[QUANTITIES.index(dim)] = degree
     found[-1] = ways / grids.working
     return found, bool((grids.working < ways).any())

@@ -66,7 +66,7 @@ def inside_costs(
         ``update`` for weight gradients; ``sums`` for F_out, E_in, and the halo of a sharded image's error.
     """
     einsum = layer.einsum
-    amounts = _elements(einsum, layer.output_elements) * sizes.parts[:3]
+    amounts = _elements(einsum, layer.output_elements) * sizes.fractions[:3]
     each, once = _inside(einsum, options, ways, rates)
     found = amounts[:, :, None] * each[:, None] + once[:, None]
     items = dict(zip(TENSORS, found, strict=True))
@@ -129,14 +129,14 @@ def _summed_reshards(
     options: tuple[Options, Options],
     tensor: Tensor,
     ways: int,
-    parts: tuple[float, ...],
+    fractions: tuple[float, ...],
     rates: Rates,
 ) -> Costs:
     """Cost of each pair of options, ``[made, read]``."""
-    from hypar.sharding.grids.reshard import Gap, regrids  # noqa: PLC0415 (only for choices that are grids)
+    from hypar.sharding.grids.reshard import Gap, reshards  # noqa: PLC0415 (only for choices that are grids)
 
     total: Costs = np.zeros((len(options[0]), len(options[1])))
-    for move in regrids(Gap(einsums, tensor.content, ways, parts, rates.direct), options):
+    for move in reshards(Gap(einsums, tensor.content, ways, fractions, rates.direct), options):
         each, once = _weights(move.manner, rates)
         total += move.elements * each
         if once is not None:
@@ -159,7 +159,6 @@ def _all_simple(options: tuple[Options, Options], ways: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def _elements(einsum: Einsum, output_elements: int) -> Costs:
-    """Return the elements of the three tensors, ``[3, 1]``."""
     return np.array(
         [[einsum.input_elements], [einsum.elements("weight")], [output_elements]], dtype=np.float64
     )
@@ -176,10 +175,10 @@ def _inside_of(roles: Roles, options: Options, ways: int, rates: Rates) -> tuple
     """Compute ``_inside`` once for all layers whose dims have the same roles."""
     each, once = np.zeros((2, len(TENSORS), len(options)))
     grids = layout(options, ways)
-    for tensor, collective, parts in insides(roles, grids.working, grids.parts, rates.direct):
+    for tensor, collective, fractions in insides(roles, grids.working, grids.chosen, rates.direct):
         devices = grids.working if rates.together else 1
-        each[TENSORS.index(tensor)] += rates.each(collective, 1) * parts / devices
-        once[TENSORS.index(tensor)] += rates.at_all(collective) * (parts > 0)
+        each[TENSORS.index(tensor)] += rates.each(collective, 1) * fractions / devices
+        once[TENSORS.index(tensor)] += rates.at_all(collective) * (fractions > 0)
     return each, once
 
 
@@ -195,7 +194,7 @@ def _between(
     """Return the costs of an element and of transfers for each pair of options, ``[made, read]``."""
     moved = [[between(made, a, read, b, contracted, ways) for b in options[1]] for a in options[0]]
     each = [
-        [sum(rates.each(item.collective, item.devices) * item.parts for item in pair) for pair in row]
+        [sum(rates.each(item.collective, item.devices) * item.fraction for item in pair) for pair in row]
         for row in moved
     ]
     once = [[sum(rates.at_all(item.collective) for item in pair) for pair in row] for row in moved]

@@ -112,12 +112,11 @@ class Space:
         return tuple(lines)
 
     def _named(self, layer: CutLayer) -> Alternatives:
-        """Return the dims that the space allows for a layer's op."""
         return self.by_op.get(layer.op_name, self.default) if layer.weighted else self._all
 
     @property
     def _all(self) -> Alternatives:
-        """Dims allowed for an op without a weight: any dim, at once in a space of grids."""
+        """Return the dims allowed for an op without a weight: any dim, at once in a space of grids."""
         return ("*".join(self.dims),) if self.grids else self.dims
 
     def _alternatives(self, layer: CutLayer) -> list[tuple[tuple[str, ...], bool]]:
@@ -223,7 +222,6 @@ def _at_once(word: str, place: str) -> str:
 
 
 def _dim(word: str, place: str) -> str:
-    """Return the dim that a word of a space stands for."""
     dim = dim_of(word, place)
     if dim is None:
         raise OptionError(place, f"found {word!r}", ", ".join(CUTTABLE))

@@ -2,7 +2,7 @@
 
 Costs and schedules both use this derivation, so that search and score agree on bytes. The amount of a transfer is
 a fraction of a tensor, received by all devices of one group together; the caller knows the elements of the group's
-tensor. This module covers choices that use every device of a group for one dim; ``regrids`` covers grids of
+tensor. This module covers choices that use every device of a group for one dim; ``reshards`` covers grids of
 several dims and whole elements.
 """
 
@@ -54,14 +54,14 @@ class Transfer(NamedTuple):
         tensor: ``weight``, ``output`` (F_out) or ``input`` of the layer inside which it moves; between two
             layers ``input``, the tensor that the consumer reads.
         collective: the collective that moves it, as ``all_reduce``.
-        parts: fraction of the tensor that all devices of a group receive together.
+        fraction: fraction of the tensor that all devices of a group receive together.
         devices: number of devices that receive, all the same amount.
     """
 
     phase: str
     tensor: str
     collective: str
-    parts: float
+    fraction: float
     devices: int
 
 
@@ -70,14 +70,14 @@ class Border(NamedTuple):
 
     Attributes:
         dim: the divided dim.
-        part: fraction of the whole F_in that the windows of two neighbouring shards both read.
-        pieces: number of shards.
+        fraction: fraction of the whole F_in that the windows of two neighbouring shards both read.
+        shards: number of shards.
         copies: number of devices that read each shard.
     """
 
     dim: str
-    part: float
-    pieces: int
+    fraction: float
+    shards: int
     copies: int
 
 
@@ -101,9 +101,9 @@ def inside(einsum: Einsum, choice: Choice, ways: int, direct: bool = False) -> t
     degrees = {dim: np.array([degree]) for dim, degree in choice.degrees}
     devices = choice.devices(ways)
     return tuple(
-        Transfer(PHASE_OF[tensor], tensor, kind, float(parts[0]), devices)
-        for tensor, kind, parts in insides(einsum, np.array([devices]), degrees, direct)
-        if parts[0]
+        Transfer(PHASE_OF[tensor], tensor, kind, float(fraction[0]), devices)
+        for tensor, kind, fraction in insides(einsum, np.array([devices]), degrees, direct)
+        if fraction[0]
     )
 
 
@@ -149,7 +149,7 @@ def between(
         for phase, before, after in changes(made, maker, read, reader, contracted)
         if before != after
     )
-    return tuple(transfer for transfer in found if transfer.parts)
+    return tuple(transfer for transfer in found if transfer.fraction)
 
 
 def changes(
@@ -198,17 +198,17 @@ def halo(border: Border, size: Number) -> Number:
     """Return the fraction of a group's F_in that its devices together read beyond their own shards.
 
     Half of a border's halo lies on each of its sides, and no device reads past the ends of the image:
-    ``2 * (sum over i from 1 to pieces - 1 of min(i / pieces, halo / 2))``.
+    ``2 * (sum over i from 1 to shards - 1 of min(i / shards, halo / 2))``.
 
     Args:
         border: the borders of the shards.
         size: the fraction of the dim that the levels above leave: a number, or an array over their choices.
     """
-    pieces, part = border.pieces, np.minimum(border.part / size, 1.0)
-    if pieces == 2:
-        return border.copies * part  # the value of the sum in by far the most frequent case
-    short = np.minimum(pieces - 1, np.floor(pieces * part / 2))
-    return border.copies * (short * (short + 1) / pieces + (pieces - 1 - short) * part)
+    shards, fraction = border.shards, np.minimum(border.fraction / size, 1.0)
+    if shards == 2:
+        return border.copies * fraction  # the value of the sum in by far the most frequent case
+    short = np.minimum(shards - 1, np.floor(shards * fraction / 2))
+    return border.copies * (short * (short + 1) / shards + (shards - 1 - short) * fraction)
 
 
 def dim_of(choice: Choice) -> str | None:

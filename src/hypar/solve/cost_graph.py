@@ -174,7 +174,6 @@ class CostGraph:
         return tuple(found.values())
 
     def _arrays(self) -> list[Costs]:
-        """Return every vector and every term, once for each node and edge that has it."""
         return [*self.nodes, *(term for edge in self.edges for term in edge.terms)]
 
     def cost(self, assignment: Sequence[int]) -> float:
@@ -185,12 +184,12 @@ class CostGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """What a solver found.
+    """The result of a solver.
 
     Attributes:
         assignment: one choice index a node.
         cost: the sum that it picks.
-        bound: what no assignment can cost less than; None where the solver states none.
+        bound: a lower bound on the cost of every assignment; None if the solver states none.
     """
 
     assignment: tuple[int, ...]

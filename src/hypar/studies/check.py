@@ -10,7 +10,7 @@ from hypar.errors import InputError, PlanError, ProblemError, TableLimitError
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.plan import read_plan
 from hypar.planning.planner import follow
-from hypar.planning.request import Recipe
+from hypar.planning.request import Request
 from hypar.planning.sources import machine_of, model_of, profile_of
 
 if TYPE_CHECKING:
@@ -91,21 +91,21 @@ def check_plan(
     stored = read_plan(file)
     graph = model_of(stored, Path(file), model)
     machine = machine_of(stored, Path(file), hardware)
-    recipe = Recipe.of(stored, machine, profile_of(stored, Path(file), profile))
+    request = Request.of(stored, machine, profile_of(stored, Path(file), profile))
     changed = graph.digest != stored.model.digest
     try:
-        fresh = _followed(recipe, graph.with_batch(stored.model.batch), changed=changed)
+        fresh = _followed(request, graph.with_batch(stored.model.batch), changed=changed)
     except InputError as error:
         where = f"{file}: {error.where}" if error.where else str(file)
         raise PlanError(where, error.found, error.allowed, error.hint) from None
     return Verdict(model_changed=changed, changes=changes_between(stored, fresh), fresh=fresh)
 
 
-def _followed(recipe: Recipe, graph: LayerGraph, *, changed: bool) -> Plan:
+def _followed(request: Request, graph: LayerGraph, *, changed: bool) -> Plan:
     """Plan the request today, with another solver if the changed model no longer suits the recorded one."""
     try:
-        return follow(recipe, graph)
+        return follow(request, graph)
     except (ProblemError, TableLimitError):
         if not changed:
             raise
-        return follow(replace(recipe, solver=None), graph)
+        return follow(replace(request, solver=None), graph)

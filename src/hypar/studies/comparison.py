@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.errors import TableLimitError
-from hypar.machine.load_mixed import as_hardware
+from hypar.machine.load_heterogeneous import as_hardware
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.planning.planner import plan_model
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
-    from hypar.machine.mixed import MixedMachine
     from hypar.plan.plan import Plan
 
 BASELINE = "dp"
@@ -49,7 +49,7 @@ def compare_strategies(
     array: Sequence[int] | None = None,
     batch: int | None = None,
     inter_weight: float | None = None,
-    hardware: Machine | MixedMachine | str | Path | None = None,
+    hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     optimizer: str = "sgd",
 ) -> tuple[Row, ...]:
     """Plan a network by several strategies.

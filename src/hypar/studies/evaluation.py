@@ -108,7 +108,6 @@ class Evaluation:
         return self.scores({})
 
     def _machine(self, changes: Mapping[str, Any]) -> Machine:
-        """Load the machine, once for each set of changes."""
         key = repr(sorted(changes.items()))
         if key not in self._machines:
             self._machines[key] = load_machine(self.hardware, changes)

@@ -11,7 +11,7 @@ import numpy as np
 
 from hypar.errors import OptionError, suggestion
 from hypar.planning.question import ask
-from hypar.planning.request import Recipe
+from hypar.planning.request import Request
 from hypar.sharding.levels import WHOLE_LAYER
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
@@ -123,8 +123,8 @@ def explain_plan(
     if plan.staged:
         raise OptionError("explain", "the plan is in stages", "a plan without them")
     graph = model.with_batch(plan.model.batch)
-    recipe = replace(Recipe.of(plan, machine, profile), pins=(), refine=False)
-    question = _with_choices(ask(recipe, graph)[0], plan)
+    request = replace(Request.of(plan, machine, profile), pins=(), refine=False)
+    question = _with_choices(ask(request, graph)[0], plan)
     named = [name for name in plan.layers if fnmatchcase(name, layer)]
     if layer and not named:
         found = f"no layer that is planned is named {layer!r}"
@@ -221,7 +221,6 @@ def _replanned(problem: CostGraph, node: int, choices: Sequence[int]) -> dict[in
 
 
 def _held(problem: CostGraph, node: int, choice: int) -> CostGraph:
-    """Return the graph with one node restricted to one choice."""
     nodes = tuple(
         costs[choice : choice + 1] if at == node else costs for at, costs in enumerate(problem.nodes)
     )

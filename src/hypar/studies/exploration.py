@@ -16,7 +16,7 @@ from hypar.network.graph import LayerGraph
 from hypar.plan.score import Totals, totals_of
 from hypar.planning.planner import plan_model
 from hypar.planning.question import ask, setting_of
-from hypar.planning.request import Recipe
+from hypar.planning.request import Request
 from hypar.schedule.scoring import totals
 from hypar.sharding.pins import level_of
 from hypar.units import format_seconds
@@ -131,8 +131,8 @@ def explore_model(
     machine = as_machine(hardware)
     plan = plan_model(graph, hardware=machine, **asked)
     graph = graph.with_batch(plan.model.batch)
-    recipe = Recipe.of(plan, machine)
-    question, _ = ask(replace(recipe, pins=(), refine=False), graph)
+    request = Request.of(plan, machine)
+    question, _ = ask(replace(request, pins=(), refine=False), graph)
     texts = (vary,) if isinstance(vary, str) else vary
     places = tuple(dict.fromkeys(place for text in texts for place in _places(text, question)))
     number = math.prod(len(question.options[layer][level]) for layer, level in places)
@@ -142,11 +142,11 @@ def explore_model(
             "vary", f"found {found}", f"LAYER, LAYER@LEVEL or patterns, at most {MOST_POINTS:,} points"
         )
     points = []
-    for point in _points(question, plan, recipe, places):
+    for point in _points(question, plan, request, places):
         points.append(point)
         progress(len(points), number)
     names = [layer.name for layer in question.graph.layers]
-    dp = plan_model(graph, hardware=machine, strategy="dp", array=plan.array, optimizer=recipe.optimizer)
+    dp = plan_model(graph, hardware=machine, strategy="dp", array=plan.array, optimizer=request.optimizer)
     return Exploration(
         plan=plan,
         places=tuple((names[layer], level) for layer, level in places),
@@ -156,10 +156,10 @@ def explore_model(
 
 
 def _points(
-    question: Question, plan: Plan, recipe: Recipe, places: Sequence[tuple[int, int]]
+    question: Question, plan: Plan, request: Request, places: Sequence[tuple[int, int]]
 ) -> Iterator[Point]:
     """Score every combination of the free choices."""
-    setting = setting_of(recipe, question)
+    setting = setting_of(request, question)
     held = [list(plan.choices(layer.name)) for layer in question.graph.layers]
     own = tuple(held[layer][level] for layer, level in places)
     for combination in itertools.product(*(question.options[layer][level] for layer, level in places)):

@@ -9,7 +9,7 @@ from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.plan.plan import SEARCHED
 from hypar.planning.planner import follow
 from hypar.planning.question import ask
-from hypar.planning.request import BASELINES, BEST, FIXED, Recipe
+from hypar.planning.request import BASELINES, BEST, FIXED, Request
 from hypar.sharding.pins import parse_pin
 from hypar.solve.solvers.base import load_solver
 from hypar.units import amount, format_seconds
@@ -17,8 +17,8 @@ from hypar.units import amount, format_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
-    from hypar.machine.mixed import MixedMachine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
@@ -31,10 +31,10 @@ CHEAP_ENTRIES = 2**22
 """The most table entries for which the joint optimum is computed beside a greedy plan: some milliseconds."""
 
 
-def remarks(
+def notes(
     plan: Plan,
     graph: LayerGraph,
-    machine: Machine | MixedMachine | None = None,
+    machine: Machine | HeterogeneousMachine | None = None,
     profile: Profile | None = None,
 ) -> Iterator[str]:
     """Yield the lines to print below a plan.
@@ -50,18 +50,18 @@ def remarks(
         refined; the gain of a faster baseline; the layers with more shards along a dim than elements.
     """
     graph = graph.with_batch(plan.model.batch)
-    asked = replace(Recipe.of(plan, machine, profile), refine=False)
-    recipe = replace(asked, chunks=None)
+    asked = replace(Request.of(plan, machine, profile), refine=False)
+    request = replace(asked, chunks=None)
     if (
-        not plan.mixed
+        not plan.heterogeneous
         and not plan.staged
         and plan.search == "greedy"
         and len(plan.array) > 1
         and not plan.refined
         and (plan.baselines is None or plan.baselines.taken == SEARCHED)
-        and not ask(recipe, graph)[0].leaves_no_choice
+        and not ask(request, graph)[0].leaves_no_choice
     ):
-        best = joint_optimum(replace(recipe, stages=None, baselines=()), graph)
+        best = joint_optimum(replace(request, stages=None, baselines=()), graph)
         if best is None:
             yield "the joint optimum is expensive to compute; --search joint finds it or bounds the gap to it"
         elif best.cost.value < plan.cost.value:
@@ -70,22 +70,22 @@ def remarks(
         else:
             yield "the joint optimum is no lower"
     if plan.pins and not plan.refined:
-        yield _pins_cost(plan, recipe, graph)
+        yield _pins_cost(plan, request, graph)
     yield from _faster_baseline(plan, asked, graph)
-    fine = () if plan.mixed else finer_than_whole(plan, graph)
+    fine = () if plan.heterogeneous else finer_than_whole(plan, graph)
     if fine:
         more = f" and {len(fine) - 3} more" if len(fine) > 3 else ""
         yield f"cut into more shards than elements, as the papers allow: {', '.join(fine[:3])}{more}"
 
 
-def _pins_cost(plan: Plan, recipe: Recipe, graph: LayerGraph) -> str:
+def _pins_cost(plan: Plan, request: Request, graph: LayerGraph) -> str:
     """Compare the cost with the same request's without pins, solved by the recorded solver if that is not exact."""
     if plan.stages is not None:
         solver = plan.stages.solver
     else:
         solver = None if load_solver(plan.solver).exact else plan.solver
     try:
-        free = follow(replace(recipe, pins=(), solver=solver), graph)
+        free = follow(replace(request, pins=(), solver=solver), graph)
     except TableLimitError:
         return "the cost of the pins is unknown: without them the search would not fit"
     except HardwareError:
@@ -109,17 +109,17 @@ def _proven(plan: Plan) -> bool:
     return not plan.solver or load_solver(plan.solver).exact or plan.bounds == costs
 
 
-def _faster_baseline(plan: Plan, recipe: Recipe, graph: LayerGraph) -> Iterator[str]:
+def _faster_baseline(plan: Plan, request: Request, graph: LayerGraph) -> Iterator[str]:
     """Yield the gain of the fastest baseline that fits as well as the plan, if it is faster than the plan."""
     if plan.score is None:
         return
-    from hypar.planning.baselines import baseline_recipe  # noqa: PLC0415 (only for a plan with a score)
+    from hypar.planning.baselines import baseline_request  # noqa: PLC0415 (only for a plan with a score)
     from hypar.planning.refinement import LEAST_GAIN  # noqa: PLC0415 (as above)
 
     now, fastest = plan.score.time_s, None
-    recipe = _without_stages(plan, recipe, graph)
+    request = _without_stages(plan, request, graph)
     for name in _not_timed(plan):
-        score = _score_of(baseline_recipe(recipe, name), graph)
+        score = _score_of(baseline_request(request, name), graph)
         if score is None or (plan.score.fits and not score.fits) or score.time_s >= now * (1 - LEAST_GAIN):
             continue
         if fastest is None or score.time_s < fastest[1].time_s:
@@ -141,10 +141,10 @@ def _not_timed(plan: Plan) -> tuple[str, ...]:
     return tuple(name for name in names if name not in timed)
 
 
-def _without_stages(plan: Plan, recipe: Recipe, graph: LayerGraph) -> Recipe:
+def _without_stages(plan: Plan, request: Request, graph: LayerGraph) -> Request:
     """Return the request without stages: the stages become the outermost level, to which no pin applies."""
     if plan.stages is None or plan.stages.asked == BEST:
-        return recipe
+        return request
     nodes, levels = graph.nodes(plan.graph), range(len(plan.array))
     pins = [parse_pin(text, nodes, len(levels)) for text in plan.pins]
     inside = tuple(
@@ -152,25 +152,24 @@ def _without_stages(plan: Plan, recipe: Recipe, graph: LayerGraph) -> Recipe:
         for pin in pins
         for level in (levels if pin.level is None else [pin.level])
     )
-    return replace(recipe, array=(len(plan.stages.stages), *plan.array), pins=inside)
+    return replace(request, array=(len(plan.stages.stages), *plan.array), pins=inside)
 
 
-def _score_of(recipe: Recipe, graph: LayerGraph) -> Score | None:
-    """Return the score of a baseline; None if it cannot be planned on the machine."""
+def _score_of(request: Request, graph: LayerGraph) -> Score | None:
     try:
-        return follow(recipe, graph).score
+        return follow(request, graph).score
     except (HardwareError, OptionError, TableLimitError):
         return None
 
 
-def joint_optimum(recipe: Recipe, graph: LayerGraph) -> Plan | None:
+def joint_optimum(request: Request, graph: LayerGraph) -> Plan | None:
     """Plan the request over all levels jointly; return None if the search is not cheap."""
-    recipe = replace(recipe, search="joint", solver=None)
-    question, _ = ask(recipe, graph)
+    request = replace(request, search="joint", solver=None)
+    question, _ = ask(request, graph)
     structure = question.structure(0, len(question.levels))
     _, solver = question.pick_solver(structure)
     tables = solver.tables(structure) if solver.exact else None
-    return follow(recipe, graph) if tables and tables.work <= CHEAP_ENTRIES else None
+    return follow(request, graph) if tables and tables.work <= CHEAP_ENTRIES else None
 
 
 def finer_than_whole(plan: Plan, graph: LayerGraph) -> tuple[str, ...]:

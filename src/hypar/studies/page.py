@@ -99,12 +99,10 @@ def beside(published: float, ours: float, digits: int = 2) -> tuple[str, str, st
 
 
 def _filled(text: str) -> str:
-    """Wrap a paragraph to the width of a page."""
     return textwrap.fill(" ".join(text.split()), 110, break_long_words=False, break_on_hyphens=False)
 
 
 def _numeric(text: str) -> bool:
-    """Return whether a cell is empty or a number, with or without a percent sign."""
     return not text.strip("0123456789.,-% ")
 
 

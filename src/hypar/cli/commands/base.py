@@ -17,8 +17,8 @@ from hypar.registry import data_names, plugin_names
 from hypar.reports.terminal import warn
 
 if TYPE_CHECKING:
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
-    from hypar.machine.mixed import MixedMachine
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -49,7 +49,6 @@ def complete_plugin(group: str) -> Completer:
 
 
 def _read_ways(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
-    """Read ``4x8`` as numbers."""
     try:
         return None if value is None else tuple(int(part) for part in value.split("x"))
     except ValueError:
@@ -219,7 +218,7 @@ def like_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | Non
     return None if hardware is None else needed_machine(hardware, changes)
 
 
-def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | MixedMachine | None:
+def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | HeterogeneousMachine | None:
     """Load the machine, homogeneous or heterogeneous, or return None if no machine is named.
 
     Raises:
@@ -229,7 +228,7 @@ def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | Mi
         if changes:
             raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
         return None
-    from hypar.machine.load_mixed import load_hardware  # noqa: PLC0415 (only where it is asked for)
+    from hypar.machine.load_heterogeneous import load_hardware  # noqa: PLC0415 (only where it is asked for)
 
     return load_hardware(hardware, changes)
 

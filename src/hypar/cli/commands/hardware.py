@@ -9,7 +9,7 @@ import click
 from hypar.cli.commands.base import as_json, change_option, complete_hardware, complete_model
 from hypar.errors import OptionError
 from hypar.machine.load import load_machine
-from hypar.machine.load_mixed import load_hardware
+from hypar.machine.load_heterogeneous import load_hardware
 from hypar.network.build import load_model
 from hypar.registry import data_names
 from hypar.reports.listings.machines import (

@@ -21,13 +21,13 @@ from hypar.cli.commands.base import (
     writable,
 )
 from hypar.errors import OptionError, shown
-from hypar.machine.mixed import MixedMachine
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.planning.planner import plan_model
 from hypar.reports.formats.base import headline, summary, unfit_line
 from hypar.reports.formats.table import PlanTable
 from hypar.reports.terminal import note, progress_bar, show, write, write_json
-from hypar.studies.notes import remarks
+from hypar.studies.notes import notes
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -135,7 +135,7 @@ def command(
     if explained is not None and asked["stages"] not in {None, 1}:
         raise OptionError("explain", "given together with stages", "one of the two")
     network, machine = load_model(model), named_machine(hardware, changes)
-    if explained is not None and isinstance(machine, MixedMachine):
+    if explained is not None and isinstance(machine, HeterogeneousMachine):
         found = f"the devices of hardware {machine.name!r} are heterogeneous"
         raise OptionError("explain", found, "a machine of identical devices")
     if asked["profile"] is not None:
@@ -149,7 +149,7 @@ def command(
     if output is not None:
         plan.write(output)
         note(f"wrote {output}")
-    said = list(remarks(plan, network, machine, asked["profile"]))
+    said = list(notes(plan, network, machine, asked["profile"]))
     with judged([unfit_line(plan.score)], fit=fit, aside=as_json):
         if explained is not None:
             explain(

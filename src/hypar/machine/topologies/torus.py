@@ -70,7 +70,6 @@ def _walked(
 
 
 def _beside(device: int, columns: int, edge: int, stride: int, step: int) -> int:
-    """Return the neighbour one step along an edge, wrapping at the end."""
     row, column = divmod(device, columns)
     if stride == 1:
         return row * columns + (column + step) % edge

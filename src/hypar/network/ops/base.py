@@ -154,7 +154,7 @@ def _unsized(
 
 
 class Op(Record):
-    """What a layer is. Subclasses add the fields that a model file may give.
+    """The kind of a layer. Subclasses add the fields that a model file may give.
 
     Attributes:
         weighted: whether it has a weight to cut.

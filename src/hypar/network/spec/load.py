@@ -53,7 +53,7 @@ def load_spec(model: str | Path | Mapping[str, Any], name: str | None = None) ->
 
     Args:
         model: a path, the bare name of a file in ``models/``, or what such a file says.
-        name: what the network of a mapping is called; ``model`` if not given.
+        name: the name of a mapping's network; ``model`` if not given.
 
     Raises:
         InputError: the file is missing, not YAML, or not a model file.

@@ -41,7 +41,7 @@ class SameAs(Record):
 
 
 class LayerHead(Record):
-    """What every layer may say; the rest are the fields of its op."""
+    """The fields of every layer; the others are those of its op."""
 
     op: Name
     name: Name | None = None

@@ -77,7 +77,6 @@ def _level_by_level(question: Question) -> Answer:
 
 
 def _greedy(question: Question, bound: float | None) -> Answer:
-    """Return the greedy plan as an answer of this search."""
     found = load_search("greedy").run(replace(question, solver=None))
     return _answer(question, found.choices, FALLBACK, exact=False, bound=bound)
 

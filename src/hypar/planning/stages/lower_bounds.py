@@ -80,8 +80,8 @@ def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
 
 def crossing_bytes(spans: CutSpans) -> list[float]:
     """Return the bytes of a microbatch's F that cross each place between layers, ``[layers + 1]``; E has as many."""
-    found: list[dict[int, int]] = [{} for _ in range(len(spans.part.layers) + 1)]
-    for tensor in spans.part.tensors:
+    found: list[dict[int, int]] = [{} for _ in range(len(spans.microbatch.layers) + 1)]
+    for tensor in spans.microbatch.tensors:
         for place in range(tensor.producer + 1, tensor.consumer + 1):
             found[place][tensor.producer] = max(found[place].get(tensor.producer, 0), tensor.elements)
     return [spans.setting.element_bytes * math.fsum(at.values()) for at in found]
@@ -100,7 +100,7 @@ def _room(spans: CutSpans, layers: Sequence[_LayerBounds]) -> Costs:
     setting, capacity = spans.setting, spans.setting.machine.memory_bytes
     words = 2 + OPTIMIZERS[setting.optimizer]
     weights = _sums([words * setting.element_bytes * layer.weights for layer in layers])
-    kept = _sums([setting.element_bytes * elements for elements in _kept(spans.part, layers)])
+    kept = _sums([setting.element_bytes * elements for elements in _kept(spans.microbatch, layers)])
     if capacity is None:
         return np.full(weights.shape, np.inf)
     with np.errstate(divide="ignore"):
@@ -126,10 +126,10 @@ def _kept(graph: ContractedGraph, layers: Sequence[_LayerBounds]) -> list[float]
 
 def _layer_bounds(spans: CutSpans, microbatches: int) -> list[_LayerBounds]:
     """Return the lower bounds of each layer over all its choices."""
-    question = question_of(spans.recipe, spans.whole, spans.pins, spans.setting.element_bytes)
+    question = question_of(spans.request, spans.whole, spans.pins, spans.setting.element_bytes)
     known: dict[object, _LayerBounds] = {}
     found = []
-    for layer, options in zip(spans.part.layers, question.options, strict=True):
+    for layer, options in zip(spans.microbatch.layers, question.options, strict=True):
         key = (layer.einsum, layer.output_elements, options)
         if key not in known:
             known[key] = _LayerBounds()
@@ -142,8 +142,8 @@ def _layer_bounds(spans: CutSpans, microbatches: int) -> list[_LayerBounds]:
 
 def _under(layer: CutLayer, chosen: Options, setting: Setting, microbatches: int) -> _LayerBounds:
     """Return the time and memory of a layer under a choice at each level."""
-    pieces = degrees(chosen)
-    time = setting.machine.layer_time(layer.einsum, pieces, setting.element_bytes)
+    divisors = degrees(chosen)
+    time = setting.machine.layer_time(layer.einsum, divisors, setting.element_bytes)
     spent = [microbatches * seconds for seconds in time.seconds.values()]
     if not setting.machine.overlap:
         moves = moves_inside(setting, layer.einsum, layer.output_elements, chosen)
@@ -151,6 +151,6 @@ def _under(layer: CutLayer, chosen: Options, setting: Setting, microbatches: int
     return _LayerBounds(
         seconds=math.fsum(spent) + setting.update_seconds(time),
         weights=time.fullest["weight"],
-        input=fullest_share(layer.einsum, pieces, "input"),
-        output=fullest_share(layer.einsum, pieces, "output"),
+        input=fullest_share(layer.einsum, divisors, "input"),
+        output=fullest_share(layer.einsum, divisors, "output"),
     )

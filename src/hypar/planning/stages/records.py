@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hypar.network.graph import LayerGraph
-    from hypar.planning.request import Recipe
+    from hypar.planning.request import Request
     from hypar.planning.stages.running import Staging
 
 
 def staged_plan(
-    recipe: Recipe,
+    request: Request,
     graph: LayerGraph,
     whole: Plan | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
@@ -34,7 +34,7 @@ def staged_plan(
     """Plan a network in the requested stages.
 
     Args:
-        recipe: the request.
+        request: the request.
         graph: the network.
         whole: for the best number of stages, the plan without stages, which is returned if no stages are faster.
         progress: called with the number of tries done, and their total.
@@ -44,61 +44,61 @@ def staged_plan(
         TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
     refused = {
-        "refine": recipe.refine,
-        "profile": recipe.profile is not None,
-        "chunks": recipe.chunks is not None,
+        "refine": request.refine,
+        "profile": request.profile is not None,
+        "chunks": request.chunks is not None,
     }
     for what, asked in refused.items():
         if asked:
             raise OptionError(what, "given together with stages", "one of the two")
     # If no layer is cut, search and solver are not used, but their names are checked.
-    load_search(recipe.search)
-    if recipe.solver is not None:
-        load_solver(recipe.solver)
-    pins = pins_of(recipe, graph)
+    load_search(request.search)
+    if request.solver is not None:
+        load_solver(request.solver)
+    pins = pins_of(request, graph)
     fitting = whole.score if whole is not None and whole.score is not None and whole.score.fits else None
-    found = plan_stages(recipe, graph, progress, math.inf if fitting is None else fitting.time_s)
+    found = plan_stages(request, graph, progress, math.inf if fitting is None else fitting.time_s)
     if found is None:
         assert whole is not None  # noqa: S101 (a given number of stages has an answer)
         claim = f"{whole.claim}; no stages that were tried are faster"
-        return whole.model_copy(update={"stages": _no_stages(recipe, whole), "claim": claim})
+        return whole.model_copy(update={"stages": _no_stages(request, whole), "claim": claim})
     splits = list(_splits_of(found))
-    context = {"machine": recipe.machine, "optimizer": recipe.optimizer}
-    cost = load_cost(recipe.cost, recipe.parameters, context)
+    context = {"machine": request.machine, "optimizer": request.optimizer}
+    cost = load_cost(request.cost, request.parameters, context)
     return Plan(
         model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
-        graph=recipe.graph,
-        strategy=recipe.strategy,
-        space=recipe.space,
-        search=recipe.search,
+        graph=request.graph,
+        strategy=request.strategy,
+        space=request.space,
+        search=request.search,
         solver=", ".join(dict.fromkeys(span.cuts.answer.solver for span in found.stages if splits)),
-        array=list(found.recipe.array),
+        array=list(found.request.array),
         pins=[str(pin) for pin in pins],
         cost=CostRecord(
-            name=recipe.cost,
+            name=request.cost,
             value=exact_number(math.fsum(split.cost for split in splits)),
             unit=cost.unit,
             parameters=parameters_of(cost),
         ),
-        claim=_claim(recipe, found),
-        stages=stages_of(found, recipe),
+        claim=_claim(request, found),
+        stages=stages_of(found, request),
         splits=splits,
         score=score_of(found),
     )
 
 
-def stages_of(staging: Staging, recipe: Recipe) -> StagesRecord:
+def stages_of(staging: Staging, request: Request) -> StagesRecord:
     """Return the record of stages for a plan.
 
     Args:
         staging: the stages.
-        recipe: the request.
+        request: the request.
     """
     return StagesRecord(
-        asked=recipe.stages,  # type: ignore[arg-type]
-        array=list(recipe.array) if recipe.stages == "best" else None,
-        solver=recipe.solver,
-        schedule=recipe.schedule,
+        asked=request.stages,  # type: ignore[arg-type]
+        array=list(request.array) if request.stages == "best" else None,
+        solver=request.solver,
+        schedule=request.schedule,
         microbatches=staging.microbatches,
         bottleneck_s=staging.bottleneck_s,
         stages=[
@@ -115,41 +115,41 @@ def stages_of(staging: Staging, recipe: Recipe) -> StagesRecord:
     )
 
 
-def _no_stages(recipe: Recipe, whole: Plan) -> StagesRecord:
+def _no_stages(request: Request, whole: Plan) -> StagesRecord:
     """Return the record for a plan that is faster without stages: all layers form one stage.
 
     Args:
-        recipe: the request.
+        request: the request.
         whole: the plan without stages.
     """
     time_s = 0.0 if whole.score is None else whole.score.time_s
     return StagesRecord(
-        asked=recipe.stages,  # type: ignore[arg-type]
-        array=list(recipe.array),
-        solver=recipe.solver,
-        schedule=recipe.schedule,
+        asked=request.stages,  # type: ignore[arg-type]
+        array=list(request.array),
+        solver=request.solver,
+        schedule=request.schedule,
         microbatches=1,
         bottleneck_s=time_s,
         stages=[StageRecord(layers=list(whole.layers), busy_s=time_s, in_flight=1, staleness=0)],
     )
 
 
-def _claim(recipe: Recipe, staging: Staging) -> str:
+def _claim(request: Request, staging: Staging) -> str:
     """Return the claim of a plan in stages: the plans that it is optimal among."""
-    tried = "of all numbers of stages tried the fastest: " if recipe.stages == "best" else ""
-    fitting = " that fit" if recipe.machine is not None and recipe.machine.memory_bytes is not None else ""
+    tried = "of all numbers of stages tried the fastest: " if request.stages == "best" else ""
+    fitting = " that fit" if request.machine is not None and request.machine.memory_bytes is not None else ""
     bounds = f"{tried}stages of the least bottleneck of all partitions{fitting}"
-    if not staging.recipe.array:
+    if not staging.request.array:
         return f"{bounds}, not cut"
-    pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
+    pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
     exact = all(span.cuts.answer.exact for span in staging.stages)
-    solver = "" if exact else f" and solver {recipe.solver!r}, not exact,"
-    return f"{bounds}, each cut by {recipe.search} search{solver} over ({recipe.space}){pins} for least {objective(recipe)}"
+    solver = "" if exact else f" and solver {request.solver!r}, not exact,"
+    return f"{bounds}, each cut by {request.search} search{solver} over ({request.space}){pins} for least {objective(request)}"
 
 
 def _splits_of(staging: Staging) -> Iterator[Split]:
     """Yield one split for each level inside the stages, with the layers of all stages."""
-    for level, ways in enumerate(staging.recipe.array):
+    for level, ways in enumerate(staging.request.array):
         choices, costs = {}, {}
         for span in staging.stages:
             rows = zip(

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.plan.splits import StagesRecord
-    from hypar.planning.request import Recipe
+    from hypar.planning.request import Request
     from hypar.planning.stages.running import Staging
     from hypar.sharding.placement import Options
     from hypar.timeline import Task
 
 
 def stored_stages(
-    plan: Plan, stages: StagesRecord, graph: LayerGraph, choices: Sequence[Options], recipe: Recipe
+    plan: Plan, stages: StagesRecord, graph: LayerGraph, choices: Sequence[Options], request: Request
 ) -> Staging:
     """Run the stages that a plan records.
 
@@ -32,12 +32,12 @@ def stored_stages(
         stages: its stages.
         graph: the network, with the plan's mini-batch.
         choices: for each layer a choice at each level.
-        recipe: the request, for its machine and optimizer.
+        request: the request, for its machine and optimizer.
 
     Raises:
         HardwareError: the array does not fit the machine.
     """
-    own = replace(recipe, array=tuple(plan.array), pins=(), schedule=stages.schedule)
+    own = replace(request, array=tuple(plan.array), pins=(), schedule=stages.schedule)
     spans = CutSpans.of(own, graph, (len(stages.stages), stages.microbatches))
     bounds = accumulate((len(stage.layers) for stage in stages.stages), initial=0)
     found = [spans.given(start, end, tuple(choices[start:end])) for start, end in pairwise(bounds)]

@@ -13,7 +13,7 @@ from hypar.timeline import run
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.planning.request import Recipe
+    from hypar.planning.request import Request
     from hypar.planning.stages.span import CutSpan
     from hypar.timeline import Timeline
 
@@ -23,7 +23,7 @@ class Staging:
     """A network divided into stages, each cut over its own devices.
 
     Attributes:
-        recipe: the request; its array is the one inside a stage.
+        request: the request; its array is the one inside a stage.
         microbatches: microbatches in a mini-batch.
         stages: the stages, first to last.
         in_flight: for each stage, the largest number of microbatches whose activations it keeps.
@@ -31,7 +31,7 @@ class Staging:
         step: one step of the pipeline, a mini-batch.
     """
 
-    recipe: Recipe
+    request: Request
     microbatches: int
     stages: tuple[CutSpan, ...]
     in_flight: tuple[int, ...]
@@ -53,23 +53,23 @@ def kept_in_flight(schedule: str, stages: int, microbatches: int) -> tuple[int, 
     return tuple(in_flight(work for step in own for work in step) for own in steps)
 
 
-def run_stages(recipe: Recipe, microbatches: int, stages: Sequence[CutSpan]) -> Staging:
+def run_stages(request: Request, microbatches: int, stages: Sequence[CutSpan]) -> Staging:
     """Run the stages as a pipeline.
 
     Args:
-        recipe: the request, with the schedule.
+        request: the request, with the schedule.
         microbatches: microbatches in a mini-batch.
         stages: the stages, first to last.
     """
     paces = [_pace(stages, stage) for stage in range(len(stages))]
-    order = SCHEDULES[recipe.schedule]
-    lowered = lower(order, paces, microbatches, _minibatches(recipe.schedule, len(stages)))
+    order = SCHEDULES[request.schedule]
+    lowered = lower(order, paces, microbatches, _minibatches(request.schedule, len(stages)))
     timeline = run(lowered.tasks)
     return Staging(
-        recipe=recipe,
+        request=request,
         microbatches=microbatches,
         stages=tuple(stages),
-        in_flight=kept_in_flight(recipe.schedule, len(stages), microbatches),
+        in_flight=kept_in_flight(request.schedule, len(stages), microbatches),
         staleness=tuple(staleness(works, microbatches) for works in ran(lowered, timeline)),
         step=full_step(lowered, timeline),
     )

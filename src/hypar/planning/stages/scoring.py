@@ -109,7 +109,7 @@ def _communication(staging: Staging) -> dict[str, float]:
     """Return the bytes that all devices receive, between stages and at each level inside them."""
     sent = (span.received_bytes + span.returned_bytes for span in staging.stages)
     found = {BETWEEN: staging.microbatches * math.fsum(sent)}
-    for level in range(len(staging.recipe.array)):
+    for level in range(len(staging.request.array)):
         found[f"H{level + 1}"] = math.fsum(
             repeated(move, staging.microbatches) * move.total_bytes
             for span in staging.stages

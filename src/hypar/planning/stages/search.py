@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
-    from hypar.planning.request import Recipe
+    from hypar.planning.request import Request
     from hypar.planning.searches.base import Answer
     from hypar.planning.stages.running import Staging
     from hypar.sharding.pins import Pin
@@ -39,17 +39,17 @@ MULTIPLES = (1, 2, 4, 8)
 """Numbers of microbatches per stage that are tried for ``best``."""
 
 
-def pins_of(recipe: Recipe, graph: LayerGraph) -> tuple[Pin, ...]:
+def pins_of(request: Request, graph: LayerGraph) -> tuple[Pin, ...]:
     """Parse the pins of a request, which hold at the levels inside every stage.
 
     Raises:
         OptionError: there is no such layer, level or choice, or the levels are not known in advance.
     """
-    if recipe.pins and not recipe.array:
+    if request.pins and not request.array:
         raise OptionError("pins", "given where no layer is cut", "levels inside the stages")
-    nodes = graph.nodes(recipe.graph)
-    pins = tuple(parse_pin(text, nodes, len(recipe.array)) for text in recipe.pins)
-    for pin in pins if recipe.stages == BEST else ():
+    nodes = graph.nodes(request.graph)
+    pins = tuple(parse_pin(text, nodes, len(request.array)) for text in request.pins)
+    for pin in pins if request.stages == BEST else ():
         if pin.level is not None:
             allowed = f"one for all levels, as {pin.layer}={pin.choice}"
             raise OptionError(f"pin {pin.text!r:.200}", "a level where the best stages are sought", allowed)
@@ -57,7 +57,7 @@ def pins_of(recipe: Recipe, graph: LayerGraph) -> tuple[Pin, ...]:
 
 
 def plan_stages(
-    recipe: Recipe,
+    request: Request,
     graph: LayerGraph,
     progress: Callable[[int, int], None] = lambda *_: None,
     limit: float = math.inf,
@@ -65,7 +65,7 @@ def plan_stages(
     """Divide a network into the requested stages, and cut each stage.
 
     Args:
-        recipe: the request.
+        request: the request.
         graph: the network.
         progress: called with the number of tries done, and their total.
         limit: seconds that a step of the best stages must be below.
@@ -77,12 +77,12 @@ def plan_stages(
         InputError: the network, the batch or the machine does not allow that number of stages.
         TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
-    if recipe.machine is None:
+    if request.machine is None:
         raise OptionError("stages", "no machine is named", "one, as --hardware hmc")
-    if recipe.stages != BEST:
-        assert isinstance(recipe.stages, int)  # noqa: S101 (checked with the request)
-        return staged(recipe, graph, recipe.stages)
-    tries = list(_tries(recipe, graph, recipe.machine))
+    if request.stages != BEST:
+        assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
+        return staged(request, graph, request.stages)
+    tries = list(_tries(request, graph, request.machine))
     answers: dict[tuple[int, ...], dict[object, Answer]] = {}
     best = None
     for number, (stages, own) in enumerate(tries):
@@ -94,16 +94,16 @@ def plan_stages(
     return best
 
 
-def _tries(recipe: Recipe, graph: LayerGraph, machine: Machine) -> Iterator[tuple[int, Recipe]]:
+def _tries(request: Request, graph: LayerGraph, machine: Machine) -> Iterator[tuple[int, Request]]:
     """Yield the candidates: stages over the outermost levels, then all remaining levels or the innermost."""
-    layers = len(graph.nodes(recipe.graph).layers)
-    for outer in range(1, len(recipe.array) + 1):
-        stages = math.prod(recipe.array[:outer])
-        for inner in range(outer, len(recipe.array) + 1):
-            array = recipe.array[inner:]
+    layers = len(graph.nodes(request.graph).layers)
+    for outer in range(1, len(request.array) + 1):
+        stages = math.prod(request.array[:outer])
+        for inner in range(outer, len(request.array) + 1):
+            array = request.array[inner:]
             if stages <= layers and machine.num_devices % math.prod((stages, *array)) == 0:
-                for parts in _microbatches(recipe.schedule, graph.batch, stages):
-                    yield stages, replace(recipe, array=array, microbatches=parts)
+                for microbatches in _microbatches(request.schedule, graph.batch, stages):
+                    yield stages, replace(request, array=array, microbatches=microbatches)
 
 
 def _microbatches(schedule: str, batch: int, stages: int) -> list[int]:
@@ -115,7 +115,7 @@ def _microbatches(schedule: str, batch: int, stages: int) -> list[int]:
 
 
 def staged(
-    recipe: Recipe,
+    request: Request,
     graph: LayerGraph,
     stages: int,
     answers: dict[object, Answer] | None = None,
@@ -124,7 +124,7 @@ def staged(
     """Return the best partition into a number of stages, and their cuts.
 
     Args:
-        recipe: the request; its array is the one inside a stage.
+        request: the request; its array is the one inside a stage.
         graph: the network.
         stages: the number of stages.
         answers: the known best cuts of spans for the same request; others are added.
@@ -137,17 +137,17 @@ def staged(
         InputError: that number of stages is not possible, or no partition fits the memory.
         TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
-    layers = len(graph.nodes(recipe.graph).layers)
+    layers = len(graph.nodes(request.graph).layers)
     if not 1 <= stages <= layers:
         raise OptionError("stages", f"found {stages}", f"1 to {layers}, one for each layer that is cut")
     if layers > MOST_LAYERS:
         message = f"stages: found {layers:,} layers that are cut; allowed: {MOST_LAYERS:,}"
         raise TableLimitError(message, layers, MOST_LAYERS)
-    parts = checked_microbatches(recipe.microbatches, recipe.schedule, graph.batch, stages)
-    spans = CutSpans.of(recipe, graph, (stages, parts), answers)
-    found = best_partition(spans, parts, kept_in_flight(recipe.schedule, stages, parts), limit)
+    microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages)
+    spans = CutSpans.of(request, graph, (stages, microbatches), answers)
+    found = best_partition(spans, microbatches, kept_in_flight(request.schedule, stages, microbatches), limit)
     if found is not None:
-        return run_stages(recipe, parts, [spans.span(*ends) for ends in pairwise(found.bounds)])
+        return run_stages(request, microbatches, [spans.span(*ends) for ends in pairwise(found.bounds)])
     if limit < math.inf:
         return None
     machine = spans.setting.machine

@@ -110,7 +110,6 @@ def items_of(step: Step) -> dict[str, dict[str, float]]:
 
 
 def _phase(task: Task, move: Move | None) -> str:
-    """Return the phase of a task."""
     if task.kind == "update" or (move is not None and move.phase == "gradient"):
         return "once"
     return "forward" if (task.kind if move is None else move.phase) == "forward" else "backward"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
-    from hypar.planning.request import Recipe
+    from hypar.planning.request import Request
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
 
@@ -40,18 +40,18 @@ class CutSpans:
     """All spans of a network, each on the same number of devices.
 
     Attributes:
-        recipe: the request; its array is the one inside a stage, and may be empty.
+        request: the request; its array is the one inside a stage, and may be empty.
         whole: the layers for a mini-batch.
-        part: the layers for a microbatch.
+        microbatch: the layers for a microbatch.
         pins: choices to hold.
         setting: the setting of a stage.
         link: the link that carries tensors from other stages; None for one stage.
         answers: the best cuts of spans, which do not depend on microbatches or the number of stages.
     """
 
-    recipe: Recipe
+    request: Request
     whole: ContractedGraph
-    part: ContractedGraph
+    microbatch: ContractedGraph
     pins: tuple[Pin, ...]
     setting: Setting
     link: LevelLink | None
@@ -62,7 +62,7 @@ class CutSpans:
     @classmethod
     def of(
         cls,
-        recipe: Recipe,
+        request: Request,
         graph: LayerGraph,
         counts: tuple[int, int],
         answers: dict[object, Answer] | None = None,
@@ -70,7 +70,7 @@ class CutSpans:
         """Build the spans of a network.
 
         Args:
-            recipe: the request.
+            request: the request.
             graph: the network.
             counts: the numbers of stages, and of microbatches in a mini-batch.
             answers: the known best cuts of spans for the same request; others are added.
@@ -79,16 +79,16 @@ class CutSpans:
             InputError: the request does not suit the network, or the array the machine.
         """
         stages, microbatches = counts
-        whole = graph.nodes(recipe.graph)
-        direct = load_cost(recipe.cost, recipe.parameters).direct
-        setting = setting_for(recipe, graph.element_bytes, direct=direct)
+        whole = graph.nodes(request.graph)
+        direct = load_cost(request.cost, request.parameters).direct
+        setting = setting_for(request, graph.element_bytes, direct=direct)
         return cls(
-            recipe=recipe,
+            request=request,
             whole=whole,
-            part=graph.with_batch(graph.batch // microbatches).nodes(recipe.graph),
-            pins=tuple(parse_pin(text, whole, max(1, len(recipe.array))) for text in recipe.pins),
+            microbatch=graph.with_batch(graph.batch // microbatches).nodes(request.graph),
+            pins=tuple(parse_pin(text, whole, max(1, len(request.array))) for text in request.pins),
             setting=setting,
-            link=setting.machine.links((stages, *recipe.array))[0] if stages > 1 else None,
+            link=setting.machine.links((stages, *request.array))[0] if stages > 1 else None,
             answers={} if answers is None else answers,
         )
 
@@ -100,9 +100,11 @@ class CutSpans:
 
     def given(self, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with given cuts."""
-        lane = Lane(span_of(self.part, start, end), choices, self.setting)
+        lane = Lane(span_of(self.microbatch, start, end), choices, self.setting)
         answer = Answer(choices=choices, costs=(), solver="", exact=False)
-        return self._as_stage(start, end, self._lowered(lane, answer, read_of_others(self.part, start, end)))
+        return self._as_stage(
+            start, end, self._lowered(lane, answer, read_of_others(self.microbatch, start, end))
+        )
 
     def _as_stage(self, start: int, end: int, cuts: Cuts) -> CutSpan:
         """Return a span with its cuts as a stage, with the transfers from other stages."""
@@ -110,14 +112,13 @@ class CutSpans:
         return CutSpan(cuts, self.seconds_of(received), self.seconds_of(returned), received, returned)
 
     def _lowered(self, lane: Lane, answer: Answer, outside: tuple[Tensor, ...]) -> Cuts:
-        """Return the cuts of layers with their time and memory."""
         step = lower_lanes([lane])
         phases = phases_of(step, overlap=self.setting.machine.overlap)
         return Cuts(answer, lane, step, phases, memory_of(lane, step, 0, outside))
 
     def _cut(self, start: int, end: int) -> Cuts:
         """Return the best cuts of a span, with their time and memory."""
-        inside, outside = span_of(self.whole, start, end), read_of_others(self.part, start, end)
+        inside, outside = span_of(self.whole, start, end), read_of_others(self.microbatch, start, end)
         key = (
             *((layer.op_name, layer.einsum, layer.output_elements) for layer in inside.layers),
             *inside.tensors,
@@ -126,23 +127,22 @@ class CutSpans:
         if key not in self.answers:
             self.answers[key] = self._answer(inside)
         if (key, outside) not in self._cuts:
-            lane = Lane(span_of(self.part, start, end), self.answers[key].choices, self.setting)
+            lane = Lane(span_of(self.microbatch, start, end), self.answers[key].choices, self.setting)
             self._cuts[key, outside] = self._lowered(lane, self.answers[key], outside)
         cuts = self._cuts[key, outside]
-        return cuts._replace(lane=cuts.lane._replace(graph=span_of(self.part, start, end)))
+        return cuts._replace(lane=cuts.lane._replace(graph=span_of(self.microbatch, start, end)))
 
     def _answer(self, inside: ContractedGraph) -> Answer:
-        """Search the best cuts of a span."""
-        if not self.recipe.array:
+        if not self.request.array:
             return Answer(choices=((),) * len(inside.layers), costs=(), solver="", exact=True)
-        question = question_of(self.recipe, inside, self.pins, self.setting.element_bytes)
-        return load_search(self.recipe.search).run(question)
+        question = question_of(self.request, inside, self.pins, self.setting.element_bytes)
+        return load_search(self.request.search).run(question)
 
     def _received(self, start: int, end: int, choices: Sequence[Options]) -> tuple[float, float]:
         """Return the bytes of F and of E that all devices of a stage receive; tensors that only pass arrive once."""
         forward: dict[int, float] = {}
         backward: dict[int, float] = {}
-        for tensor in self.part.tensors:
+        for tensor in self.microbatch.tensors:
             ends = (tensor.producer, tensor.consumer)
             if ends[0] < start <= ends[1]:
                 inside = ends[1] < end
@@ -157,7 +157,7 @@ class CutSpans:
 
     def _copies(self, layer: int, chosen: Options, tensor: str) -> float:
         """Return the number of devices that need each element of a layer's input or output."""
-        einsum = self.part.layers[layer].einsum
+        einsum = self.microbatch.layers[layer].einsum
         pairs = zip(chosen, self.setting.array, strict=True)
         return math.prod(choice.devices(ways) / divisor(einsum, choice, tensor) for choice, ways in pairs)
 

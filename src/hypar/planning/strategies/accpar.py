@@ -8,6 +8,6 @@ plugin: Strategy = Strategy(
     summary="batch, input or output channels, level by level; uneven shares let device groups end together",
     source="AccPar (HPCA 2020)",
     space="batch,in_channels,out_channels",
-    fork_cost="accpar",
+    heterogeneous_cost="accpar",
     shares="exact",
 )

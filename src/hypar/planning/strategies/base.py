@@ -17,7 +17,7 @@ class Strategy(NamedTuple):
         cost: name of the cost that is minimised.
         search: name of the search.
         graph: ``contracted``, or ``operators`` to plan pools too.
-        fork_cost: name of the cost on a heterogeneous machine, if it differs.
+        heterogeneous_cost: name of the cost on a heterogeneous machine, if it differs.
         shares: the rule for the shares of device groups.
     """
 
@@ -27,7 +27,7 @@ class Strategy(NamedTuple):
     cost: str = "volume"
     search: str = "greedy"
     graph: str = "contracted"
-    fork_cost: str | None = None
+    heterogeneous_cost: str | None = None
     shares: str = "equal"
 
 

@@ -19,8 +19,8 @@ from hypar.solve.balance import balance, linear, times_at
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.planning.uneven.fork import Assignment
     from hypar.planning.uneven.quadratics import Array, Line, Quadratics
+    from hypar.planning.uneven.split import Assignment
 
 MOST_TURNS = 20
 """Largest number of rounds in which choices and shares are found from each other."""
@@ -60,14 +60,14 @@ def search(
         below: the further cost of each group as a line over its share; nothing if not given.
     """
     every = every if below is None else every.above(below)
-    fork, count = every.fork, len(every.fork.sides)
+    split, count = every.split, len(every.split.groups)
     even = (1 / count,) * count
-    fixed = rule == "equal" or count == 1 or not fork.slowest
+    fixed = rule == "equal" or count == 1 or not split.slowest
     starts = list(_starts(every, even))
     if fixed:
         allowed = most is None or all(share <= limit for share, limit in zip(even, most, strict=True))
         return tuple(_decided(every, start, even) for start in starts) if allowed else ()
-    speeds = np.array([1 / rates.work if rates.work else 1.0 for rates in fork.rates])
+    speeds = np.array([1 / rates.work if rates.work else 1.0 for rates in split.rates])
     proportional = tuple((speeds / speeds.sum()).tolist())
     starts += _starts(every, proportional)
     seen: set[Assignment] = set()
@@ -78,7 +78,7 @@ def _starts(every: Quadratics, shares: tuple[float, ...]) -> Iterator[Assignment
     """Yield the best choices at given shares for equal weights, for weights as the shares, and for each group alone."""
     count = len(shares)
     weights = [(1.0,) * count]
-    if every.fork.slowest and count > 1:
+    if every.split.slowest and count > 1:
         weights += [shares, *map(tuple, np.eye(count).tolist())]
     for own in dict.fromkeys(weights):
         yield every.least(shares, own)
@@ -103,13 +103,13 @@ def _turns(
 
 
 def _decided(every: Quadratics, assignment: Assignment, shares: tuple[float, ...]) -> Decision:
-    return Decision(every.fork.total(times_at(every.times(assignment), shares)), assignment, shares)
+    return Decision(every.split.total(times_at(every.times(assignment), shares)), assignment, shares)
 
 
 def _linear(every: Quadratics, times: Array) -> tuple[float, ...]:
     """Apply AccPar's rule until the transfers match the shares that it gives."""
-    flop = every.fork.flop
-    computing = [flop * rates.work for rates in every.fork.rates]
+    flop = every.split.flop
+    computing = [flop * rates.work for rates in every.split.rates]
     shares: tuple[float, ...] = (1 / len(times),) * len(times)
     for _ in range(MOST_TURNS):
         both = times_at(times, shares)

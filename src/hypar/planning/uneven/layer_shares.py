@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.planning.uneven.common_shares import Decision
-    from hypar.planning.uneven.fork import Assignment, Fork
     from hypar.planning.uneven.quadratics import Array, Quadratics
+    from hypar.planning.uneven.split import Assignment, UnevenSplit
     from hypar.sharding.placement import Choice
     from hypar.sharding.uneven.transfers import Shares
 
@@ -43,9 +43,9 @@ Settled = tuple[Offer, ...]
 """The offer that each layer takes."""
 
 
-def settled(fork: Fork, assignment: Assignment, shares: Shares, *, integral: bool) -> Settled:
+def settled(split: UnevenSplit, assignment: Assignment, shares: Shares, *, integral: bool) -> Settled:
     """Return the offer of every layer at common shares, rounded to whole elements if requested."""
-    rows = zip(fork.graph.layers, fork.options, assignment, strict=True)
+    rows = zip(split.graph.layers, split.options, assignment, strict=True)
     kept: dict[Shares, Shares] = {}
     offers = []
     for layer, options, pick in rows:
@@ -64,24 +64,24 @@ def rounded(layer: CutLayer, choice: Choice, shares: Shares) -> Shares:
     return tuple(next(found) if share else share for share in shares)
 
 
-def settled_costs(fork: Fork, offers: Settled) -> tuple[Array, Array]:
+def settled_costs(split: UnevenSplit, offers: Settled) -> tuple[Array, Array]:
     """Return the cost of each layer, with the tensors that it reads, for each group to receive and to compute.
 
     Returns:
-        ``[sides, layers]`` both.
+        ``[groups, layers]`` both.
     """
-    nodes, edges = ByLayer(fork, tuple((offer,) for offer in offers)).arrays()
+    nodes, edges = ByLayer(split, tuple((offer,) for offer in offers)).arrays()
     computed = np.array(
         [
             [
                 rates.work * work(layer, offer.choice, share)
-                for rates, share in zip(fork.rates, offer.shares, strict=True)
+                for rates, share in zip(split.rates, offer.shares, strict=True)
             ]
-            for layer, offer in zip(fork.graph.layers, offers, strict=True)
+            for layer, offer in zip(split.graph.layers, offers, strict=True)
         ]
     ).T
     received = np.stack([node[:, 0] for node in nodes], axis=1) - computed
-    for tensor, edge in zip(fork.graph.tensors, edges, strict=True):
+    for tensor, edge in zip(split.graph.tensors, edges, strict=True):
         received[:, tensor.consumer] += edge[:, 0, 0]
     return np.maximum(received, 0.0), computed
 
@@ -94,18 +94,18 @@ def by_layer(every: Quadratics, decision: Decision, *, integral: bool) -> Settle
         decision: the decision with common shares.
         integral: whether shares are rounded to whole elements.
     """
-    start = settled(every.fork, decision.assignment, decision.shares, integral=integral)
+    start = settled(every.split, decision.assignment, decision.shares, integral=integral)
     offered = tuple(
         tuple(_offers(every, index, offer, integral=integral)) for index, offer in enumerate(start)
     )
-    return ByLayer(every.fork, offered).best()
+    return ByLayer(every.split, offered).best()
 
 
 def _offers(every: Quadratics, index: int, start: Offer, *, integral: bool) -> Iterator[Offer]:
     """Yield a layer's present offer, then every option with common or balanced shares, or on one group alone."""
-    layer, options = every.fork.graph.layers[index], every.fork.options[index]
-    sides = len(every.fork.sides)
-    alone = [tuple(float(side == own) for side in range(sides)) for own in range(sides)]
+    layer, options = every.split.graph.layers[index], every.split.options[index]
+    groups = len(every.split.groups)
+    alone = [tuple(float(group == own) for group in range(groups)) for own in range(groups)]
     times = every.nodes[index]
     made = {start: None}
     for pick, choice in enumerate(options):
@@ -122,26 +122,26 @@ class ByLayer:
     """The layers of an uneven split, each with its offers.
 
     Attributes:
-        fork: the uneven split.
+        split: the uneven split.
         offered: the offers of each layer; the first has the common shares.
     """
 
-    fork: Fork
+    split: UnevenSplit
     offered: tuple[tuple[Offer, ...], ...]
 
     def arrays(self) -> tuple[list[Array], list[Array]]:
-        """Return the costs of layers, ``[sides, offers]``, and of tensors, ``[sides, of producer, of consumer]``."""
+        """Return the costs of layers, ``[groups, offers]``, and of tensors, ``[groups, of producer, of consumer]``."""
         kept: dict[Hashable, Array] = {}
         nodes, edges = [], []
-        for layer, offers in zip(self.fork.graph.layers, self.offered, strict=True):
+        for layer, offers in zip(self.split.graph.layers, self.offered, strict=True):
             key: Hashable = (layer.einsum, layer.output_elements, offers)
             if key not in kept:
-                rows = [self.fork.layer_costs(layer, offer.choice, offer.shares) for offer in offers]
+                rows = [self.split.layer_costs(layer, offer.choice, offer.shares) for offer in offers]
                 kept[key] = np.array(rows, dtype=np.float64).T
             nodes.append(kept[key])
-        for tensor in self.fork.graph.tensors:
+        for tensor in self.split.graph.tensors:
             (made, read), pair = (
-                self.fork.ends(tensor),
+                self.split.ends(tensor),
                 (self.offered[tensor.producer], self.offered[tensor.consumer]),
             )
             key = (made.einsum, read.einsum, tensor.content, pair)
@@ -154,7 +154,7 @@ class ByLayer:
         """Return the costs of all pairs of offers of a tensor's producer and consumer."""
         rows = [
             [
-                self.fork.tensor_costs(tensor, (made.choice, read.choice), _alike(made.shares, read.shares))
+                self.split.tensor_costs(tensor, (made.choice, read.choice), _alike(made.shares, read.shares))
                 for read in pair[1]
             ]
             for made in pair[0]
@@ -164,27 +164,27 @@ class ByLayer:
     def best(self) -> Settled:
         """Return the cheapest assignment over several weights of the groups, or the common shares if none is cheaper."""
         nodes, edges = self.arrays()
-        weights = np.ones(len(self.fork.sides))
+        weights = np.ones(len(self.split.groups))
         found: tuple[float, Assignment] | None = None
         tried: Assignment = (0,) * len(self.offered)
         for _ in range(MOST_TURNS):
-            each = self._of_sides(nodes, edges, tried)
-            cost = self.fork.total(each.tolist())
+            each = self._of_groups(nodes, edges, tried)
+            cost = self.split.total(each.tolist())
             if found is None or cost < found[0] * (1 - 1e-12):
                 found = (cost, tried)
             weights = weights * (each / each.mean()) ** 2 if each.all() else weights
             weighed = weights / weights.sum()
-            tried = self.fork.least(
+            tried = self.split.least(
                 [np.tensordot(weighed, node, 1) for node in nodes],
                 [np.tensordot(weighed, edge, 1) for edge in edges],
             )
         assert found is not None  # noqa: S101 (there is a turn)
         return tuple(offers[pick] for offers, pick in zip(self.offered, found[1], strict=True))
 
-    def _of_sides(self, nodes: list[Array], edges: list[Array], assignment: Assignment) -> Array:
+    def _of_groups(self, nodes: list[Array], edges: list[Array], assignment: Assignment) -> Array:
         """Return the total cost of each device group."""
         found = sum((node[:, pick] for node, pick in zip(nodes, assignment, strict=True)), np.zeros(1))
-        for tensor, edge in zip(self.fork.graph.tensors, edges, strict=True):
+        for tensor, edge in zip(self.split.graph.tensors, edges, strict=True):
             found = found + edge[:, assignment[tensor.producer], assignment[tensor.consumer]]
         return np.asarray(found)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypar.planning.uneven.tree import lanes_of
 from hypar.schedule.step import lower_lanes
 from hypar.schedule.totals import holds
-from hypar.sharding.uneven.remainder import part_of
+from hypar.sharding.uneven.remainder import graph_of_group
 
 if TYPE_CHECKING:
     from hypar.planning.uneven.tree import Branch, Branching
@@ -28,22 +28,22 @@ def limits(branching: Branching) -> tuple[float, ...]:
     Buffers for the transfers of splits above are left out: the caller checks the whole tree again.
     """
     found = []
-    for side, below in enumerate(branching.below):
+    for group, below in enumerate(branching.below):
         if below is None:
             found.append(0.0)
         elif fits(below):
             found.append(1.0)
         else:
-            found.append(_limit(branching, side, below))
+            found.append(_limit(branching, group, below))
     return tuple(found)
 
 
-def _limit(branching: Branching, side: int, below: Branch) -> float:
+def _limit(branching: Branching, group: int, below: Branch) -> float:
     """Return the largest share of one group that fits, by bisection; 0 if none fits."""
     choices = [offer.choice for offer in branching.offers]
-    low, high = 0.0, branching.shares[side]
+    low, high = 0.0, branching.shares[group]
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        part = part_of(branching.graph, choices, [middle] * len(choices))
-        low, high = (middle, high) if fits(below.of(part)) else (low, middle)
+        remaining = graph_of_group(branching.graph, choices, [middle] * len(choices))
+        low, high = (middle, high) if fits(below.of(remaining)) else (low, middle)
     return low

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.contraction import CutLayer, Tensor
-    from hypar.planning.uneven.fork import Assignment, Fork
+    from hypar.planning.uneven.split import Assignment, UnevenSplit
     from hypar.sharding.placement import Options
     from hypar.sharding.redistribution import Number
     from hypar.sharding.uneven.transfers import Shares
@@ -34,14 +34,14 @@ class Quadratics:
     """The costs of all options of an uneven split.
 
     Attributes:
-        fork: the uneven split.
-        nodes: for each layer ``[sides, 3, options]``: constant, linear and quadratic coefficients.
-        edges: for each tensor ``[sides, 3, options of producer, options of consumer]``.
-        rest: the cost of each group that does not depend on the options, ``[sides, 3]``.
+        split: the uneven split.
+        nodes: for each layer ``[groups, 3, options]``: constant, linear and quadratic coefficients.
+        edges: for each tensor ``[groups, 3, options of producer, options of consumer]``.
+        rest: the cost of each group that does not depend on the options, ``[groups, 3]``.
         found: the assignments of least cost that are known, which do not depend on ``rest``.
     """
 
-    fork: Fork
+    split: UnevenSplit
     nodes: tuple[Array, ...]
     edges: tuple[Array, ...]
     rest: Array
@@ -54,11 +54,11 @@ class Quadratics:
         return replace(self, rest=rest)
 
     def times(self, assignment: Assignment) -> Array:
-        """Return the total cost of each group, ``[sides, 3]``."""
+        """Return the total cost of each group, ``[groups, 3]``."""
         found = self.rest.copy()
         for node, pick in zip(self.nodes, assignment, strict=True):
             found += node[:, :, pick]
-        for tensor, edge in zip(self.fork.graph.tensors, self.edges, strict=True):
+        for tensor, edge in zip(self.split.graph.tensors, self.edges, strict=True):
             found += edge[:, :, assignment[tensor.producer], assignment[tensor.consumer]]
         return found
 
@@ -72,7 +72,7 @@ class Quadratics:
             each = [(row, row * share, row * share * share) for row, share in zip(own, shares, strict=True)]
             summed = (np.ravel(each)[:, None] * self._columns).sum(axis=0)
             arrays = {name: summed[at].reshape(shape) for name, (at, shape) in self._places.items()}
-            self.found[key] = self.fork.least(
+            self.found[key] = self.split.least(
                 [arrays[id(node)] for node in self.nodes], [arrays[id(edge)] for edge in self.edges]
             )
         return self.found[key]
@@ -83,8 +83,8 @@ class Quadratics:
 
     @cached_property
     def _columns(self) -> Array:
-        """Return the coefficients of all distinct arrays beside each other, ``[sides * 3, entries]``."""
-        rows = 3 * len(self.fork.sides)
+        """Return the coefficients of all distinct arrays beside each other, ``[groups * 3, entries]``."""
+        rows = 3 * len(self.split.groups)
         return np.concatenate([array.reshape(rows, -1) for array in self._distinct.values()], axis=1)
 
     @cached_property
@@ -98,54 +98,57 @@ class Quadratics:
         return places
 
 
-def quadratics_of(fork: Fork) -> Quadratics:
+def quadratics_of(split: UnevenSplit) -> Quadratics:
     """Compute the costs of all options of an uneven split; equal layers and equal tensors share their arrays."""
     kept: dict[Hashable, Array] = {}
     nodes = []
-    for layer, options in zip(fork.graph.layers, fork.options, strict=True):
+    for layer, options in zip(split.graph.layers, split.options, strict=True):
         key: Hashable = (layer.einsum, layer.output_elements, options)
         if key not in kept:
-            kept[key] = _node(fork, layer, options)
+            kept[key] = _node(split, layer, options)
         nodes.append(kept[key])
     edges = []
-    for tensor in fork.graph.tensors:
-        (made, read), pair = fork.ends(tensor), (fork.options[tensor.producer], fork.options[tensor.consumer])
+    for tensor in split.graph.tensors:
+        (made, read), pair = (
+            split.ends(tensor),
+            (split.options[tensor.producer], split.options[tensor.consumer]),
+        )
         key = (made.einsum, read.einsum, tensor.content, pair)
         if key not in kept:
-            kept[key] = _edge(fork, tensor, pair)
+            kept[key] = _edge(split, tensor, pair)
         edges.append(kept[key])
-    return Quadratics(fork, tuple(nodes), tuple(edges), np.zeros((len(fork.sides), 3)))
+    return Quadratics(split, tuple(nodes), tuple(edges), np.zeros((len(split.groups), 3)))
 
 
-def _node(fork: Fork, layer: CutLayer, options: Options) -> Array:
+def _node(split: UnevenSplit, layer: CutLayer, options: Options) -> Array:
     """Return the coefficients of all options of a layer."""
     made = [
-        _of_sides(fork, lambda shares, choice=choice: fork.layer_costs(layer, choice, shares))  # type: ignore[misc]
+        _of_groups(split, lambda shares, choice=choice: split.layer_costs(layer, choice, shares))  # type: ignore[misc]
         for choice in options
     ]
     return np.stack(made, axis=-1)
 
 
-def _edge(fork: Fork, tensor: Tensor, options: tuple[Options, Options]) -> Array:
+def _edge(split: UnevenSplit, tensor: Tensor, options: tuple[Options, Options]) -> Array:
     """Return the coefficients of all pairs of options of a tensor's producer and consumer."""
-    found = np.zeros((len(fork.sides), 3, len(options[0]), len(options[1])))
+    found = np.zeros((len(split.groups), 3, len(options[0]), len(options[1])))
     for row, maker in enumerate(options[0]):
         for column, reader in enumerate(options[1]):
             pair = (maker, reader)
-            found[:, :, row, column] = _of_sides(
-                fork,
-                lambda shares, pair=pair: fork.tensor_costs(tensor, pair, (shares, shares)),  # type: ignore[misc]
+            found[:, :, row, column] = _of_groups(
+                split,
+                lambda shares, pair=pair: split.tensor_costs(tensor, pair, (shares, shares)),  # type: ignore[misc]
             )
     return found
 
 
-def _of_sides(fork: Fork, costs: Callable[[Shares], list[Number]]) -> Array:
-    """Return the coefficients of a cost function for each group, ``[sides, 3]``."""
-    count = len(fork.sides)
+def _of_groups(split: UnevenSplit, costs: Callable[[Shares], list[Number]]) -> Array:
+    """Return the coefficients of a cost function for each group, ``[groups, 3]``."""
+    count = len(split.groups)
     rows = []
-    for side in range(count):
-        shares = tuple(SHARE if other == side else 1 / count for other in range(count))
-        rows.append(_coefficients(costs(shares)[side]))
+    for group in range(count):
+        shares = tuple(SHARE if other == group else 1 / count for other in range(count))
+        rows.append(_coefficients(costs(shares)[group]))
     return np.array(rows)
 
 

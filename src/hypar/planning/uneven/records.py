@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hypar.plan.splits import SideRecord, Split
-from hypar.planning.records import like_split
+from hypar.plan.splits import GroupRecord, Split
+from hypar.planning.records import even_split
 from hypar.planning.uneven.tree import Leaf
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.planning.request import Recipe
+    from hypar.planning.request import Request
     from hypar.planning.uneven.tree import Branch, Branching
 
 
@@ -24,15 +24,15 @@ def splits_of(branch: Branch) -> Iterator[Split]:
         names = [layer.name for layer in lane.graph.layers]
         for level, costs in zip(branch.levels, branch.costs, strict=True):
             chosen = [options[level.index] for options in lane.choices]
-            yield like_split(level, names, chosen, costs, group=lane.name, depth=lane.depth)
+            yield even_split(level, names, chosen, costs, group=lane.name, depth=lane.depth)
         return
-    yield _fork(branch)
+    yield _uneven_split(branch)
     for below in branch.below:
         if below is not None:
             yield from splits_of(below)
 
 
-def _fork(branch: Branching) -> Split:
+def _uneven_split(branch: Branching) -> Split:
     """Return an uneven split, with the cost that its slowest device group receives, or that all receive."""
     names = [layer.name for layer in branch.graph.layers]
     rows = [branch.received[branch.late]] if branch.slowest else branch.received
@@ -45,7 +45,7 @@ def _fork(branch: Branching) -> Split:
         for name, offer in zip(names, branch.offers, strict=True)
         if offer.shares != branch.shares
     }
-    sides = zip(branch.machine.sides, branch.received, branch.computed, strict=True)
+    groups = zip(branch.machine.groups, branch.received, branch.computed, strict=True)
     return Split(
         level=branch.depth,
         group=branch.name,
@@ -55,12 +55,12 @@ def _fork(branch: Branching) -> Split:
         costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
         cost=exact_number(math.fsum(costs)),
         sides=[
-            SideRecord(
-                group=side.name,
+            GroupRecord(
+                group=group.name,
                 received=exact_number(math.fsum(received)),
                 computed=exact_number(math.fsum(computed)),
             )
-            for side, received, computed in sides
+            for group, received, computed in groups
         ],
         layer_shares=apart or None,
     )
@@ -73,21 +73,23 @@ def exact(branch: Branch) -> bool:
     return all(exact(below) for below in branch.below if below is not None)
 
 
-def claim_of(recipe: Recipe, branch: Branching) -> str:
+def claim_of(request: Request, branch: Branching) -> str:
     """Return the claim of a plan for a heterogeneous machine: the plans that it is optimal among."""
-    pins = f" and {len(recipe.pins)} pin{'s' * (len(recipe.pins) > 1)}" if recipe.pins else ""
-    over = f"over ({recipe.space}){pins}, one dim a fork, for least {recipe.cost}"
-    whole = " of whole elements" if recipe.integral else ""
+    pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
+    over = f"over ({request.space}){pins}, one dim a split, for least {request.cost}"
+    whole = " of whole elements" if request.integral else ""
     if not exact(branch):
-        shares = f", shares{whole}," * recipe.integral
-        return f"not optimal: solver {recipe.solver!r} is not exact; {recipe.search} search in each group{shares} {over}"
-    inner = f"{recipe.search} search in each group"
-    if recipe.shares == "equal" and not branch.slowest:
-        return f"each fork is optimal at equal shares{whole} given the forks above it, then {inner}, {over}"
+        shares = f", shares{whole}," * request.integral
+        return f"not optimal: solver {request.solver!r} is not exact; {request.search} search in each group{shares} {over}"
+    inner = f"{request.search} search in each group"
+    if request.shares == "equal" and not branch.slowest:
+        return (
+            f"each uneven split is optimal at equal shares{whole} given those above it, then {inner}, {over}"
+        )
     kinds = {
-        "equal": "equal shares{}, types by weights of the sides",
+        "equal": "equal shares{}, types by weights of the groups",
         "linear": "shares{} by AccPar's rule, found with the types in turn",
         "exact": "exact shares{}, found with the types in turn",
         "layers": "exact shares{}, then shares of each layer",
     }
-    return f"{kinds[recipe.shares].format(whole)}, not proven optimal, then {inner}, {over}"
+    return f"{kinds[request.shares].format(whole)}, not proven optimal, then {inner}, {over}"

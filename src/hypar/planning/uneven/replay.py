@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.machine.mixed import MixedMachine
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.setting import Setting
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.uneven.layer_shares import Offer
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def branch_of(
-    plan: Plan, machine: MixedMachine, graph: ContractedGraph, element_bytes: int, optimizer: str
+    plan: Plan, machine: HeterogeneousMachine, graph: ContractedGraph, element_bytes: int, optimizer: str
 ) -> Branch:
     """Return the tree of device groups of a plan, without costs.
 
@@ -45,11 +45,11 @@ class _Reader:
         self.plan, self.element_bytes, self.optimizer = plan, element_bytes, optimizer
 
     def branch(
-        self, name: str, machine: Machine | MixedMachine, graph: ContractedGraph, depth: int
+        self, name: str, machine: Machine | HeterogeneousMachine, graph: ContractedGraph, depth: int
     ) -> Branch:
         """Return one device group."""
-        if isinstance(machine, MixedMachine):
-            return self.fork(name, machine, graph, depth)
+        if isinstance(machine, HeterogeneousMachine):
+            return self.split(name, machine, graph, depth)
         own = [split for split in self.plan.splits if split.group == name]
         setting = Setting(
             machine=machine,
@@ -62,7 +62,9 @@ class _Reader:
             lane=Lane(graph, choices, setting, name, depth), levels=(), costs=(), solver="", exact=True
         )
 
-    def fork(self, name: str, machine: MixedMachine, graph: ContractedGraph, depth: int) -> Branching:
+    def split(
+        self, name: str, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int
+    ) -> Branching:
         """Return one uneven split."""
         split = next(split for split in self.plan.splits if split.group == name)
         names = [layer.name for layer in graph.layers]
@@ -76,14 +78,14 @@ class _Reader:
             integral=bool(self.plan.integral),
             received=(),
             computed=(),
-            below=(None,) * len(machine.sides),
+            below=(None,) * len(machine.groups),
             slowest=True,
             element_bytes=self.element_bytes,
         )
         below = tuple(
-            self.branch(side.name, side.machine, found.part(number), depth + 1)
+            self.branch(group.name, group.machine, found.graph_of(number), depth + 1)
             if split.shares[number]
             else None
-            for number, side in enumerate(machine.sides)
+            for number, group in enumerate(machine.groups)
         )
         return found.with_below(below)

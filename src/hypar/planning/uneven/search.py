@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.base import load_cost, structure
 from hypar.errors import MemoryLimitError, OptionError
-from hypar.machine.mixed import MixedMachine
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.question import question_of, setting_for, space_of
 from hypar.planning.searches.base import load_search
 from hypar.planning.uneven.common_shares import best, search
-from hypar.planning.uneven.fork import fork_of
 from hypar.planning.uneven.layer_shares import by_layer, settled, settled_costs
 from hypar.planning.uneven.memory import fits, limits
 from hypar.planning.uneven.quadratics import quadratics_of
+from hypar.planning.uneven.split import uneven_split_of
 from hypar.planning.uneven.tree import Branching, Leaf
 from hypar.schedule.lanes import Lane
 from hypar.sharding.pins import apply_pins
@@ -32,14 +32,14 @@ from hypar.solve.solvers.base import cheapest, load_solver
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
-    from hypar.machine.mixed import Side
     from hypar.network.contraction import ContractedGraph
-    from hypar.planning.request import Recipe
+    from hypar.planning.request import Request
     from hypar.planning.uneven.common_shares import Decision
-    from hypar.planning.uneven.fork import Fork
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line, Quadratics
+    from hypar.planning.uneven.split import UnevenSplit
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
@@ -58,19 +58,19 @@ class _Place(NamedTuple):
     """The uneven split to be decided, with its options."""
 
     name: str
-    machine: MixedMachine
+    machine: HeterogeneousMachine
     graph: ContractedGraph
     depth: int
     options: tuple[Options, ...]
 
 
 def plan_branches(
-    recipe: Recipe, graph: ContractedGraph, pins: Sequence[Pin], element_bytes: int
+    request: Request, graph: ContractedGraph, pins: Sequence[Pin], element_bytes: int
 ) -> Branching:
     """Plan a network for a heterogeneous machine.
 
     Args:
-        recipe: the request.
+        request: the request.
         graph: the layers that are cut.
         pins: choices to hold.
         element_bytes: bytes of an element.
@@ -79,11 +79,11 @@ def plan_branches(
         InputError: the request does not suit the network or the machine, or no shares fit the memory.
         TableLimitError: the tables of an exact search would not fit.
     """
-    assert recipe.mixed is not None  # noqa: S101 (the caller requests a heterogeneous machine)
-    planner, machine = _Planner(recipe, pins, element_bytes), recipe.mixed.using(recipe.arrays)
-    found = planner.fork(WHOLE_ARRAY, machine, graph, 0)
+    assert request.heterogeneous is not None  # noqa: S101 (the caller requests a heterogeneous machine)
+    planner, machine = _Planner(request, pins, element_bytes), request.heterogeneous.using(request.arrays)
+    found = planner.split(WHOLE_ARRAY, machine, graph, 0)
     if planner.adapts and not fits(found):
-        names = ", ".join(side.name for side in machine.sides)
+        names = ", ".join(group.name for group in machine.groups)
         hint = "take a smaller batch, or --shares equal to see what they would hold"
         raise MemoryLimitError(
             f"hardware {machine.name!r}", f"no shares of {names} fit their memory", hint=hint
@@ -94,25 +94,27 @@ def plan_branches(
 class _Planner:
     """A recursive planner of a machine's tree of device groups."""
 
-    def __init__(self, recipe: Recipe, pins: Sequence[Pin], element_bytes: int) -> None:
-        self.recipe, self.pins, self.element_bytes = recipe, pins, element_bytes
-        self.cost = load_cost(recipe.cost, recipe.parameters)
-        self.adapts = recipe.shares != "equal" and self.cost.slowest
+    def __init__(self, request: Request, pins: Sequence[Pin], element_bytes: int) -> None:
+        self.request, self.pins, self.element_bytes = request, pins, element_bytes
+        self.cost = load_cost(request.cost, request.parameters)
+        self.adapts = request.shares != "equal" and self.cost.slowest
 
-    def branch(self, side: Side, graph: ContractedGraph, depth: int) -> Branch:
+    def branch(self, group: DeviceGroup, graph: ContractedGraph, depth: int) -> Branch:
         """Plan one device group of an uneven split."""
-        if isinstance(side.machine, MixedMachine):
-            return self.fork(side.name, side.machine, graph, depth)
-        return self.leaf(side.name, side.machine, graph, depth)
+        if isinstance(group.machine, HeterogeneousMachine):
+            return self.split(group.name, group.machine, graph, depth)
+        return self.leaf(group.name, group.machine, graph, depth)
 
     def leaf(self, name: str, machine: Machine, graph: ContractedGraph, depth: int) -> Leaf:
         """Plan identical devices by the requested search."""
-        recipe = replace(self.recipe, machine=machine, mixed=None, array=self.recipe.arrays[name], pins=())
-        setting = setting_for(recipe, self.element_bytes)
-        if not recipe.array:
+        request = replace(
+            self.request, machine=machine, heterogeneous=None, array=self.request.arrays[name], pins=()
+        )
+        setting = setting_for(request, self.element_bytes)
+        if not request.array:
             lane = Lane(graph, ((),) * len(graph.layers), setting, name, depth)
             return Leaf(lane=lane, levels=(), costs=(), solver="", exact=True)
-        last = depth + len(recipe.array)
+        last = depth + len(request.array)
         pins = [
             replace(pin, level=None if pin.level is None else pin.level - depth)
             for pin in self.pins
@@ -121,8 +123,8 @@ class _Planner:
         # If one of two layers is empty here, nothing moves between them inside the group.
         empty = [layer.empty for layer in graph.layers]
         tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
-        question = question_of(recipe, graph._replace(tensors=tensors), pins, self.element_bytes)
-        answer = load_search(recipe.search).run(question)
+        question = question_of(request, graph._replace(tensors=tensors), pins, self.element_bytes)
+        answer = load_search(request.search).run(question)
         return Leaf(
             lane=Lane(graph, answer.choices, setting, name, depth),
             levels=question.levels,
@@ -131,30 +133,34 @@ class _Planner:
             exact=answer.exact,
         )
 
-    def fork(self, name: str, machine: MixedMachine, graph: ContractedGraph, depth: int) -> Branching:
+    def split(
+        self, name: str, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int
+    ) -> Branching:
         """Plan an uneven split over all its device groups, then without the groups that only add cost.
 
         If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
         """
         place = _Place(name, machine, graph, depth, self._options(machine, graph, depth))
-        at_work = tuple(range(len(machine.sides)))
+        at_work = tuple(range(len(machine.groups)))
         found = self._cheapest(self._tried(place, at_work))
         while self.adapts and len(at_work) > 1:
-            fewer = [tuple(side for side in at_work if side != out) for out in at_work]
-            tried = {one: sides for sides in fewer for one in self._tried(place, sides)}
+            fewer = [tuple(group for group in at_work if group != out) for out in at_work]
+            tried = {one: groups for groups in fewer for one in self._tried(place, groups)}
             without = self._cheapest(iter(tried), found)
             if without is None:
-                least = min(at_work, key=lambda side: machine.sides[side].memory_bytes)
-                at_work = tuple(side for side in at_work if side != least)
+                least = min(at_work, key=lambda group: machine.groups[group].memory_bytes)
+                at_work = tuple(group for group in at_work if group != least)
             elif without is found:
                 break
             else:
                 found, at_work = without, tried[without]
         return self._equally(place) if found is None else found
 
-    def _options(self, machine: MixedMachine, graph: ContractedGraph, depth: int) -> tuple[Options, ...]:
+    def _options(
+        self, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int
+    ) -> tuple[Options, ...]:
         """Return each layer's options at an uneven split: one dim divided over all groups, or a join left whole."""
-        ways, space = len(machine.sides), space_of(self.recipe)
+        ways, space = len(machine.groups), space_of(self.request)
         free = [(space.choices(layer, ways),) for layer in graph.layers]
         own = [replace(pin, level=None) for pin in self.pins if pin.level in {None, depth}]
         held = apply_pins(own, graph, free, (ways,))
@@ -162,7 +168,7 @@ class _Planner:
         for layer, options in zip(graph.layers, found, strict=True):
             if not options:
                 what = f"{layer.name!r} cannot be divided in one dim over {ways} device groups"
-                raise OptionError(f"space {self.recipe.space!r}", what, "one dim over all device groups")
+                raise OptionError(f"space {self.request.space!r}", what, "one dim over all device groups")
         return tuple(found)
 
     def _cheapest(self, tried: Iterator[Branching], found: Branching | None = None) -> Branching | None:
@@ -178,23 +184,23 @@ class _Planner:
         yield from self._within_memory(place, at_work, every, "equal")
         if self.adapts and len(at_work) > 1:
             yield from self._within_memory(place, at_work, every, "linear")
-            if self.recipe.shares != "linear":
+            if self.request.shares != "linear":
                 yield from self._exactly(place, at_work, every)
 
     def _equally(self, place: _Place) -> Branching:
         """Return the decision with equal shares, whether they fit the memory or not."""
-        at_work = tuple(range(len(place.machine.sides)))
+        at_work = tuple(range(len(place.machine.groups)))
         every = self._quadratics(place, at_work)
         decision = best(search(every, "equal"))
-        offers = settled(every.fork, decision.assignment, decision.shares, integral=self.recipe.integral)
-        return self._branching(place, at_work, every.fork, offers, decision)
+        offers = settled(every.split, decision.assignment, decision.shares, integral=self.request.integral)
+        return self._branching(place, at_work, every.split, offers, decision)
 
     def _quadratics(self, place: _Place, at_work: tuple[int, ...]) -> Quadratics:
         """Compute the costs of all options for the working groups."""
-        sides = [place.machine.sides[side] for side in at_work]
-        solver = load_solver(solver_for(self.recipe, place.graph))
+        groups = [place.machine.groups[group] for group in at_work]
+        solver = load_solver(solver_for(self.request, place.graph))
         return quadratics_of(
-            fork_of(place.graph, place.options, sides, self.cost, solver, self.element_bytes)
+            uneven_split_of(place.graph, place.options, groups, self.cost, solver, self.element_bytes)
         )
 
     def _exactly(self, place: _Place, at_work: tuple[int, ...], every: Quadratics) -> Iterator[Branching]:
@@ -224,8 +230,10 @@ class _Planner:
             if not decisions:
                 return
             decision = best(decisions)
-            offers = settled(every.fork, decision.assignment, decision.shares, integral=self.recipe.integral)
-            made = self._branching(place, at_work, every.fork, offers, decision)
+            offers = settled(
+                every.split, decision.assignment, decision.shares, integral=self.request.integral
+            )
+            made = self._branching(place, at_work, every.split, offers, decision)
             if not self.adapts or fits(made):
                 yield made
                 yield from self._by_layer(place, at_work, every, decision, rule)
@@ -233,39 +241,44 @@ class _Planner:
             if rule == "equal":
                 return
             room = limits(made)
-            most = tuple(room[side] for side in at_work)
+            most = tuple(room[group] for group in at_work)
 
     def _by_layer(
         self, place: _Place, at_work: tuple[int, ...], every: Quadratics, decision: Decision, rule: str
     ) -> Iterator[Branching]:
         """Yield the decision with separate shares for each layer, if requested and if they fit the memory."""
-        if self.recipe.shares != "layers" or rule != "exact" or not all(decision.shares):
+        if self.request.shares != "layers" or rule != "exact" or not all(decision.shares):
             return
-        offers = by_layer(every, decision, integral=self.recipe.integral)
+        offers = by_layer(every, decision, integral=self.request.integral)
         # A group without any layer is idle, which is tried separately.
         if all(any(shares) for shares in zip(*(offer.shares for offer in offers), strict=True)):
-            made = self._branching(place, at_work, every.fork, offers, decision)
+            made = self._branching(place, at_work, every.split, offers, decision)
             if fits(made):
                 yield made
 
     def _branching(
-        self, place: _Place, at_work: tuple[int, ...], fork: Fork, offers: Sequence[Offer], decision: Decision
+        self,
+        place: _Place,
+        at_work: tuple[int, ...],
+        split: UnevenSplit,
+        offers: Sequence[Offer],
+        decision: Decision,
     ) -> Branching:
         """Build the subtree of a decision."""
-        count = len(place.machine.sides)
+        count = len(place.machine.groups)
 
         def spread(shares: Sequence[float]) -> tuple[float, ...]:
             """Return the shares of all groups, 0 for idle ones."""
             given = dict(zip(at_work, shares, strict=True))
-            return tuple(given.get(side, 0.0) for side in range(count))
+            return tuple(given.get(group, 0.0) for group in range(count))
 
-        received, computed = settled_costs(fork, tuple(offers))
+        received, computed = settled_costs(split, tuple(offers))
         nothing = (0.0,) * len(offers)
         rows = {
-            side: (tuple(received[row].tolist()), tuple(computed[row].tolist()))
-            for row, side in enumerate(at_work)
+            group: (tuple(received[row].tolist()), tuple(computed[row].tolist()))
+            for row, group in enumerate(at_work)
         }
-        each = [rows.get(side, (nothing, nothing)) for side in range(count)]
+        each = [rows.get(group, (nothing, nothing)) for group in range(count)]
         made = Branching(
             name=place.name,
             depth=place.depth,
@@ -273,27 +286,27 @@ class _Planner:
             machine=place.machine,
             offers=tuple(offer._replace(shares=spread(offer.shares)) for offer in offers),
             shares=spread(decision.shares),
-            integral=self.recipe.integral,
+            integral=self.request.integral,
             received=tuple(row[0] for row in each),
             computed=tuple(row[1] for row in each),
             below=(None,) * count,
-            slowest=fork.slowest,
+            slowest=split.slowest,
             element_bytes=self.element_bytes,
         )
         busy = [any(offer.shares[number] for offer in made.offers) for number in range(count)]
         below = [
-            self.branch(side, made.part(number), place.depth + 1) if busy[number] else None
-            for number, side in enumerate(place.machine.sides)
+            self.branch(group, made.graph_of(number), place.depth + 1) if busy[number] else None
+            for number, group in enumerate(place.machine.groups)
         ]
         return made.with_below(tuple(below))
 
 
-def solver_for(recipe: Recipe, graph: ContractedGraph) -> str:
+def solver_for(request: Request, graph: ContractedGraph) -> str:
     """Return the requested solver, or the cheapest one for all uneven splits and groups of identical devices."""
-    if recipe.solver is not None:
-        return recipe.solver
-    space = space_of(recipe)
-    arrays = {(2,), *(recipe.arrays.values() if load_search(recipe.search).at_once else ())}
+    if request.solver is not None:
+        return request.solver
+    space = space_of(request)
+    arrays = {(2,), *(request.arrays.values() if load_search(request.search).at_once else ())}
     return cheapest(
         tuple(
             structure(graph, [tuple(space.choices(layer, ways) for ways in array) for layer in graph.layers])

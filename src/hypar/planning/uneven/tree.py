@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hypar.schedule.lanes import Crossing, Lane, Receiver
-from hypar.sharding.uneven.remainder import part_of
+from hypar.sharding.uneven.remainder import graph_of_group
 from hypar.sharding.uneven.transfers import between, inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.machine.mixed import MixedMachine
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.network.contraction import ContractedGraph
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line
@@ -67,8 +67,8 @@ class Branching:
         offers: the choice of each layer, with the shares of all groups.
         shares: the common shares of all groups; a group without a share is idle. Single layers may have others.
         integral: whether shares are rounded to whole elements.
-        received: the cost for each group to receive each layer's tensors, ``[sides][layers]``.
-        computed: the cost for each group to compute each layer, ``[sides][layers]``.
+        received: the cost for each group to receive each layer's tensors, ``[groups][layers]``.
+        computed: the cost for each group to compute each layer, ``[groups][layers]``.
         below: the subtree of each group; None for an idle one.
         slowest: whether the cost is that of the slowest group; otherwise the sum over all groups.
         element_bytes: bytes of an element.
@@ -77,7 +77,7 @@ class Branching:
     name: str
     depth: int
     graph: ContractedGraph
-    machine: MixedMachine
+    machine: HeterogeneousMachine
     offers: tuple[Offer, ...]
     shares: tuple[float, ...]
     integral: bool
@@ -99,21 +99,21 @@ class Branching:
             )
         return tuple(found)
 
-    def moved_below(self, side: int) -> float:
+    def moved_below(self, group: int) -> float:
         """Return the cost of a group's subtree without its computation."""
-        return self.ends[side] - math.fsum(self.received[side]) - math.fsum(self.computed[side])
+        return self.ends[group] - math.fsum(self.received[group]) - math.fsum(self.computed[group])
 
-    def lines_below(self, sides: Sequence[int], other: Branching | None) -> tuple[Line, ...]:
+    def lines_below(self, groups: Sequence[int], other: Branching | None) -> tuple[Line, ...]:
         """Return the cost below each group as a line over its share, through this decision and another.
 
         With the same choices a group with a larger share does not move less: if it does, its choices changed between
         the two decisions, and the line is constant.
         """
         found = []
-        for side in sides:
-            share, moved, slope = self.shares[side], self.moved_below(side), 0.0
-            if other is not None and other.shares[side] != share:
-                slope = max(0.0, (other.moved_below(side) - moved) / (other.shares[side] - share))
+        for group in groups:
+            share, moved, slope = self.shares[group], self.moved_below(group), 0.0
+            if other is not None and other.shares[group] != share:
+                slope = max(0.0, (other.moved_below(group) - moved) / (other.shares[group] - share))
             found.append((moved - slope * share, slope))
         return tuple(found)
 
@@ -134,19 +134,21 @@ class Branching:
         rest = below.path if isinstance(below, Branching) else [below.name] if below is not None else []
         return [self.name, *rest]
 
-    def part(self, side: int) -> ContractedGraph:
+    def graph_of(self, group: int) -> ContractedGraph:
         """Return the layers with the sizes that a group's shares leave."""
-        return part_of(
+        return graph_of_group(
             self.graph,
             [offer.choice for offer in self.offers],
-            [offer.shares[side] for offer in self.offers],
+            [offer.shares[group] for offer in self.offers],
             integral=self.integral,
         )
 
     def of(self, graph: ContractedGraph) -> Branching:
         """Return the same choices and shares for layers of other sizes, with the costs unchanged."""
         other = replace(self, graph=graph)
-        below = [None if one is None else one.of(other.part(side)) for side, one in enumerate(self.below)]
+        below = [
+            None if one is None else one.of(other.graph_of(group)) for group, one in enumerate(self.below)
+        ]
         return other.with_below(tuple(below))
 
     def with_below(self, below: tuple[Branch | None, ...]) -> Branching:
@@ -171,24 +173,24 @@ def _crossings(branch: Branch, lanes: list[Lane]) -> Iterator[Crossing]:
         return
     receivers: list[Receiver] = []
     inner: list[Crossing] = []
-    for side, below in zip(branch.machine.sides, branch.below, strict=True):
+    for group, below in zip(branch.machine.groups, branch.below, strict=True):
         if below is not None:
             first = len(lanes)
             inner += _crossings(below, lanes)
             own = tuple(range(first, len(lanes)))
-            receivers.append(Receiver(side.name, own, side.num_devices, side.bytes_per_s, side.latency_s))
+            receivers.append(Receiver(group.name, own, group.num_devices, group.bytes_per_s, group.latency_s))
     yield _crossing(branch, tuple(receivers))
     yield from inner
 
 
 def _crossing(branch: Branching, receivers: tuple[Receiver, ...]) -> Crossing:
     """Return the transfers between the working groups of an uneven split."""
-    at_work = [side for side, below in enumerate(branch.below) if below is not None]
+    at_work = [group for group, below in enumerate(branch.below) if below is not None]
     graph = branch.graph
     kept: dict[Shares, Shares] = {}
     offers: list[tuple[Choice, Shares]] = []
     for offer in branch.offers:
-        shares = tuple(offer.shares[side] for side in at_work)
+        shares = tuple(offer.shares[group] for group in at_work)
         offers.append((offer.choice, kept.setdefault(shares, shares)))
     return Crossing(
         level=branch.depth,

@@ -58,7 +58,7 @@ class Column(NamedTuple):
 
 def columns(plan: Plan) -> list[Column]:
     """Return the columns between a layer's name and its cost."""
-    if not plan.mixed:
+    if not plan.heterogeneous:
         return [Column(f"H{split.level + 1}", (split,)) for split in plan.splits]
     together: dict[str, list[Split]] = {}
     for split in plan.splits:
@@ -105,7 +105,7 @@ def stage_numbers(plan: Plan) -> dict[str, int]:
 
 def question(plan: Plan) -> str:
     """Describe the network and the array."""
-    if plan.mixed:
+    if plan.heterogeneous:
         arrays = plan.arrays or {}
         array = " + ".join(f"{math.prod(ways)} {name}" for name, ways in arrays.items())
         devices = sum(math.prod(ways) for ways in arrays.values())
@@ -123,8 +123,8 @@ def share_lines(plan: Plan) -> list[str]:
         if split.sides is None:
             continue
         named = [
-            f"{side.group} {share:.4g}" if share else f"{side.group} idle"
-            for side, share in zip(split.sides, split.shares, strict=True)
+            f"{record.group} {share:.4g}" if share else f"{record.group} idle"
+            for record, share in zip(split.sides, split.shares, strict=True)
         ]
         own = len(split.layer_shares or ())
         apart = f"; {own} layer{'s' * (own > 1)} with shares of their own" if own else ""
@@ -219,7 +219,6 @@ def score_lines(score: Score, stages: StagesRecord | None = None) -> list[str]:
 
 
 def _group_line(group: GroupScore) -> str:
-    """Return the times and the memory of one group of a heterogeneous machine."""
     spent = {"computes": group.computing_s, "receives": group.communicating_s, "idle": group.idle_s}
     times = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in spent.items())
     return f"{group.group}: {group.devices} devices, {times}, {memory_line(group)}"
@@ -282,5 +281,4 @@ def _overlapped(score: Score) -> str:
 
 
 def _items(items: Mapping[str, float], shown: Callable[[float], str]) -> str:
-    """List the nonzero items of a sum."""
     return ", ".join(f"{name} {shown(number)}" for name, number in items.items() if number) or "none"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.machine.mixed import MixedMachine
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import PHASES
 from hypar.reports.listings.base import Data, make_table
 from hypar.sharding.dims import CUTTABLE
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import LayerTime, Machine
-    from hypar.machine.mixed import Side
     from hypar.network.graph import LayerGraph
     from hypar.planning.replay import ScoredStep
 
@@ -24,10 +24,10 @@ WHOLE_ON_ONE = (1,) * len(CUTTABLE)
 """The choice that divides no dim."""
 
 
-def machines_data(machines: Iterable[Machine | MixedMachine]) -> Data:
+def machines_data(machines: Iterable[Machine | HeterogeneousMachine]) -> Data:
     """Return the size and the source of each machine; for a heterogeneous one, a list of its groups' entries."""
     return [
-        _mixed_entry(machine) if isinstance(machine, MixedMachine) else _entry(machine)
+        _heterogeneous_entry(machine) if isinstance(machine, HeterogeneousMachine) else _entry(machine)
         for machine in machines
     ]
 
@@ -45,7 +45,7 @@ def _entry(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _mixed_entry(machine: MixedMachine) -> dict[str, Any]:
+def _heterogeneous_entry(machine: HeterogeneousMachine) -> dict[str, Any]:
     """Return the entry of a heterogeneous machine with its groups."""
     return {
         "hardware": machine.name,
@@ -53,21 +53,21 @@ def _mixed_entry(machine: MixedMachine) -> dict[str, Any]:
         "source": machine.source,
         "groups": [
             {
-                "group": side.name,
-                "outward_bytes_per_s": side.bytes_per_s,
-                "outward_latency_s": side.latency_s,
+                "group": group.name,
+                "outward_bytes_per_s": group.bytes_per_s,
+                "outward_latency_s": group.latency_s,
                 **(
-                    _mixed_entry(side.machine)
-                    if isinstance(side.machine, MixedMachine)
-                    else _entry(side.machine)
+                    _heterogeneous_entry(group.machine)
+                    if isinstance(group.machine, HeterogeneousMachine)
+                    else _entry(group.machine)
                 ),
             }
-            for side in machine.sides
+            for group in machine.groups
         ],
     }
 
 
-def machines_table(machines: Iterable[Machine | MixedMachine]) -> Table:
+def machines_table(machines: Iterable[Machine | HeterogeneousMachine]) -> Table:
     """Return one row for each machine, and one below it for each group of a heterogeneous machine."""
     table = make_table(["hardware", "devices", "topology", "link", "compute model", "memory"], "lrlrlr")
     for row in machines_data(machines):
@@ -89,10 +89,10 @@ def _add_machine(table: Table, row: dict[str, Any], indent: str) -> None:
     table.add_row(name, devices, topology, links or "-", row["compute_model"], memory)
 
 
-def machine_data(machine: Machine | MixedMachine) -> Data:
+def machine_data(machine: Machine | HeterogeneousMachine) -> Data:
     """Return every value of a machine's file with its unit and source, group by group if it is heterogeneous."""
-    if isinstance(machine, MixedMachine):
-        return [row for side in machine.sides for row in _side_data(side)]
+    if isinstance(machine, HeterogeneousMachine):
+        return [row for group in machine.groups for row in _group_data(group)]
     content = machine.content.model_dump(mode="json", by_alias=True)
     device, networks = content["device"], content["interconnect"] or []
     name = device["compute"]["name"]
@@ -110,14 +110,14 @@ def machine_data(machine: Machine | MixedMachine) -> Data:
     ]
 
 
-def _side_data(side: Side) -> Data:
+def _group_data(group: DeviceGroup) -> Data:
     """Return the values of one device group, prefixed with its name."""
-    outward = {"bandwidth": (side.bytes_per_s, "B/s"), "latency": (side.latency_s, "s")}
+    outward = {"bandwidth": (group.bytes_per_s, "B/s"), "latency": (group.latency_s, "s")}
     own = [
         {"what": f"outward.{what}", "value": value, "unit": unit, "source": "as the file says"}
         for what, (value, unit) in outward.items()
     ]
-    return [{**row, "what": f"{side.name}.{row['what']}"} for row in (*own, *machine_data(side.machine))]
+    return [{**row, "what": f"{group.name}.{row['what']}"} for row in (*own, *machine_data(group.machine))]
 
 
 def _named(value: Any, what: str) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _shown(value: Any, unit: str) -> str:
     return f"{text}{unit}" if text[-1].isalpha() else f"{text} {unit}"
 
 
-def machine_table(machine: Machine | MixedMachine) -> Table:
+def machine_table(machine: Machine | HeterogeneousMachine) -> Table:
     """Return one row for each value."""
     table = make_table(["what", "value", "source"], "lrl")
     for row in machine_data(machine):

@@ -70,7 +70,12 @@ def layers_table(graph: LayerGraph) -> Table:
 
 def strategies_data(named: Mapping[str, Strategy]) -> Data:
     """Return the components of each strategy."""
-    return [{"strategy": name, **strategy._asdict()} for name, strategy in named.items()]
+    # Programs read the cost on a heterogeneous machine under its former name.
+    keys = {"heterogeneous_cost": "fork_cost"}
+    return [
+        {"strategy": name, **{keys.get(key, key): value for key, value in strategy._asdict().items()}}
+        for name, strategy in named.items()
+    ]
 
 
 def strategies_table(named: Mapping[str, Strategy]) -> Table:

@@ -71,9 +71,9 @@ def overlap_table(found: Overlap) -> Table:
     for number, chunk in enumerate(found.chunks):
         names = chunk.parameters or chunk.layers
         times = map(format_seconds, (chunk.ready_s, chunk.start_s, chunk.end_s))
-        remark = "critical" if number == found.critical else ""
+        note = "critical" if number == found.critical else ""
         sizes = (str(number + 1), str(len(chunk.layers)), names[0], names[-1], format_bytes(chunk.num_bytes))
-        rows.append([*sizes, *times, remark])
+        rows.append([*sizes, *times, note])
     return noted_table(heads, "rrllrrrrl", rows)
 
 

@@ -63,7 +63,6 @@ def pipeline_table(found: Pipeline) -> Table:
 
 
 def _layers(stage: Stage) -> str:
-    """Name the first and the last layer of a stage."""
     ends = dict.fromkeys((stage.layers[0], stage.layers[-1]))
     return " to ".join(ends)
 

@@ -73,7 +73,6 @@ def exploration_table(found: Exploration, points: Iterable[Point]) -> Table:
 
 
 def _totals_cells(own: Totals, first: Totals) -> list[str]:
-    """Format the time, its ratio to the first time, energy, communication and memory."""
     energy = "-" if own.energy_j is None else format_joules(own.energy_j)
     sizes = [format_bytes(own.communication_bytes), format_bytes(own.memory_bytes)]
     return [format_seconds(own.time_s), ratio(first.time_s, own.time_s), energy, *sizes]
@@ -144,7 +143,6 @@ def exploration_figure(found: Exploration) -> Figure:
 
 
 def _axes(runs: Sequence[Run]) -> list[str]:
-    """Return the axes that vary, or a single one if none does."""
     return list(varied(runs)) or ["strategy"]
 
 

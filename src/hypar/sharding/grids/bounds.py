@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
 
 MOST_SHARED = 2**27
-"""Most entries of a ``Side``: a gigabyte."""
+"""Most entries of an ``Intersections`` table: a gigabyte."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -81,7 +81,7 @@ def reach(made: Bounds, window: Window, size: float) -> Bounds:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Side:
+class Intersections:
     """Intersections of the shards of one dim of a tensor, as producer and consumer divide it.
 
     Attributes:
@@ -95,7 +95,7 @@ class Side:
     shared: Costs
 
 
-def side(made: str | None, read: str | None, held: Bounds, needed: Bounds) -> Side:
+def intersections(made: str | None, read: str | None, held: Bounds, needed: Bounds) -> Intersections:
     """Return the intersections of held and needed shards of a dim.
 
     Raises:
@@ -106,4 +106,4 @@ def side(made: str | None, read: str | None, held: Bounds, needed: Bounds) -> Si
         size = f"{len(held.low):,} by {len(needed.low):,} shards of {made or read}"
         message = f"grids of {size} would take {entries:,} entries; allowed: {MOST_SHARED:,}"
         raise TableLimitError(f"{message}, so levels of fewer ways", entries, MOST_SHARED)
-    return Side(made, read, needed.below(held.high) - needed.below(held.low))
+    return Intersections(made, read, needed.below(held.high) - needed.below(held.low))

@@ -1,7 +1,7 @@
 """The elements that devices both need and hold, for all pairs of two layers' choices at once.
 
 A dim with the same contribution on every device is a factor. The others are summed over the devices on which
-their shards differ, given by ``meeting``. Cost: pairs of choices times those devices.
+their shards differ, given by ``device_pairs``. Cost: pairs of choices times those devices.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.sharding.grids.layouts import ORDER, Layout, Numbers
-from hypar.sharding.grids.pairs import Meeting, meeting
+from hypar.sharding.grids.pairs import DevicePairs, device_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.sharding.grids.bounds import Bounds, Side
+    from hypar.sharding.grids.bounds import Bounds, Intersections
     from hypar.solve.edge import Costs
 
 CACHED = 2**14
@@ -27,11 +27,11 @@ BLOCK = 2**22
 """Devices of pairs of choices that are processed at once."""
 
 
-def overlap(made: Layout, read: Layout, sides: Sequence[Side]) -> Costs:
+def shared_elements(made: Layout, read: Layout, factors: Sequence[Intersections]) -> Costs:
     """Return the elements that all devices both need and hold, ``[choices of made, choices of read]``."""
     product: Costs = np.ones((1, 1))
     uneven = []
-    for one in sides:
+    for one in factors:
         factor = _factor(made, read, one)
         if factor is None:
             uneven.append(one)
@@ -47,7 +47,7 @@ def overlap(made: Layout, read: Layout, sides: Sequence[Side]) -> Costs:
 
 
 @lru_cache(maxsize=64)
-def _summed(made: Layout, read: Layout, uneven: tuple[Side, ...]) -> Costs:
+def _summed(made: Layout, read: Layout, uneven: tuple[Intersections, ...]) -> Costs:
     """Return the product of the intersections of some dims, summed over all devices that work for both.
 
     Args:
@@ -61,22 +61,22 @@ def _summed(made: Layout, read: Layout, uneven: tuple[Side, ...]) -> Costs:
     block = max(1, BLOCK // (shape[1] * made.ways))
     total = np.empty(shape)
     for first in range(0, shape[0], block):
-        met = meeting(made, read, dims, first, min(first + block, shape[0]))
-        total[first : first + block] = _sums(tables, met).reshape(-1, shape[1]) * met.times
+        pairs = device_pairs(made, read, dims, first, min(first + block, shape[0]))
+        total[first : first + block] = _sums(tables, pairs).reshape(-1, shape[1]) * pairs.times
     return total
 
 
-def _sums(tables: Sequence[Costs], met: Meeting) -> Costs:
+def _sums(tables: Sequence[Costs], pairs: DevicePairs) -> Costs:
     """Return the sum of each pair over its distinct devices, in blocks that fit a core's cache."""
-    count = len(met.starts)
-    ends = np.append(met.starts, met.devices)
-    step = max(1, count * CACHED // met.devices)
+    count = len(pairs.starts)
+    ends = np.append(pairs.starts, pairs.devices)
+    step = max(1, count * CACHED // pairs.devices)
     found = np.empty(count)
     for first in range(0, count, step):
         last = min(first + step, count)
         here = slice(ends[first], ends[last])
         amounts = np.ones(ends[last] - ends[first])
-        for table, rows in zip(tables, met.rows, strict=True):
+        for table, rows in zip(tables, pairs.rows, strict=True):
             amounts *= table.take(rows[here], mode="clip")  # indices are in range; clip avoids a copy
         np.add.reduceat(amounts, ends[first:last] - ends[first], out=found[first:last])
     return found
@@ -90,10 +90,10 @@ def copies(layout: Layout, dims: Sequence[str | None]) -> Numbers:
     return found
 
 
-def boxes(layout: Layout, sides: Sequence[tuple[str | None, Bounds]]) -> Costs:
+def boxes(layout: Layout, factors: Sequence[tuple[str | None, Bounds]]) -> Costs:
     """Return the elements of a tensor that all devices hold together, copies included, ``[choices]``."""
-    total = copies(layout, [dim for dim, _ in sides]).astype(np.float64)
-    for dim, bound in sides:
+    total = copies(layout, [dim for dim, _ in factors]).astype(np.float64)
+    for dim, bound in factors:
         total *= _whole(layout, dim, bound)
     return total
 
@@ -109,7 +109,7 @@ def _whole(layout: Layout, dim: str | None, bound: Bounds) -> Costs:
 
 
 @lru_cache(maxsize=128)
-def _factor(made: Layout, read: Layout, one: Side) -> Costs | None:
+def _factor(made: Layout, read: Layout, one: Intersections) -> Costs | None:
     """Return a dim's contribution, ``[choices, choices]`` or 1 of either, or None if devices differ in it."""
     shared = one.shared
     if shared.size == 1:

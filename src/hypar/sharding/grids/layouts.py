@@ -33,7 +33,7 @@ class Layout:
     Attributes:
         ways: number of devices.
         working: number of working devices, ``[choices]``.
-        parts: degree of each divided dim in each choice, ``[choices]``.
+        chosen: degree of each divided dim in each choice, ``[choices]``.
         degrees: possible degrees of each divided dim, ascending.
         rows: shard of each divided dim that each device has, as a row of ``bounds``, ``[choices, ways]``.
         active: whether each device works, ``[choices, ways]``.
@@ -43,7 +43,7 @@ class Layout:
 
     ways: int
     working: Numbers
-    parts: dict[str, Numbers]
+    chosen: dict[str, Numbers]
     degrees: dict[str, tuple[int, ...]]
     rows: dict[str, Numbers]
     active: NDArray[np.bool_]
@@ -60,7 +60,7 @@ class Layout:
 
     def degree(self, dim: str | None) -> Numbers | int:
         """Return the degree of a dim in each choice, ``[choices]``; 1 if no choice divides it."""
-        return self.parts.get(dim or "", 1)
+        return self.chosen.get(dim or "", 1)
 
     def taken(self, dim: str | None) -> NDArray[np.bool_]:
         """Return whether each degree of a dim occurs in some choice."""
@@ -102,7 +102,7 @@ def _some_of(whole: Layout, which: Numbers) -> Layout:
     return Layout(
         ways=whole.ways,
         working=whole.working[which],
-        parts={dim: degree[which] for dim, degree in whole.parts.items()},
+        chosen={dim: degree[which] for dim, degree in whole.chosen.items()},
         degrees=whole.degrees,
         rows={dim: rows[which] for dim, rows in whole.rows.items()},
         active=whole.active[which],
@@ -118,12 +118,12 @@ def _layout(choices: tuple[Choice, ...], ways: int) -> Layout:
     for column, choice in enumerate(choices):
         for dim, degree in choice.degrees or ((COPIES, ways),):
             own[_ROWS[dim], column] = degree
-    parts = {dim: own[row] for dim, row in _ROWS.items() if own[row].max() > 1}
+    chosen = {dim: own[row] for dim, row in _ROWS.items() if own[row].max() > 1}
     working: Numbers = own.prod(axis=0)
     device = np.arange(ways)
     turn = -(-device * working[:, None] // ways)
     left, degrees, rows = working[:, None].copy(), {}, {}
-    for dim, each in parts.items():
+    for dim, each in chosen.items():
         degrees[dim] = tuple(sorted({*each.tolist()}))
         starts = np.cumsum([0, *degrees[dim]])[np.searchsorted(degrees[dim], each)]
         left //= each[:, None]
@@ -131,7 +131,7 @@ def _layout(choices: tuple[Choice, ...], ways: int) -> Layout:
     return Layout(
         ways=ways,
         working=working,
-        parts=parts,
+        chosen=chosen,
         degrees=degrees,
         rows=rows,
         active=turn * ways // working[:, None] == device,

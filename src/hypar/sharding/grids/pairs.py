@@ -17,14 +17,14 @@ FEW = 2**17
 """Devices of pairs below which indices are kept as wide as an address."""
 
 
-class Meeting(NamedTuple):
+class DevicePairs(NamedTuple):
     """The devices that work for both choices of a pair, one for each distinct pair of shards.
 
     Attributes:
         devices: number of devices, over all pairs.
         starts: index of each pair's first device.
         times: number of devices that each device of a pair represents, ``[choices, choices]`` or 1.
-        rows: for each dim the row of a ``Side`` times its width, plus the column.
+        rows: for each dim the row of an ``Intersections`` table times its width, plus the column.
     """
 
     devices: int
@@ -34,9 +34,9 @@ class Meeting(NamedTuple):
 
 
 @lru_cache(maxsize=12)
-def meeting(
+def device_pairs(
     made: Layout, read: Layout, dims: tuple[tuple[str | None, str | None], ...], first: int, last: int
-) -> Meeting:
+) -> DevicePairs:
     """Return the devices of the pairs of a range of the producer's choices with all of the consumer's."""
     both = made.active[first:last, None] & read.active[None]
     bits = _significant(made, read, dims)
@@ -62,11 +62,10 @@ def meeting(
         wide: type[np.signedinteger] = np.intp if few else np.int16 if small else np.int32
         own = (_rows(made, mine, first, last) * width).astype(wide).take(place)
         rows.append(own + _rows(read, theirs, 0, len(read.working)).astype(wide).take(column))
-    return Meeting(len(kept), starts, times, tuple(rows))
+    return DevicePairs(len(kept), starts, times, tuple(rows))
 
 
 def _rows(layout: Layout, dim: str | None, first: int, last: int) -> Numbers:
-    """Return each device's shard of a dim, choice after choice."""
     if dim not in layout.rows:
         return np.zeros((last - first) * layout.ways, np.int64)
     return layout.rows[dim][first:last].reshape(-1)
@@ -84,7 +83,7 @@ def _significant(
 def _bits(layout: Layout, dims: set[str | None]) -> Numbers:
     """Return for each choice the bits of a device number that determine its shards of given dims."""
     block, found = np.full(len(layout.working), layout.ways), np.zeros(len(layout.working), np.int64)
-    for dim, degree in layout.parts.items():
+    for dim, degree in layout.chosen.items():
         below = block // degree
         if dim in dims:
             found |= block - below

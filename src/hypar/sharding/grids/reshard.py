@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hypar.sharding.grids.bounds import Bounds, Side, bounds, reach, side
-from hypar.sharding.grids.intersection import boxes, copies, overlap
+from hypar.sharding.grids.bounds import Bounds, Intersections, bounds, intersections, reach
+from hypar.sharding.grids.intersection import boxes, copies, shared_elements
 from hypar.sharding.grids.layouts import Layout, Numbers, layout
 from hypar.sharding.redistribution import COLLECTIVES
 
@@ -52,7 +52,7 @@ class Manner:
     devices: Numbers
 
 
-class Regrid(NamedTuple):
+class Reshard(NamedTuple):
     """One phase's resharding, for each pair of choices of producer and consumer.
 
     Attributes:
@@ -92,7 +92,7 @@ class _Dim:
         size: elements of the dim; for real shares 1, or the remaining fraction.
         held: the producer's shards.
         needed: the elements that the consumer's shards read.
-        side: the intersections of shards held and needed.
+        intersections: the intersections of shards held and needed.
         core: the intersections of shards held and the consumer's shards without halo.
     """
 
@@ -101,8 +101,8 @@ class _Dim:
     size: float
     held: Bounds
     needed: Bounds
-    side: Side
-    core: Side
+    intersections: Intersections
+    core: Intersections
 
 
 class _Ends(NamedTuple):
@@ -128,18 +128,18 @@ class Gap(NamedTuple):
         ends: producer and consumer.
         content: the tensor as the consumer reads it.
         ways: devices of the group.
-        parts: fraction of each op dim of the consumer's ``input`` that the levels above leave.
+        fractions: fraction of each op dim of the consumer's ``input`` that the levels above leave.
         direct: whether the terms of E go straight to the devices that need them, and shards have whole elements.
     """
 
     ends: tuple[Einsum, Einsum]
     content: Content
     ways: int
-    parts: tuple[float, ...]
+    fractions: tuple[float, ...]
     direct: bool
 
 
-class _Known(dict["Gap", tuple[tuple["Options", "Options"], tuple["Regrid", ...]]]):
+class _Known(dict["Gap", tuple[tuple["Options", "Options"], tuple["Reshard", ...]]]):
     """The last result for each gap, so that a plan's own choices are looked up after a search.
 
     Attributes:
@@ -148,7 +148,7 @@ class _Known(dict["Gap", tuple[tuple["Options", "Options"], tuple["Regrid", ...]
 
     pairs: int = 0
 
-    def keep(self, gap: Gap, options: tuple[Options, Options], found: tuple[Regrid, ...]) -> None:
+    def keep(self, gap: Gap, options: tuple[Options, Options], found: tuple[Reshard, ...]) -> None:
         """Store the result of a gap, dropping all others if the limit would be exceeded."""
         if gap in self:
             self.pairs -= _pairs(self.pop(gap)[0])
@@ -169,7 +169,7 @@ MOST_KNOWN = 2**23
 """Most pairs of choices stored: 64 MiB of numbers for each phase."""
 
 
-def regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
+def reshards(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...]:
     """Return the resharding of F from producer to consumer and of E back, for all pairs of choices."""
     known = _KNOWN.get(gap)
     if known is not None and known[0] == options:
@@ -179,7 +179,7 @@ def regrids(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
     return found
 
 
-def regrid(gap: Gap, made: Choice, read: Choice) -> tuple[Moved, ...]:
+def reshard(gap: Gap, made: Choice, read: Choice) -> tuple[Moved, ...]:
     """Return the resharding of F and E for one pair of choices.
 
     Sums of whole elements do not depend on their order and may be looked up; sums of real shares are computed
@@ -202,7 +202,7 @@ def _places(options: Options) -> dict[Choice, int]:
     return {choice: place for place, choice in enumerate(options)}
 
 
-def _moved(move: Regrid, row: int, column: int) -> Moved:
+def _moved(move: Reshard, row: int, column: int) -> Moved:
     """Return one pair's entry of tables that have a single row or column if they do not vary along it."""
     collective, devices, elements = (
         table[min(row, len(table) - 1), min(column, table.shape[1] - 1)]
@@ -211,31 +211,31 @@ def _moved(move: Regrid, row: int, column: int) -> Moved:
     return Moved(move.phase, COLLECTIVES[collective], float(elements), int(devices))
 
 
-def _resharded(gap: Gap, options: tuple[Options, Options]) -> tuple[Regrid, ...]:
+def _resharded(gap: Gap, options: tuple[Options, Options]) -> tuple[Reshard, ...]:
     """Compute the resharding of all pairs of choices."""
-    ends, content, ways, parts, direct = gap
+    ends, content, ways, fractions, direct = gap
     layouts = (layout(options[0], ways), layout(options[1], ways))
     summed = tuple(op for op, tensor in ends[0].output.items() if tensor in content.contracted)
-    both = _Ends(*layouts, _dims(ends, layouts, content, parts, direct), summed)
+    both = _Ends(*layouts, _dims(ends, layouts, content, fractions, direct), summed)
     total = math.prod(dim.size for dim in both.dims)
     needed = boxes(both.read, [(dim.read, dim.needed) for dim in both.dims])
     held = boxes(both.made, [(dim.made, dim.held) for dim in both.dims])
-    shared = overlap(both.made, both.read, [dim.side for dim in both.dims])
+    shared = shared_elements(both.made, both.read, [dim.intersections for dim in both.dims])
     each = copies(both.made, [dim.made for dim in both.dims])[:, None]
     lacking = needed - shared
     if direct:
         back = lacking if each.max() == 1 else _directly(both, total, each, needed, shared)
-    elif any(dim.core is not dim.side for dim in both.dims):
-        back = held[:, None] - overlap(both.made, both.read, [dim.core for dim in both.dims])
+    elif any(dim.core is not dim.intersections for dim in both.dims):
+        back = held[:, None] - shared_elements(both.made, both.read, [dim.core for dim in both.dims])
     else:
         back = held[:, None] - shared
-    scale = 1.0 if direct else content.elements * math.prod(parts)
+    scale = 1.0 if direct else content.elements * math.prod(fractions)
     names = tuple((dim.made, dim.read) for dim in both.dims)
     terms = needed > total * (1 + 1e-9) if direct else np.zeros(1, bool)
     moves = (
         *_summed(both, each, total),
-        Regrid("forward", _forth(*layouts, names), lacking),
-        Regrid("backward", _back(*layouts, names, terms.tobytes()), back),
+        Reshard("forward", _forth(*layouts, names), lacking),
+        Reshard("backward", _back(*layouts, names, terms.tobytes()), back),
     )
     return moves if direct else tuple(_scaled(move, scale) for move in moves)
 
@@ -244,14 +244,14 @@ def _dims(
     ends: tuple[Einsum, Einsum],
     layouts: tuple[Layout, Layout],
     content: Content,
-    parts: tuple[float, ...],
+    fractions: tuple[float, ...],
     direct: bool,
 ) -> tuple[_Dim, ...]:
     """Return a tensor's dims as producer and consumer divide them."""
     made, read = ends
     makes = {tensor: op for op, tensor in made.output.items() if tensor not in content.contracted}
     reads = {tensor: op for op, tensor in read.input.items()}
-    left = dict(zip(read.input, parts, strict=True))
+    left = dict(zip(read.input, fractions, strict=True))
     image = dict(content.shape)
     flat = image.get("height", 1) * image.get("width", 1) > 1 and "height" not in reads
     found = []
@@ -289,9 +289,15 @@ def _shares(
     """Return a dim divided into shares of real size, with the halo that windows read."""
     held, core = bounds(makers, size, False), bounds(readers, size, False)
     needed = _with_halo(core, halo) if halo and len(core.low) > 1 else core
-    alone = side(made, read, held, core)
+    alone = intersections(made, read, held, core)
     return _Dim(
-        made, read, size, held, needed, alone if needed is core else side(made, read, held, needed), alone
+        made,
+        read,
+        size,
+        held,
+        needed,
+        alone if needed is core else intersections(made, read, held, needed),
+        alone,
     )
 
 
@@ -311,12 +317,11 @@ def _elements(
     """Return a dim divided into whole elements, with the elements that windows read."""
     held, core = bounds(makers, size, True, units[0]), bounds(readers, output, whole, units[1])
     needed = core if window is None else reach(core, window, size)
-    both = side(made, read, held, needed)
+    both = intersections(made, read, held, needed)
     return _Dim(made, read, size, held, needed, both, both)
 
 
 def _with_halo(core: Bounds, halo: float) -> Bounds:
-    """Return the bounds of shards with half of each border's halo on each side."""
     low, high = np.maximum(core.low - halo / 2, 0.0), np.minimum(core.high + halo / 2, 1.0)
     return Bounds(low, high, high - low)
 
@@ -324,23 +329,23 @@ def _with_halo(core: Bounds, halo: float) -> Bounds:
 def _directly(both: _Ends, total: float, holders: Numbers, needed: Costs, shared: Costs) -> Costs:
     """Return the elements of E received: terms to every holder of a shard, or to the first and its sum to the rest."""
     each = holders * needed - shared
-    sides = [dim.side for dim in both.dims]
+    factors = [dim.intersections for dim in both.dims]
     carried = {dim.made for dim in both.dims}
     for dim, degrees in both.made.degrees.items():
         if dim not in carried:
-            sides.append(_first_copies(dim, degrees))
-    once = needed - overlap(both.made, both.read, sides) + (holders - 1) * total
+            factors.append(_first_copies(dim, degrees))
+    once = needed - shared_elements(both.made, both.read, factors) + (holders - 1) * total
     return np.minimum(each, once)
 
 
 @lru_cache(maxsize=64)
-def _first_copies(dim: str, degrees: tuple[int, ...]) -> Side:
+def _first_copies(dim: str, degrees: tuple[int, ...]) -> Intersections:
     """Return a factor that selects the devices holding the first of several copies."""
     first = np.concatenate([np.arange(degree) == 0 for degree in degrees]).astype(np.float64)
-    return Side(dim, None, first[:, None])
+    return Intersections(dim, None, first[:, None])
 
 
-def _summed(both: _Ends, holders: Numbers, total: float) -> tuple[Regrid, ...]:
+def _summed(both: _Ends, holders: Numbers, total: float) -> tuple[Reshard, ...]:
     """Return the all-reduce of sums that ops between layers take over dims that the producer divides."""
     terms = np.ones(len(both.made.working))
     for dim in both.summed:
@@ -350,7 +355,7 @@ def _summed(both: _Ends, holders: Numbers, total: float) -> tuple[Regrid, ...]:
         return ()
     elements = 2 * (terms - 1) * holders / terms * total
     manner = Manner(np.full((1, 1), _CODE["all_reduce"]), both.made.working[:, None])
-    return (Regrid("forward", manner, elements),)
+    return (Reshard("forward", manner, elements),)
 
 
 @lru_cache(maxsize=64)
@@ -369,7 +374,6 @@ def _back(made: Layout, read: Layout, names: Names, terms: bytes) -> Manner:
 
 
 def _codes(gathers: NDArray[np.bool_], equal: NDArray[np.bool_]) -> Codes:
-    """Return the codes of the collectives that move a tensor whole or in shards."""
     shards = np.where(equal, _CODE["neighbours"], _CODE["all_to_all"])
     return np.where(gathers, _CODE["all_gather"], shards)
 
@@ -393,6 +397,6 @@ def _same_grid(made: Layout, read: Layout, names: Names) -> NDArray[np.bool_]:
     return found
 
 
-def _scaled(move: Regrid, scale: float) -> Regrid:
+def _scaled(move: Reshard, scale: float) -> Reshard:
     """Return elements of the tensor, with rounding residues of shares set to zero."""
     return move._replace(elements=np.where(np.abs(move.elements) <= 1e-9, 0.0, move.elements) * scale)

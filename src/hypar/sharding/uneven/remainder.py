@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Choice
 
 
-def part_of(
+def graph_of_group(
     graph: ContractedGraph, choices: Sequence[Choice], shares: Sequence[float], *, integral: bool = False
 ) -> ContractedGraph:
     """Return the network that a device group with given shares computes.
@@ -65,7 +65,6 @@ def _divided(einsum: Einsum, dim: str, share: float, *, integral: bool) -> Einsu
 
 
 def _size(real: float, *, integral: bool) -> Any:
-    """Return a divided size, exact if the shares are of whole elements."""
     whole = round(real)
     return whole if integral and math.isclose(real, whole, rel_tol=1e-9) else real
 

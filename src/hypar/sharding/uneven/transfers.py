@@ -65,8 +65,8 @@ def inside(layer: CutLayer, choice: Choice, shares: Shares) -> Iterator[Amount]:
 def _added_up(shares: Shares) -> list[Number]:
     """Return the fraction of a partial tensor that each group receives; groups without terms receive none."""
     at_work = [share for share in shares if not _none(share)]
-    parts = iter(received(Partial(), resolve(Partial()), at_work))
-    return [share * 0 if _none(share) else next(parts) for share in shares]
+    fractions = iter(received(Partial(), resolve(Partial()), at_work))
+    return [share * 0 if _none(share) else next(fractions) for share in shares]
 
 
 def between(
@@ -86,13 +86,13 @@ def between(
     made, read = ends[0].einsum, ends[1].einsum
     summed, onward, back = changes(made, choices[0], read, choices[1], tensor.content.contracted)
     if isinstance(summed[1], Partial):
-        parts = _added_up(shares[0])
-        yield Amount(summed[0], collective(*summed[1:]), tuple(each * tensor.elements for each in parts))
+        fractions = _added_up(shares[0])
+        yield Amount(summed[0], collective(*summed[1:]), tuple(each * tensor.elements for each in fractions))
     halo = _halo(read, choices[1], shares[1])
     moves = ((onward, shares[1], shares[0], halo), (back, shares[0], shares[1], [(0, 0)] * len(halo)))
     for (phase, before, after), mine, theirs, past in moves:
-        parts = _received(before, after, mine, theirs, past)
-        yield Amount(phase, collective(before, after), tuple(each * tensor.elements for each in parts))
+        fractions = _received(before, after, mine, theirs, past)
+        yield Amount(phase, collective(before, after), tuple(each * tensor.elements for each in fractions))
 
 
 def _received(
@@ -100,17 +100,17 @@ def _received(
 ) -> list[Number]:
     """Return the fraction of a tensor that each group receives; an idle group needs and held nothing."""
     held = None if mine is theirs else theirs
-    parts = received(before, after, mine, 0, held)
+    fractions = received(before, after, mine, 0, held)
     if any(map(any, halo)):
-        parts = [received(before, after, mine, sum(past), held)[group] for group, past in enumerate(halo)]
+        fractions = [received(before, after, mine, sum(past), held)[group] for group, past in enumerate(halo)]
     if before == after and held is not None and isinstance(after, Shard):
-        parts = _beyond(held, mine, halo)
+        fractions = _beyond(held, mine, halo)
     for group, (needed, had) in enumerate(zip(mine, theirs, strict=True)):
         if _none(needed):
-            parts[group] = needed * 0
+            fractions[group] = needed * 0
         elif _none(had) and isinstance(before, Replicate):
-            parts[group] = needed + sum(halo[group]) if isinstance(after, Shard) else needed * 0 + 1
-    return parts
+            fractions[group] = needed + sum(halo[group]) if isinstance(after, Shard) else needed * 0 + 1
+    return fractions
 
 
 def _beyond(held: Shares, needed: Shares, halo: Sequence[Halo]) -> list[Number]:
@@ -137,7 +137,7 @@ def _halo(einsum: Einsum, choice: Choice, shares: Shares) -> list[Halo]:
     found: list[Halo] = [(0.0, 0.0)] * len(shares)
     known = not any(isinstance(share, np.ndarray) for share in shares)
     for border in borders(einsum, choice, len(shares)) if dim_of(choice) in einsum.windows else ():
-        half = border.part / 2
+        half = border.fraction / 2
         for group, share in enumerate(shares):
             before, after = (
                 (sum(shares[:group]), sum(shares[group + 1 :]))

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 Indices = NDArray[np.intp]
 
 PAYS = 1 / 16
-"""The part of all choices that a round must drop for another to follow."""
+"""The fraction of all choices that a round must drop for another to follow."""
 
 ROUNDING = 2.0**-40
-"""What a sum of costs may be off by, as a part of the largest of them."""
+"""Largest rounding error of a sum of costs, relative to the largest of them."""
 
 SEEN = 8
 """Choices of a neighbour that are looked at first, about; most choices that stay are told by them."""
@@ -41,7 +41,7 @@ class Undominated(NamedTuple):
     """A cost graph without the choices that no optimum takes.
 
     Attributes:
-        problem: what is left.
+        problem: the remaining cost graph.
         kept: for each node the choices that are left, as it numbered them.
     """
 
@@ -98,7 +98,7 @@ class _Shared:
         return found
 
     def without(self, problem: CostGraph, left: Sequence[Indices]) -> CostGraph:
-        """A cost graph of some choices only; equal parts of shared arrays are one array."""
+        """Return a cost graph of some choices only; equal selections of shared arrays are one array."""
         nodes = [self._part(costs, [keep]) for costs, keep in zip(problem.nodes, left, strict=True)]
         edges = [
             edge
@@ -122,7 +122,7 @@ class _Shared:
 
 
 def _undominated(costs: Costs, sides: Sequence[Costs]) -> NDArray[np.bool_]:
-    """Which choices one choice of a node, seemingly the best, does not always beat."""
+    """Return the choices that one choice of a node, seemingly the best, does not always beat."""
     looks = [costs[:, None], *[side[:, :: max(1, side.shape[1] // SEEN)] for side in sides]]
     starts = list(accumulate([look.shape[1] for look in looks[:-1]], initial=0))
     # Looks at many neighbours are one array, as many small ones take longer.

@@ -120,7 +120,7 @@ class Folding:
             node,
             scope,
             [edge for parallel in edges.values() for edge in parallel],
-            [(named, table) for named, like in tables.items() for table in like],
+            [(named, table) for named, same in tables.items() for table in same],
         )
 
 

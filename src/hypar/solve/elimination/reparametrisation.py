@@ -1,7 +1,7 @@
 """Lower bounds by messages between nodes, with vectors alone: no matrix of an edge is ever made whole.
 
 Idea: a message moves costs from an edge to one of its ends, so that no assignment's cost changes. Forth and back
-through the nodes each node gathers its messages, gives equal parts of what it has to the edges that lead on, and sends
+through the nodes each node gathers its messages, gives equal fractions of its costs to the edges that lead on, and sends
 the least that is then left beside each choice of the other end. The sum of all least entries is a lower bound.
 Source: sequential tree-reweighted message passing (TRW-S), Kolmogorov, IEEE PAMI 28, 2006; its bound is at most that
 of the linear relaxation over pairs, which is the optimum on trees.
@@ -27,7 +27,7 @@ OVERHEAD = 2**13
 """Entries that could be computed while one look at a term of an edge is set up."""
 
 PAYS = 1e-4
-"""The part by which a round must raise the bound for another to follow."""
+"""The relative amount by which a round must raise the bound for another to follow."""
 
 
 class _End(NamedTuple):

@@ -33,7 +33,7 @@ TURNS = 8
 """Rounds, and sweeps of exchanges, that a search takes at least, about."""
 
 ROUNDING = 2.0**-36
-"""What the bound may be off by, as a part of the sum of the largest costs; it is lowered by as much."""
+"""Largest rounding error of the bound, relative to the sum of the largest costs; the bound is lowered by it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

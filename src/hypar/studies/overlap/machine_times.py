@@ -48,11 +48,11 @@ def machine_times(machine: Machine, graph: LayerGraph, array: tuple[int, ...]) -
         HardwareError: the array does not fit the machine.
     """
     links = machine.links(array)
-    pieces = degrees(tuple(cut("batch", ways) for ways in array))
+    divisors = degrees(tuple(cut("batch", ways) for ways in array))
     weighted = [layer for layer in graph.contracted.layers if layer.weighted]
     layers = []
     for layer, gradients in zip(weighted, gradients_of(graph), strict=True):
-        seconds = machine.layer_time(layer.einsum, pieces, graph.element_bytes).seconds
+        seconds = machine.layer_time(layer.einsum, divisors, graph.element_bytes).seconds
         layers.append(
             LayerTimes(
                 name=layer.name,
@@ -67,7 +67,7 @@ def machine_times(machine: Machine, graph: LayerGraph, array: tuple[int, ...]) -
 def _exchange_s(einsum: Einsum, num_bytes: int, array: Sequence[int], links: Sequence[LevelLink]) -> float:
     """Return the seconds to add up the gradients of ``num_bytes`` at every level, without latency."""
     return math.fsum(
-        link.seconds_per_byte[transfer.collective] * transfer.parts * num_bytes / transfer.devices
+        link.seconds_per_byte[transfer.collective] * transfer.fraction * num_bytes / transfer.devices
         for ways, link in zip(array, links, strict=True)
         for transfer in inside(einsum, cut("batch", ways), ways)
     )

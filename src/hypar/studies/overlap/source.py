@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import HardwareError, OptionError
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load import as_machine
-from hypar.machine.mixed import MixedMachine
 from hypar.studies.overlap.machine_times import machine_times, whole_array
 from hypar.studies.overlap.table import read_overlap_table
 
@@ -49,7 +49,7 @@ def on_machine(graph: LayerGraph, given: Mapping[str, Any]) -> Source:
     if given["hardware"] is None:
         wanted = "one, as --hardware hmc, or measured times, as --table times.yaml"
         raise OptionError("hardware", "no machine is named", wanted)
-    if isinstance(given["hardware"], MixedMachine):
+    if isinstance(given["hardware"], HeterogeneousMachine):
         where = f"hardware {given['hardware'].name!r}"
         raise HardwareError(where, "has heterogeneous device groups", "a machine of identical devices")
     machine, array = as_machine(given["hardware"], given["changes"]), given["array"]

@@ -28,7 +28,7 @@ MOST_SECONDS = 10**9
 MOST_LAYERS = 20_000
 """The largest number of layers, equal to a model file's."""
 
-PARTS = ("copy_out", "accumulate", "copy_back")
+EXCHANGE_STEPS = ("copy_out", "accumulate", "copy_back")
 """The phases of the exchange of a layer's gradients, in order."""
 
 _EVERY_ROW = "synchronisation"
@@ -36,7 +36,6 @@ _EVERY_ROW = "synchronisation"
 
 
 def _time(value: Any) -> float:
-    """Read a time with its unit, in seconds."""
     seconds = parse_quantity(value, "seconds")
     if not 0 <= seconds <= MOST_SECONDS:
         raise ValueError(f"0 s to {MOST_SECONDS:,} s")
@@ -130,12 +129,11 @@ def _layer_times(layer: MeasuredLayer) -> LayerTimes:
         name=layer.name,
         forward_s=layer.forward,
         backward_s=layer.backward,
-        exchange_s={part.replace("_", " "): getattr(layer, part) for part in PARTS},
+        exchange_s={step.replace("_", " "): getattr(layer, step) for step in EXCHANGE_STEPS},
     )
 
 
 def _require_once(table: OverlapTable, place: Callable[[Where], str]) -> None:
-    """Refuse a layer that is given twice."""
     first: dict[str, int] = {}
     for index, layer in enumerate(table.layers):
         if first.setdefault(layer.name, index) != index:
@@ -143,7 +141,6 @@ def _require_once(table: OverlapTable, place: Callable[[Where], str]) -> None:
 
 
 def _require_forward(table: OverlapTable, place: Callable[[Where], str]) -> None:
-    """Refuse a table that gives the forward phase of some layers only."""
     given = ["forward" in layer.model_fields_set for layer in table.layers]
     if any(given) and not all(given):
         where = place(("layers", given.index(False), "forward"))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hypar.studies.papers.base import Reproduction
 
-PARTS = (
+SECTIONS = (
     *(
         rule,
         proposition,
@@ -45,9 +45,9 @@ class Cgdp:
     def run(self, progress: Callable[[int, int], None]) -> Page:
         """Compute the page, one section for each table or figure."""
         sections = []
-        for done, part in enumerate(PARTS, 1):
+        for done, part in enumerate(SECTIONS, 1):
             sections.append(part())
-            progress(done, len(PARTS))
+            progress(done, len(SECTIONS))
         return Page(
             name="cgdp",
             title="CGDP (ICPE 2018): published and ours",

@@ -93,11 +93,9 @@ class StageCosts:
     def _sends(
         self, stage: int, span: Span | Spans
     ) -> tuple[tuple[Route | None, Any], tuple[Route | None, Any]]:
-        """Return the route and the bytes that it sends for each microbatch, ahead and back."""
         return (self._route(stage, stage + 1), span.sent), (self._route(stage, stage - 1), span.returned)
 
     def _route(self, stage: int, other: int) -> Route | None:
-        """Return the route from one stage to another; None if there is none."""
         if self.machine is None or not 0 <= other < len(self.in_flight):
             return None
         return route(self.machine, stage, other)

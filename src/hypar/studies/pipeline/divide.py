@@ -68,8 +68,8 @@ def pipeline_model(
     if bounds is not None and balance is not None:
         raise OptionError("balance", "given together with starts", "one of the two")
     count = _count(stages, bounds, network, machine)
-    parts = checked_microbatches(microbatches, checked_schedule(schedule), network.batch, count)
-    job = _job(network, schedule, (count, parts), machine, checked_optimizer(optimizer))
+    microbatches = checked_microbatches(microbatches, checked_schedule(schedule), network.batch, count)
+    job = _job(network, schedule, (count, microbatches), machine, checked_optimizer(optimizer))
     if bounds is not None:
         _require_fits(job, bounds)
         return run_job(job, bounds)
@@ -95,9 +95,9 @@ def _job(
     network: LayerGraph, schedule: str, counts: tuple[int, int], machine: Machine | None, optimizer: str
 ) -> Job:
     """Build the job of dividing the network into ``stages`` and running it with ``microbatches``."""
-    stages, parts = counts
+    stages, microbatches = counts
     order, size = SCHEDULES[schedule], network.element_bytes
-    steps = (order.steps(stage, stages, parts, order.minibatches(stages)) for stage in range(stages))
+    steps = (order.steps(stage, stages, microbatches, order.minibatches(stages)) for stage in range(stages))
     kept = tuple(in_flight(work for step in own for work in step) for own in steps)
     setting = None
     if machine is not None:
@@ -105,9 +105,9 @@ def _job(
     return Job(
         network=network,
         schedule=schedule,
-        sums=layer_sums(network.with_batch(network.batch // parts), setting),
+        sums=layer_sums(network.with_batch(network.batch // microbatches), setting),
         costs=StageCosts(
-            microbatches=parts,
+            microbatches=microbatches,
             in_flight=kept,
             optimizer=optimizer,
             machine=machine,

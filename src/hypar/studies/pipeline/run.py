@@ -97,16 +97,16 @@ def _stage(
 ) -> Stage:
     """Describe one stage, with the numbers measured on the timeline."""
     amounts, works, step = done
-    parts, kept = job.costs.microbatches, in_flight(works)
+    microbatches, kept = job.costs.microbatches, in_flight(works)
     busy, idle = (None, None) if step is None else _busy_and_idle(step, stage_name(stage))
     return Stage(
         layers=layers,
-        macs=parts * amounts.macs,
+        macs=microbatches * amounts.macs,
         memory=held(amounts, kept, job.costs.optimizer),
         in_flight=kept,
-        staleness=staleness(works, parts),
-        sent_bytes=parts * amounts.sent,
-        returned_bytes=parts * amounts.returned,
+        staleness=staleness(works, microbatches),
+        sent_bytes=microbatches * amounts.sent,
+        returned_bytes=microbatches * amounts.returned,
         busy_s=busy,
         idle_s=idle,
     )

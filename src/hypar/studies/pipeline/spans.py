@@ -105,7 +105,6 @@ class Spans:
 
 
 def _at(values: Sequence[float], places: Sequence[int]) -> Costs:
-    """Return the values at some places."""
     return np.array([values[place] for place in places], dtype=np.float64)
 
 

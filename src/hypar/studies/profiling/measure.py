@@ -15,7 +15,7 @@ from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.dims import grid_word
 from hypar.sharding.placement import WHOLE
 from hypar.sharding.space import parse_space
-from hypar.studies.profiling.pieces import Piece, piece_of
+from hypar.studies.profiling.shards import LayerShard, shard_of
 from hypar.studies.profiling.torch_bench import Bench, load_bench
 from hypar.units import format_bytes
 
@@ -57,21 +57,21 @@ def profile_model(
     network = network if batch is None else network.with_batch(batch)
     _require_whole("ways", ways, 2, MOST_DEVICES)
     _require_whole("repeats", repeats, 1, MOST_REPEATS)
-    pieces = pieces_of(network, load_strategy("deepa").space if space is None else space_text(space), ways)
+    shards = shards_of(network, load_strategy("deepa").space if space is None else space_text(space), ways)
     bench = load_bench() if bench is None else bench
-    times = _measured(pieces, bench, repeats, progress)
+    times = _measured(shards, bench, repeats, progress)
     return Profile(
         model=ProfiledModel(name=network.name, digest=network.digest, batch=network.batch),
         device=bench.device,
         ways=ways,
         seconds={
-            layer: {word: times[piece] for word, piece in by_choice.items()}
-            for layer, by_choice in pieces.items()
+            layer: {word: times[shard] for word, shard in by_choice.items()}
+            for layer, by_choice in shards.items()
         },
     )
 
 
-def pieces_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, Piece]]:
+def shards_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, LayerShard]]:
     """Return the fullest device's shard of each layer under each choice, most devices first, the whole layer last.
 
     Raises:
@@ -81,7 +81,7 @@ def pieces_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, P
     allowed = parse_space(space)
     return {
         cut.name: {
-            grid_word(choice.as_degrees()): piece_of(layers[cut.name], cut.einsum, choice, graph.dtype)
+            grid_word(choice.as_degrees()): shard_of(layers[cut.name], cut.einsum, choice, graph.dtype)
             for choice in (*allowed.choices(cut, ways, idle=True), WHOLE)
         }
         for cut in graph.operators.layers
@@ -89,43 +89,42 @@ def pieces_of(graph: LayerGraph, space: str, ways: int) -> dict[str, dict[str, P
 
 
 def _measured(
-    pieces: Mapping[str, Mapping[str, Piece]],
+    shards: Mapping[str, Mapping[str, LayerShard]],
     bench: Bench,
     repeats: int,
     progress: Callable[[int, int], None],
-) -> dict[Piece, float]:
+) -> dict[LayerShard, float]:
     """Return the shortest seconds of each distinct shard, to four digits.
 
     Rounds go over all shards, so that a busy moment of the machine spoils one measurement of several shards instead of
     all measurements of one. The largest shard, which may not fit, comes first.
     """
-    places: dict[Piece, str] = {}
-    for layer, by_choice in pieces.items():
-        for word, piece in by_choice.items():
-            places.setdefault(piece, f"profile: {layer}, {word}")
-    largest = sorted(places, key=lambda piece: -piece.num_bytes)
+    places: dict[LayerShard, str] = {}
+    for layer, by_choice in shards.items():
+        for word, shard in by_choice.items():
+            places.setdefault(shard, f"profile: {layer}, {word}")
+    largest = sorted(places, key=lambda shard: -shard.num_bytes)
     _require_fits(largest[0], bench, places[largest[0]])
     times = dict.fromkeys(largest, math.inf)
-    for done, piece in enumerate(largest * repeats):
+    for done, shard in enumerate(largest * repeats):
         progress(done, len(largest) * repeats)
-        times[piece] = min(times[piece], _seconds(piece, bench, places[piece]))
+        times[shard] = min(times[shard], _seconds(shard, bench, places[shard]))
     progress(len(largest) * repeats, len(largest) * repeats)
-    return {piece: float(f"{seconds:.4g}") for piece, seconds in times.items()}
+    return {shard: float(f"{seconds:.4g}") for shard, seconds in times.items()}
 
 
-def _seconds(piece: Piece, bench: Bench, where: str) -> float:
+def _seconds(shard: LayerShard, bench: Bench, where: str) -> float:
     """Measure once, or raise one line with the reason of the failure."""
     try:
-        return bench.seconds(piece)
+        return bench.seconds(shard)
     except (MemoryError, RuntimeError) as error:
         said = next(iter(str(error).splitlines()), "out of memory")
         raise ProfileError(where, said, hint="try a smaller batch") from error
 
 
-def _require_fits(piece: Piece, bench: Bench, where: str) -> None:
-    """Refuse a shard whose tensors alone exceed the memory."""
-    if bench.memory_bytes is not None and piece.num_bytes > bench.memory_bytes:
-        found = f"tensors and gradients of {format_bytes(piece.num_bytes)}"
+def _require_fits(shard: LayerShard, bench: Bench, where: str) -> None:
+    if bench.memory_bytes is not None and shard.num_bytes > bench.memory_bytes:
+        found = f"tensors and gradients of {format_bytes(shard.num_bytes)}"
         allowed = f"the memory's {format_bytes(bench.memory_bytes)}"
         raise ProfileError(where, found, allowed, "try a smaller batch")
 

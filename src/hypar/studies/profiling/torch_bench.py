@@ -21,7 +21,7 @@ from hypar.network.windows import TransposedWindow
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.studies.profiling.pieces import Piece
+    from hypar.studies.profiling.shards import LayerShard
 
 LEAST_SECONDS = 0.005
 """Seconds for which a shard is run, at least once, so that a short one is run often."""
@@ -42,7 +42,7 @@ class Bench(Protocol):
         """Return the memory of the device in bytes; None if unknown."""
         ...
 
-    def seconds(self, piece: Piece) -> float:
+    def seconds(self, shard: LayerShard) -> float:
         """Return the seconds that a shard takes.
 
         Raises:
@@ -76,23 +76,23 @@ class TorchBench:
         except (AttributeError, ValueError, OSError):
             return None
 
-    def seconds(self, piece: Piece) -> float:
+    def seconds(self, shard: LayerShard) -> float:
         """Measure as ``Bench.seconds``."""
-        return least_seconds(self.step(piece))
+        return least_seconds(self.step(shard))
 
-    def step(self, piece: Piece) -> Callable[[], object]:
+    def step(self, shard: LayerShard) -> Callable[[], object]:
         """Return a function that runs all phases on random numbers."""
         generator = self.torch.Generator().manual_seed(0)
-        random = partial(self.torch.rand, generator=generator, dtype=getattr(self.torch, piece.dtype))
-        shapes = [*piece.inputs, *filter(None, [piece.weight])]
+        random = partial(self.torch.rand, generator=generator, dtype=getattr(self.torch, shard.dtype))
+        shapes = [*shard.inputs, *filter(None, [shard.weight])]
         read = [random(shape, requires_grad=True) for shape in shapes]
-        error, forward = random(piece.output), self.forward(piece)
+        error, forward = random(shard.output), self.forward(shard)
         return lambda: self.torch.autograd.grad(forward(*read), read, error)
 
-    def forward(self, piece: Piece) -> Callable[..., Any]:
+    def forward(self, shard: LayerShard) -> Callable[..., Any]:
         """Return the forward phase as a function of its inputs."""
         functions = self.torch.nn.functional
-        match piece.op:
+        match shard.op:
             case "linear":
                 linear: Callable[..., Any] = functions.linear
                 return linear
@@ -101,30 +101,30 @@ class TorchBench:
             case "concat":
                 return lambda *read: self.torch.cat(read, 1)
             case "crop":
-                return lambda read: _centre(read, piece.output).clone()
-        slid = _slid(functions, piece)
-        transposed = any(isinstance(window, TransposedWindow) for window in piece.windows)
-        return (lambda *read: _centre(slid(*read), piece.output)) if transposed else slid
+                return lambda read: _centre(read, shard.output).clone()
+        slid = _slid(functions, shard)
+        transposed = any(isinstance(window, TransposedWindow) for window in shard.windows)
+        return (lambda *read: _centre(slid(*read), shard.output)) if transposed else slid
 
 
-def _slid(functions: Any, piece: Piece) -> Callable[..., Any]:
+def _slid(functions: Any, shard: LayerShard) -> Callable[..., Any]:
     """Return an op with windows as a function of its inputs."""
     kernel, stride, padding, dilation, added = (
-        tuple(getattr(window, name, 0) for window in piece.windows)
+        tuple(getattr(window, name, 0) for window in shard.windows)
         for name in ("kernel", "stride", "padding", "dilation", "output_padding")
     )
     slide = {"stride": stride, "padding": padding}
-    match piece.op:
+    match shard.op:
         case "conv":
-            return partial(functions.conv2d, **slide, dilation=dilation, groups=piece.groups)
+            return partial(functions.conv2d, **slide, dilation=dilation, groups=shard.groups)
         case "conv_transpose":
             slide = {**slide, "dilation": dilation, "output_padding": added}
-            return partial(functions.conv_transpose2d, **slide, groups=piece.groups)
+            return partial(functions.conv_transpose2d, **slide, groups=shard.groups)
         case "nearest" | "bilinear":
-            return partial(functions.interpolate, scale_factor=stride, mode=piece.op)
+            return partial(functions.interpolate, scale_factor=stride, mode=shard.op)
         case _:
-            pool = functions.max_pool2d if piece.op == "max" else functions.avg_pool2d
-            return partial(pool, kernel_size=kernel, **slide, ceil_mode=piece.round_up)
+            pool = functions.max_pool2d if shard.op == "max" else functions.avg_pool2d
+            return partial(pool, kernel_size=kernel, **slide, ceil_mode=shard.round_up)
 
 
 def _centre(image: Any, sizes: Sequence[int]) -> Any:

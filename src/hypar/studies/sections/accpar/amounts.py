@@ -47,7 +47,7 @@ def amounts(runs: Runs) -> Section:
     return Section(
         title="Amounts: between two layers",
         text=(
-            "Parts of A(F) and of A(E) that a side with share a receives, b = 1 - a, between a layer of one type and the"
+            "The fractions of A(F) and of A(E) that a group with share a receives, b = 1 - a, between a layer of one type and the"
             f" next of another: the paper's nine cells, their values at a = {at}, and ours there. The summary at hand prints"
             " the three that are nothing and b A(F) for I to III, and groups the others with these; it calls the first cell"
             " 1 to 2 where its letter (a) is that of 1 to 1, and III once type 4. Ours follow from what a type needs of a"
@@ -72,11 +72,11 @@ def inside(runs: Runs) -> Section:
     return Section(
         title="Amounts: inside a layer",
         text=(
-            "The tensor of which each side has but terms, and the phase that leaves them: each side receives the whole of it,"
+            "The tensor of which each group has but terms, and the phase that leaves them: each group receives the whole of it,"
             f" whatever its share, here {float(SHARE)} and {float(1 - SHARE)}. Ours follow from the dim that a phase sums"
             " over."
         ),
-        heads=("type", "phase, published", "amount, published", "phase", "amount", "parts of it that one side receives",
+        heads=("type", "phase, published", "amount, published", "phase", "amount", "fractions of it that one group receives",
                "the other"),
         rows=tuple(rows),
     )  # fmt: skip

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from hypar.studies.sections.accpar.runs import Runs
 
 
-def unlike_boards(runs: Runs) -> Section:
+def heterogeneous_boards(runs: Runs) -> Section:
     """Compute the speed on boards of both kinds."""
-    first, second = runs.unlike.sides
+    first, second = runs.heterogeneous.groups
     most = (first.flop_per_s + second.flop_per_s) / (2 * first.flop_per_s)
     found = runs.speeds
     ordered = [
@@ -43,7 +43,7 @@ def unlike_boards(runs: Runs) -> Section:
         for words, mean in MEANS.items()
     )
     return Section(
-        title="Unlike boards: speed over dp",
+        title="Heterogeneous boards: speed over dp",
         text=(
             f"{first.num_devices} boards of TPU v2 beside {second.num_devices} of TPU v3, all {LEVELS} levels; owt and hypar"
             f" share equally, accpar exactly. The three come in the published order on {len(ordered)} of {len(NETWORKS)}"
@@ -55,24 +55,24 @@ def unlike_boards(runs: Runs) -> Section:
             " those of real boards, decide how high the three are, see What if. They do not explain accpar over hypar,"
             f" published as {PUBLISHED['accpar'] / PUBLISHED['hypar']:.2f}: ours are {geometric:.2f} (geometric) and"
             f" {plain:.2f}. Shares alone give {most:.2f} where nothing but computation counts; here most of a step is"
-            " communication, and gradients take a side as long whatever its share."
+            " communication, and gradients take a group as long whatever its share."
         ),
         heads=("network", *PUBLISHED),
         rows=(*by_network(found), known, *ratios),
-        figure=bars("Speed on unlike boards", found),
+        figure=bars("Speed on heterogeneous boards", found),
     )
 
 
-def like_boards(runs: Runs) -> Section:
+def identical_boards(runs: Runs) -> Section:
     """Compute the speed on boards of one kind."""
     times: dict[tuple[str, str], float] = {}
     less = {}
     for name, graph in runs.graphs.items():
         plans = {
-            own: plan_model(graph, levels=LEVELS, strategy=own, hardware=runs.like)
+            own: plan_model(graph, levels=LEVELS, strategy=own, hardware=runs.identical)
             for own in ("dp", *PUBLISHED)
         }
-        by_time = plan_model(graph, levels=LEVELS, strategy="accpar", cost="accpar", hardware=runs.like)
+        by_time = plan_model(graph, levels=LEVELS, strategy="accpar", cost="accpar", hardware=runs.identical)
         times |= {(name, own): seconds(plan) for own, plan in (*plans.items(), ("accpar, by time", by_time))}
         less[name] = plans["dp"].cost.value / plans["accpar"].cost.value
     found = over_dp(times)
@@ -83,21 +83,24 @@ def like_boards(runs: Runs) -> Section:
         if found["accpar"][name] < 1
     )
     return Section(
-        title="Like boards: speed over dp",
+        title="Identical boards: speed over dp",
         text=(
-            f"{runs.like.num_devices} boards of TPU v3, {LEVELS} two-way levels. All shares are equal, and accpar counts the"
+            f"{runs.identical.num_devices} boards of TPU v3, {LEVELS} two-way levels. All shares are equal, and accpar counts the"
             f" bytes of its three types.{why} With `--cost accpar` (by time) it counts the seconds of the machine's links,"
-            " hops included. Published averages for like boards are not at hand."
+            " hops included. Published averages for identical boards are not at hand."
         ),
         heads=("network", *found),
         rows=tuple(by_network(found)),
-        figure=bars("Speed on like boards", found),
+        figure=bars("Speed on identical boards", found),
     )
 
 
 def shares(runs: Runs) -> Section:
     """Compute the types and the shares of the outermost split."""
-    alone = linear([1 / side.flop_per_s for side in runs.unlike.sides], [0.0 for _ in runs.unlike.sides])
+    alone = linear(
+        [1 / group.flop_per_s for group in runs.heterogeneous.groups],
+        [0.0 for _ in runs.heterogeneous.groups],
+    )
     rows = []
     for name in NETWORKS:
         exact, rule = runs.plans[name, "accpar"].splits[0], runs.sharing(name, "linear").splits[0]
@@ -108,7 +111,7 @@ def shares(runs: Runs) -> Section:
         title="Shares: of the boards of TPU v2",
         text=(
             "The outermost split, between the two kinds of boards: how many layers and joins are of each type, and the share"
-            " of the boards of TPU v2. Exact shares let the slowest side end first, with all that moves below; the linear"
+            " of the boards of TPU v2. Exact shares let the slowest group end first, with all that moves below; the linear"
             " rule is the paper's; the last column is of 180 and 420 TFLOP/s alone. A share of nothing leaves these boards"
             " idle, where a network is too small for the way between the two kinds."
         ),
@@ -126,14 +129,16 @@ def ends(runs: Runs) -> Section:
             done, step = _ends(plan), plan.score.time_s
             idle = {group.group: group.idle_s for group in plan.score.groups or ()}
             early = f"{1 - min(done.values()) / max(done.values()):.1%}" if len(done) > 1 else ""
-            costs, waits = ([_ms(kept.get(side.name)) for side in runs.unlike.sides] for kept in (done, idle))
+            costs, waits = (
+                [_ms(kept.get(group.name)) for group in runs.heterogeneous.groups] for kept in (done, idle)
+            )
             rows.append((name, own, *costs, early, _ms(step), *waits))
-            waiting[name, own] = idle[runs.unlike.sides[1].name] / step
+            waiting[name, own] = idle[runs.heterogeneous.groups[1].name] / step
     return Section(
         title="Ends: when each kind of boards is done",
         text=(
-            "In ms. What each side costs by AccPar's cost, for which shares are found, and how much earlier one is done than"
-            " the other; then the engine's step, and how long each side waits in it. In the engine the sides wait for each"
+            "In ms. The cost of each group by AccPar's cost, for which shares are found, and how much earlier one is done than"
+            " the other; then the engine's step, and how long each group waits in it. In the engine the groups wait for each"
             " other at each transfer between them, and small work, memory and updates count as well, of which the cost knows"
             " nothing and which keep TPU v2 longer. Boards without a share have empty cells."
         ),
@@ -160,5 +165,4 @@ def _ends(plan: Plan) -> dict[str, float]:
 
 
 def _ms(time: float | None) -> str:
-    """Format a time in ms; empty for None."""
     return "" if time is None else f"{time * 1e3:.3f}"

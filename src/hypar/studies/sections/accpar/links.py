@@ -66,7 +66,6 @@ def what_if(runs: Runs) -> Section:
 
 
 def _ratios(means: Sequence[float]) -> list[float]:
-    """Return the ratios of the three means to the published ones."""
     return [mean / known for mean, known in zip(means, PUBLISHED.values(), strict=True)]
 
 

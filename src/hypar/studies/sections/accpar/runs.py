@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.files.figures import Figure
 from hypar.machine.load import load_machine
-from hypar.machine.load_mixed import load_mixed
+from hypar.machine.load_heterogeneous import load_heterogeneous
 from hypar.machine.machine import Machine
 from hypar.network.build import load_model
 from hypar.plan.score import totals_of
@@ -23,7 +23,7 @@ from hypar.studies.page import geometric_mean
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from hypar.machine.mixed import MixedMachine
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.plan.plan import Plan
 
     Speeds = Mapping[str, Mapping[str, float]]
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NETWORKS = ("lenet-c", "alexnet", "vgg11", "vgg13", "vgg16", "vgg19", "resnet18", "resnet34", "resnet50")
 
-UNLIKE, LIKE = "tpu-v2-v3", "tpu-v3"
+HETEROGENEOUS, IDENTICAL = "tpu-v2-v3", "tpu-v3"
 
 BATCH, LEVELS = 512, 8
 
@@ -72,9 +72,9 @@ class Runs:
     def __init__(self) -> None:
         """Plan every network; only accpar needs the machine, the other strategies count bytes."""
         self.graphs = {name: load_model(name).with_batch(BATCH) for name in NETWORKS}
-        self.unlike, self.like = load_mixed(UNLIKE), load_machine(LIKE)
+        self.heterogeneous, self.identical = load_heterogeneous(HETEROGENEOUS), load_machine(IDENTICAL)
         self.plans = {
-            (name, own): plan_model(graph, strategy=own, hardware=self.unlike)
+            (name, own): plan_model(graph, strategy=own, hardware=self.heterogeneous)
             for name, graph in self.graphs.items()
             for own in ("dp", *PUBLISHED)
         }
@@ -82,13 +82,13 @@ class Runs:
 
     def sharing(self, name: str, shares: str) -> Plan:
         """Return accpar's plan with another method for the shares."""
-        return plan_model(self.graphs[name], strategy="accpar", shares=shares, hardware=self.unlike)
+        return plan_model(self.graphs[name], strategy="accpar", shares=shares, hardware=self.heterogeneous)
 
     def linked(self, links: Links) -> Speeds:
         """Return the speedups with other links."""
         if links == Links():
             return self.speeds
-        machine = relinked(self.unlike, links)
+        machine = relinked(self.heterogeneous, links)
         found = {
             (name, own): seconds(plan_model(self.graphs[name], strategy=own, hardware=machine))
             if own == "accpar"
@@ -98,21 +98,21 @@ class Runs:
         return over_dp(found)
 
 
-def relinked(base: MixedMachine, links: Links) -> MixedMachine:
+def relinked(base: HeterogeneousMachine, links: Links) -> HeterogeneousMachine:
     """Return the heterogeneous boards with other links."""
-    sides = []
-    for side in base.sides:
-        assert isinstance(side.machine, Machine)  # noqa: S101 (both kinds are like boards)
-        (tier,) = side.machine.tiers
+    groups = []
+    for group in base.groups:
+        assert isinstance(group.machine, Machine)  # noqa: S101 (both kinds are identical boards)
+        (tier,) = group.machine.tiers
         changes = {
-            "devices": side.num_devices,
+            "devices": group.num_devices,
             "link_bandwidth": f"{tier.bytes_per_s / links.inside} B/s",
             "latency": f"{tier.latency_s * links.latency} s",
         }
-        outward, latency = side.bytes_per_s / links.outward, side.latency_s * links.latency
-        machine = load_machine(side.name, changes)
-        sides.append(replace(side, machine=machine, bytes_per_s=outward, latency_s=latency))
-    return replace(base, sides=tuple(sides))
+        outward, latency = group.bytes_per_s / links.outward, group.latency_s * links.latency
+        machine = load_machine(group.name, changes)
+        groups.append(replace(group, machine=machine, bytes_per_s=outward, latency_s=latency))
+    return replace(base, groups=tuple(groups))
 
 
 def seconds(plan: Plan) -> float:

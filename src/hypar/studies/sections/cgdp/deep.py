@@ -135,7 +135,6 @@ def _searched(ours: Training, step: int, reach: int, best: int | None) -> tuple[
 
 
 def _bests() -> list[int]:
-    """Return the published best sizes."""
     return sorted(filter(None, BEST_SIZES.values()))
 
 
@@ -218,12 +217,10 @@ def no_chunks() -> Section:
 
 
 def _single(layers: int, size: int) -> int:
-    """Return the number of layers that the rule leaves single."""
     return rule_sizes(layers, size).count(1)
 
 
 def _by_iteration(ours: Training, found: SizeSearch, longest: int) -> list[float]:
-    """Return ms of each iteration, during the search and with the size found after it."""
     sizes = [*(trial.size for trial in found.trials), found.unmeasured]
     sizes += [found.size] * (longest - len(sizes))
     return [ours.cgdp_s(size) * 1e3 for size in sizes]

@@ -187,12 +187,10 @@ def condition() -> Section:
 
 
 def _speedup(network: Network) -> float:
-    """Return our speedup of CGDP on four GPUs."""
     return training(network).typical_s(MOST) / training(network).cgdp_s(1)
 
 
 def _ranked(speedups: Mapping[str, float]) -> str:
-    """Return names in ascending order of speedup."""
     return ", ".join(sorted(speedups, key=lambda name: speedups[name]))
 
 

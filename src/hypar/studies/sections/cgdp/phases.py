@@ -186,5 +186,4 @@ def alexnet_chunks() -> Section:
 
 
 def _added_up_s() -> float:
-    """Return the time to accumulate the first layer's gradients."""
     return alexnet(0.0).layers[0].exchange_s["accumulate"]

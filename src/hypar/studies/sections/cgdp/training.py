@@ -139,7 +139,6 @@ class Training:
         return search_size(self.cgdp_s, step=step, reach=reach, interval=INTERVAL)
 
     def _backward_s(self, sizes: Sizes) -> float:
-        """Return T by the closed form, which equals the engine's."""
         return max(PAPER.spans(self.times, sizes))
 
 
@@ -180,7 +179,6 @@ def _by_work_s(graph: LayerGraph, batch: int) -> float:
 
 
 def _bytes(graph: LayerGraph) -> int:
-    """Return the total bytes of all gradients."""
     return sum(each.num_bytes for each in gradients_of(graph))
 
 

@@ -97,5 +97,4 @@ def count_bytes(
 
 
 def _total(moves: Iterable[Move], phase: str) -> float:
-    """Return the bytes of the transfers in a phase."""
     return math.fsum(move.total_bytes for move in moves if move.phase == phase)

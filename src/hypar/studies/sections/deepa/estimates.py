@@ -177,6 +177,5 @@ def _implied(estimates: Estimates, graph: LayerGraph) -> str:
 
 
 def _short(number: float) -> str:
-    """Format a time with as many digits as the tables print."""
     digits = "0.01" if 0 < number < 2 else "0.1" if number < 1000 else "1"
     return str(Decimal(str(round(number, 9))).quantize(Decimal(digits), ROUND_HALF_UP))

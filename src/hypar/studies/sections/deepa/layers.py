@@ -95,7 +95,6 @@ def shape_of(layer: Layer) -> tuple[int, ...]:
 
 
 def _sizes(sizes: tuple[int, ...]) -> str:
-    """Format the sizes of a convolution."""
     channels, out, height, width, kernel = sizes
     return f"{channels} to {out}, {height}x{width}, {kernel}x{kernel}"
 

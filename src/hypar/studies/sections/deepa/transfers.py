@@ -153,7 +153,6 @@ def _within(module: str, layer: str) -> bool:
 
 
 def _less(own: float, other: float) -> str:
-    """Format the reduction of one number relative to another."""
     return f"{100 * (1 - own / other):.0f}%"
 
 

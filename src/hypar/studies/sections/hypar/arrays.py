@@ -132,6 +132,5 @@ def figure_12(ran: Evaluation) -> Section:
 
 
 def _totals(run: Run) -> Totals:
-    """Return the totals of a run that fits."""
     assert run.totals is not None  # noqa: S101 (a greedy search of two types fits)
     return run.totals

@@ -48,10 +48,8 @@ def figure_8(ran: Evaluation) -> Section:
 
 
 def _known(published: float | None, ours: float) -> tuple[str, str, str]:
-    """Format a published number, if there is one, ours, and the ratio."""
     return ("", f"{ours:.3f}", "") if published is None else beside(published, ours, 3)
 
 
 def _span(ratios: list[float]) -> str:
-    """Format the least and the greatest of some ratios."""
     return f"{min(ratios):.1f} to {max(ratios):.1f}"

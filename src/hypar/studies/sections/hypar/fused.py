@@ -129,7 +129,6 @@ def figure_8_fused(ran: Evaluation) -> Section:
 
 
 def _mean_beside(moved: dict[str, dict[str, float]], plan: str) -> tuple[str, str, str]:
-    """Format a mean of bytes beside the published one."""
     return beside(GIGABYTES["mean", plan], geometric_mean(moved[plan].values()), 3)
 
 

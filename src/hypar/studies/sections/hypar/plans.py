@@ -109,7 +109,6 @@ def figure_10(ran: Evaluation) -> Section:
 
 
 def _explored(ran: Evaluation, name: str, vary: tuple[str, ...]) -> Exploration:
-    """Explore part of a network's space on ``hmc`` around HyPar's plan."""
     return explore_model(ran.graphs[name], vary=vary, hardware=ran.hardware, levels=LEVELS, inter_weight=HALF)
 
 
@@ -121,7 +120,6 @@ def _code(found: Exploration, point: Point) -> str:
 
 
 def _codes(found: Exploration) -> list[str]:
-    """Return the codes of all points."""
     return [_code(found, point) for point in found.points]
 
 

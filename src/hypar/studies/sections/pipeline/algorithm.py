@@ -69,7 +69,6 @@ class Rings:
                 self._errors[stage] = errors.get(stage + 1, -1)
 
     def _read(self, kind: str, stage: int, item: int) -> None:
-        """Read a mini-batch from a ring."""
         self.wrong[kind] += self._held[stage].get(item % self.slots[stage]) != item
 
 

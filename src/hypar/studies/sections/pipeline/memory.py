@@ -52,7 +52,6 @@ def threads(found: Pipeline) -> Section:
 
 
 def _of_threads(what: str, counted: Counted, batch: int) -> float:
-    """Count MB of one row of Table I."""
     tensor, who = what.split(", ")
     count = len(counted.found.stages) if who == "all" else 1
     whole = sum(counted.kept(stage) for stage in counted.found.stages)

@@ -73,11 +73,11 @@ def convergence(graph: LayerGraph) -> Section:
             "How many times faster than one worker a pipeline reaches a miss rate of 75%. It is measured by training with the"
             " stale weights of the schedule and only published; the same is the factor of"
             f" {CONVERGENCE} in convergence for four stages against four threads. What can be computed is how long a step is:"
-            " a mini-batch is through in each, and where all stages are equally long it is a P-th of one worker's. With like"
+            " a mini-batch is through in each, and where all stages are equally long it is a P-th of one worker's. With identical"
             f" workers a step is as long as its busiest stage. One convolution has {busiest:.0%} of the network's"
             f" multiply-accumulates, so no division into whole layers is more than {1 / busiest:.2f} times faster; the"
             " published speed-ups of four and eight stages are above that, and so count steps of equal stages, not time on"
-            " like workers. The paper's last section names the imbalance as open."
+            " identical workers. The paper's last section names the imbalance as open."
         ),
         heads=("stages", "published", "published, of P", "equal stages", "these stages", "best stages"),
         rows=tuple(rows),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Side:
+class DeviceGroup:
     """One device group of a heterogeneous machine, with its link to the groups beside it.
 
     Attributes:
@@ -28,7 +28,7 @@ class Side:
     """
 
     name: str
-    machine: Machine | MixedMachine
+    machine: Machine | HeterogeneousMachine
     num_devices: int
     bytes_per_s: float
     latency_s: float
@@ -36,69 +36,71 @@ class Side:
     @property
     def flop_per_s(self) -> float:
         """Floating-point operations per second of the devices used, for large work."""
-        if isinstance(self.machine, MixedMachine):
-            return sum(side.flop_per_s for side in self.machine.sides)
+        if isinstance(self.machine, HeterogeneousMachine):
+            return sum(group.flop_per_s for group in self.machine.groups)
         return self.num_devices * self.machine.flop_per_s
 
     @property
     def memory_bytes(self) -> float:
         """Largest memory of a device; infinite if a file gives none."""
-        if isinstance(self.machine, MixedMachine):
-            return max(side.memory_bytes for side in self.machine.sides)
+        if isinstance(self.machine, HeterogeneousMachine):
+            return max(group.memory_bytes for group in self.machine.groups)
         return math.inf if self.machine.memory_bytes is None else self.machine.memory_bytes
 
-    def using(self, arrays: Mapping[str, Sequence[int]]) -> Side:
-        """Return the group with the devices of given arrays; see ``MixedMachine.using``."""
-        if isinstance(self.machine, MixedMachine):
+    def using(self, arrays: Mapping[str, Sequence[int]]) -> DeviceGroup:
+        """Return the group with the devices of given arrays; see ``HeterogeneousMachine.using``."""
+        if isinstance(self.machine, HeterogeneousMachine):
             machine = self.machine.using(arrays)
             return replace(self, machine=machine, num_devices=machine.num_devices)
         return replace(self, num_devices=math.prod(arrays[self.name]))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class MixedMachine:
+class HeterogeneousMachine:
     """Groups of different devices.
 
     Attributes:
         name: the name of the file without its ending, or of the group.
         source: the publication.
-        sides: its groups, at least two.
+        groups: its groups, at least two.
         changes: values changed from the file, in every group.
     """
 
     name: str
     source: str
-    sides: tuple[Side, ...]
+    groups: tuple[DeviceGroup, ...]
     changes: Mapping[str, Any]
 
     @property
     def num_devices(self) -> int:
         """Number of devices used in all groups."""
-        return sum(side.num_devices for side in self.sides)
+        return sum(group.num_devices for group in self.groups)
 
     @cached_property
     def digest(self) -> str:
         """Hash of the machine without its sources."""
-        parts = [(side.name, side.machine.digest, side.bytes_per_s, side.latency_s) for side in self.sides]
+        parts = [
+            (group.name, group.machine.digest, group.bytes_per_s, group.latency_s) for group in self.groups
+        ]
         return f"sha256:{hashlib.sha256(repr(parts).encode()).hexdigest()}"
 
-    def like(self, depth: int = 1) -> Iterator[tuple[str, Machine, int]]:
+    def identical(self, depth: int = 1) -> Iterator[tuple[str, Machine, int]]:
         """Yield name, devices and number of splits above, for every group of identical devices."""
-        for side in self.sides:
-            if isinstance(side.machine, MixedMachine):
-                yield from side.machine.like(depth + 1)
+        for group in self.groups:
+            if isinstance(group.machine, HeterogeneousMachine):
+                yield from group.machine.identical(depth + 1)
             else:
-                yield side.name, side.machine, depth
+                yield group.name, group.machine, depth
 
-    def using(self, arrays: Mapping[str, Sequence[int]]) -> MixedMachine:
+    def using(self, arrays: Mapping[str, Sequence[int]]) -> HeterogeneousMachine:
         """Return the machine with no more devices than given arrays have.
 
         Args:
             arrays: ways of the levels of each group of identical devices, by its name.
         """
-        return replace(self, sides=tuple(side.using(arrays) for side in self.sides))
+        return replace(self, groups=tuple(group.using(arrays) for group in self.groups))
 
     def __repr__(self) -> str:
         """Return name and groups, short enough for a prompt."""
-        groups = " + ".join(f"{side.num_devices} {side.name}" for side in self.sides)
-        return f"<MixedMachine {self.name}: {groups}>"
+        groups = " + ".join(f"{group.num_devices} {group.name}" for group in self.groups)
+        return f"<HeterogeneousMachine {self.name}: {groups}>"

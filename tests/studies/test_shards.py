@@ -18,7 +18,7 @@ from hypar.network.ops.concat import Concat
 from hypar.network.windows import TransposedWindow
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid
 from hypar.sharding.space import parse_space
-from hypar.studies.profiling.pieces import Piece, piece_of
+from hypar.studies.profiling.shards import LayerShard, shard_of
 
 if TYPE_CHECKING:
     from hypar.network.contraction import CutLayer
@@ -98,39 +98,39 @@ def test_sizes_are_those_of_the_fullest_device(model: str, space: str) -> None:
     graph = load_model(model, batch=24)
     for layer, node in nodes(graph):
         for choice in (*parse_space(space).choices(node, 8, idle=True), WHOLE):
-            piece = piece_of(layer, node.einsum, choice, graph.dtype)
+            shard = shard_of(layer, node.einsum, choice, graph.dtype)
             inputs, output = expected(layer, node, choice)
-            assert (list(piece.inputs), piece.output) == (inputs, output), (layer.name, choice)
+            assert (list(shard.inputs), shard.output) == (inputs, output), (layer.name, choice)
 
 
-def piece(model: str, name: str, choice: Choice) -> Piece:
+def shard(model: str, name: str, choice: Choice) -> LayerShard:
     graph = load_model(model, batch=64)
     layer, node = next(pair for pair in nodes(graph) if pair[0].name == name)
-    return piece_of(layer, node.einsum, choice, graph.dtype)
+    return shard_of(layer, node.einsum, choice, graph.dtype)
 
 
 def test_a_cut_height_is_padded_no_more() -> None:
-    whole = piece("vgg16", "conv1_1", ALONE)
+    whole = shard("vgg16", "conv1_1", ALONE)
     assert whole.inputs == ((64, 3, 224, 224),)
     assert [window.padding for window in whole.windows] == [1, 1]
-    half = piece("vgg16", "conv1_1", grid({"height": 2}))
+    half = shard("vgg16", "conv1_1", grid({"height": 2}))
     assert half.inputs == ((64, 3, 114, 224),)
     assert [window.padding for window in half.windows] == [0, 1]
 
 
 def test_groups_are_cut_between_and_inside() -> None:
-    whole = piece("alexnet-2012", "conv2", WHOLE)
+    whole = shard("alexnet-2012", "conv2", WHOLE)
     assert (whole.inputs[0][1], whole.weight[:2], whole.groups) == (96, (256, 48), 2)
-    between = piece("alexnet-2012", "conv2", cut("groups", 2))
+    between = shard("alexnet-2012", "conv2", cut("groups", 2))
     assert (between.inputs[0][1], between.weight[:2], between.groups) == (48, (128, 48), 1)
-    inside = piece("alexnet-2012", "conv2", cut("out_channels", 4))
+    inside = shard("alexnet-2012", "conv2", cut("out_channels", 4))
     assert (inside.inputs[0][1], inside.weight[:2], inside.groups) == (96, (64, 48), 2)
 
 
 def test_bytes_are_of_all_tensors_and_their_gradients() -> None:
-    found = piece("lenet-c", "fc1", ALONE)
+    found = shard("lenet-c", "fc1", ALONE)
     assert found.num_bytes == 2 * 4 * (64 * 800 + 800 * 500 + 64 * 500)
-    assert piece("lenet-c", "pool2", ALONE).num_bytes == 2 * 4 * 64 * 50 * (8 * 8 + 4 * 4)
+    assert shard("lenet-c", "pool2", ALONE).num_bytes == 2 * 4 * 64 * 50 * (8 * 8 + 4 * 4)
 
 
 def test_an_op_of_another_package_cannot_be_measured() -> None:
@@ -140,4 +140,4 @@ def test_an_op_of_another_package_cannot_be_measured() -> None:
     shape: Shape = {"channels": 4}
     layer = Layer(name="m", op_name="mix", op=Mix(), inputs=("x",), input_shapes=(shape,), shape=shape)
     with pytest.raises(OptionError, match="op 'mix' of layer 'm' cannot be measured; allowed: conv, "):
-        piece_of(layer, layer.einsum(4), WHOLE, "float32")
+        shard_of(layer, layer.einsum(4), WHOLE, "float32")

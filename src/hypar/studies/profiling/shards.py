@@ -33,8 +33,8 @@ Sizes = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """The computation of one device; equal ones take equal time.
+class LayerShard:
+    """The computation of one device; equal shards take equal time.
 
     Attributes:
         op: ``conv``, ``conv_transpose``, ``linear``, ``max``, ``average``, ``nearest``, ``bilinear``, ``crop``, ``add``
@@ -66,7 +66,7 @@ class Piece:
         return 2 * DTYPE_BYTES[self.dtype] * sum(map(math.prod, tensors))
 
 
-def piece_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> Piece:
+def shard_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> LayerShard:
     """Return the shard of a layer on the fullest device.
 
     Args:
@@ -87,19 +87,19 @@ def piece_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> Piece:
             groups = sizes.get("groups", 1)
             made, read, kernel = sizes["out_channels"], sizes["in_channels"], layer.op.kernel
             filters = (groups * made, read) if isinstance(layer.op, Conv) else (groups * read, made)
-            return Piece(
+            return LayerShard(
                 op=layer.op_name, dtype=dtype, inputs=((batch, groups * read, *rows),),
                 weight=(*filters, *kernel), output=(batch, groups * made, *image),
                 windows=tuple(windows.values()), groups=groups,
             )  # fmt: skip
         case Linear():
             made, read = sizes["out_channels"], sizes["in_channels"]
-            return Piece(
+            return LayerShard(
                 op="linear", dtype=dtype, inputs=((batch, read),), weight=(made, read), output=(batch, made)
             )
         case Pool() | Upsample() | Crop():
             channels, op = sizes["channels"], layer.op
-            return Piece(
+            return LayerShard(
                 op=layer.op_name if isinstance(op, Crop) else op.mode, dtype=dtype,
                 inputs=((batch, channels, *rows),), output=(batch, channels, *image),
                 windows=tuple(windows.values()), round_up=isinstance(op, Pool) and op.rounding == "up",
@@ -111,7 +111,7 @@ def piece_of(layer: Layer, einsum: Einsum, choice: Choice, dtype: str) -> Piece:
             )
             channels = sum(shape[1] for shape in inputs) if isinstance(layer.op, Concat) else inputs[0][1]
             output = (batch, channels, *inputs[0][2:])
-            return Piece(op=layer.op_name, dtype=dtype, inputs=inputs, output=output)
+            return LayerShard(op=layer.op_name, dtype=dtype, inputs=inputs, output=output)
     found = f"op {layer.op_name!r} of layer {layer.name!r} cannot be measured"
     raise OptionError("profile", found, "conv, conv_transpose, linear, pool, upsample, crop, add, concat")
 

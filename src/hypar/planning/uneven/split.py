@@ -16,8 +16,8 @@ from hypar.solve.edge import Edge
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.costs.base import Cost, SideRates
-    from hypar.machine.mixed import Side
+    from hypar.costs.base import Cost, GroupRates
+    from hypar.machine.heterogeneous import DeviceGroup
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.redistribution import Number
@@ -30,13 +30,13 @@ Assignment = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Fork:
+class UnevenSplit:
     """An uneven split to be decided.
 
     Attributes:
         graph: the layers, with the sizes that the splits above leave.
         options: the options of each layer.
-        sides: the device groups that work.
+        groups: the device groups that work.
         rates: the rates that each group pays.
         slowest: whether the cost is that of the slowest group; otherwise the sum over all groups.
         solver: the solver of its cost graphs.
@@ -44,8 +44,8 @@ class Fork:
 
     graph: ContractedGraph
     options: tuple[Options, ...]
-    sides: tuple[Side, ...]
-    rates: tuple[SideRates, ...]
+    groups: tuple[DeviceGroup, ...]
+    rates: tuple[GroupRates, ...]
     slowest: bool
     solver: Solver
 
@@ -77,11 +77,11 @@ class Fork:
 
     def _paid(self, amounts: Iterable[Amount], per_element: Sequence[float]) -> list[Number]:
         """Return the cost of transfers for each group."""
-        found: list[Number] = [0.0] * len(self.sides)
+        found: list[Number] = [0.0] * len(self.groups)
         for amount in amounts:
-            for side, elements in enumerate(amount.elements):
+            for group, elements in enumerate(amount.elements):
                 if elements.any() if isinstance(elements, np.ndarray) else elements:
-                    found[side] = found[side] + elements * per_element[side] + self.rates[side].once
+                    found[group] = found[group] + elements * per_element[group] + self.rates[group].once
         return found
 
     def least(self, nodes: Sequence[Costs], edges: Sequence[Costs]) -> Assignment:
@@ -93,32 +93,32 @@ class Fork:
         return self.solver.solve(CostGraph(nodes=tuple(nodes), edges=made)).assignment
 
 
-def fork_of(
+def uneven_split_of(
     graph: ContractedGraph,
     options: tuple[Options, ...],
-    sides: Sequence[Side],
+    groups: Sequence[DeviceGroup],
     cost: Cost,
     solver: Solver,
     element_bytes: int,
-) -> Fork:
+) -> UnevenSplit:
     """Build an uneven split over device groups under a cost.
 
     Raises:
         OptionError: the cost needs identical devices.
     """
-    return Fork(
+    return UnevenSplit(
         graph=graph,
         options=options,
-        sides=tuple(sides),
-        rates=tuple(_rates(cost, side, element_bytes) for side in sides),
+        groups=tuple(groups),
+        rates=tuple(_rates(cost, group, element_bytes) for group in groups),
         slowest=cost.slowest,
         solver=solver,
     )
 
 
-def _rates(cost: Cost, side: Side, element_bytes: int) -> SideRates:
+def _rates(cost: Cost, group: DeviceGroup, element_bytes: int) -> GroupRates:
     """Return the rates that a device group pays."""
-    rates = cost.side_rates(side, element_bytes)
+    rates = cost.group_rates(group, element_bytes)
     if rates is None:
         found = f"cost {type(cost).__name__.lower()!r} needs identical devices"
         raise OptionError("", found, hint="on a heterogeneous machine use accpar or volume")

@@ -1,4 +1,4 @@
-"""Hypothesis generators of small networks, of mixed machines and of what the sides of a fork pay."""
+"""Hypothesis generators of small networks, of heterogeneous machines and of what the groups of an uneven split pay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from hypothesis import strategies as st
 
-from hypar.costs.base import SideRates
+from hypar.costs.base import GroupRates
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
@@ -66,21 +66,21 @@ networks = st.one_of(chains(), skips())
 
 
 @st.composite
-def rates(draw: st.DrawFn, sides: int) -> tuple[SideRates, ...]:
-    """What each side pays, in seconds: links and devices of a few speeds, often with a latency."""
+def rates(draw: st.DrawFn, groups: int) -> tuple[GroupRates, ...]:
+    """What each group pays, in seconds: links and devices of a few speeds, often with a latency."""
     found = []
-    for _ in range(sides):
+    for _ in range(groups):
         element = draw(st.sampled_from([1e-9, 3e-9, 1e-8, 1e-7]))
         once = draw(st.sampled_from([0.0, 1e-6, 1e-5]))
         work = draw(st.floats(1e-13, 1e-10))
-        found.append(SideRates(inside=element, between=element, once=once, work=work))
+        found.append(GroupRates(inside=element, between=element, once=once, work=work))
     return tuple(found)
 
 
 @st.composite
-def shares(draw: st.DrawFn, sides: int, least: int = 2) -> tuple[float, ...]:
-    """Shares of all sides, none of them very small."""
-    weights = draw(st.lists(st.integers(least, 7), min_size=sides, max_size=sides))
+def shares(draw: st.DrawFn, groups: int, least: int = 2) -> tuple[float, ...]:
+    """Shares of all groups, none of them very small."""
+    weights = draw(st.lists(st.integers(least, 7), min_size=groups, max_size=groups))
     return tuple(weight / sum(weights) for weight in weights)
 
 
@@ -100,7 +100,7 @@ def kind(
     topology: str = "fully_connected",
     half_efficiency: float = 0,
 ) -> dict[str, Any]:
-    """The hardware file of some like devices, as data."""
+    """The hardware file of some identical devices, as data."""
     return {
         "source": "drawn",
         "device": {
@@ -125,7 +125,7 @@ def kind(
 def group(
     hardware: str, *, bandwidth: str = "10 GB/s", latency: str = "0 s", **others: object
 ) -> dict[str, Any]:
-    """One group of a mixed machine, as data."""
+    """One group of a heterogeneous machine, as data."""
     return {
         "hardware": hardware,
         "outward": {"bandwidth": sourced(bandwidth), "latency": sourced(latency)},
@@ -141,7 +141,7 @@ def groups_of(name: str, *inner: dict[str, Any], bandwidth: str = "10 GB/s") -> 
 def write_machine(
     folder: Path, kinds: Mapping[str, dict[str, Any]], groups: Sequence[dict[str, Any]]
 ) -> Path:
-    """Write the files of a mixed machine and of its kinds of devices; the first is returned."""
+    """Write the files of a heterogeneous machine and of its kinds of devices; the first is returned."""
     for name, data in kinds.items():
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
     file = folder / "mixed.yaml"
@@ -154,7 +154,7 @@ Drawn = tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]
 
 @st.composite
 def machines(draw: st.DrawFn, *, memories: Sequence[str] = ("16 GB",), most: int = 8) -> Drawn:
-    """Three unlike kinds of devices, side by side or two of them as one group; for ``write_machine``."""
+    """Three different kinds of devices, side by side or two of them as one group; for ``write_machine``."""
     kinds = {
         name: kind(
             devices=draw(st.integers(1, most)),

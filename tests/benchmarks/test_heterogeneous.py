@@ -1,4 +1,4 @@
-"""How long a mixed machine takes to plan. Run by hand: ``pytest tests/benchmarks -m slow --benchmark-enable -n 0``."""
+"""How long a heterogeneous machine takes to plan. Run by hand: ``pytest tests/benchmarks -m slow --benchmark-enable -n 0``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar import load_mixed, load_model, plan_model
+from hypar import load_heterogeneous, load_model, plan_model
 
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("shares", ["exact", "linear"])
 def test_resnet50_on_128_and_128_devices(benchmark: BenchmarkFixture, shares: str) -> None:
     """Graph to plan with its score; exact shares are meant to stay under 2 s."""
-    graph, machine = load_model("resnet50").with_batch(512), load_mixed("tpu-v2-v3")
+    graph, machine = load_model("resnet50").with_batch(512), load_heterogeneous("tpu-v2-v3")
     plan = benchmark.pedantic(  # type: ignore[no-untyped-call]
         plan_model,
         (graph,),

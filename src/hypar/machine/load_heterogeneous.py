@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError, Where, shown
 from hypar.files.validation import validated
 from hypar.files.yaml_file import Document, read_yaml
+from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
 from hypar.machine.load import has_groups, load_machine, machine_in
-from hypar.machine.mixed import MixedMachine, Side
-from hypar.machine.schema import MOST_GROUPS, MOST_HELD, GroupEntry, MixedFile, group_name
+from hypar.machine.schema import MOST_GROUPS, MOST_HELD, GroupEntry, HeterogeneousFile, group_name
 from hypar.registry import data_file
 
 if TYPE_CHECKING:
@@ -23,19 +23,21 @@ WHOLE = "all"
 """Name of the group of all devices."""
 
 
-def load_hardware(hardware: str | Path, changes: Mapping[str, Any] | None = None) -> Machine | MixedMachine:
+def load_hardware(
+    hardware: str | Path, changes: Mapping[str, Any] | None = None
+) -> Machine | HeterogeneousMachine:
     """Read a hardware file, of identical devices or of groups; arguments as in ``load_machine``.
 
     Raises:
         InputError: the file or a change is invalid.
     """
     document = read_yaml(data_file("hardware", str(hardware)))
-    return _mixed_in(document, changes) if has_groups(document) else machine_in(document, changes)
+    return _heterogeneous_in(document, changes) if has_groups(document) else machine_in(document, changes)
 
 
 def as_hardware(
-    hardware: Machine | MixedMachine | str | Path, changes: Mapping[str, Any] | None = None
-) -> Machine | MixedMachine:
+    hardware: Machine | HeterogeneousMachine | str | Path, changes: Mapping[str, Any] | None = None
+) -> Machine | HeterogeneousMachine:
     """Return a machine of either kind, given itself or as a file's name.
 
     Raises:
@@ -49,7 +51,9 @@ def as_hardware(
     return hardware
 
 
-def load_mixed(hardware: str | Path, changes: Mapping[str, Any] | None = None) -> MixedMachine:
+def load_heterogeneous(
+    hardware: str | Path, changes: Mapping[str, Any] | None = None
+) -> HeterogeneousMachine:
     """Read a hardware file of groups.
 
     Args:
@@ -59,18 +63,18 @@ def load_mixed(hardware: str | Path, changes: Mapping[str, Any] | None = None) -
     Raises:
         InputError: the file or a change is invalid, or the file has no groups.
     """
-    return _mixed_in(read_yaml(data_file("hardware", str(hardware))), changes)
+    return _heterogeneous_in(read_yaml(data_file("hardware", str(hardware))), changes)
 
 
-def _mixed_in(document: Document, changes: Mapping[str, Any] | None = None) -> MixedMachine:
+def _heterogeneous_in(document: Document, changes: Mapping[str, Any] | None = None) -> HeterogeneousMachine:
     """Build a heterogeneous machine from a parsed file."""
     file = document.file
     if not has_groups(document):
         found = f"hardware {file.stem!r} has identical devices"
         raise HardwareError(document.at(()), found, "a mapping with groups")
-    content = validated(MixedFile, document.data, place=document.at, error=HardwareError)
+    content = validated(HeterogeneousFile, document.data, place=document.at, error=HardwareError)
     reader = _Reader(file, document.at, dict(changes or {}))
-    machine = reader.mixed(file.stem, content.source, content.groups, ("groups",))
+    machine = reader.heterogeneous(file.stem, content.source, content.groups, ("groups",))
     if machine.num_devices > MOST_HELD:
         found = f"found {machine.num_devices:,} devices in all"
         raise HardwareError(document.at(("groups",)), found, f"at most {MOST_HELD:,}")
@@ -84,14 +88,16 @@ class _Reader:
         self.file, self.place, self.changes = file, place, changes
         self.names: set[str] = {WHOLE}
 
-    def mixed(self, name: str, source: str, entries: Sequence[GroupEntry], where: Where) -> MixedMachine:
+    def heterogeneous(
+        self, name: str, source: str, entries: Sequence[GroupEntry], where: Where
+    ) -> HeterogeneousMachine:
         """Read groups side by side."""
         if not 2 <= len(entries) <= MOST_GROUPS:
             raise HardwareError(self.place(where), f"found {len(entries)} groups", f"2 to {MOST_GROUPS}")
         groups = tuple(self.group(entry, source, (*where, index)) for index, entry in enumerate(entries))
-        return MixedMachine(name=name, source=source, sides=groups, changes=self.changes)
+        return HeterogeneousMachine(name=name, source=source, groups=groups, changes=self.changes)
 
-    def group(self, entry: GroupEntry, source: str, where: Where) -> Side:
+    def group(self, entry: GroupEntry, source: str, where: Where) -> DeviceGroup:
         """Read one group."""
         if (entry.hardware is None) == (entry.groups is None):
             found = "both 'hardware' and 'groups'" if entry.hardware else "neither 'hardware' nor 'groups'"
@@ -108,10 +114,10 @@ class _Reader:
         machine = (
             self.identical(entry, where)
             if entry.groups is None
-            else self.mixed(name, source, entry.groups, (*where, "groups"))
+            else self.heterogeneous(name, source, entry.groups, (*where, "groups"))
         )
         outward = entry.outward
-        return Side(
+        return DeviceGroup(
             name=name,
             machine=machine,
             num_devices=machine.num_devices,

@@ -1,4 +1,4 @@
-"""Bad input about unlike devices gets one line that says where, what was found and what is allowed."""
+"""Bad input about heterogeneous machines gets one line that says where, what was found and what is allowed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 
 from hypar import plan_model
 from hypar.errors import InputError
-from hypar.machine.load_mixed import as_hardware, load_hardware
+from hypar.machine.load_heterogeneous import as_hardware, load_hardware
 from tests.cli.test_bad_input import assert_refused
 
 OUTWARD = {"bandwidth": {"value": "1 GB/s", "source": "a test"}}
@@ -145,7 +145,7 @@ def test_commands_for_like_devices_refuse_others(command: list[str]) -> None:
 
 @pytest.fixture(scope="module")
 def planned() -> dict[str, Any]:
-    """A plan for two unlike groups of two devices each, as plain data."""
+    """A plan for two different groups of two devices each, as plain data."""
     plan = plan_model(
         "lenet-c", hardware="tpu-v2-v3", strategy="accpar", shares="linear", array=[2, 2], batch=4096
     )
@@ -159,9 +159,9 @@ DAMAGES: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
     "too few shares": (("splits", 0, "shares"), [1.0], "allowed: 2 that sum to 1"),
     "shares of no layer": (("splits", 0, "layer_shares"), {"fc9": [0.5, 0.5]}, "layer_shares.fc9"),
     "shares below nothing": (("splits", 0, "layer_shares"), {"fc1": [-0.5, 1.5]}, "at least 0"),
-    "one side": (("splits", 0, "sides"), [{"group": "a", "received": 0, "computed": 0}], "sides: found 1"),
-    "a side that has no splits": (("splits", 0, "sides", 0, "group"), "tpu-v9", "tpu-v"),
-    "a group of no fork": (("splits", 1, "group"), "tpu-v9", "tpu-v"),
+    "one group": (("splits", 0, "sides"), [{"group": "a", "received": 0, "computed": 0}], "sides: found 1"),
+    "a group that has no splits": (("splits", 0, "sides", 0, "group"), "tpu-v9", "tpu-v"),
+    "a group of no uneven split": (("splits", 1, "group"), "tpu-v9", "tpu-v"),
     "two groups of one name": (("splits", 0, "sides", 1, "group"), "tpu-v2", "tpu-v"),
     "another level": (("splits", 1, "level"), 5, "found levels [5]; allowed: from 1 on"),
     "another array": (("arrays", "tpu-v2"), [4], "arrays.tpu-v2: found [4]; allowed: [2]"),
@@ -176,7 +176,7 @@ DAMAGES: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
         "splits of 'tpu-v2': found 1 of a group without a share",
     ),
     "an array of no group": (("arrays", "tpu-v9"), [2], "arrays: found 'tpu-v9'; allowed: tpu-v2, tpu-v3"),
-    "a fork that one device does": (
+    "an uneven split that one device does": (
         ("splits", 0, "choices", "fc1"),
         {"batch": 1},
         "one dim over all 2 groups of an uneven split",
@@ -224,15 +224,15 @@ def test_a_plan_without_its_score_is_refused(planned: dict[str, Any]) -> None:
     assert_refused(["show", "plan.json"], ("score: found none",))
 
 
-def test_forks_without_end_are_refused(planned: dict[str, Any]) -> None:
+def test_uneven_splits_without_end_are_refused(planned: dict[str, Any]) -> None:
     data = deepcopy(planned)
-    fork, found = data["splits"][0], []
+    split, found = data["splits"][0], []
     for depth in range(100):
         sides = [
             {"group": f"a{depth}", "received": 0, "computed": 0},
             {"group": f"b{depth}", "received": 0, "computed": 0},
         ]
-        found.append({**fork, "level": depth, "group": f"a{depth - 1}" if depth else "all", "sides": sides})
+        found.append({**split, "level": depth, "group": f"a{depth - 1}" if depth else "all", "sides": sides})
     data["splits"] = found
     Path("plan.json").write_text(json.dumps(data), encoding="utf-8")
     assert_refused(["show", "plan.json"], ("more than 16 nested uneven splits",))
