@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -74,6 +75,7 @@ def place(file: Path) -> tuple[str, ...]:
 MODULES = {place(file) for file in FILES}
 
 
+@cache
 def imports(file: Path) -> list[tuple[str, ...]]:
     """The hypar modules that a file names in its imports, those for type checkers and inside functions included."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
