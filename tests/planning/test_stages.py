@@ -372,6 +372,16 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 """Requests for four stages."""
 SCHEDULES = ["1f1b", "gpipe", "layer-block"]
+STAGED = [
+    pytest.param(
+        *(asked, overlap, schedule),
+        marks=[pytest.mark.slow] if (asked, overlap) == ("cut twice", "full") and schedule != "1f1b" else [],
+    )
+    for asked in REQUESTS
+    for overlap in ("none", "full")
+    for schedule in SCHEDULES
+]
+"""Requests, overlap and schedules; where most spans are planned, the other schedules are slow."""
 
 
 @cache
@@ -381,9 +391,7 @@ def staged_plan(asked: str, overlap: str, schedule: str) -> Plan:
     return plan_model(stages=4, hardware=machine, schedule=schedule, **REQUESTS[asked])
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("overlap", ["none", "full"])
-@pytest.mark.parametrize("asked", REQUESTS)
+@pytest.mark.parametrize(("asked", "overlap", "schedule"), STAGED)
 def test_items_of_a_score_sum_to_its_totals(asked: str, overlap: str, schedule: str) -> None:
     plan = staged_plan(asked, overlap, schedule)
     levels = len(plan.array)
@@ -518,9 +526,7 @@ def plan() -> Plan:
     return plan_model("resnet18", batch=32, stages=4, levels=1, hardware=HMC)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("overlap", ["none", "full"])
-@pytest.mark.parametrize("asked", REQUESTS)
+@pytest.mark.parametrize(("asked", "overlap", "schedule"), STAGED)
 def test_a_stored_plan_runs_as_it_was_planned(asked: str, overlap: str, schedule: str) -> None:
     plan = staged_plan(asked, overlap, schedule)
     ran = run_plan(plan, hardware={"none": HMC, "full": OVERLAPPING}[overlap])
