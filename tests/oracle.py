@@ -25,15 +25,20 @@ Choices = Sequence[Choice]
 
 def volume(graph: LayerGraph, choices: Sequence[Choices]) -> Fraction:
     """Bytes received by all devices at all levels, when layer i takes ``choices[i][level]``."""
+    return sum(volumes(graph, choices), Fraction(0))
+
+
+def volumes(graph: LayerGraph, choices: Sequence[Choices]) -> Iterator[Fraction]:
+    """Bytes received by all devices at each level, which do not depend on the levels below."""
     cut = graph.contracted
-    total = Fraction(0)
     for level in range(1, len(choices[0]) + 1):
+        total = Fraction(0)
         for layer, at in zip(cut.layers, choices, strict=True):
             total += layer_elements(layer, at[:level])
         for tensor in cut.tensors:
             ends = choices[tensor.producer][:level], choices[tensor.consumer][:level]
             total += tensor_elements(graph, tensor, *ends)
-    return total * graph.element_bytes
+        yield total * graph.element_bytes
 
 
 def layer_elements(layer: CutLayer, at: Choices) -> Fraction:

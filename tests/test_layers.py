@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -57,7 +58,7 @@ INSIDE = {
     "schedule": "chunks moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals scoring",
     "planning": "chunks refinement searches sources strategies request records question claims uneven stages baselines timing planner replay",
     "studies": "pipeline evaluation exploration sweep page sections papers",
-    "reports": "terminal formats listings",
+    "reports": "palette terminal formats listings",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 
@@ -74,6 +75,7 @@ def place(file: Path) -> tuple[str, ...]:
 MODULES = {place(file) for file in FILES}
 
 
+@cache
 def imports(file: Path) -> list[tuple[str, ...]]:
     """The hypar modules that a file names in its imports, those for type checkers and inside functions included."""
     tree = ast.parse(file.read_text(encoding="utf-8"))

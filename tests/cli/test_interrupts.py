@@ -140,7 +140,14 @@ def test_a_terminal_gets_its_cursor_back(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (written, ended.value.code) == ([b"\r\x1b[K\x1b[?25h", b"interrupted\n"], 130)
 
 
-@pytest.mark.parametrize("arguments", ["models", "models --json", "--help", "plan --help", "--version"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "models",
+        "plan --help",
+        *(pytest.param(text, marks=pytest.mark.slow) for text in ("models --json", "--help", "--version")),
+    ],
+)
 @pytest.mark.parametrize(
     ("stdout", "reason"),
     [

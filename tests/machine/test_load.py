@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +36,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def content(name: str) -> dict[str, Any]:
+    """A machine's file as data, which may be changed."""
+    return deepcopy(read(name))
+
+
+@cache
+def read(name: str) -> dict[str, Any]:
     data: dict[str, Any] = yaml.safe_load(data_file("hardware", name).read_text(encoding="utf-8"))
     return data
+
+
+@cache
+def digest(name: str) -> str:
+    return load_hardware(name).digest
 
 
 def written(data: Any, name: str = "other") -> Machine:
@@ -104,9 +117,9 @@ def test_the_digest_ignores_sources_but_no_value(name: str, where: Where) -> Non
     data = content(name)
     number = at(data, where)
     number["source"] = "a better one"
-    assert spelled(data).digest == load_hardware(name).digest
+    assert spelled(data).digest == digest(name)
     number["value"] = another(number["value"], where)
-    assert spelled(data).digest != load_hardware(name).digest
+    assert spelled(data).digest != digest(name)
 
 
 def another(value: Any, where: Where) -> Any:

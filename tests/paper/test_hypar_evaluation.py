@@ -183,6 +183,7 @@ def test_the_page_is_current(name: str, update_golden: bool, request: pytest.Fix
             assert (DOCS / name / f"{section.picture}.png").is_file()
 
 
+@pytest.mark.slow
 def test_no_published_number_is_read_by_a_computation(page: Page, tmp_path: Path) -> None:
     """On a machine of half the bandwidth and half the DRAM energy every number of ours in the summary is another."""
     text = (data_folder("hardware") / "hmc.yaml").read_text(encoding="utf-8")

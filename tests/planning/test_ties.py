@@ -19,6 +19,15 @@ EXACT = [name for name in plugin_names("solvers") if load_solver(name).exact]
 FEW = 2**22
 """Entries that the exhaustive solver may compute here."""
 
+BRANCHED = ("googlenet", "inception", "resnet")
+CASES = [
+    (model, strategy)
+    for model in data_names("models")
+    for strategy in plugin_names("strategies")
+    if not model.startswith(BRANCHED) or (model == "resnet18" and strategy in {"dp", "mp", "owt"})
+]
+"""Networks and strategies that two exact solvers take; networks with branches are mostly for elimination alone."""
+
 
 @pytest.fixture
 def short_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,14 +67,13 @@ def agree(found: dict[str, Plan]) -> bool:
 
 
 @pytest.mark.usefixtures("short_count")
-@pytest.mark.parametrize("strategy", plugin_names("strategies"))
-@pytest.mark.parametrize("model", data_names("models"))
+@pytest.mark.parametrize(("model", "strategy"), CASES)
 def test_every_exact_solver_finds_the_same_plan(model: str, strategy: str) -> None:
     # Level by level the levels above do not know of those below: eight of them hold the plans of one to seven.
     greedy = strategy not in {"optimal", "deepa"}
     for levels in (8,) if greedy else (1, 2, 3, 4):
         found = plans(model, strategy, levels)
-        assert "elimination" in found or levels > 2
+        assert ("elimination" in found and len(found) > 1) or levels > 2
         assert agree(found) if found else levels > 2
 
 

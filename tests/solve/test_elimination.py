@@ -275,11 +275,12 @@ def test_separators_part_what_they_join(graph: tuple[int, list[Pair]]) -> None:
 def test_tables_are_known_without_making_what_does_not_fit(
     size: int, pairs: list[Pair], choices: int
 ) -> None:
-    found = trace(structure([choices] * size, pairs))
+    graph = structure([choices] * size, pairs)
+    found = trace(graph)
     past = [step for step in found.steps if step.work > order.MOST_ENTRIES]
     assert past == ([] if found.complete else [found.steps[-1]])
     assert found.complete == (choices == 1 or size not in {400, 2000})
-    tables = load_solver("elimination").tables(structure([choices] * size, pairs))
+    tables = load_solver("elimination").tables(graph)
     assert tables is not None
     assert tables.fit == found.complete
 

@@ -179,15 +179,14 @@ def test_a_file_that_cannot_be_written_is_refused_first(bench: FakeBench, tmp_pa
 def test_a_measured_profile_plans_in_both_modes(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed: pip install torch")
     file = tmp_path / "lenet.json"
-    profile = profile_model("lenet-c", batch=32, ways=4, repeats=1)
+    asked: dict[str, Any] = {"model": "lenet-c", "batch": 32, "space": "batch,out_channels"}
+    profile, fake = (profile_model(ways=4, repeats=1, bench=bench, **asked) for bench in (None, FakeBench()))
     assert {layer: list(times) for layer, times in profile.seconds.items()} == {
-        layer: list(times) for layer, times in lenet_profile().seconds.items()
+        layer: list(times) for layer, times in fake.seconds.items()
     }
     profile.write(file)
     for mode in ("exact", "paper"):
-        plan = plan_model(
-            "lenet-c", batch=32, array=[4], strategy="deepa", hardware="h100-8x", mode=mode, profile=file
-        )
+        plan = plan_model(array=[4], strategy="deepa", hardware="h100-8x", mode=mode, profile=file, **asked)
         assert plan.cost.value > 0
         assert plan.profile is not None
         assert plan.profile.digest == profile.digest

@@ -20,18 +20,6 @@ if TYPE_CHECKING:
     from hypar.plan.splits import StageRecord, StagesRecord
 
 
-COLOURS = {
-    "batch": "#9ecae9",
-    "in_channels": "#ffbf79",
-    "out_channels": "#d6a5c9",
-    "channels": "#ffbf79",
-    "height": "#88d27a",
-    "width": "#83bcb6",
-    "groups": "#ff9d98",
-}
-"""The colour of each dim, in a terminal and on a page."""
-
-
 class Report(Protocol):
     """A writer of plans for people."""
 

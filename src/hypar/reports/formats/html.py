@@ -6,7 +6,6 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from hypar.reports.formats.base import (
-    COLOURS,
     Report,
     grid,
     headline,
@@ -15,6 +14,7 @@ from hypar.reports.formats.base import (
     summary,
     unfit_line,
 )
+from hypar.reports.palette import colours_of
 from hypar.units import amount
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class Html:
         rows = []
         for layer, words, dims, cost in grid(plan):
             cells = "".join(
-                f'<td title="{escape(dim or "whole")}" style="background:{COLOURS.get(dim or "", "#e6e6e6")};'
-                f'color:#222;text-align:center">{escape(word)}</td>'
+                f'<td title="{escape(dim or "whole")}" style="background:{colours_of(dim).light};'
+                f'color:{colours_of(dim).light_text};text-align:center">{escape(word)}</td>'
                 for word, dim in zip(words, dims, strict=True)
             )
             rows.append(

@@ -8,7 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from hypar.reports.formats.base import (
-    COLOURS,
     Report,
     columns,
     grid,
@@ -18,6 +17,7 @@ from hypar.reports.formats.base import (
     summary,
     unfit_line,
 )
+from hypar.reports.palette import colours_of
 from hypar.reports.terminal import as_text
 from hypar.units import amount
 
@@ -50,7 +50,7 @@ class PlanTable:
         rows: list[tuple[str | Text, ...]] = []
         for layer, words, dims, cost in grid(plan):
             cells = [
-                Text(word, style=COLOURS.get(dim or "", "dim")) for word, dim in zip(words, dims, strict=True)
+                Text(word, style=colours_of(dim).terminal) for word, dim in zip(words, dims, strict=True)
             ]
             used = [str(plan.devices(layer))] if devices else []
             stage = [str(stages[layer])] if stages else []
