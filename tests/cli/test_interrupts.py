@@ -105,7 +105,7 @@ def test_an_interrupt_from_outside(delay_s: float) -> None:
         "plan",
         "vgg16",
         "--levels",
-        "6",
+        "4",
         "--hardware",
         "hmc",
         "--refine",

@@ -19,7 +19,7 @@ EXACT = [name for name in plugin_names("solvers") if load_solver(name).exact]
 FEW = 2**22
 """Entries that the exhaustive solver may compute here."""
 
-BRANCHED = ("googlenet", "inception", "resnet")
+BRANCHED = ("googlenet", "inception", "mobilenet", "resnet", "unet")
 CASES = [
     (model, strategy)
     for model in data_names("models")
