@@ -10,7 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILE = re.compile(r"^```\w+ (?P<name>\S+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r'^```\w+ title="(?P<name>\S+)"\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ PAGE = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(
     r"^```python\n# src/hypar/(?:\w+/)*?(\w+)/(\w+)\.py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
 )
-FILES = dict(re.findall(r"^```yaml (\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+FILES = dict(re.findall(r"^```yaml title=\"(\S+)\"\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 MACHINES = {name: text for name, text in FILES.items() if "\ndevice:" in text}
 MODELS = {name: text for name, text in FILES.items() if name not in MACHINES}
 

@@ -50,8 +50,10 @@ PAGES = {str(page.relative_to(DOCS)): page for page in sorted(DOCS.rglob("*.md")
 PLUGIN_PAGES = ("compute_models", "costs", "searches", "solvers", "strategies", "topologies")
 SECTIONS = ["Idea", "Guarantee", "Complexity", "Reference", "Knobs"]
 
-FENCE = re.compile(r"^```(?P<kind>\w+)(?: (?P<name>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-"""A block of a page: a ``console`` is run; any block that has a file's name is written to that file."""
+FENCE = re.compile(
+    r'^```(?P<kind>\w+)(?: title="(?P<name>\S+)")?\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL
+)
+"""A block of a page: a ``console`` is run; any block that has a file's name as its title is written to that file."""
 
 
 def own_plugins(group: str) -> set[str]:
@@ -278,6 +280,13 @@ def test_shell_examples_are_real(
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     fresh = FENCE.sub(replayed, PAGES[page].read_text(encoding="utf-8"))
     compare(PAGES[page], fresh, update=update)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_blocks_begin_as_the_site_reads_them(page: str) -> None:
+    lines = PAGES[page].read_text(encoding="utf-8").splitlines()
+    opened = [line for line in lines if line.startswith("```")][::2]
+    assert not [line for line in opened if not re.fullmatch(r'```\w+( title="\S+")?', line)]
 
 
 def replayed(fence: re.Match[str]) -> str:
