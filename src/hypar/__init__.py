@@ -1,6 +1,6 @@
 """hypar decides how each layer of a neural network is cut across each level of an accelerator array.
 
-Example:
+Examples:
     >>> import hypar
     >>> model = hypar.load_model("vgg16")
     >>> plan = hypar.plan_model(model, levels=4)

@@ -137,7 +137,7 @@ class TableLimitError(HyparError):
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return a hint with the nearest known word, or an empty text.
 
-    Example:
+    Examples:
         >>> suggestion("conv", ["conv1", "pool"])
         "did you mean 'conv1'?"
     """
@@ -160,7 +160,7 @@ Where = tuple[str | int, ...]
 def field_name(where: Where) -> str:
     """Format a place for people; unusual keys are quoted.
 
-    Example:
+    Examples:
         >>> field_name(("layers", 3, "kernel")), field_name(("splits", "a b"))
         ('layers[3].kernel', "splits['a b']")
     """
@@ -173,7 +173,7 @@ def field_name(where: Where) -> str:
 def shown(value: Any) -> str:
     """Format a value for a message as YAML and JSON write it, shortened if long.
 
-    Example:
+    Examples:
         >>> shown(True), shown(None), shown("9" * 100), shown(["a", 1])
         ('true', 'nothing', "'999999999999999999999999999...9999999999999999999999999999'", "['a', 1]")
     """

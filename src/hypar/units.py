@@ -11,7 +11,7 @@ DTYPE_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 def format_count(number: float) -> str:
     """Format a number with three digits and a decimal prefix.
 
-    Example:
+    Examples:
         >>> format_count(138_357_544)
         '138 M'
         >>> format_count(2_000), format_count(17)
@@ -31,7 +31,7 @@ def format_count(number: float) -> str:
 def format_bytes(number: float) -> str:
     """Format bytes with a decimal prefix.
 
-    Example:
+    Examples:
         >>> format_bytes(25_600)
         '25.6 kB'
     """
@@ -74,7 +74,7 @@ def parse_quantity(text: object, kind: str) -> float:
     Raises:
         ValueError: the text is not a number with a unit of that kind; the message says what is allowed.
 
-    Example:
+    Examples:
         >>> parse_quantity("1600 Mb/s", "bytes_per_s"), parse_quantity("108 KB", "bytes")
         (200000000.0, 108000.0)
     """
@@ -98,7 +98,7 @@ def _factor(unit: str, kind: str) -> float | None:
 def format_seconds(seconds: float) -> str:
     """Format a time with a suitable prefix.
 
-    Example:
+    Examples:
         >>> format_seconds(0.00123), format_seconds(12), format_seconds(0)
         ('1.23 ms', '12.0 s', '0 s')
     """

@@ -106,7 +106,7 @@ def _too_deep(file: Path) -> DocumentError:
 def format_json(data: Any, indent: str = "") -> str:
     """Format data as JSON with a line for each innermost list or mapping, so that differences are readable.
 
-    Example:
+    Examples:
         >>> print(format_json({"level": 0, "choices": {"fc1": {"batch": 2}}}))
         {
          "level": 0,

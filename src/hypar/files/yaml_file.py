@@ -45,7 +45,7 @@ class Document:
     def at(self, where: Where) -> str:
         """``file:line: field`` of a place; the line is that of the nearest place around it, if there are lines.
 
-        Example:
+        Examples:
             >>> from pathlib import Path
             >>> Document(file=Path("a.yaml"), data={}, lines={(): 1, ("layers",): 4}).at(("layers", 2, "op"))
             'a.yaml:4: layers[2].op'

@@ -42,7 +42,7 @@ class Window:
 
         A border of transposed windows is counted at a multiple of the stride, where evenly divided images have it.
 
-        Example:
+        Examples:
             >>> Window(kernel=3).halo, Window(kernel=3, stride=2).halo, Window(kernel=2, stride=2).halo
             (2, 1, 0)
             >>> TransposedWindow(kernel=2, stride=2).halo, TransposedWindow(kernel=4, stride=2, padding=1).halo
@@ -83,7 +83,7 @@ class Window:
 
         Padding counts as input elements, which are negative before the first. Bounds may be arrays.
 
-        Example:
+        Examples:
             >>> Window(kernel=3, stride=2, padding=1).reads(0, 4)
             (-1, 8)
         """
@@ -130,7 +130,7 @@ class TransposedWindow(Window):
     def reads(self, low: Any, high: Any) -> tuple[Any, Any]:
         """Return the inputs whose windows reach outputs ``low`` to ``high - 1``; equal bounds if none does.
 
-        Example:
+        Examples:
             >>> TransposedWindow(kernel=3, stride=2, padding=1).reads(0, 4)
             (0, 3)
         """

@@ -111,7 +111,7 @@ def plan_model(
         InputError: the request is not possible.
         TableLimitError: the tables of an exact search would not fit.
 
-    Example:
+    Examples:
         >>> plan = plan_model("lenet-c", levels=2)
         >>> plan.dims("fc1"), plan.cost.value
         (('in_channels', 'batch'), 6227680)

@@ -79,7 +79,7 @@ def score_plan(
     Raises:
         InputError: a file cannot be read, or the plan is for another network or does not fit the machine.
 
-    Example:
+    Examples:
         >>> import hypar
         >>> score = score_plan(hypar.plan_model("lenet-c", levels=4), hardware="hmc")
         >>> round(score.time_s * 1e3, 2), score.communication_bytes

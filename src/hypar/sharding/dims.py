@@ -38,7 +38,7 @@ def choice_word(degrees: tuple[tuple[str, int], ...], ways: int, words: int, *, 
         words: index of the paper whose word names a dim divided over all devices.
         grids: whether layers may divide several dims, so that all are written as grids on more than two ways.
 
-    Example:
+    Examples:
         >>> choice_word((("batch", 2),), 2, 0), choice_word((("batch", 4), ("height", 2)), 16, 0)
         ('dp', 'n4 c1 h2 w1')
         >>> choice_word((("batch", 8),), 16, 0), choice_word((("in_channels", 2), ("batch", 2)), 4, 0)
@@ -54,7 +54,7 @@ def choice_word(degrees: tuple[tuple[str, int], ...], ways: int, words: int, *, 
 def grid_word(degrees: Mapping[str, int]) -> str:
     """Return a choice as DeePa writes it: always n and c, h and w if either is divided, others if divided.
 
-    Example:
+    Examples:
         >>> grid_word({"batch": 4, "width": 2})
         'n4 c1 h1 w2'
     """
@@ -102,7 +102,7 @@ def dim_of(word: str, where: str) -> str | None:
     Raises:
         OptionError: the word is unknown.
 
-    Example:
+    Examples:
         >>> dim_of("mp", "--pin"), dim_of("III", "--pin"), dim_of("rep", "--pin")
         ('in_channels', 'out_channels', None)
     """

@@ -80,7 +80,7 @@ class Choice(NamedTuple):
     def text(self, ways: int) -> str | None:
         """Return the dims with their degrees, a dim divided over all ways alone; None without any dim.
 
-        Example:
+        Examples:
             >>> cut("batch", 8).text(8), cut("batch", 8).text(16), grid({"batch": 4, "height": 2}).text(8)
             ('batch', 'batch8', 'batch4 height2')
         """
@@ -106,7 +106,7 @@ ALONE = Choice((("batch", 1),))
 def cut(dim: str, degree: int) -> Choice:
     """Return the choice that divides one dim.
 
-    Example:
+    Examples:
         >>> cut("batch", 4)
         Choice(degrees=(('batch', 4),))
     """
@@ -116,7 +116,7 @@ def cut(dim: str, degree: int) -> Choice:
 def grid(degrees: Mapping[str, int]) -> Choice:
     """Return the choice that divides several dims, without those of degree 1; ``ALONE`` if none is left.
 
-    Example:
+    Examples:
         >>> grid({"batch": 4, "height": 1, "width": 2}), grid({"batch": 1}) == ALONE
         (Choice(degrees=(('batch', 4), ('width', 2))), True)
     """
@@ -149,7 +149,7 @@ def grids(dims: tuple[str, ...], degrees: tuple[int, ...], ways: int) -> tuple[G
     Raises:
         OverflowError: more than ``MOST_GRIDS`` grids result.
 
-    Example:
+    Examples:
         >>> [found.degrees for found in grids(("batch", "height"), (1, 2), 2)]
         [(2, 1), (1, 2), (1, 1)]
     """

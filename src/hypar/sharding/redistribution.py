@@ -21,7 +21,7 @@ Number = Any
 def collective(have: Placement, need: Placement) -> str:
     """Return the collective that takes a tensor from one placement to another.
 
-    Example:
+    Examples:
         >>> collective(Partial(), Replicate()), collective(Shard("batch"), Shard("channels"))
         ('all_reduce', 'all_to_all')
     """
@@ -59,7 +59,7 @@ def received(
     Returns:
         One number for each device.
 
-    Example:
+    Examples:
         >>> from fractions import Fraction
         >>> received(Shard("batch"), Replicate(), (Fraction(1, 4), Fraction(3, 4)))
         [Fraction(3, 4), Fraction(1, 4)]

@@ -95,7 +95,7 @@ class Space:
     def left_out(self, layer: CutLayer, ways: int) -> tuple[str, ...]:
         """Return why degrees of the space are missing for a layer, one line per dim.
 
-        Example:
+        Examples:
             >>> from hypar import load_model
             >>> pool5 = load_model("alexnet").operators.layers[7]
             >>> parse_space("batch*height*width").left_out(pool5, 16)
@@ -168,7 +168,7 @@ def parse_space(text: str) -> Space:
     Raises:
         OptionError: a word is no dim, or the text names none.
 
-    Example:
+    Examples:
         >>> parse_space("conv:batch linear:in_channels").by_op
         {'conv': ('batch',), 'linear': ('in_channels',)}
         >>> parse_space("n*h*w").default

@@ -46,7 +46,7 @@ def balance(times: Quadratics, most: Sequence[float] | None = None) -> tuple[flo
     Returns:
         None if the largest shares sum to less than 1.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> balance(np.array([[0, 1 / 180, 0], [0, 1 / 420, 0]]))
         (0.3, 0.7)

@@ -353,7 +353,7 @@ def elements_of(shape: Shape) -> int:
 def describe(shape: Shape) -> str:
     """Format a shape for people.
 
-    Example:
+    Examples:
         >>> describe({"channels": 3, "height": 224, "width": 224})
         '3x224x224 (channels, height, width)'
     """

@@ -39,7 +39,7 @@ def candidates(lanes: Sequence[Lane], step: Step, layers: tuple[int, ...]) -> It
 def neighbours(sizes: Sizes) -> Iterator[Sizes]:
     """Yield the sizes after joining two chunks, moving a layer between them, halving a chunk or cutting off an end.
 
-    Example:
+    Examples:
         >>> list(neighbours((2, 1)))
         [(3,), (1, 2), (1, 1, 1)]
     """

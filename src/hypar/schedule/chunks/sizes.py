@@ -28,7 +28,7 @@ def rule_sizes(layers: int, size: int) -> Sizes:
         layers: the number of layers.
         size: the number of layers of a chunk; ``layers`` or more leave every layer single.
 
-    Example:
+    Examples:
         >>> rule_sizes(6, 3), rule_sizes(7, 3)
         ((3, 1, 1, 1), (3, 3, 1))
     """
@@ -57,7 +57,7 @@ def checked_size(chunks: str | int, most: int, names: Sequence[str]) -> int:
 def groupings(layers: int) -> Iterator[Sizes]:
     """Yield all ``2 ** (layers - 1)`` groupings of a sequence of layers into chunks, the single chunk first.
 
-    Example:
+    Examples:
         >>> list(groupings(3))
         [(3,), (2, 1), (1, 2), (1, 1, 1)]
     """
@@ -120,7 +120,7 @@ def search_size(
         reach: the number of steps past the best size at which the search ends, the algorithm's range.
         interval: the number of iterations with each size.
 
-    Example:
+    Examples:
         >>> found = search_size(lambda size: abs(size - 9))
         >>> [trial.size for trial in found.trials]
         [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30, 40, 50]

@@ -95,7 +95,7 @@ def whole_shares(size: int, shares: Sequence[float]) -> tuple[float, ...]:
 
     Elements left over by rounding down go to the largest remainders, the first of equal ones.
 
-    Example:
+    Examples:
         >>> whole_shares(512, (0.3, 0.7))
         (0.30078125, 0.69921875)
     """

@@ -89,7 +89,7 @@ class Trace(NamedTuple):
 def trace(structure: Structure) -> Trace:
     """Trace the elimination of a graph without its costs.
 
-    Example:
+    Examples:
         >>> from hypar.solve.cost_graph import Structure
         >>> pairs = [(0, 1), (0, 2), (1, 3), (2, 3)]
         >>> diamond = Structure(sizes=(2,) * 4, links=tuple(Link(a, b, (2,), (2,)) for a, b in pairs))

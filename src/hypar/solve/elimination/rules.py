@@ -50,7 +50,7 @@ class Reduction:
 def reduced(structure: Structure) -> Reduction:
     """Apply the two rules until neither applies: parallel edges first, then the node of the lowest index.
 
-    Example:
+    Examples:
         >>> from hypar.solve.cost_graph import Link, Structure
         >>> pairs = [(0, 1), (0, 2), (1, 3), (2, 3)]
         >>> diamond = Structure(sizes=(2,) * 4, links=tuple(Link(a, b, (2,), (2,)) for a, b in pairs))

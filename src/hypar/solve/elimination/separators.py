@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def separators(neighbours: Sequence[set[int]]) -> set[int]:
     """Return the nodes whose removal disconnects some of the others.
 
-    Example:
+    Examples:
         >>> sorted(separators([{1}, {0, 2, 3}, {1, 3}, {1, 2}]))
         [1]
     """

@@ -56,7 +56,7 @@ def overlap_model(
     Raises:
         InputError: a file is wrong, the request cannot be met, or the array does not fit the machine.
 
-    Example:
+    Examples:
         >>> found = overlap_model("alexnet", hardware="p100-4x4", array=[4])
         >>> [chunk.layers for chunk in found.chunks]
         [('fc3', 'fc2', 'fc1'), ('conv5', 'conv4', 'conv3', 'conv2'), ('conv1',)]

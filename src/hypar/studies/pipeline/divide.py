@@ -56,7 +56,7 @@ def pipeline_model(
         InputError: the request cannot be met, or a stage does not fit a device's memory.
         TableLimitError: the network has too many layers for a search over all partitions.
 
-    Example:
+    Examples:
         >>> found = pipeline_model("vgg-f", starts="conv1,conv2,conv3,pool5", batch=32)
         >>> [stage.in_flight for stage in found.stages], [stage.staleness for stage in found.stages]
         ([8, 6, 4, 2], [7, 5, 3, 1])

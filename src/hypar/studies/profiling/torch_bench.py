@@ -150,7 +150,7 @@ def load_bench() -> Bench:
 def least_seconds(step: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
     """Return the least time of some runs after one that warms up.
 
-    Example:
+    Examples:
         >>> times = iter([0.000, 0.003, 0.003, 0.004, 0.004, 0.006])
         >>> f"{least_seconds(lambda: None, lambda: next(times)):.3f}"
         '0.001'

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def chunks(sizes: Sizes) -> str:
     """Format chunks as the paper writes them.
 
-    Example:
+    Examples:
         >>> chunks((2, 1))
         '(3, 2), (1)'
     """
