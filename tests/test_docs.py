@@ -8,10 +8,11 @@ import re
 import shlex
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
 
 import hypar
@@ -42,6 +43,8 @@ from hypar.studies.overlap import table as overlap_table
 from tests.test_layers import FLOORS, MAY_IMPORT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pydantic import BaseModel
 
 SOURCE = Path(hypar.__file__).parent
@@ -197,6 +200,30 @@ def test_the_house_is_that_of_the_test_of_imports() -> None:
 def test_index_lists_every_page() -> None:
     linked = re.findall(r"\]\(([\w/-]+\.md)\)", PAGES["index.md"].read_text(encoding="utf-8"))
     assert sorted(linked) == sorted(set(PAGES) - {"index.md"})
+
+
+def test_the_site_navigates_as_the_index_lists() -> None:
+    sections = re.split(r"^## ", PAGES["index.md"].read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    listed = {text.partition("\n")[0]: re.findall(r"\]\(([\w/-]+\.md)\)", text) for text in sections}
+    nav = yaml.safe_load((DOCS.parent / ".mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    assert {name: list(pages(part)) for item in nav for name, part in item.items()} == {
+        **listed,
+        "Start": ["index.md", *listed["Start"]],
+    }
+
+
+def pages(part: Any) -> Iterator[str]:
+    """Yield the pages of a part of the navigation, those of its own parts included."""
+    if isinstance(part, str):
+        yield part
+    else:
+        for one in part.values() if isinstance(part, dict) else part:
+            yield from pages(one)
+
+
+def test_the_python_page_has_every_public_name() -> None:
+    named = re.findall(r"^::: hypar\.(\w+)$", PAGES["api.md"].read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(named) == sorted(hypar.__all__)
 
 
 @pytest.mark.parametrize("page", PAGES)
