@@ -43,6 +43,7 @@ class ScoredStep:
     Attributes:
         plan: the plan whose choices it follows.
         graph: the network.
+        machine: the machine on which it was run.
         step: its tasks; with stages, the tasks of a microbatch in each stage.
         score: the totals over these tasks.
         timeline: when each task ran; with stages, the work of a mini-batch, which the score is of.
@@ -51,6 +52,7 @@ class ScoredStep:
 
     plan: Plan
     graph: LayerGraph
+    machine: Machine | HeterogeneousMachine
     step: Step
     score: Score
     timeline: Timeline
@@ -118,6 +120,7 @@ def run_plan(
         return ScoredStep(
             plan=plan,
             graph=graph,
+            machine=machine,
             step=microbatch_step(staging),
             score=score_of(staging),
             timeline=staging.step,
@@ -128,7 +131,7 @@ def run_plan(
     step = lower_lanes(lanes, crossings, chunks)
     timeline = run(step.tasks)
     score = summarise(lanes, step, timeline, machine)
-    return ScoredStep(plan=plan, graph=graph, step=step, score=score, timeline=timeline)
+    return ScoredStep(plan=plan, graph=graph, machine=machine, step=step, score=score, timeline=timeline)
 
 
 def _lanes(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
+    from hypar.plan.score import Score
+    from hypar.planning.replay import ScoredStep
 
 BASELINE = "dp"
 
@@ -102,6 +104,18 @@ def compare_strategies(
     if refused is not None and not any(row.plan for row in rows):
         raise refused
     return tuple(rows)
+
+
+def baseline_score(ran: ScoredStep) -> Score | None:
+    """Score the baseline with the array, the machine of identical devices and the optimizer of another plan's step."""
+    plan = plan_model(
+        ran.graph,
+        strategy=BASELINE,
+        array=ran.plan.array,
+        hardware=ran.machine,
+        optimizer=ran.score.optimizer,
+    )
+    return plan.score
 
 
 def _alike() -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from hypar.reports.listings.scores import score_data, timeline_csv
 from hypar.reports.terminal import note, show, write, write_json
 
 if TYPE_CHECKING:
+    from hypar.planning.replay import ScoredStep
     from hypar.timeline import Timeline
 
 
@@ -61,6 +62,13 @@ def _timeline_file(_ctx: click.Context, _param: click.Parameter, value: str | No
     metavar="FILE",
     help="Write a Chrome trace for Perfetto.",
 )
+@click.option(
+    "--picture",
+    type=click.Path(dir_okay=False),
+    callback=writable,
+    metavar="FILE",
+    help="Draw the plan beside its step, layer by layer, as an SVG.",
+)
 @fit_option
 @as_json
 def command(
@@ -69,14 +77,18 @@ def command(
     fit: bool,
     timeline: str | None,
     trace: str | None,
+    picture: str | None,
     as_json: bool,
     **asked: Any,
 ) -> None:
     """Simulate one training step of a stored PLAN on a machine: its time, energy, communication and memory."""
-    if trace is not None and trace == timeline:
-        raise click.UsageError("--timeline and --trace name one file")
+    files = [file for file in (timeline, trace, picture) if file is not None]
+    if len({*files}) < len(files):
+        raise click.UsageError("two of --timeline, --trace and --picture name one file")
     ran = run_plan(plan, **asked)
     title = headline(ran.plan)
+    if picture is not None:
+        _draw_picture(ran, picture)
     _write_files(ran.timeline, title, timeline, trace)
     with judged([unfit_line(ran.score)], fit=fit, aside=as_json):
         if as_json:
@@ -85,6 +97,16 @@ def command(
             show(layer_times_table(ran), above=title)
         else:
             write("\n".join([title, *chunk_lines(ran.plan.chunks), *score_lines(ran.score, ran.stages)]))
+
+
+def _draw_picture(ran: ScoredStep, file: str) -> None:
+    """Write the picture of a plan, beside the time of data parallelism."""
+    import hypar.reports.picture as drawing  # noqa: PLC0415 (only where it is asked for)
+    from hypar.studies.comparison import baseline_score  # noqa: PLC0415 (as above)
+
+    drawing.require_drawable(ran.plan)
+    write_text(Path(file), drawing.picture(ran, baseline_score(ran)))
+    note(f"wrote {file}")
 
 
 def _write_files(ran: Timeline, title: str, timeline: str | None, trace: str | None) -> None:
