@@ -226,6 +226,12 @@ def test_the_python_page_has_every_public_name() -> None:
     assert sorted(named) == sorted(hypar.__all__)
 
 
+def test_examples_of_docstrings_are_headed_as_the_site_reads_them() -> None:
+    files = {file: file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py")}
+    wrong = [file.name for file, text in files.items() if re.search(r"^ *Example:$", text, re.MULTILINE)]
+    assert not wrong, "an example's section is headed Examples:"
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", PAGES[page].read_text(encoding="utf-8")):
