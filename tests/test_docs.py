@@ -197,6 +197,12 @@ def test_the_house_is_that_of_the_test_of_imports() -> None:
     assert {package: others.replace(", ", " ").strip("-") for _, package, others in rows} == MAY_IMPORT
 
 
+def test_the_changelog_names_the_version_below_what_is_unreleased() -> None:
+    headings = re.findall(r"^## (.+)$", PAGES["changelog.md"].read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(hypar.__version__)} \(\d{{4}}-\d\d-\d\d\)", headings[1])
+
+
 def test_index_lists_every_page() -> None:
     linked = re.findall(r"\]\(([\w/-]+\.md)\)", PAGES["index.md"].read_text(encoding="utf-8"))
     assert sorted(linked) == sorted(set(PAGES) - {"index.md"})
