@@ -150,6 +150,12 @@ def test_every_field_of_a_machine_plugin_is_on_its_page() -> None:
                 assert f"`{field}`" in PAGES[f"{group}/{name}.md"].read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("group", ["topologies", "compute_models"])
+def test_the_key_of_a_machine_plugin_names_every_one(group: str) -> None:
+    text = PAGES["hardware.md"].read_text(encoding="utf-8")
+    assert [name for name in own_plugins(group) if f"({group}/{name}.md)" not in text] == []
+
+
 def test_machines_and_their_limit_are_documented() -> None:
     text = PAGES["hardware.md"].read_text(encoding="utf-8")
     machines = re.findall(r"^\| `([\w-]+)` \|", text.partition("## Machines")[2], re.MULTILINE)

@@ -17,7 +17,7 @@ from hypar.errors import HardwareError, InputError, OptionError, UnknownNameErro
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load import CHANGEABLE, load_machine, parse_change
 from hypar.machine.load_heterogeneous import load_hardware
-from hypar.registry import data_file, data_folder, data_names
+from hypar.registry import data_file, data_folder, data_names, plugin_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -269,7 +269,7 @@ NETWORK = """\
     link_bandwidth: {value: 1600 Mb/s, source: s}
 """
 RATE = "a number with a unit, as 320 GB/s or 1600 Mb/s"
-TOPOLOGIES = "fully_connected, graph, h_tree, ring, switch, torus"
+TOPOLOGIES = ", ".join(plugin_names("topologies"))
 GRAPH = "topology: {{name: graph, pairs: {}}}"
 
 BAD: dict[str, tuple[str, str, str]] = {

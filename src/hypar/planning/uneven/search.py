@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Options
 
 LEAST_GAIN = 1e-12
-"""Relative gain below which a decision is no better: equal shares stay if no others are cheaper."""
+"""Relative gain below which a decision is no better, and shares are the same: equal shares stay if no others are cheaper."""
 
 MOST_TURNS = 5
 """Largest number of rounds in which shares are found from the costs below them."""
@@ -208,7 +208,7 @@ class _Planner:
         below: tuple[Line, ...] | None = None
         before: Branching | None = None
         for _ in range(MOST_TURNS):
-            found = list(self._within_memory(place, at_work, every, "exact", below))
+            found = list(self._within_memory(place, at_work, every, "exact", below, before))
             yield from found
             if not found or (before is not None and found[0].shares == before.shares):
                 return
@@ -222,14 +222,20 @@ class _Planner:
         every: Quadratics,
         rule: str,
         below: Sequence[Line] | None = None,
+        before: Branching | None = None,
     ) -> Iterator[Branching]:
-        """Yield the decision of a rule, finding its shares anew until they fit the memory; equal shares stay."""
+        """Yield the decision of a rule, finding its shares anew until they fit the memory; equal shares stay.
+
+        Nothing is yielded if the rule comes back to an earlier decision.
+        """
         most: tuple[float, ...] | None = None
         for _ in range(MOST_TRIES):
             decisions = search(every, rule, most, below)
             if not decisions:
                 return
             decision = best(decisions)
+            if before is not None and _same(decision, before, at_work):
+                return
             offers = settled(
                 every.split, decision.assignment, decision.shares, integral=self.request.integral
             )
@@ -299,6 +305,15 @@ class _Planner:
             for number, group in enumerate(place.machine.groups)
         ]
         return made.with_below(tuple(below))
+
+
+def _same(decision: Decision, made: Branching, at_work: Sequence[int]) -> bool:
+    """Return whether a decision has the choices of another and, but for rounding, its shares."""
+    picks = tuple(offer.pick for offer in made.offers)
+    shares = [made.shares[group] for group in at_work]
+    return decision.assignment == picks and all(
+        abs(own - other) <= LEAST_GAIN for own, other in zip(decision.shares, shares, strict=True)
+    )
 
 
 def solver_for(request: Request, graph: ContractedGraph) -> str:
