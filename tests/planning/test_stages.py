@@ -33,7 +33,7 @@ from hypar.studies.notes import finer_than_whole, notes
 from hypar.studies.sections.hypar.networks import NETWORKS
 from tests.staged import BruteForce
 from tests.studies.test_pipeline import chain
-from tests.test_timeline import check_trace
+from tests.reports.test_traces import check_step_trace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -690,7 +690,7 @@ def test_a_timeline_and_a_trace_of_stages_are_of_one_step(plan: Plan, tmp_path: 
     assert max(float(row["end_s"]) for row in rows) == plan.score.time_s
     # Forwards, backwards and an update of each stage; what is sent over three seams, both ways.
     assert len(rows) == 4 * (2 * 4 + 1) + 3 * 2 * 4
-    check_trace(trace.read_text(), run_plan(plan, hardware=HMC).timeline)
+    check_step_trace(trace.read_text(), run_plan(plan, hardware=HMC))
 
 
 def test_a_score_of_stages_is_shown_with_a_line_a_stage(plan: Plan, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ class Strips:
         plan: the plan.
         groups: the levels of each strip, outermost first, by the name above it; empty for the only strip.
         words: index of the paper whose words are used.
+        units: width of all strips in halvings.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -51,6 +52,7 @@ class Strips:
         }
         self.words = vocabulary(self.used.union(space.dims))
         self.grids = space.grids
+        self.units = sum(halvings(split.ways) for splits in self.groups.values() for split in splits)
 
     def key(self, layer: str) -> tuple[Choice, ...]:
         """Return all choices of a layer."""
@@ -103,7 +105,8 @@ class Strips:
         wide = [split for split in self.plan.splits if split.ways > 2]
         if not wide:
             return "a cell is one two-way cut"
-        return "a cell is as wide as the number of halvings; parts of a cell multiply"
+        idle = "; off: devices that idle" if self.grids else ""
+        return f"a cell is as wide as the number of halvings; its parts multiply{idle}"
 
 
 def _groups(plan: Plan) -> dict[str, list[Split]]:

@@ -63,7 +63,7 @@ def cell(choice: Choice, ways: int, words: int, *, grids: bool, level: str = "")
         parts = [(dim, shown[WORDS[dim][GRIDS]], degree) for dim, degree in cut]
         idle = ways // math.prod(degree for _, degree in cut)
         if idle > 1:
-            parts.append((None, "idle" if cut else word.split()[0], idle))
+            parts.append((None, "off" if cut else word.split()[0], idle))
     pieces = [_piece(colour(dim, words), text, degree) for dim, text, degree in parts]
     dims = ", ".join(f"{dim.replace('_', ' ')} {degree}" for dim, degree in cut) or "whole"
     spelt = "" if [word] == [text for _, text, _ in parts] else f"{word}: "

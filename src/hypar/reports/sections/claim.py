@@ -35,7 +35,7 @@ def section(found: Gathered) -> Markup:
 def _lines(found: Gathered) -> list[str]:
     """Return the lines of the plan's summary that say how it was found."""
     plan = found.plan.model_copy(update={"score": None})
-    return [line for line in summary(plan) if line != plan.claim]
+    return [*(line for line in summary(plan) if line != plan.claim), *found.notes]
 
 
 def _item(value: Value) -> Markup:

@@ -11,6 +11,7 @@ from hypar.machine.load_heterogeneous import as_hardware
 from hypar.plan.plan import read_plan
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import machine_of, model_of, profile_of
+from hypar.studies.notes import notes
 from hypar.studies.report.again import plan_command
 from hypar.studies.report.memory import memory_uses
 from hypar.studies.report.strategies import rivals_of
@@ -69,6 +70,7 @@ class Gathered:
         step: its step on the machine; None without a machine.
         rivals: the strategies beside it.
         why: the alternatives of its layers.
+        notes: the lines that ``hypar plan`` prints below it.
     """
 
     plan: Plan
@@ -78,6 +80,7 @@ class Gathered:
     step: StepUse | None
     rivals: Rivals
     why: Why
+    notes: tuple[str, ...]
 
     @property
     def score(self) -> Score | None:
@@ -119,6 +122,7 @@ def gather_report(
     if machine is not None:
         step = _step(run_plan(plan, hardware=machine, model=sized))
     score = None if step is None else step.score
+    measured = profile_of(plan, path, profile)
     return Gathered(
         plan=plan,
         file=path.name,
@@ -126,7 +130,8 @@ def gather_report(
         machine=machine,
         step=step,
         rivals=rivals_of(plan, sized, machine, score),
-        why=why_of(plan, sized, machine, profile_of(plan, path, profile)),
+        why=why_of(plan, sized, machine, measured),
+        notes=tuple(notes(plan, sized, machine, measured)),
     )
 
 
