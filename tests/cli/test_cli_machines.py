@@ -128,7 +128,6 @@ def test_score_writes_a_trace_and_a_timeline(plan: str, tmp_path: Path) -> None:
     trace, table, picture = tmp_path / "t.json", tmp_path / "t.csv", tmp_path / "t.svg"
     output("score", plan, "--hardware", "hmc", "--set", "overlap=full", "--trace", str(trace))
     ran = run_plan(plan, hardware=load_machine("hmc", {"overlap": "full"}))
-    timeline = ran.timeline
     check_step_trace(trace.read_text(encoding="utf-8"), ran)
     output("score", plan, "--hardware", "hmc", "--timeline", str(table))
     rows = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -47,7 +48,7 @@ def check_step_trace(text: str, ran: ScoredStep) -> None:
     for place in tracks:
         own = [event for event in slices[place[0]] if event["tid"] == place[1]]
         own.sort(key=lambda event: event["ts"])
-        for before, after in zip(own, own[1:], strict=False):
+        for before, after in pairwise(own):
             assert before["ts"] + before["dur"] <= after["ts"] * (1 + 1e-9) + 1e-9
 
 
@@ -104,7 +105,7 @@ def test_arguments_name_layer_level_choice_and_bytes() -> None:
 
 
 def test_a_row_of_several_groups_names_the_group() -> None:
-    ran = run_plan(plan_model("lenet-c", hardware="tpu-v2-v3", strategy="accpar", levels=2))
+    ran = run_plan(plan_model("alexnet", hardware="tpu-v2-v3", strategy="accpar", levels=2))
     events = json.loads(step_trace(ran))["traceEvents"]
     names = {
         event["args"]["name"] for event in events if event["name"] == "thread_name" and event["pid"] == 1

@@ -20,7 +20,7 @@ from hypar.reports.page.cells import halvings, legend, level_heads, strip
 from hypar.reports.page.fragment import cell as notebook_cell
 from hypar.reports.page.html import Markup, markup, tag
 from hypar.reports.page.numbers import TIMES, amount, prose
-from hypar.reports.page.rows import MOST_ROWS, Row, parts
+from hypar.reports.page.rows import Row, parts
 from hypar.sharding.dims import CUTTABLE, vocabulary
 from hypar.sharding.space import parse_space
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.splits import Split
     from hypar.sharding.placement import Choice
+
+MOST_CELLS = 240
+"""The most cells of a plan whose layers a notebook shows one by one, so that it stays under 40 kB."""
 
 
 class Strips:
@@ -127,11 +130,7 @@ class Html:
         """Return one element with its style."""
         strips, stages = Strips(plan), stage_numbers(plan)
         costs = {layer: cost for layer, _, _, cost in grid(plan)}
-        rows = (
-            parts(plan.layers)
-            if len(plan.layers) > MOST_ROWS
-            else [Row(layer, (layer,)) for layer in plan.layers]
-        )
+        rows = _rows(plan)
         unfit = unfit_line(plan.score)
         extra = (["stage"] if stages else [], ["devices"] if plan.in_grids else [])
         heads = [
@@ -152,6 +151,14 @@ class Html:
             tag("div", grid_table, class_="x"),
             *(tag("p", prose(line), class_="note") for line in summary(plan)),
         )
+
+
+def _rows(plan: Plan) -> list[Row]:
+    """Return a row for each layer, or for each part of a network with many cells, stage by stage."""
+    if len(plan.layers) * len(plan.splits) <= MOST_CELLS:
+        return [Row(layer, (layer,)) for layer in plan.layers]
+    spans = [plan.layers] if plan.stages is None else [stage.layers for stage in plan.stages.stages]
+    return [part for span in spans for part in parts(span)]
 
 
 def _row(strips: Strips, each: Row, costs: dict[str, float], stages: dict[str, int]) -> Markup:
