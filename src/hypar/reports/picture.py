@@ -6,16 +6,17 @@ a card of its own ground, as a page that shows it as an image does not set its c
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError
 from hypar.reports.formats.base import grid, headline, level_names, on_machine
+from hypar.reports.page.cells import DIM_TEXTS, GRIDS, colour
 from hypar.reports.page.css import MONO, SANS
 from hypar.reports.page.html import Markup, tag
+from hypar.reports.page.numbers import amount, seconds
+from hypar.reports.page.svg import ticks
 from hypar.reports.palette import DIMS, PAGE, TIMES
 from hypar.sharding.dims import WORDS
-from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,8 +79,8 @@ def picture(ran: ScoredStep, baseline: Score | None = None) -> str:
     layout = _layout([name for name, *_ in rows], list(zip(*(cells for _, cells, *_ in rows), strict=True)))
     bottom = TOP + ROW * len(rows)
     width, height = layout.end + MARGIN, bottom + 70
-    against = f" against {format_seconds(baseline.time_s)} with data parallelism" if baseline else ""
-    time = f"{format_seconds(ran.score.time_s)} a step{against}"
+    against = f" against {seconds(baseline.time_s)} with data parallelism" if baseline else ""
+    time = f"{seconds(ran.score.time_s)} a step{against}"
     title = f"{plan.model.name} on {plan.num_devices} devices: {time}"
     about = f"{len(rows)} layers down. Left, the choice of each at {len(plan.splits)} levels and its {plan.cost.name}. "
     about += "Right, when each computes and receives."
@@ -149,12 +150,11 @@ def _heads(ran: ScoredStep, layout: Layout) -> Iterator[Markup]:
 def _axis(ran: ScoredStep, layout: Layout, bottom: int) -> Iterator[Markup]:
     """Yield the marks of the time axis, and a line where the backward phase starts."""
     whole = ran.timeline.makespan
-    step = _round_step(whole / TICKS)
-    for number in range(math.floor(whole / step) + 1 if whole else 1):
-        x = f"{_at(layout, number * step, whole):.1f}"
+    for time in ticks(whole, TICKS):
+        x = f"{_at(layout, time, whole):.1f}"
         yield tag("line", class_="gl", x1=x, x2=x, y1=TOP, y2=bottom)
-        anchor = "middle" if number else "start"
-        yield tag("text", format_seconds(number * step), class_="mt", x=x, y=bottom + 16, text_anchor=anchor)
+        anchor = "middle" if time else "start"
+        yield tag("text", seconds(time), class_="mt", x=x, y=bottom + 16, text_anchor=anchor)
     returned = [
         start
         for task, start in zip(ran.timeline.tasks, ran.timeline.starts, strict=True)
@@ -166,14 +166,6 @@ def _axis(ran: ScoredStep, layout: Layout, bottom: int) -> Iterator[Markup]:
         yield tag("line", class_="rl", x1=x, x2=x, y1=TOP - 20, y2=bottom, stroke_dasharray="3 3")
         yield tag("text", "forward", class_="mt", x=f"{place - 6:.1f}", y=TOP - 9, text_anchor="end")
         yield tag("text", "backward, gradient", class_="mt", x=f"{place + 6:.1f}", y=TOP - 9)
-
-
-def _round_step(least: float) -> float:
-    """Return the smallest of 1, 2 and 5 times a power of ten that is no less; 1 for 0."""
-    if not least:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(least))
-    return next((power * factor for factor in (1, 2, 5) if power * factor >= least), 10 * power)
 
 
 def _at(layout: Layout, seconds: float, whole: float) -> float:
@@ -216,16 +208,9 @@ def _cells(plan: Plan) -> list[list[list[Part]]]:
 def _parts(degrees: tuple[tuple[str, int], ...], word: str) -> list[Part]:
     """Return the parts of a choice, given its word: one for each dim, if it divides several."""
     if len(degrees) < 2:
-        return [(_kind(degrees[0][0] if degrees else None, word), word)]
-    named = [(dim, f"{WORDS[dim][2]}{degree}") for dim, degree in degrees]
-    return [(_kind(dim, text), text) for dim, text in named]
-
-
-def _kind(dim: str | None, word: str) -> str:
-    """Return the name of the colours of a dim; a join's ``channels`` have those of the dim that its word says."""
-    if dim == "channels":
-        return "in_channels" if word in WORDS[dim][:2] else "out_channels"
-    return dim or "whole"
+        words = WORDS["channels"].index(word) if word in WORDS["channels"] else GRIDS
+        return [(colour(degrees[0][0] if degrees else None, words), word)]
+    return [(colour(dim, GRIDS), f"{WORDS[dim][GRIDS]}{degree}") for dim, degree in degrees]
 
 
 def _bars(ran: ScoredStep, layout: Layout) -> Iterator[Markup]:
@@ -253,16 +238,10 @@ def _spans(ran: ScoredStep, layout: Layout) -> dict[tuple[int, str], list[tuple[
 def _legend(ran: ScoredStep, y: int) -> Iterator[Markup]:
     """Yield a mark and a word for every dim that is cut and every kind of time."""
     used = {kind for cells in _cells(ran.plan) for parts in cells for kind, _ in parts}
-    marks = [
-        (kind, f"cut in {_plain(kind)}" if kind != "whole" else "whole") for kind in DIMS if kind in used
-    ]
+    marks = [(kind, DIM_TEXTS[None if kind == "whole" else kind]) for kind in DIMS if kind in used]
     marks += [(kind, "receives" if kind == "communication" else kind) for kind in TIMES if kind != "update"]
     x = float(MARGIN)
     for kind, words in marks:
         yield tag("rect", class_=kind, x=f"{x:g}", y=y - 10.5, width=12, height=12, rx=2)
         yield tag("text", words, x=f"{x + 18:g}", y=y)
         x = round(x + 18 + TEXT_LETTER * len(words) + 18, 1)
-
-
-def _plain(dim: str) -> str:
-    return dim.replace("in_", "input ").replace("out_", "output ")

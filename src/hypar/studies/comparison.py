@@ -108,12 +108,13 @@ def compare_strategies(
 
 def baseline_score(ran: ScoredStep) -> Score | None:
     """Score the baseline with the array, the machine of identical devices and the optimizer of another plan's step."""
+    setting = ran.lanes[0].setting
     plan = plan_model(
         ran.graph,
         strategy=BASELINE,
         array=ran.plan.array,
-        hardware=ran.machine,
-        optimizer=ran.score.optimizer,
+        hardware=setting.machine,
+        optimizer=setting.optimizer,
     )
     return plan.score
 

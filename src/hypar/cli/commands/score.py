@@ -23,10 +23,10 @@ from hypar.reports.formats.base import chunk_lines, headline, score_lines, unfit
 from hypar.reports.listings.machines import layer_times_data, layer_times_table
 from hypar.reports.listings.scores import score_data, timeline_csv
 from hypar.reports.terminal import note, show, write, write_json
+from hypar.reports.traces import step_trace
 
 if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
-    from hypar.timeline import Timeline
 
 
 def _timeline_file(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
@@ -89,7 +89,7 @@ def command(
     title = headline(ran.plan)
     if picture is not None:
         _draw_picture(ran, picture)
-    _write_files(ran.timeline, title, timeline, trace)
+    _write_files(ran, title, timeline, trace)
     with judged([unfit_line(ran.score)], fit=fit, aside=as_json):
         if as_json:
             write_json(layer_times_data(ran) if layers else score_data(ran.score))
@@ -109,13 +109,13 @@ def _draw_picture(ran: ScoredStep, file: str) -> None:
     note(f"wrote {file}")
 
 
-def _write_files(ran: Timeline, title: str, timeline: str | None, trace: str | None) -> None:
+def _write_files(ran: ScoredStep, title: str, timeline: str | None, trace: str | None) -> None:
     """Write the files that are asked for."""
     if trace is not None:
-        write_text(Path(trace), ran.to_chrome_trace())
+        write_text(Path(trace), step_trace(ran))
     if timeline is not None and timeline.endswith(".csv"):
-        write_text(Path(timeline), timeline_csv(ran))
+        write_text(Path(timeline), timeline_csv(ran.timeline))
     elif timeline is not None:
-        draw_timeline(ran, title, timeline)
+        draw_timeline(ran.timeline, title, timeline)
     for file in filter(None, (trace, timeline)):
         note(f"wrote {file}")
