@@ -28,6 +28,9 @@ PLANS: dict[str, dict[str, Any]] = {
 }
 
 
+PINS = ["conv1@H1=h", "conv1@H2=w", "conv2@H1=c", "fc1@H1=i", "fc2@H1=n"]
+
+
 @pytest.fixture(scope="module", params=PLANS)
 def ran(request: pytest.FixtureRequest) -> ScoredStep:
     return run_plan(hypar.plan_model(**PLANS[request.param]))
@@ -89,6 +92,17 @@ def test_the_legend_names_what_is_drawn(ran: ScoredStep) -> None:
     drawn = {one.get("class") for one in elements(ran, "rect") if one.get("rx") == "2.5"}
     assert marks & {*DIMS} == drawn
     assert marks - {*DIMS} == {*TIMES} - {"update"}
+
+
+def test_nothing_stands_outside_the_card() -> None:
+    plan = hypar.plan_model("lenet-c", array=[2, 2, 2, 2], hardware="hmc", pins=PINS, space="all")
+    root = ET.fromstring(picture(run_plan(plan)))
+    words = [one for one in root.iter() if one.tag.endswith("}text") and one.get("text-anchor") is None]
+    legend = [one for one in words if float(one.get("y", "")) > 92 + 19 * len(plan.layers) + 20]
+    assert len({one.get("y") for one in legend}) == 2
+    for one in legend:
+        assert float(one.get("x", "")) + 6 * len(one.text or "") < 860
+        assert float(one.get("y", "")) < float(root.get("height", "")) - 10
 
 
 def test_the_baseline_is_that_of_a_comparison() -> None:

@@ -12,7 +12,7 @@ from hypar.errors import OptionError
 from hypar.reports.formats.base import grid, headline, level_names, on_machine
 from hypar.reports.page.cells import DIM_TEXTS, GRIDS, colour
 from hypar.reports.page.css import MONO, SANS
-from hypar.reports.page.html import Markup, tag
+from hypar.reports.page.html import Markup, markup, tag
 from hypar.reports.page.numbers import amount, seconds
 from hypar.reports.page.svg import ticks
 from hypar.reports.palette import DIMS, PAGE, TIMES
@@ -78,7 +78,8 @@ def picture(ran: ScoredStep, baseline: Score | None = None) -> str:
     rows = grid(plan)
     layout = _layout([name for name, *_ in rows], list(zip(*(cells for _, cells, *_ in rows), strict=True)))
     bottom = TOP + ROW * len(rows)
-    width, height = layout.end + MARGIN, bottom + 70
+    legend = _legend(ran, layout, bottom + 47)
+    width, height = layout.end + MARGIN, legend[-1][0] + 23
     against = f" against {seconds(baseline.time_s)} with data parallelism" if baseline else ""
     time = f"{seconds(ran.score.time_s)} a step{against}"
     title = f"{plan.model.name} on {plan.num_devices} devices: {time}"
@@ -95,7 +96,7 @@ def picture(ran: ScoredStep, baseline: Score | None = None) -> str:
         *_axis(ran, layout, bottom),
         *_grid(ran, layout),
         *_bars(ran, layout),
-        *_legend(ran, bottom + 47),
+        *(mark for _, mark in legend),
     ]
     size = {"viewBox": f"0 0 {width:g} {height:g}", "width": f"{width:g}", "height": f"{height:g}"}
     spoken = {"role": "img", "aria_labelledby": "t d"}
@@ -235,13 +236,17 @@ def _spans(ran: ScoredStep, layout: Layout) -> dict[tuple[int, str], list[tuple[
     return found
 
 
-def _legend(ran: ScoredStep, y: int) -> Iterator[Markup]:
-    """Yield a mark and a word for every dim that is cut and every kind of time."""
+def _legend(ran: ScoredStep, layout: Layout, top: float) -> list[tuple[float, Markup]]:
+    """Return a mark and a word, with where they stand, for every dim that is cut and every kind of time."""
     used = {kind for cells in _cells(ran.plan) for parts in cells for kind, _ in parts}
     marks = [(kind, DIM_TEXTS[None if kind == "whole" else kind]) for kind in DIMS if kind in used]
     marks += [(kind, "receives" if kind == "communication" else kind) for kind in TIMES if kind != "update"]
-    x = float(MARGIN)
+    found, x, y = [], float(MARGIN), top
     for kind, words in marks:
-        yield tag("rect", class_=kind, x=f"{x:g}", y=y - 10.5, width=12, height=12, rx=2)
-        yield tag("text", words, x=f"{x + 18:g}", y=y)
-        x = round(x + 18 + TEXT_LETTER * len(words) + 18, 1)
+        wide = 18 + TEXT_LETTER * len(words)
+        if x + wide > layout.end:
+            x, y = float(MARGIN), y + ROW
+        box = tag("rect", class_=kind, x=f"{x:g}", y=y - 10.5, width=12, height=12, rx=2)
+        found.append((y, markup(box, "\n", tag("text", words, x=f"{x + 18:g}", y=y))))
+        x = round(x + wide + 18, 1)
+    return found
