@@ -134,7 +134,7 @@ def test_names_from_files_are_escaped(tmp_path: Path, monkeypatch: pytest.Monkey
     model, machine = tmp_path / f"{HOSTILE}.yaml", tmp_path / f"m{HOSTILE}.yaml"
     model.write_text((data_folder("models") / "lenet-c.yaml").read_text(encoding="utf-8"), encoding="utf-8")
     text = (data_folder("hardware") / "hmc.yaml").read_text(encoding="utf-8")
-    machine.write_text(text.replace("HyPar, section 6.1: a cube", HOSTILE), encoding="utf-8")
+    machine.write_text(text.replace('"HyPar, section 6.1: a cube"', json.dumps(HOSTILE)), encoding="utf-8")
     plan = plan_model(load_model(model), levels=2, hardware=str(machine))
     plan.write(tmp_path / "odd.plan.json")
     text = page(gather_report(tmp_path / "odd.plan.json"), HOSTILE)

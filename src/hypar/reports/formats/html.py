@@ -66,7 +66,7 @@ class Strips:
         return [
             strip(
                 [self.cell(split.choice(layer), split.ways, f"H{split.level + 1}") for split in splits],
-                sum(halvings(split.ways) for split in splits),
+                self.units,
             )
             for splits in self.groups.values()
         ]
@@ -78,7 +78,7 @@ class Strips:
     def heads(self) -> list[Markup]:
         """Return the heads of the strips, for a second row where the strips have names."""
         return [
-            head(level_heads((f"H{split.level + 1}", split.ways) for split in splits))
+            head(level_heads([(f"H{split.level + 1}", split.ways) for split in splits], self.units))
             for splits in self.groups.values()
         ]
 
