@@ -59,10 +59,7 @@ def section(found: Gathered) -> Markup:
         "machine",
         "The machine",
         tag("p", tag("b", found.machine.name), ": every number with its source."),
-        _changes(found) if found.score is not None and found.score.hardware_changes else None,
-        note("The machine has changed since the plan was made.")
-        if changed and found.score != changed
-        else None,
+        *(note(line) for line in _notes(found)),
         details(
             f"{len(values)} numbers and their sources", region("Sources", table(heads, body)), printed=True
         ),
