@@ -20,7 +20,7 @@ from hypar.reports.page.cells import halvings, legend, level_heads, strip
 from hypar.reports.page.fragment import cell as notebook_cell
 from hypar.reports.page.html import Markup, markup, tag
 from hypar.reports.page.numbers import TIMES, amount, prose
-from hypar.reports.page.rows import Row, parts
+from hypar.reports.page.rows import MOST_ROWS, Row, parts
 from hypar.sharding.dims import CUTTABLE, vocabulary
 from hypar.sharding.space import parse_space
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Choice
 
 MOST_CELLS = 240
-"""The most cells of a plan whose layers a notebook shows one by one, so that it stays under 40 kB."""
+"""The most cells of a plan in stages whose layers a notebook shows one by one, so that it stays under 40 kB."""
 
 
 class Strips:
@@ -66,7 +66,7 @@ class Strips:
         return [
             strip(
                 [self.cell(split.choice(layer), split.ways, f"H{split.level + 1}") for split in splits],
-                sum(halvings(split.ways) for split in splits),
+                self.units,
             )
             for splits in self.groups.values()
         ]
@@ -78,7 +78,7 @@ class Strips:
     def heads(self) -> list[Markup]:
         """Return the heads of the strips, for a second row where the strips have names."""
         return [
-            head(level_heads((f"H{split.level + 1}", split.ways) for split in splits))
+            head(level_heads([(f"H{split.level + 1}", split.ways) for split in splits], self.units))
             for splits in self.groups.values()
         ]
 
@@ -154,8 +154,9 @@ class Html:
 
 
 def _rows(plan: Plan) -> list[Row]:
-    """Return a row for each layer, or for each part of a network with many cells, stage by stage."""
-    if len(plan.layers) * len(plan.splits) <= MOST_CELLS:
+    """Return a row for each layer, or for each part of a deep network; of stages, for each layer as long as they fit."""
+    fits = plan.staged and len(plan.layers) * max(1, len(plan.splits)) <= MOST_CELLS
+    if fits or len(plan.layers) <= MOST_ROWS:
         return [Row(layer, (layer,)) for layer in plan.layers]
     spans = [plan.layers] if plan.stages is None else [stage.layers for stage in plan.stages.stages]
     return [part for span in spans for part in parts(span)]

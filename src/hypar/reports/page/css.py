@@ -6,6 +6,9 @@ from hypar.reports.palette import DIMS, PAGE, TIMES
 
 SANS = 'system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",Arial,sans-serif'
 MONO = 'ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace'
+ON_FORWARD = "in_channels"
+"""The dim whose cells have the text that is legible on boxes of the forward phase too."""
+
 EXACT = "-webkit-print-color-adjust:exact;print-color-adjust:exact"
 """Declarations that keep the colours of marks in print."""
 
@@ -115,6 +118,7 @@ body.hy{{margin:0}}
 .hy dl.tiles .sub{{font-size:.84rem;color:var(--muted)}}
 .hy .track{{display:block;background:var(--line);height:.35rem;margin:.45rem 0 .3rem;border-radius:1px;{EXACT}}}
 .hy .track b{{display:block;background:var(--ink);height:100%;border-radius:1px;min-width:2px;{EXACT}}}
+.hy dd{{margin:0 0 .4rem}}
 .hy .gauge{{display:flex;align-items:center;gap:.8rem;flex-wrap:wrap;margin:.6rem 0}}
 .hy .gauge .track{{flex:0 1 22rem;min-width:8rem;height:.7rem;margin:0}}
 .hy details{{border-top:1px solid var(--line)}}
@@ -135,11 +139,11 @@ body.hy{{margin:0}}
 .hy svg text{{font-family:{SANS};fill:var(--ink);font-variant-numeric:tabular-nums}}
 .hy svg .mt{{fill:var(--muted)}}.hy svg .mono{{font-family:{MONO}}}
 .hy svg .gl{{stroke:var(--line)}}.hy svg .rl{{stroke:var(--rule)}}
-.hy svg .box{{fill:var(--surface);stroke:var(--rule)}}.hy svg .on{{fill:var(--ground)}}
+.hy svg .box{{fill:var(--surface);stroke:var(--rule)}}.hy svg .on{{fill:var(--ground)}}.hy svg .on-forward{{fill:var(--{ON_FORWARD}-t)}}
 {"".join(f".hy svg .{kind}{{fill:var(--{kind})}}" for kind in TIMES)}
 .hy .only-s{{display:none}}
 @media screen and (max-width:640px){{.hy main{{padding:1rem .85rem 3rem}}.hy h1{{font-size:1.4rem}}.hy .lead{{font-size:1rem}}.hy section{{margin-top:2rem}}.hy dl.tiles{{grid-template-columns:1fr 1fr}}.hy dl.tiles .big{{font-size:1.25rem}}.hy dl.tiles>div{{padding:.55rem .7rem}}.hy .hide-s{{display:none}}.hy .only-s{{display:block}}.hy .strip{{--u:1.55rem}}.hy .w2{{--u:1.45rem}}.hy .w3{{--u:1.3rem}}.hy .cell i{{font-size:.7rem}}.hy td,.hy th{{padding-right:.5rem}}.hy table{{font-size:.8rem}}.hy .x th[scope=row]{{position:sticky;left:0;background:var(--ground)}}.hy .row{{grid-template-columns:minmax(0,1fr) auto}}.hy .row>.strips{{grid-column:1/-1;grid-row:2}}}}
-@media print{{@page{{margin:14mm}}.hy{{font-size:10.5pt;--u:1.6rem}}.hy main{{max-width:none;padding:0}}.hy nav{{display:none}}.hy dl.tiles .big{{font-size:15pt}}.hy section{{margin-top:1.4rem}}.hy figure,.hy dl.tiles,.hy tr,.hy h2,.hy h3,.hy summary{{break-inside:avoid}}.hy h2,.hy h3,.hy .note,.hy ul.legend{{break-after:avoid}}.hy .x{{overflow:visible}}.hy .x svg{{max-width:100%;height:auto}}.hy details.p::details-content{{content-visibility:visible;height:auto}}.hy summary::before{{display:none}}}}
+@media print{{@page{{margin:14mm}}.hy tfoot{{display:table-row-group}}.hy{{font-size:10.5pt;--u:1.6rem}}.hy main{{max-width:none;padding:0}}.hy nav{{display:none}}.hy dl.tiles .big{{font-size:15pt}}.hy section{{margin-top:1.4rem}}.hy figure,.hy .keep,.hy dl.tiles,.hy tr,.hy h2,.hy h3,.hy summary{{break-inside:avoid}}.hy h2,.hy h3,.hy .note,.hy ul.legend{{break-after:avoid}}.hy .x{{overflow:visible}}.hy .x svg{{max-width:100%;height:auto}}.hy details.p::details-content{{content-visibility:visible;height:auto}}.hy summary::before{{display:none}}}}
 """
 """The style of the page around its parts."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from hypar.reports.page.blocks import (
@@ -141,11 +142,11 @@ def _layers(found: Gathered, step: StepUse) -> Markup:
     rows = parts(layers) if len(layers) > MOST_ROWS else [Row(one, (one,)) for one in layers]
 
     def totals(part: str) -> list[float]:
-        return [sum(getattr(uses[layer], part) or 0.0 for layer in each.layers) for each in rows]
+        return [math.fsum(getattr(uses[layer], part) or 0.0 for layer in each.layers) for each in rows]
 
     energies, weights, kept = totals("energy_j"), totals("weight_bytes"), totals("kept_bytes")
     no_energy = step.score.energy is None
-    numbers = (
+    numbers: tuple[tuple[str, list[str], list[tuple[list[float], str]]], ...] = (
         ("bytes received", [*map(num_bytes, totals("num_bytes"))], [(totals("num_bytes"), "communication")]),
         ("energy", [DASH if no_energy else joules(each) for each in energies], [(energies, "backward")]),
         ("weights, gradients, state", [*map(num_bytes, weights)], []),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.reports.formats.base import grid, share_lines, stage_numbers
@@ -68,7 +69,7 @@ def _columns(found: Gathered) -> list[_Column]:
     uses = {use.layer: use for use in found.step.layers}
 
     def total(layers: Sequence[str], part: str) -> float:
-        return sum(getattr(uses[layer], part) for layer in layers)
+        return math.fsum(getattr(uses[layer], part) for layer in layers)
 
     return [
         _Column(
