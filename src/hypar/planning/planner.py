@@ -32,6 +32,7 @@ from hypar.planning.request import (
 )
 from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
+from hypar.results import Origin, remember
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -153,7 +154,12 @@ def plan_model(
         baselines=BASELINES if identical is not None and (asked == "time" or refine) else (),
         beyond_space=strategy is None and space is None and asked == "time",
     )
-    return follow(request, network if batch is None else network.with_batch(batch), progress)
+    network = network if batch is None else network.with_batch(batch)
+    plan = follow(request, network, progress)
+    origin = Origin(plan=plan, network=network, machine=machine, profile=request.profile)
+    for made in filter(None, (plan, plan.score)):
+        remember(made, origin)
+    return plan
 
 
 def follow(

@@ -16,16 +16,17 @@ from hypar.cli.commands.base import (
     machine_option,
     writable,
 )
-from hypar.files.figures import draw_timeline, require_plot
+from hypar.files.canvas import draw, require_plot
 from hypar.files.text import require_writable, write_text
 from hypar.planning.replay import run_plan
 from hypar.reports.formats.base import chunk_lines, headline, score_lines, unfit_line
 from hypar.reports.listings.machines import layer_times_data, layer_times_table
 from hypar.reports.listings.scores import score_data, timeline_csv
 from hypar.reports.terminal import note, show, write, write_json
+from hypar.reports.views.score import timeline_figure
 
 if TYPE_CHECKING:
-    from hypar.timeline import Timeline
+    from hypar.planning.replay import ScoredStep
 
 
 def _timeline_file(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
@@ -77,7 +78,7 @@ def command(
         raise click.UsageError("--timeline and --trace name one file")
     ran = run_plan(plan, **asked)
     title = headline(ran.plan)
-    _write_files(ran.timeline, title, timeline, trace)
+    _write_files(ran, timeline, trace)
     with judged([unfit_line(ran.score)], fit=fit, aside=as_json):
         if as_json:
             write_json(layer_times_data(ran) if layers else score_data(ran.score))
@@ -87,13 +88,13 @@ def command(
             write("\n".join([title, *chunk_lines(ran.plan.chunks), *score_lines(ran.score, ran.stages)]))
 
 
-def _write_files(ran: Timeline, title: str, timeline: str | None, trace: str | None) -> None:
+def _write_files(ran: ScoredStep, timeline: str | None, trace: str | None) -> None:
     """Write the files that are asked for."""
     if trace is not None:
-        write_text(Path(trace), ran.to_chrome_trace())
+        write_text(Path(trace), ran.timeline.to_chrome_trace())
     if timeline is not None and timeline.endswith(".csv"):
-        write_text(Path(timeline), timeline_csv(ran))
+        write_text(Path(timeline), timeline_csv(ran.timeline))
     elif timeline is not None:
-        draw_timeline(ran, title, timeline)
+        draw(timeline_figure(ran), timeline)
     for file in filter(None, (trace, timeline)):
         note(f"wrote {file}")
