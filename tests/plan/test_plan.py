@@ -31,7 +31,7 @@ def test_a_plan_is_a_table_in_a_terminal_and_a_grid_in_a_notebook() -> None:
     assert "communication between layers weighs 0.5" in str(plan)
     html = plan._repr_html_()
     assert html == plan.render("html")
-    assert html.count("background:") == len(plan.layers) * len(plan.array)
+    assert html.count('<span class="cell"') == len(plan.layers) * len(plan.array)
     assert "| fc1 | mp | mp |" in plan.render("markdown")
 
 
@@ -266,7 +266,7 @@ class TestGrids:
             text = deepa.render(report)
             assert all(word in text for word in ("n4 c1 h2 w2", "n2 c4", "n1 c1", "rep"))
             assert "pinned: fc1=batch2 out_channels4, fc2=out_channels1, pool2=rep, " in text
-        assert 'title="batch*height*width"' in deepa.render("html")
+        assert 'title="H1: n4 c1 h2 w2: batch 4, height 2, width 2"' in deepa.render("html")
         assert "| conv2 | n4 c1 h2 w2 |" in deepa.render("markdown")
 
     def test_differences_name_degrees(self, deepa: Plan) -> None:

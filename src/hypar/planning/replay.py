@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,7 @@ class ScoredStep:
         step: its tasks; with stages, the tasks of a microbatch in each stage.
         score: the totals over these tasks.
         timeline: when each task ran; with stages, the work of a mini-batch, which the score is of.
+        lanes: the groups of identical devices that run it; with stages, the devices of each stage for a microbatch.
         stages: the plan's stages, as run on this machine.
     """
 
@@ -55,6 +56,7 @@ class ScoredStep:
     step: Step
     score: Score
     timeline: Timeline
+    lanes: tuple[Lane, ...] = field(compare=False)
     stages: StagesRecord | None = None
 
 
@@ -124,6 +126,7 @@ def run_plan(
             step=microbatch_step(staging),
             score=score,
             timeline=staging.step,
+            lanes=tuple(span.cuts.lane for span in staging.stages),
             stages=stages_of(staging, request),
         )
     lanes, crossings = _lanes(plan, graph, choices, machine, own, direct=direct)
@@ -132,7 +135,7 @@ def run_plan(
     timeline = run(step.tasks)
     score = summarise(lanes, step, timeline, machine)
     remember(score, Origin(plan=plan, network=graph, machine=machine))
-    return ScoredStep(plan=plan, graph=graph, step=step, score=score, timeline=timeline)
+    return ScoredStep(plan=plan, graph=graph, step=step, score=score, timeline=timeline, lanes=tuple(lanes))
 
 
 def _lanes(

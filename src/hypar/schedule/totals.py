@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
@@ -12,9 +12,10 @@ from hypar.network.training import OPTIMIZERS
 from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import LayerTime, Machine
+    from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph, Tensor
     from hypar.network.ops.base import Einsum
     from hypar.schedule.lanes import Lane
@@ -59,29 +60,47 @@ def energy_of(lane: Lane, step: Step, number: int, microbatches: int = 1) -> dic
         number: index of the lane in the step.
         microbatches: number of microbatches; updates, and adding up gradients, run once.
     """
-    setting, work = lane.setting, step.work[number]
+    setting = lane.setting
+    if setting.machine.content.device.energy is None:
+        return None
+    found = dict.fromkeys(("arithmetic", *_access_energies(setting)), 0.0)
+    for _, place, joules in energy_items(lane, step, number, microbatches):
+        found[place] += joules
+    found["communication"] = moving_energy(setting.machine, received_by(lane, step, number, microbatches))
+    return found
+
+
+def _access_energies(setting: Setting) -> dict[str, float]:
+    """Return the joules of an access to each place; empty if the machine's file gives no energies."""
     costs = setting.machine.content.device.energy
     if costs is None:
-        return None
-    operation = costs.multiply.value + costs.add.value
-    each = {
+        return {}
+    return {
         "registers": costs.register_access.value if costs.register_access else 0.0,
         "array": costs.array.value if costs.array else 0.0,
         "buffer": costs.buffer.value,
         "memory": costs.memory.value,
     }
+
+
+def energy_items(
+    lane: Lane, step: Step, number: int, microbatches: int = 1
+) -> Iterator[tuple[int, str, float]]:
+    """Yield each layer's joules of arithmetic and of accesses, place by place; arguments as in ``energy_of``."""
+    setting, work = lane.setting, step.work[number]
+    costs, each = setting.machine.content.device.energy, _access_energies(setting)
+    if costs is None:
+        return
+    operation = costs.multiply.value + costs.add.value
     words = setting.element_bytes / setting.machine.content.device.word.value
-    found = {"arithmetic": 0.0, **dict.fromkeys(each, 0.0)}
-    for time, devices in zip(work.times, work.working, strict=True):
+    for layer, (time, devices) in enumerate(zip(work.times, work.working, strict=True)):
         if time is not None:
             macs, accesses = _counted(time)
-            found["arithmetic"] += devices * (microbatches * macs + time.words["weight"]) * operation
+            yield layer, "arithmetic", devices * (microbatches * macs + time.words["weight"]) * operation
             for place, joules in each.items():
-                found[place] += devices * words * microbatches * accesses[place] * joules
+                yield layer, place, devices * words * microbatches * accesses[place] * joules
             updated = setting.update_accesses * time.words["weight"]
-            found["memory"] += devices * words * updated * costs.memory.value
-    found["communication"] = moving_energy(setting.machine, received_by(lane, step, number, microbatches))
-    return found
+            yield layer, "memory", devices * words * updated * costs.memory.value
 
 
 def moving_energy(machine: Machine, num_bytes: float) -> float:
@@ -120,7 +139,8 @@ def memory_of(lane: Lane, step: Step, number: int, outside: Sequence[Tensor] = (
         "weights": weights,
         "gradients": weights,
         "optimizer": weights * OPTIMIZERS[setting.optimizer],
-        "activations": size * _kept(lane.graph, lane.choices, outside),
+        "activations": size
+        * math.fsum(kept.elements for kept in kept_tensors(lane.graph, lane.choices, outside)),
         "buffers": max(buffers, default=0.0),
     }
 
@@ -131,30 +151,47 @@ def holds(lanes: Sequence[Lane], step: Step) -> bool:
     return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))
 
 
-def _kept(graph: ContractedGraph, choices: Sequence[Options], outside: Sequence[Tensor]) -> float:
-    """Count the elements that the fullest device keeps for the backward phase.
+class Kept(NamedTuple):
+    """A tensor that a device keeps for the backward phase.
+
+    Attributes:
+        layer: the first layer that reads it, or that makes it if no layer does, as its backward phase comes last.
+        elements: its elements on the fullest device.
+    """
+
+    layer: int
+    elements: float
+
+
+def kept_tensors(
+    graph: ContractedGraph, choices: Sequence[Options], outside: Sequence[Tensor] = ()
+) -> tuple[Kept, ...]:
+    """Return the tensors that the fullest device keeps for the backward phase.
 
     These are the inputs of weighted layers, and outputs that a pool reduces. A tensor that several layers read in the same
     shards is kept once.
     """
-    kept: dict[object, float] = {}
+    kept: dict[object, Kept] = {}
     tensors = (*graph.tensors, *outside)
     read, fed = {tensor.producer for tensor in tensors}, {tensor.consumer for tensor in tensors}
     for tensor in tensors:
-        layer, shards = graph.layers[tensor.consumer], degrees(choices[tensor.consumer])
+        index = tensor.consumer
+        layer, shards = graph.layers[index], degrees(choices[index])
         if not (layer.join or layer.empty):
             key = (tensor.producer, tensor.elements, _shards(layer.einsum, shards))
-            kept[key] = tensor.elements * fullest_share(layer.einsum, shards, "input")
+            first = min(index, kept[key].layer) if key in kept else index
+            kept[key] = Kept(first, tensor.elements * fullest_share(layer.einsum, shards, "input"))
     for index, layer in enumerate(graph.layers):
         shards, made = degrees(choices[index]), layer.einsum.elements("output")
         if layer.empty:
             continue
         if index not in fed:
-            kept["input", index] = layer.einsum.input_elements * fullest_share(layer.einsum, shards, "input")
+            own = layer.einsum.input_elements * fullest_share(layer.einsum, shards, "input")
+            kept["input", index] = Kept(index, own)
         reduced = not (layer.join or math.isclose(made, layer.output_elements))
         if reduced or index not in read:
-            kept["output", index] = made * fullest_share(layer.einsum, shards, "output")
-    return math.fsum(kept.values())
+            kept["output", index] = Kept(index, made * fullest_share(layer.einsum, shards, "output"))
+    return tuple(kept.values())
 
 
 @lru_cache(maxsize=16384)

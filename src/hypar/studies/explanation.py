@@ -21,7 +21,7 @@ from hypar.solve.elimination.rules import Reduction, reduced
 from hypar.solve.solvers.base import cheapest, load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hypar.sharding.levels import LocalSizes
     from hypar.sharding.placement import Choice
     from hypar.solve.edge import Edge
+    from hypar.solve.solvers.base import Solver
 
 MOST_REPLANNED = 8
 """The largest number of a layer's alternatives for which all other layers are planned anew."""
@@ -106,18 +107,21 @@ def explain_plan(
     plan: Plan,
     model: LayerGraph,
     *,
-    layer: str = "",
+    layer: str | Collection[str] = "",
     machine: Machine | None = None,
     profile: Profile | None = None,
+    others: int | None = None,
 ) -> Explanation:
     """Explain a plan.
 
     Args:
         plan: the plan.
         model: the network that it is for.
-        layer: a layer's name or a pattern whose choices are all costed; None for no layer.
+        layer: a layer's name or a pattern whose choices are all costed, or several names; empty for no layer.
         machine: the machine of its score.
         profile: the measured times that its cost used.
+        others: the number of a layer's cheapest alternatives, besides the plan's own, for which all other layers are
+            planned anew; by default the ``MOST_REPLANNED`` cheapest, the plan's own included.
 
     Raises:
         OptionError: there is no such layer, or the plan is in stages or for a heterogeneous machine.
@@ -130,17 +134,18 @@ def explain_plan(
     graph = model.with_batch(plan.model.batch)
     request = replace(Request.of(plan, machine, profile), pins=(), refine=False)
     question = _with_choices(ask(request, graph)[0], plan)
-    named = [name for name in plan.layers if fnmatchcase(name, layer)]
+    one = isinstance(layer, str)
+    named = [name for name in plan.layers if (fnmatchcase(name, str(layer)) if one else name in layer)]
     if layer and not named:
         found = f"no layer that is planned is named {layer!r}"
-        raise OptionError("explain", found, hint=suggestion(layer, plan.layers))
+        raise OptionError("explain", found, hint=suggestion(str(layer), plan.layers))
     structure = question.structure(0, 1)
     return Explanation(
         plan=plan,
         layers=plan.layers,
         rules=reduced(structure),
         order=trace(structure),
-        explained=tuple(_explained(question, plan, named)),
+        explained=tuple(_explained(question, plan, named, others)),
     )
 
 
@@ -156,19 +161,22 @@ def _with_choices(question: Question, plan: Plan) -> Question:
     return replace(question, options=options)
 
 
-def _explained(question: Question, plan: Plan, named: Sequence[str]) -> Iterator[LayerExplanation]:
+def _explained(
+    question: Question, plan: Plan, named: Sequence[str], others: int | None
+) -> Iterator[LayerExplanation]:
     """Yield the explained layers, level by level, each level given the plan's choices above it."""
     sizes = [WHOLE_LAYER] * len(plan.layers)
     space = parse_space(plan.space)
     for level in question.levels if named else ():
         problem = question.cost_graph(level.index, level.index + 1, sizes)
         chosen = [plan.choices(layer)[level.index] for layer in plan.layers]
+        anew = Anew.of(problem, others)
         for name in named:
             node = plan.layers.index(name)
             yield LayerExplanation(
                 layer=name,
                 level=level.index,
-                alternatives=_alternatives(question, problem, sizes, chosen, (level.index, node)),
+                alternatives=_alternatives(question, anew, sizes, chosen, (level.index, node)),
                 left_out=space.left_out(question.graph.layers[node], level.ways),
             )
         sizes = question.below(sizes, chosen, level.ways)
@@ -176,13 +184,13 @@ def _explained(question: Question, plan: Plan, named: Sequence[str]) -> Iterator
 
 def _alternatives(
     question: Question,
-    problem: CostGraph,
+    anew: Anew,
     sizes: Sequence[LocalSizes],
     chosen: Sequence[Choice],
     place: tuple[int, int],
 ) -> tuple[Alternative, ...]:
     """Return every choice of one node at one level, the other nodes as planned."""
-    level, node = place
+    (level, node), problem = place, anew.problem
     options = [at_layer[level] for at_layer in question.options]
     picked = [own.index(choice) for own, choice in zip(options, chosen, strict=True)]
     parts = question.cost.layer_costs(
@@ -196,7 +204,7 @@ def _alternatives(
             sent += edge.of_target(picked[edge.target])
     total = problem.nodes[node] + received + sent
     order: list[int] = np.argsort(total, kind="stable").tolist()
-    anew = _replanned(problem, node, order[:MOST_REPLANNED])
+    replanned = anew.increases(node, order, picked[node])
     return tuple(
         Alternative(
             choice=options[node][at],
@@ -205,24 +213,54 @@ def _alternatives(
             received=float(received[at]),
             sent=float(sent[at]),
             total=float(total[at]),
-            replanned=anew.get(at),
+            replanned=replanned.get(at),
         )
         for at in order
     )
 
 
-def _replanned(problem: CostGraph, node: int, choices: Sequence[int]) -> dict[int, float]:
-    """Return the increase of the optimum with each choice of a node fixed; empty if no solver is exact."""
-    solver = load_solver(cheapest((problem.structure,)))
-    if not solver.exact:
-        return {}
-    best = solver.solve(problem).cost
-    found = {choice: solver.solve(_held(problem, node, choice)).cost for choice in choices}
-    # An increase within rounding is zero.
-    return {
-        choice: 0.0 if math.isclose(cost, best, rel_tol=1e-12) else cost - best
-        for choice, cost in found.items()
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anew:
+    """One level, planned anew with a choice of one layer fixed.
+
+    Attributes:
+        problem: the level's cost graph.
+        others: the number of alternatives besides the plan's own; None for the cheapest ``MOST_REPLANNED``.
+        solver: an exact solver of the graph; None if the cheapest one is not exact.
+        best: the optimum.
+    """
+
+    problem: CostGraph
+    others: int | None
+    solver: Solver | None
+    best: float
+
+    @classmethod
+    def of(cls, problem: CostGraph, others: int | None) -> Anew:
+        """Solve the level once."""
+        solver = load_solver(cheapest((problem.structure,)))
+        if not solver.exact:
+            return cls(problem=problem, others=others, solver=None, best=math.nan)
+        return cls(problem=problem, others=others, solver=solver, best=solver.solve(problem).cost)
+
+    def increases(self, node: int, order: Sequence[int], chosen: int) -> dict[int, float]:
+        """Return the increase of the optimum with each choice of a node fixed; empty if no solver is exact.
+
+        Args:
+            node: the node.
+            order: its choices, the cheapest first.
+            chosen: the plan's own.
+        """
+        if self.solver is None:
+            return {}
+        others = [choice for choice in order if choice != chosen][: self.others]
+        choices = order[:MOST_REPLANNED] if self.others is None else others
+        costs = {choice: self.solver.solve(_held(self.problem, node, choice)).cost for choice in choices}
+        # An increase within rounding is zero.
+        return {
+            choice: 0.0 if math.isclose(cost, self.best, rel_tol=1e-12) else cost - self.best
+            for choice, cost in costs.items()
+        }
 
 
 def _held(problem: CostGraph, node: int, choice: int) -> CostGraph:

@@ -1,0 +1,121 @@
+"""Choices as coloured cells: a unit of width is one halving."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hypar.reports.page.html import Markup, spaced, tag
+from hypar.sharding.dims import WORDS, choice_word, grid_word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hypar.sharding.placement import Choice
+
+DIM_TEXTS = {
+    "batch": "cut in batch",
+    "in_channels": "cut in input channels",
+    "out_channels": "cut in output channels",
+    "height": "cut in height",
+    "width": "cut in width",
+    "groups": "cut in groups of channels",
+    "channels": "a join, cut in channels",
+    None: "not cut: every device has the whole",
+}
+"""The meaning of a choice's colour."""
+
+GRIDS = 2
+"""Index of the words in which grids are written."""
+
+WIDTHS = ((8, ""), (12, "w2"), (math.inf, "w3"))
+"""Classes for the unit of a strip, by the number of its units."""
+
+
+def halvings(ways: float) -> float:
+    """Return the width of a cut in units."""
+    return math.log2(ways) if ways > 1 else 0.0
+
+
+def colour(dim: str | None, words: int) -> str:
+    """Return the class of a dim's colour."""
+    if dim == "channels":
+        return "out_channels" if words == GRIDS else "in_channels"
+    return dim or "whole"
+
+
+def cell(choice: Choice, ways: int, words: int, *, grids: bool, level: str = "") -> Markup:
+    """Return the cell of a choice.
+
+    Args:
+        choice: the choice.
+        ways: devices or groups that it is over.
+        words: index of the paper whose words are used.
+        grids: whether choices are written as grids.
+        level: name of the level, for the cell's title.
+    """
+    cut = [(dim, degree) for dim, degree in choice.degrees if degree > 1]
+    word = choice_word(choice.degrees, ways, words, grids=grids)
+    if len(cut) <= 1 and word in {WORDS[dim][words] for dim in (*(dim for dim, _ in cut), None)}:
+        parts = [(cut[0][0] if cut else None, word, ways)]
+    else:
+        shown = {text[0]: text for text in grid_word(dict(cut)).split()} if cut else {}
+        parts = [(dim, shown[WORDS[dim][GRIDS]], degree) for dim, degree in cut]
+        idle = ways // math.prod(degree for _, degree in cut)
+        if idle > 1:
+            parts.append((None, "idle" if cut else word.split()[0], idle))
+    pieces = [_piece(colour(dim, words), text, degree) for dim, text, degree in parts]
+    dims = ", ".join(f"{dim.replace('_', ' ')} {degree}" for dim, degree in cut) or "whole"
+    spelt = "" if [word] == [text for _, text, _ in parts] else f"{word}: "
+    return tag(
+        "span", spaced(pieces), class_="cell", title=f"{level}: {spelt}{dims}" if level else spelt + dims
+    )
+
+
+def _piece(kind: str, text: str, degree: int) -> Markup:
+    return tag("i", text, class_=kind, style=_width(degree))
+
+
+def _width(ways: int) -> str | None:
+    """Return the style of a width; None for one unit."""
+    units = halvings(ways)
+    return None if units == 1 else f"--k:{units:.4g}"
+
+
+def strip(cells: Sequence[Markup], units: float) -> Markup:
+    """Return cells in a row."""
+    size = next(name for most, name in WIDTHS if units <= most)
+    return tag("span", spaced([*cells]), class_=f"strip {size}".strip())
+
+
+def level_heads(levels: Iterable[tuple[str, int]]) -> Markup:
+    """Return the names of levels above their cells."""
+    named = [*levels]
+    units = sum(halvings(ways) for _, ways in named)
+    size = next(name for most, name in WIDTHS if units <= most)
+    spans = [tag("span", level, style=_width(ways)) for level, ways in named]
+    return tag("span", spaced(spans), class_=f"strip h {size}".strip())
+
+
+def legend(dims: Iterable[str | None], words: int, unit: str) -> Markup:
+    """Return the legend of the dims that a plan cuts.
+
+    Args:
+        dims: the dims.
+        words: index of the paper whose words are used.
+        unit: what the width of a cell says.
+    """
+    items = [
+        tag(
+            "li",
+            tag(
+                "span",
+                class_=f"sw {colour(dim, words)}",
+                style=None if dim else "border:1px solid var(--rule)",
+            ),
+            tag("b", WORDS[dim][words], class_="m"),
+            f" {DIM_TEXTS[dim]}",
+        )
+        for dim in dims
+    ]
+    return tag("ul", *items, tag("li", unit, class_="muted"), class_="legend")

@@ -1,0 +1,166 @@
+"""The time, bytes, energy and memory of each layer and of each level of a step that was run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hypar.network.training import OPTIMIZERS
+from hypar.schedule.totals import energy_items, kept_tensors, moving_energy, repeated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hypar.planning.replay import ScoredStep
+    from hypar.schedule.lanes import Lane
+    from hypar.studies.report.tasks import StepTask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerUse:
+    """The part of one layer in a step.
+
+    Attributes:
+        layer: its name.
+        num_bytes: bytes that all devices receive for it.
+        computing_s: seconds of computation on the critical path; with stages, of its stage for a mini-batch.
+        receiving_s: seconds of receiving, likewise.
+        energy_j: joules on all devices; None if the machine's file gives no energies.
+        weight_bytes: bytes of its weights, gradients and optimizer state on a device of the fullest group.
+        kept_bytes: bytes kept there for its backward phase; None with stages, where microbatches in flight share them.
+    """
+
+    layer: str
+    num_bytes: float
+    computing_s: float
+    receiving_s: float
+    energy_j: float | None
+    weight_bytes: float
+    kept_bytes: float | None
+
+    @property
+    def seconds(self) -> float:
+        """Return the sum of computation and receiving."""
+        return self.computing_s + self.receiving_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelUse:
+    """The part of one level in a step.
+
+    Attributes:
+        level: its name, as ``H1``, or ``stages``.
+        num_bytes: bytes that all devices receive there.
+        receiving_s: seconds of receiving on the critical path; None with stages.
+        energy_j: joules of these transfers; None if the machine's file gives no energies.
+    """
+
+    level: str
+    num_bytes: float
+    receiving_s: float | None
+    energy_j: float | None
+
+
+def layer_uses(ran: ScoredStep, tasks: Sequence[StepTask]) -> tuple[LayerUse, ...]:
+    """Return the part of each layer in a step, in topological order."""
+    names = ran.plan.layers
+    received = dict.fromkeys(names, 0.0)
+    energy = dict.fromkeys(names, 0.0)
+    joules_a_byte = _joules_a_byte(ran)
+    for layer, num_bytes in _received(ran):
+        received[names[layer]] += num_bytes
+        energy[names[layer]] += num_bytes * (joules_a_byte or 0.0)
+    for number, lane in enumerate(ran.lanes):
+        for layer, _, joules in energy_items(lane, ran.step, number, _microbatches(ran)):
+            energy[names[layer]] += joules
+    spent = _seconds(ran, tasks)
+    fullest, memory = fullest_lane(ran), {name: [0.0, 0.0] for name in names}
+    for layer, own, kept in _memory(ran, fullest):
+        memory[layer][0] += own
+        memory[layer][1] += kept
+    return tuple(
+        LayerUse(
+            layer=name,
+            num_bytes=received[name],
+            computing_s=spent[name][0],
+            receiving_s=spent[name][1],
+            energy_j=None if ran.score.energy is None else energy[name],
+            weight_bytes=memory[name][0],
+            kept_bytes=None if ran.stages is not None else memory[name][1],
+        )
+        for name in names
+    )
+
+
+def level_uses(ran: ScoredStep, tasks: Sequence[StepTask]) -> tuple[LevelUse, ...]:
+    """Return the part of each level in a step, the stages first, then from the outermost level inwards."""
+    seconds: dict[str, list[float]] = {}
+    for task in tasks:
+        if task.critical and task.level is not None:
+            seconds.setdefault(f"H{task.level + 1}", []).append(task.seconds)
+    joules = _joules_a_byte(ran)
+    return tuple(
+        LevelUse(
+            level=level,
+            num_bytes=num_bytes,
+            receiving_s=None if ran.stages is not None else math.fsum(seconds.get(level, ())),
+            energy_j=None if joules is None else num_bytes * joules,
+        )
+        for level, num_bytes in ran.score.communication.items()
+    )
+
+
+def fullest_lane(ran: ScoredStep) -> int:
+    """Return the index of the group or stage whose memory the score names."""
+    groups = ran.score.groups or ()
+    held = [group.memory_bytes for group in groups]
+    return held.index(ran.score.memory_bytes) if ran.score.memory_bytes in held else 0
+
+
+def _microbatches(ran: ScoredStep) -> int:
+    return 1 if ran.stages is None else ran.stages.microbatches
+
+
+def _received(ran: ScoredStep) -> Iterator[tuple[int, float]]:
+    """Yield the layer and the bytes of every transfer of a mini-batch, those between stages excepted."""
+    for layer, move in zip(ran.step.layers, ran.step.moves, strict=True):
+        if move is not None:
+            yield layer, repeated(move, _microbatches(ran)) * move.total_bytes
+
+
+def _joules_a_byte(ran: ScoredStep) -> float | None:
+    """Return the joules of receiving a byte; None if the machine's file gives no energies."""
+    return None if ran.score.energy is None else moving_energy(ran.lanes[0].setting.machine, 1.0)
+
+
+def _seconds(ran: ScoredStep, tasks: Sequence[StepTask]) -> dict[str, list[float]]:
+    """Return the seconds of computation and of receiving by layer."""
+    found = {name: [0.0, 0.0] for name in ran.plan.layers}
+    if ran.stages is None:
+        for task in tasks:
+            if task.layer is not None and task.critical:
+                found[task.layer][task.kind == "communication"] += task.seconds
+        return found
+    for task, layer, move in zip(ran.step.tasks, ran.step.layers, ran.step.moves, strict=True):
+        once = task.kind == "update"
+        times = repeated(move, _microbatches(ran)) if move is not None else 1 if once else _microbatches(ran)
+        found[ran.plan.layers[layer]][move is not None] += times * task.seconds
+    return found
+
+
+def _memory(ran: ScoredStep, number: int) -> Iterator[tuple[str, float, float]]:
+    """Yield layers with bytes of their weights, gradients and optimizer state, or of a tensor that is kept."""
+    lane = ran.lanes[number]
+    each = lane.setting.element_bytes * (2 + OPTIMIZERS[lane.setting.optimizer])
+    for name, time in zip(ran.plan.layers, ran.step.work[number].times, strict=True):
+        if time is not None:
+            yield name, each * time.fullest["weight"], 0.0
+    for layer, num_bytes in kept_bytes(lane):
+        yield lane.graph.layers[layer].name, 0.0, num_bytes
+
+
+def kept_bytes(lane: Lane) -> Iterator[tuple[int, float]]:
+    """Yield the layer and the bytes of each tensor that a device keeps for the layer's backward phase."""
+    for kept in kept_tensors(lane.graph, lane.choices):
+        yield kept.layer, lane.setting.element_bytes * kept.elements

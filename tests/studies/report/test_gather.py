@@ -1,0 +1,132 @@
+"""What a report shows agrees with the plan's score, and its command leads to the plan again."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hypar.cli.main import main
+from hypar.errors import PlanError
+from hypar.plan.plan import read_plan
+from hypar.planning.planner import plan_model
+from hypar.studies.report.gather import gather_report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hypar.studies.report.gather import Gathered
+
+PLANS: dict[str, tuple[str, dict[str, Any]]] = {
+    "identical": ("lenet-c", {"hardware": "hmc"}),
+    "overlapped": ("alexnet", {"hardware": "h100-8x", "levels": 3, "optimizer": "adam"}),
+    "grids": ("alexnet", {"strategy": "deepa", "hardware": "p100-4x4", "array": [4, 4], "batch": 128}),
+    "uneven": ("lenet-c", {"strategy": "accpar", "hardware": "tpu-v2-v3", "levels": 3}),
+    "stages": ("sfc", {"hardware": "hmc", "stages": 4, "levels": 2}),
+    "microbatches": ("sfc", {"hardware": "hmc", "stages": 2, "array": [4], "microbatches": 8}),
+    "chunks": ("lenet-c", {"hardware": "h100-8x", "levels": 3, "chunks": "one", "pins": ["fc1=dp"]}),
+    "joint": ("lenet-c", {"search": "joint", "space": "all", "inter_weight": 0.5}),
+    "refined": ("lenet-c", {"hardware": "hmc", "levels": 3, "refine": True}),
+    "timed": ("lenet-c", {"hardware": "hmc", "cost": "time"}),
+    "inexact": ("lenet-c", {"solver": "uniform", "strategy": "mp", "space": "batch,in_channels"}),
+}
+
+
+@pytest.fixture(scope="module", params=PLANS)
+def gathered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Gathered:
+    model, asked = PLANS[request.param]
+    file = tmp_path_factory.mktemp("plans") / "one.plan.json"
+    plan_model(model, **asked).write(file)
+    return gather_report(file)
+
+
+def test_layers_and_levels_sum_to_the_score(gathered: Gathered) -> None:
+    step = gathered.step
+    if step is None:
+        assert gathered.plan.score is None
+        return
+    score = step.score
+    assert score == gathered.plan.score
+    between = score.communication.get("stages", 0)
+    received = math.fsum(layer.num_bytes for layer in step.layers)
+    assert math.isclose(received + between, score.communication_bytes)
+    assert math.isclose(math.fsum(level.num_bytes for level in step.levels), score.communication_bytes)
+    joules = math.fsum(layer.energy_j or 0 for layer in step.layers)
+    moved = math.fsum(level.energy_j or 0 for level in step.levels if level.level == "stages")
+    assert math.isclose(joules + moved, score.energy_j or 0)
+    if step.stages is None:
+        assert math.isclose(math.fsum(layer.seconds for layer in step.layers), score.time_s)
+    else:
+        busy = math.fsum(group.computing_s + group.communicating_s for group in score.groups or ())
+        between_s = busy - math.fsum(layer.seconds for layer in step.layers)
+        assert between_s > 0
+    weights = math.fsum(score.memory[item] for item in ("weights", "gradients", "optimizer"))
+    assert math.isclose(math.fsum(layer.weight_bytes for layer in step.layers), weights)
+
+
+def test_memory_over_the_step_peaks_at_the_scores(gathered: Gathered) -> None:
+    step = gathered.step
+    if step is None or step.stages is not None:
+        assert step is None or step.memory == ()
+        return
+    held = [group.memory_bytes for group in step.score.groups or ()] or [step.score.memory_bytes]
+    for own, memory in zip(held, step.memory, strict=True):
+        assert math.isclose(memory.peak_bytes, own)
+        most = math.fsum((*memory.always.values(), max(kept for _, kept in memory.kept)))
+        assert math.isclose(most, own)
+        assert memory.kept[-1][1] <= own * 1e-9
+        assert 0 <= memory.kept[0][0] <= memory.kept[-1][0] <= step.score.time_s * (1 + 1e-9)
+
+
+def test_the_critical_path_is_the_step(gathered: Gathered) -> None:
+    if gathered.step is not None:
+        critical = math.fsum(task.seconds for task in gathered.step.tasks if task.critical)
+        assert math.isclose(critical, gathered.step.score.time_s)
+
+
+def test_the_strategies_are_sorted_and_the_plan_is_marked_once(gathered: Gathered) -> None:
+    rows = gathered.rivals.rows
+    (own,) = [row for row in rows if row.this]
+    assert own.plan == gathered.plan
+    assert gathered.rivals.baseline is not None
+    times = [row.score.time_s if row.score else row.plan.cost.value for row in rows if row.plan]
+    assert gathered.step is None or times == sorted(times)
+    assert len(rows) >= 5
+
+
+def test_the_command_leads_to_the_plan_again(
+    gathered: Gathered, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program, *words = shlex.split(gathered.command)
+    assert program == "hypar"
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert not ended.value.code
+    capsys.readouterr()
+    again = read_plan(tmp_path / gathered.file)
+    assert again == gathered.plan
+
+
+def test_identical_devices_without_stages_are_explained(gathered: Gathered) -> None:
+    why, plan = gathered.why, gathered.plan
+    if plan.heterogeneous or plan.staged:
+        assert why.refused
+        assert why.margins == ()
+        return
+    assert not why.refused
+    assert [margin.explained.layer for margin in why.margins] == [
+        layer for layer in plan.layers for _ in plan.array
+    ]
+    closest = [margin.more for margin in why.closest if margin.anew]
+    assert closest == sorted(closest)
+
+
+def test_a_model_that_changed_is_refused(tmp_path: Path) -> None:
+    plan = plan_model("lenet-c")
+    changed = plan.model_copy(update={"model": plan.model.model_copy(update={"digest": "sha256:0"})})
+    changed.write(tmp_path / "one.json")
+    with pytest.raises(PlanError, match=r"one\.json: model\.digest: model 'lenet-c' is not what was planned"):
+        gather_report(tmp_path / "one.json")
