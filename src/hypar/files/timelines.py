@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypar.files.canvas import SERIES, TEXT, blank, plain, value_axis
 from hypar.units import format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hypar.timeline import Timeline
 
@@ -31,13 +31,15 @@ class TimelineFigure:
         rows: the row of each task, as the name of its layer; by default its resource.
         strips: for each task its first strip of the row and the one after its last, if groups of devices work side by
             side; by default one strip.
+        shown: function that formats a time.
     """
 
     title: str
     timeline: Timeline
     colours: Mapping[str, str]
     rows: Sequence[str] = ()
-    strips: Sequence[tuple[int, int]] = field(default=())
+    strips: Sequence[tuple[int, int]] = ()
+    shown: Callable[[float], str] = format_seconds
 
     def picture(self) -> Any:
         """Draw the timeline with matplotlib; tasks on the critical path are higher than others."""
@@ -58,7 +60,7 @@ class TimelineFigure:
         axes.set_yticks(list(rows.values())[::step], [plain(name) for name in rows][::step])
         axes.invert_yaxis()
         axes.set_xlim(0, self.timeline.makespan or 1)
-        value_axis(axes, "x", format_seconds)
+        value_axis(axes, "x", self.shown)
         if rows:
             axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=TEXT, frameon=False)
         return canvas

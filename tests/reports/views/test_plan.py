@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hypar
 from hypar.files.grids import Grid
+from hypar.reports.page.cells import DIM_TEXTS
 from hypar.reports.palette import DIMS
 from hypar.reports.views.plan import plugin as view
 
@@ -36,10 +37,8 @@ def test_a_cell_has_the_colour_of_its_dim() -> None:
         for (cell,), dim in zip(row.cells, plan.dims(row.name), strict=True):
             colours = DIMS[str(dim)]
             assert (cell.ground, cell.ink, cell.width) == (colours.light, colours.light_text, 1.0)
-    assert {meaning: cell.word for meaning, cell in grid.legend.items()} == {
-        "batch": "dp",
-        "in channels": "mp",
-    }
+    words = {meaning: cell.word for meaning, cell in grid.legend.items()}
+    assert words == {"cut in batch": "dp", "cut in input channels": "mp"}
     assert grid.title.endswith(f"volume {grid.shown(plan.cost.value)} a step")
 
 
@@ -54,7 +53,7 @@ def test_a_grid_of_dims_shows_a_cell_for_each_degree() -> None:
 def test_a_join_that_is_not_cut_is_whole() -> None:
     plan = hypar.plan_model("resnet18", levels=2, strategy="dp", pins=["*add*=rep"])
     legend = grid_of(plan).legend
-    assert legend["whole"].ground == DIMS["whole"].light
+    assert legend[DIM_TEXTS[None]].ground == DIMS["whole"].light
 
 
 def test_every_level_of_a_heterogeneous_machine_has_a_cell() -> None:

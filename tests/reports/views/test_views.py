@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 import hypar
+from hypar import units
 from hypar.files.figures import Figure
 from hypar.planning.replay import run_plan
+from hypar.reports.page.numbers import seconds as seconds_text
 from hypar.reports.palette import TIMES
 from hypar.reports.views.comparison import plugin as comparison
 from hypar.reports.views.explanation import plugin as explanation
@@ -14,7 +16,6 @@ from hypar.reports.views.exploration import plugin as exploration
 from hypar.reports.views.score import plugin as score
 from hypar.reports.views.score import timeline_figure
 from hypar.reports.views.sweep import plugin as sweep
-from hypar.units import format_seconds
 
 
 def figure_of(drawing: object) -> Figure:
@@ -62,7 +63,7 @@ def test_a_comparison_is_of_times_where_there_is_a_machine() -> None:
     bars = figure_of(comparison.drawing(found))
     seconds = [row.plan.score.time_s for row in found if row.plan and row.plan.score]
     assert (bars.kind, bars.x, bars.series) == ("bars", ["dp", "hypar"], {"": seconds})
-    assert bars.shown is format_seconds
+    assert bars.shown is seconds_text
     gain = f"{seconds[0] / seconds[1]:.3g}×"
     assert bars.title.endswith(f"hypar is the fastest, dp over it {gain}")
     assert gain in comparison.html(found)
@@ -103,7 +104,7 @@ def test_names_are_bars_and_numbers_are_lines() -> None:
     lines = figure_of(sweep.drawing(numbers))
     assert (lines.kind, lines.x, list(lines.series)) == ("lines", ["1", "2"], ["dp", "hypar"])
     best = min(run.totals.time_s for run in numbers if run.totals)
-    assert lines.title.endswith(f"is the fastest, {format_seconds(best)} a step")
+    assert lines.title.endswith(f"is the fastest, {seconds_text(best)} a step")
     alone = hypar.sweep_model("lenet-c", hardware="hmc", levels=1, strategy="dp")
     assert figure_of(sweep.drawing(alone)).kind == "bars"
 
@@ -138,7 +139,9 @@ def test_an_exploration_names_the_fastest_point_and_the_plan() -> None:
     line = figure_of(exploration.drawing(many))
     best = many.ranked()[0]
     assert (line.kind, len(line.x)) == ("lines", 256)
-    assert line.marks[0].startswith(f"fastest: {many.named(best)}, {format_seconds(best.totals.time_s)}, ")
+    assert line.marks[0].startswith(
+        f"fastest: {many.named(best)}, {units.format_seconds(best.totals.time_s)}, "
+    )
     assert line.marks[1] == "the plan, number 2"
     assert line.title == f"256 plans of vgg-a: {many.named(best)} is the fastest"
     assert "246 slower points not shown" in exploration.html(many)

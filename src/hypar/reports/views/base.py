@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from hypar.reports.page.numbers import DASH, joules, num_bytes, seconds
+
 if TYPE_CHECKING:
     from hypar.files.canvas import Drawing
+    from hypar.plan.score import Score, Totals
+
+TOTALS = ["time", "energy", "communication", "memory"]
+"""The heads of the cells of totals."""
 
 Seen = TypeVar("Seen", contravariant=True)  # noqa: PLC0105 (the protocol is the only place)
 
@@ -23,16 +29,9 @@ class View(Protocol[Seen]):
         """Return the data of its picture."""
 
 
-def times(gain: float | None) -> str:
-    """Format a gain over a baseline: how many times less, in percent if it is below 1.1.
-
-    Example:
-        >>> times(3.3333), times(1.0225), times(0.992), times(1.0), times(None)
-        ('3.33×', '2.2 % less', '0.8 % more', 'alike', '')
-    """
-    if not gain:
-        return ""
-    if gain >= 1.1:
-        return f"{gain:.3g}×"
-    change = 1 / gain - 1
-    return "alike" if abs(change) < 1e-3 else f"{abs(change) * 100:.1f} % {'more' if change > 0 else 'less'}"
+def totals_cells(totals: Score | Totals | None) -> list[str]:
+    """Return the time, energy, communication and memory of a step; dashes if it was not scored."""
+    if totals is None:
+        return [DASH] * len(TOTALS)
+    sizes = map(num_bytes, (totals.communication_bytes, totals.memory_bytes))
+    return [seconds(totals.time_s), joules(totals.energy_j), *sizes]

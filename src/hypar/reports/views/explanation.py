@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from hypar.files.figures import Figure
 from hypar.reports.listings.explanations import explanation_notes, rules_line
 from hypar.reports.page.fragment import fragment
+from hypar.reports.page.numbers import amount
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.sharding.space import parse_space
-from hypar.units import amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,11 +9,12 @@ from hypar.files.grids import Cell, Grid, Row
 from hypar.machine.machine import Machine
 from hypar.planning.sources import network_of, scored_on, times_of
 from hypar.reports.formats.base import columns, grid, on_machine, question, stage_numbers, words_of
+from hypar.reports.page import numbers as page
+from hypar.reports.page.cells import DIM_TEXTS, colour, halvings, parts_of
 from hypar.reports.palette import DIMS, colours_of
 from hypar.sharding.dims import WORDS, choice_word
 from hypar.sharding.space import parse_space
 from hypar.studies.explanation import explain_plan
-from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -55,9 +56,9 @@ class PlanView:
         return Grid(
             title=_title(plan),
             heads=[column.name for column in shown],
-            widths=[math.fsum(map(_width, column.splits)) for column in shown],
+            widths=[math.fsum(halvings(split.ways) for split in column.splits) for column in shown],
             cost=plan.cost.name,
-            shown=lambda cost: amount(cost, plan.cost.unit),
+            shown=lambda cost: page.amount(cost, plan.cost.unit),
             rows=cuts,
             legend=_legend(plan, words),
         )
@@ -88,29 +89,17 @@ def _split_row(plan: Plan, split: Split, layer: str, words: int) -> dict[str, An
     }
 
 
-def _width(split: Split) -> float:
-    """Return the width of a level: 1 for each halving."""
-    return max(1.0, math.log2(split.ways))
-
-
 def _cells(plan: Plan, splits: tuple[Split, ...], layer: str, words: int) -> Iterator[Cell]:
-    """Yield a cell for each dim of a layer's choice at some levels, as wide as the halvings of its degree."""
+    """Yield a cell for each part of a layer's choice at some levels, as wide as the halvings of its degree."""
+    grids = parse_space(plan.space).grids
     for split in splits:
-        choice = split.choice(layer)
-        if not choice.divided:
-            yield _cell(None, WORDS[None][words], _width(split), words)
-        alone = len(choice.divided) == 1 and choice.devices(split.ways) == split.ways
-        for dim in choice.divided:
-            degree = choice.degree(dim)
-            numbered = not alone or (plan.in_grids and split.ways > 2)
-            word = f"{WORDS[dim][2]}{degree}" if numbered else WORDS[dim][words]
-            yield _cell(dim, word, _width(split) if alone else math.log2(degree), words)
+        for dim, word, degree in parts_of(split.choice(layer), split.ways, words, grids=grids):
+            yield _cell(dim, word, halvings(degree), words)
 
 
 def _cell(dim: str | None, word: str, width: float, words: int) -> Cell:
-    """Return a cell in its dim's colour; a join's channels have that of the dim with the same word."""
-    own = "out_channels" if dim == "channels" and WORDS["channels"][words] == "c" else dim
-    colours = colours_of(own)
+    """Return a cell in its dim's colour."""
+    colours = colours_of(colour(dim, words))
     return Cell(word, width, colours.light, colours.light_text)
 
 
@@ -122,8 +111,7 @@ def _legend(plan: Plan, words: int) -> Mapping[str, Cell]:
             used.update(dict.fromkeys(split.choice(layer).divided or (None,)))
     order = [*DIMS, "channels", None]
     return {
-        "whole" if dim is None else dim.replace("_", " "): _cell(dim, WORDS[dim][words], 1.0, words)
-        for dim in sorted(used, key=order.index)
+        DIM_TEXTS[dim]: _cell(dim, WORDS[dim][words], 1.0, words) for dim in sorted(used, key=order.index)
     }
 
 
@@ -131,9 +119,9 @@ def _title(plan: Plan) -> str:
     """Say what a step costs."""
     score = plan.score
     cost = (
-        f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)}"
+        f"{plan.cost.name} {page.amount(plan.cost.value, plan.cost.unit)}"
         if score is None
-        else format_seconds(score.time_s)
+        else page.seconds(score.time_s)
     )
     return " ".join(
         filter(None, [f"{question(plan)}", on_machine(score), f"by {plan.strategy}: {cost} a step"])

@@ -11,8 +11,8 @@ from hypar.planning.sources import network_of, scored_on
 from hypar.reports.formats.base import headline, on_machine, unfit_line
 from hypar.reports.listings.timelines import COLOURS, resources_figure
 from hypar.reports.page.fragment import fragment
+from hypar.reports.page.numbers import joules, num_bytes, seconds
 from hypar.results import origin_of
-from hypar.units import format_bytes, format_joules, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ class ScoreView:
             for quantity, unit, total, items in _quantities(score)
             if quantity not in {"critical path", "busy"}
         ]
-        title = f"{on_machine(score).removeprefix('on ')}: {format_seconds(score.time_s)} a step"
+        title = f"{on_machine(score).removeprefix('on ')}: {seconds(score.time_s)} a step"
         notes = [unfit_line(score)] if not score.fits else []
         return fragment(title, ["quantity", "total", "items"], rows, notes)
 
@@ -62,7 +62,7 @@ class ScoreView:
 
 def timeline_figure(ran: ScoredStep) -> TimelineFigure:
     """Return the timeline of a step: a row for each layer, or for each resource of a plan in stages."""
-    title = f"{headline(ran.plan)} {on_machine(ran.score)}: {format_seconds(ran.score.time_s)} a step"
+    title = f"{headline(ran.plan)} {on_machine(ran.score)}: {seconds(ran.score.time_s)} a step"
     if ran.stages is not None:
         return resources_figure(title, ran.timeline)
     names = [layer.name for layer in ran.graph.nodes(ran.plan.graph).layers]
@@ -70,6 +70,7 @@ def timeline_figure(ran: ScoredStep) -> TimelineFigure:
         title=title,
         timeline=ran.timeline,
         colours=COLOURS,
+        shown=seconds,
         rows=[names[layer] for layer in ran.step.layers],
         strips=[(min(lanes), max(lanes) + 1) for lanes in ran.step.lanes],
     )
@@ -91,8 +92,8 @@ def _shown(value: float | None, unit: str) -> str:
     if value is None:
         return "not known"
     if unit == "J":
-        return format_joules(value)
-    return format_seconds(value) if unit == "s" else format_bytes(value)
+        return joules(value)
+    return seconds(value) if unit == "s" else num_bytes(value)
 
 
 def _items(items: Mapping[str, float], unit: str) -> str:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.files.figures import Figure
 from hypar.reports.listings.points import axes_of, axis_text, runs_data, runs_head
+from hypar.reports.page import numbers as page
 from hypar.reports.page.fragment import fragment
-from hypar.units import format_bytes, format_joules, format_seconds
+from hypar.reports.views.base import TOTALS, totals_cells
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +30,11 @@ class SweepView:
     def html(self, runs: Sweep) -> str:
         """Return a table of the axes that vary, and of the totals."""
         names = axes_of(runs)
-        rows = [[*(axis_text(run.axes[name]) for name in names), *_cells(run)] for run in runs]
-        heads = [*names, "time", "energy", "communication", "memory", ""]
+        rows = [
+            [*(axis_text(run.axes[name]) for name in names), *totals_cells(run.totals), _note(run)]
+            for run in runs
+        ]
+        heads = [*names, *TOTALS, ""]
         return fragment(runs_head(runs.model, runs), heads, rows)
 
     def drawing(self, runs: Sweep) -> Figure:
@@ -53,7 +57,7 @@ class SweepView:
             series=series,
             kind="lines" if lines else "bars",
             log=lines and bool(known) and max(known) > DECADES * min(known),
-            shown=format_seconds,
+            shown=page.seconds,
         )
 
 
@@ -64,7 +68,7 @@ def _title(runs: Sweep, names: Sequence[str]) -> str:
     if not scored:
         return f"{head}: nothing fits"
     best = min(scored, key=_seconds)
-    return f"{head}: {', '.join(_named(name, best) for name in names)} is the fastest, {format_seconds(_seconds(best))} a step"
+    return f"{head}: {', '.join(_named(name, best) for name in names)} is the fastest, {page.seconds(_seconds(best))} a step"
 
 
 def _seconds(run: Run) -> float:
@@ -86,14 +90,8 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else axis_text(value)
 
 
-def _cells(run: Run) -> list[str]:
-    """Return the cells of a combination's totals, and the reason if it has none."""
-    totals = run.totals
-    if totals is None:
-        return ["–", "–", "–", "–", run.note]
-    energy = "–" if totals.energy_j is None else format_joules(totals.energy_j)
-    sizes = map(format_bytes, (totals.communication_bytes, totals.memory_bytes))
-    return [format_seconds(totals.time_s), energy, *sizes, "" if run.fits else "does not fit"]
+def _note(run: Run) -> str:
+    return run.note if run.totals is None else "" if run.fits else "does not fit"
 
 
 plugin: View[Sweep] = SweepView()
