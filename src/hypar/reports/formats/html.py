@@ -19,7 +19,7 @@ from hypar.reports.page.cells import cell as choice_cell
 from hypar.reports.page.cells import halvings, legend, level_heads, strip
 from hypar.reports.page.fragment import cell as notebook_cell
 from hypar.reports.page.html import Markup, markup, tag
-from hypar.reports.page.numbers import TIMES, amount
+from hypar.reports.page.numbers import TIMES, amount, prose
 from hypar.reports.page.rows import MOST_ROWS, Row, parts
 from hypar.sharding.dims import CUTTABLE, vocabulary
 from hypar.sharding.space import parse_space
@@ -143,11 +143,11 @@ class Html:
         body = (_row(strips, each, costs, stages) for each in rows)
         grid_table = table(heads if above is None else [above, row(*heads)], body)
         return notebook_cell(
-            tag("p", unfit, class_="alarm") if unfit else None,
+            tag("p", prose(unfit), class_="alarm") if unfit else None,
             tag("p", headline(plan), class_="title"),
             strips.legend(),
             tag("div", grid_table, class_="x"),
-            *(tag("p", line, class_="note") for line in summary(plan)),
+            *(tag("p", prose(line), class_="note") for line in summary(plan)),
         )
 
 

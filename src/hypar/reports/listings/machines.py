@@ -152,7 +152,7 @@ def _unit(what: str) -> str:
     return "" if what.startswith("assumptions.") else _UNITS.get(what.rpartition(".")[2], "")
 
 
-def _shown(value: Any, unit: str) -> str:
+def shown(value: Any, unit: str) -> str:
     """Format a value with its unit."""
     if isinstance(value, bool | str | list) or not unit:
         return f"{value:g}" if isinstance(value, float) else str(value)
@@ -166,7 +166,7 @@ def machine_table(machine: Machine | HeterogeneousMachine) -> Table:
     """Return one row for each value."""
     table = make_table(["what", "value", "source"], "lrl")
     for row in machine_data(machine):
-        table.add_row(row["what"], _shown(row["value"], row["unit"]), row["source"])
+        table.add_row(row["what"], shown(row["value"], row["unit"]), row["source"])
     return table
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypar.reports.page.css import cell_style
 from hypar.reports.page.html import Markup, spaced, tag
+from hypar.reports.page.numbers import prose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,7 @@ def fragment(
         tag("th", name, scope="col", class_=side or None) for name, side in zip(heads, aligned, strict=True)
     )
     return cell(
-        tag("p", title, class_="title"),
+        tag("p", prose(title), class_="title"),
         tag(
             "div",
             tag(
@@ -49,7 +50,7 @@ def fragment(
             ),
             class_="x",
         ),
-        *(tag("p", note, class_="note") for note in notes),
+        *(tag("p", prose(note), class_="note") for note in notes),
     )
 
 

@@ -26,11 +26,11 @@ def markup(*content: Content) -> Markup:
     return Markup("".join(map(_text, content)))
 
 
-def tag(name: str, *content: Content, **attributes: Value) -> Markup:
+def tag(element: str, *content: Content, **attributes: Value) -> Markup:
     """Return an element.
 
     Args:
-        name: name of the element.
+        element: its name.
         content: its content, escaped unless it is markup.
         attributes: its attributes; ``class_`` stands for ``class`` and any other ``_`` for ``-``.
 
@@ -38,10 +38,10 @@ def tag(name: str, *content: Content, **attributes: Value) -> Markup:
         >>> tag("td", "a < b", class_="n", title='"x"')
         '<td class="n" title="&quot;x&quot;">a &lt; b</td>'
     """
-    start = f"<{name}{''.join(_attribute(*each) for each in attributes.items())}"
-    if name in EMPTY:
-        return Markup(f"{start}>" if name == "meta" else f"{start}/>")
-    return Markup(f"{start}>{markup(*content)}</{name}>")
+    start = f"<{element}{''.join(_attribute(*each) for each in attributes.items())}"
+    if element in EMPTY:
+        return Markup(f"{start}>" if element == "meta" else f"{start}/>")
+    return Markup(f"{start}>{markup(*content)}</{element}>")
 
 
 def spaced(parts: list[Markup] | tuple[Markup, ...]) -> Markup:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hypar.units import amount as plain_amount
 from hypar.units import format_bytes, format_joules, format_seconds
 
@@ -9,6 +11,8 @@ THIN = "\u202f"
 """The narrow space between a number and its unit, where no line breaks."""
 
 TIMES, MICRO, DASH = "\u00d7", "\u00b5", "\u2013"
+
+_QUANTITY = re.compile(r"\d (?:[kMGTPmunpf]?(?:B|s|J|Hz)|%)(?![a-zA-Z])")
 
 LEAST_RATIO = 1.1
 """The gain from which it is given as a ratio, not in percent."""
@@ -88,3 +92,13 @@ def faster(base: float, own: float) -> str:
         return f"{ratio(base, own)} faster" if gain >= LEAST_RATIO else f"{percent(gain - 1)} faster"
     more = own / base - 1
     return f"{ratio(own, base)} slower" if more >= LEAST_RATIO - 1 else f"{percent(more)} slower"
+
+
+def prose(text: str) -> str:
+    """Return a sentence whose numbers are not split from their units.
+
+    Example:
+        >>> prose("on hmc: 842 us a step, 1.40 J").split(THIN)
+        ['on hmc: 842', 'µs a step, 1.40', 'J']
+    """
+    return _QUANTITY.sub(lambda found: printed(found[0]), text)

@@ -1,0 +1,1 @@
+"""The report of a plan: a module for each section, and the page around them."""

@@ -1,0 +1,189 @@
+"""Why this cut: the closest calls, then each layer with its alternatives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypar.reports.formats.html import Strips
+from hypar.reports.page.blocks import cell, details, head, name, note, number, region, row, table
+from hypar.reports.page.blocks import section as section_of
+from hypar.reports.page.html import Markup, markup, tag
+from hypar.reports.page.numbers import DASH, amount, percent
+from hypar.reports.page.rows import MOST_ROWS, Row, merged, parts
+from hypar.reports.sections.grid import part_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.studies.explanation import Alternative
+    from hypar.studies.report.gather import Gathered
+    from hypar.studies.report.why import Margin
+
+CLOSEST = 6
+"""The number of closest calls."""
+
+ALTERNATIVES = 4
+"""The most alternatives of a layer at a level that are shown."""
+
+
+def section(found: Gathered) -> Markup:
+    """Return the alternatives of the layers."""
+    why = found.why
+    if why.refused:
+        return section_of(
+            "why",
+            "Why this cut",
+            tag(
+                "p",
+                f"Not covered: the explanation is for identical devices without stages today, and {why.refused}.",
+            ),
+            note("The strategies above show what other choices reach."),
+        )
+    strips = Strips(found.plan)
+    margins: dict[str, list[Margin]] = {}
+    for margin in why.margins:
+        margins.setdefault(margin.explained.layer, []).append(margin)
+    return section_of(
+        "why",
+        "Why this cut",
+        tag("h3", "The closest calls"),
+        _closest(found, strips),
+        tag("h3", "Layer by layer"),
+        *_layers(found, strips, margins),
+    )
+
+
+def _closest(found: Gathered, strips: Strips) -> Markup:
+    """Return the choices that would change first."""
+    calls = [margin for margin in found.why.closest if margin.anew][:CLOSEST] or list(
+        found.why.closest[:CLOSEST]
+    )
+    if not calls:
+        return note("No layer has another choice in this space.")
+    anew = calls[0].anew
+    with_others = (
+        "the whole level would cost more with it, all other layers chosen anew"
+        if anew
+        else "the layer would cost more with it, its neighbours as planned"
+    )
+    of = found.plan.cost.value or 1.0
+    body = (
+        row(
+            name(f"{margin.explained.layer} at H{margin.explained.level + 1}"),
+            cell(_choice(found, strips, margin, margin.explained.chosen)),
+            cell(_choice(found, strips, margin, margin.next) if margin.next else ""),
+            number(_more(found, margin.more)),
+            number(percent(abs(margin.more) / of)),
+        )
+        for margin in calls
+    )
+    heads = [head("layer"), head("the plan"), head("next"), head("costs more", "r"), head("of the plan", "r")]
+    return markup(
+        note(f"Where the plan would change first: the next choice of a layer, and what {with_others}."),
+        region("Closest calls", table(heads, body)),
+    )
+
+
+def _choice(found: Gathered, strips: Strips, margin: Margin, one: Alternative) -> Markup:
+    level = margin.explained.level
+    return tag("span", strips.cell(one.choice, found.plan.array[level], f"H{level + 1}"), class_="strip w2")
+
+
+def _more(found: Gathered, number_of: float) -> str:
+    """Format a difference with its sign."""
+    if not number_of:
+        return "as cheap"
+    sign = "+" if number_of > 0 else "\u2212"
+    return f"{sign}{amount(abs(number_of), found.plan.cost.unit)}"
+
+
+def _layers(found: Gathered, strips: Strips, margins: dict[str, list[Margin]]) -> list[Markup]:
+    """Return a fold for each layer, or for each part of a deep network."""
+    layers = found.plan.layers
+    if len(layers) <= MOST_ROWS:
+        return [_layer(found, strips, Row(layer, (layer,)), margins) for layer in layers]
+    folds = []
+    for part in parts(layers):
+        if len(part.layers) == 1:
+            folds.append(_layer(found, strips, part, margins))
+            continue
+        rows = merged(part.layers, strips.key)
+        span = _span(found, [margin for layer in part.layers for margin in margins[layer]])
+        line = tag("span", part_line(strips, part, tag("span", span, class_="muted n")), class_="row")
+        folds.append(details(line, _margins(found, rows, margins), printed=False))
+    return [tag("div", *folds, style="--cols:minmax(7.5rem,14rem) minmax(0,1fr) minmax(10rem,auto)")]
+
+
+def _layer(found: Gathered, strips: Strips, each: Row, margins: dict[str, list[Margin]]) -> Markup:
+    """Return a layer with its alternatives at each level."""
+    own = margins[each.layers[0]]
+    line = tag(
+        "span",
+        part_line(strips, each, tag("span", _span(found, own), class_="muted n")),
+        class_="row",
+        style="--cols:minmax(7.5rem,14rem) minmax(0,1fr) minmax(10rem,auto)",
+    )
+    return details(line, *(_alternatives(found, strips, margin) for margin in own), printed=False)
+
+
+def _span(found: Gathered, margins: Sequence[Margin]) -> str:
+    """Return the smallest and the largest margin."""
+    numbers = sorted(margin.more for margin in margins if margin.next is not None)
+    if not numbers:
+        return "no other choice"
+    ends = dict.fromkeys(_more(found, each) for each in (numbers[0], numbers[-1]))
+    return f"next: {' to '.join(ends)}"
+
+
+def _margins(found: Gathered, rows: Sequence[Row], margins: dict[str, list[Margin]]) -> Markup:
+    """Return the margins of a part, the smallest of equal blocks."""
+    heads = [head("layer"), *(head(f"H{level + 1}", "r") for level in range(len(found.plan.array)))]
+    body = (
+        row(
+            name(
+                each.label,
+                tag("span", f" \u00d7{len(each.layers)}", class_="muted") if len(each.layers) > 1 else None,
+            ),
+            *(
+                number(_span(found, [margins[layer][level] for layer in each.layers]).removeprefix("next: "))
+                for level in range(len(found.plan.array))
+            ),
+        )
+        for each in rows
+    )
+    about = "What the next choice would cost more; of the closest layers with all others chosen anew, of the rest with neighbours as planned."
+    return markup(note(about), region("Margins", table(heads, body)))
+
+
+def _alternatives(found: Gathered, strips: Strips, margin: Margin) -> Markup:
+    """Return the alternatives of a layer at a level, always with the plan's own."""
+    explained, unit = margin.explained, found.plan.cost.unit
+    shown = list(explained.alternatives[:ALTERNATIVES])
+    if explained.chosen not in shown:
+        shown[-1] = explained.chosen
+    items = [item for item in explained.alternatives[0].items if any(each.items[item] for each in shown)]
+    heads = [
+        head(f"H{explained.level + 1}"), head("tensors read", "r"), head("tensors made", "r"),
+        *(head(item, "r") for item in items), head("layer in all", "r"), head("others chosen anew", "r"),
+    ]  # fmt: skip
+    body = (
+        row(
+            tag("th", _choice(found, strips, margin, each), scope="row"),
+            *(
+                number(amount(cost, unit) if cost else DASH)
+                for cost in (each.received, each.sent, *(each.items[item] for item in items), each.total)
+            ),
+            number(
+                "the plan"
+                if each.chosen
+                else DASH
+                if each.replanned is None
+                else _more(found, each.replanned)
+            ),
+            class_="this" if each.chosen else None,
+        )
+        for each in shown
+    )
+    more = len(explained.alternatives) - len(shown)
+    below = note(f"{more} more, all of which cost more") if more > 0 else None
+    return region(f"{explained.layer} at H{explained.level + 1}", table(heads, body), below)
