@@ -123,6 +123,14 @@ def test_a_sweep_of_changes_has_plain_cells() -> None:
     assert "–" in sweep.html(nothing)
 
 
+def test_a_notebook_shows_some_rows_of_a_long_result() -> None:
+    runs = hypar.sweep_model("lenet-c", hardware="hmc", levels=[1, 2], strategy=["dp", "hypar"])
+    text = sweep.html(hypar.Sweep([*runs] * 15, "lenet-c"))
+    assert "12 more rows in to_frame()" in text
+    assert text.count("<tr") == 49
+    assert "more rows" not in sweep.html(runs)
+
+
 # Explorations
 
 
@@ -144,7 +152,7 @@ def test_an_exploration_names_the_fastest_point_and_the_plan() -> None:
     )
     assert line.marks[1] == "the plan, number 2"
     assert line.title == f"256 plans of vgg-a: {many.named(best)} is the fastest"
-    assert "246 slower points not shown" in exploration.html(many)
+    assert "246 more rows in to_frame()" in exploration.html(many)
 
 
 def test_the_rows_of_an_exploration_begin_with_the_fastest() -> None:

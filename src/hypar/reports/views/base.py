@@ -35,3 +35,8 @@ def totals_cells(totals: Score | Totals | None) -> list[str]:
         return [DASH] * len(TOTALS)
     sizes = map(num_bytes, (totals.communication_bytes, totals.memory_bytes))
     return [seconds(totals.time_s), joules(totals.energy_j), *sizes]
+
+
+def more(count: int, shown: int) -> list[str]:
+    """Return a line that says how many rows are not shown; none if all are."""
+    return [f"{count - shown:,} more rows in to_frame()"] if count > shown else []

@@ -43,34 +43,45 @@ class ComparisonView:
         first, *more = TOTALS if scored else ["cost"]
         rows = [_cells(row, _gain(found[0], row), scored=scored) for row in found]
         notes = [*comparison_unfit(found), *comparison_notes(found)]
-        return fragment(comparison_head(found), ["strategy", first, over, *more, ""], rows, notes)
+        return fragment(_finding(found), ["strategy", first, over, *more, ""], rows, notes)
 
     def drawing(self, found: Comparison) -> Figure:
-        """Return a bar for each strategy: the time of a step, or without a machine the cost if it is the first's."""
-        plans = {row.name: row.plan for row in found if row.plan}
-        first = next(iter(plans.values()))
+        """Return a bar for each strategy: the time of a step, or without a machine the cost."""
+        values, first = _values(found), _first(found)
         timed = first.score is not None
-        values = {
-            name: _value(plan) for name, plan in plans.items() if timed or plan.cost.name == first.cost.name
-        }
-        best = min(values, key=values.__getitem__)
-        least = "is the fastest" if timed else f"has the least {first.cost.name}"
-        base = next(iter(values))
-        gain = "" if best == base else f", {base} over it {page.ratio(values[base], values[best])}"
-        unfit = [bool(plans[name].score and not plans[name].score.fits) for name in values]
+        scores = [row.plan.score for row in found if row.plan and row.name in values]
         return Figure(
-            title=f"{comparison_head(found)}: {best} {least}{gain}",
+            title=_finding(found),
             x=list(values),
             x_label="",
             y_label="time of a step" if timed else f"{first.cost.name} of a step",
             series={"": list(values.values())},
             shown=page.seconds if timed else lambda value: page.amount(value, first.cost.unit),
-            marks={place: "does not fit" for place, lacks in enumerate(unfit) if lacks},
+            marks={place: "does not fit" for place, score in enumerate(scores) if score and not score.fits},
         )
 
 
-def _value(plan: Plan) -> float:
-    return plan.score.time_s if plan.score else plan.cost.value
+def _first(found: Comparison) -> Plan:
+    return next(row.plan for row in found if row.plan)
+
+
+def _values(found: Comparison) -> dict[str, float]:
+    """Return the times of the strategies; without a machine the costs of those that minimise the first one's."""
+    first = _first(found)
+    return {
+        row.name: row.plan.score.time_s if row.plan.score else row.plan.cost.value
+        for row in found
+        if row.plan and (row.plan.score or row.plan.cost.name == first.cost.name)
+    }
+
+
+def _finding(found: Comparison) -> str:
+    """Name the best strategy, and its gain over the first."""
+    values, first = _values(found), _first(found)
+    best, base = min(values, key=values.__getitem__), next(iter(values))
+    least = "is the fastest" if first.score else f"has the least {first.cost.name}"
+    gain = "" if best == base else f", {base} over it {page.ratio(values[base], values[best])}"
+    return f"{comparison_head(found)}: {best} {least}{gain}"
 
 
 def _gain(first: Row, row: Row) -> str:

@@ -8,6 +8,7 @@ from hypar.files.figures import Figure
 from hypar.reports.listings.explanations import explanation_notes, rules_line
 from hypar.reports.page.fragment import fragment
 from hypar.reports.page.numbers import amount
+from hypar.reports.views.base import more
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.sharding.space import parse_space
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from hypar.reports.views.base import View
     from hypar.studies.explanation import Alternative, Explanation, LayerExplanation
+
+MOST_ROWS = 48
+"""The largest number of rows in a notebook."""
 
 MOST_BARS = 24
 """The largest number of alternatives in a picture."""
@@ -45,7 +49,7 @@ class ExplanationView:
 
     def html(self, found: Explanation) -> str:
         """Return a table of the alternatives, or without a layer the eliminations in words."""
-        unit = found.plan.cost.unit
+        unit, shown = found.plan.cost.unit, list(_alternatives(found))
         rows = [
             [
                 f"{one.layer} H{one.level + 1}",
@@ -54,12 +58,12 @@ class ExplanationView:
                 "" if each.replanned is None else f"+{amount(each.replanned, unit)}",
                 "the plan" if each.chosen else "",
             ]
-            for one, each in _alternatives(found)
+            for one, each in shown[:MOST_ROWS]
         ]
-        notes = [note for one in found.explained for note in explanation_notes(found, one)]
+        notes = [note for one in found.explained for note in explanation_notes(found, one)][:MOST_ROWS]
         heads = ["layer", "choice", "total", "chosen anew", ""]
         title = f"Why {found.plan.model.name} is cut so: what the alternatives cost"
-        return fragment(title, heads, rows, [*notes, rules_line(found)])
+        return fragment(title, heads, rows, [*more(len(shown), MOST_ROWS), *notes, rules_line(found)])
 
     def drawing(self, found: Explanation) -> Figure:
         """Return a bar for each alternative, the cheapest of each level first."""

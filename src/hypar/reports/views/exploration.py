@@ -9,7 +9,7 @@ from hypar.reports.formats.base import on_machine, question
 from hypar.reports.listings.points import exploration_data, exploration_notes
 from hypar.reports.page.fragment import fragment
 from hypar.reports.page.numbers import ratio, seconds
-from hypar.reports.views.base import TOTALS, totals_cells
+from hypar.reports.views.base import TOTALS, more, totals_cells
 
 if TYPE_CHECKING:
     from hypar.files.figures import Figure
@@ -31,12 +31,14 @@ class ExplorationView:
         """Return a table of the fastest points."""
         ranked = found.ranked()
         rows = [[found.named(point), *_cells(found, point)] for point in ranked[:MOST_ROWS]]
-        hidden = len(ranked) - len(rows)
-        more = [f"{hidden:,} slower points not shown"] if hidden else []
         first, *others = TOTALS
         heads = ["choices", first, "dp over it", *others, ""]
-        title = f"{question(found.plan)} {on_machine(found.plan.score)}"
-        return fragment(title, heads, rows, [*exploration_notes(found, ranked), *more])
+        title = (
+            f"{question(found.plan)} {on_machine(found.plan.score)}: {found.named(ranked[0])} is the fastest"
+        )
+        return fragment(
+            title, heads, rows, [*exploration_notes(found, ranked), *more(len(ranked), MOST_ROWS)]
+        )
 
     def drawing(self, found: Exploration) -> Figure:
         """Return the points in the order of their times."""

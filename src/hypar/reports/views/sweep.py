@@ -8,13 +8,16 @@ from hypar.files.figures import Figure
 from hypar.reports.listings.points import axes_of, axis_text, runs_data, runs_head
 from hypar.reports.page import numbers as page
 from hypar.reports.page.fragment import fragment
-from hypar.reports.views.base import TOTALS, totals_cells
+from hypar.reports.views.base import TOTALS, more, totals_cells
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.reports.views.base import View
     from hypar.studies.sweep import Run, Sweep
+
+MOST_ROWS = 48
+"""The largest number of rows in a notebook."""
 
 DECADES = 30
 """Ratio of the longest to the shortest time from which lines need a logarithmic scale."""
@@ -32,10 +35,10 @@ class SweepView:
         names = axes_of(runs)
         rows = [
             [*(axis_text(run.axes[name]) for name in names), *totals_cells(run.totals), _note(run)]
-            for run in runs
+            for run in runs[:MOST_ROWS]
         ]
         heads = [*names, *TOTALS, ""]
-        return fragment(runs_head(runs.model, runs), heads, rows)
+        return fragment(_title(runs, names), heads, rows, more(len(runs), MOST_ROWS))
 
     def drawing(self, runs: Sweep) -> Figure:
         """Plot times along the innermost axis that varies, with a series for each combination of the others."""
