@@ -120,14 +120,16 @@ def blank(width: float, height: float, title: str) -> tuple[Any, Any]:
     return canvas, axes
 
 
-def value_axis(axes: Any, which: str, shown: Callable[[float], str] | None) -> None:
+def value_axis(axes: Any, which: str, shown: Callable[[float], str]) -> None:
     """Style the axis along which values are counted, ``x`` or ``y``: a grid, and ticks with units."""
     axes.grid(axis=which, color=LINE, linewidth=0.8)
     axes.spines["left" if which == "x" else "bottom"].set(visible=True, color=RULE)
     axis = getattr(axes, f"{which}axis")
     axis.get_label().set(color=MUTED, fontsize=TEXT)
-    if shown is not None:
-        axis.set_major_formatter(lambda value, _place: shown(value))
+    axis.set_major_formatter(lambda value, _place: shown(value))
+    if axis.get_scale() == "log":
+        # Of the ticks inside a decade 2 and 5 have labels.
+        axis.set_minor_formatter(lambda value, _place: shown(value) if f"{value:.0e}"[0] in "25" else "")
 
 
 @cache

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from hypar.files.canvas import INK, SERIES, SINGLE, TEXT, blank, plain, value_axis
+from hypar.files.canvas import INK, LINE, SERIES, SINGLE, TEXT, blank, plain, value_axis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ class Figure:
             _groups(axes, self)
         some = any(value for values in self.series.values() for value in values if value)
         axes.set_yscale("log" if self.log and some else "linear")
-        value_axis(axes, "y", self.shown)
+        value_axis(axes, "y", self.shown or _three_digits)
         _name_places(axes, self)
         if len(self.series) > 1 and not (self.kind == "lines" and _named_at_ends(axes, self)):
             axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=TEXT, frameon=False)
@@ -97,7 +97,7 @@ def _lying_bars(figure: Figure) -> Any:
     axes.set(xlabel=plain(figure.y_label), ylabel=plain(figure.x_label), xmargin=0.18)
     axes.autoscale_view()
     axes.set_xlim(left=min([0.0, *(value for value in values if value < 0)]))
-    value_axis(axes, "x", figure.shown)
+    value_axis(axes, "x", figure.shown or _three_digits)
     return canvas
 
 
@@ -117,6 +117,13 @@ def _groups(axes: Any, figure: Figure) -> None:
             axes.bar(places, values, wide * 0.94, label=name, color=colour)
         else:
             axes.plot(places, values, "o", label=name, color=colour, markersize=5)
+            axes.vlines(
+                [place + 0.5 for place in range(len(figure.x) - 1)],
+                0,
+                1,
+                LINE,
+                transform=axes.get_xaxis_transform(),
+            )
         texts = [figure.text(value) for value in values]
         turned = inches < _LETTER * max(map(len, texts), default=0)
         for place, value, text in zip(places, values, texts, strict=True):
@@ -137,20 +144,20 @@ def _lines(axes: Any, figure: Figure) -> None:
         stroke = _STROKES[number // len(SERIES) % len(_STROKES)]
         colour = SERIES[number % len(SERIES)] if count > 1 else SINGLE
         # Of lines that run together each shows as a ring around the next.
-        size = 4 + 6 * (count - 1 - number) / max(1, count - 1)
+        size = 4 + 4 * (count - 1 - number) / max(1, count - 1)
         axes.plot(
             places, values, stroke, label=name, color=colour, marker="" if many else "o", markersize=size
         )
     if not figure.log:
         axes.set_ylim(bottom=0)
     first = next(iter(figure.series.values()), ())
-    for place, text in figure.marks.items():
+    for mark, (place, text) in enumerate(figure.marks.items()):
         value = first[place]
         if value is not None:
             right = place > len(figure.x) / 2
             axes.plot([place], [value], "o", color=INK, markersize=6, zorder=3)
             axes.annotate(
-                plain(text), (place, value), xytext=(-24, 24) if right else (24, -24), textcoords="offset points",
+                plain(text), (place, value), xytext=(-24, 24 + 14 * mark) if right else (24, -24 - 14 * mark), textcoords="offset points",
                 ha="right" if right else "left", va="center", fontsize=TEXT, color=INK, arrowprops={
                     "arrowstyle": "-", "color": INK, "linewidth": 0.8, "relpos": (1, 0.5) if right else (0, 0.5),
                 },
