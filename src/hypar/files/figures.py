@@ -117,13 +117,6 @@ def _groups(axes: Any, figure: Figure) -> None:
             axes.bar(places, values, wide * 0.94, label=name, color=colour)
         else:
             axes.plot(places, values, "o", label=name, color=colour, markersize=5)
-            axes.vlines(
-                [place + 0.5 for place in range(len(figure.x) - 1)],
-                0,
-                1,
-                LINE,
-                transform=axes.get_xaxis_transform(),
-            )
         texts = [figure.text(value) for value in values]
         turned = inches < _LETTER * max(map(len, texts), default=0)
         for place, value, text in zip(places, values, texts, strict=True):
@@ -132,6 +125,9 @@ def _groups(axes: Any, figure: Figure) -> None:
                     text, (place, value), xytext=(0, 2 if figure.kind == "bars" else 5), textcoords="offset points",
                     ha="center", va="bottom", rotation=90 if turned else 0, fontsize=TEXT - 2, color=INK,
                 )  # fmt: skip
+    if figure.kind == "points":
+        between = [place + 0.5 for place in range(len(figure.x) - 1)]
+        axes.vlines(between, 0, 1, LINE, linewidth=0.8, transform=axes.get_xaxis_transform())
     axes.margins(y=0.16)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 import hypar
 from hypar import units
 from hypar.files.figures import Figure
 from hypar.planning.replay import run_plan
+from hypar.registry import data_folder
 from hypar.reports.page.numbers import seconds as seconds_text
 from hypar.reports.palette import TIMES
 from hypar.reports.views.comparison import plugin as comparison
@@ -16,6 +19,9 @@ from hypar.reports.views.exploration import plugin as exploration
 from hypar.reports.views.score import plugin as score
 from hypar.reports.views.score import timeline_figure
 from hypar.reports.views.sweep import plugin as sweep
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def figure_of(drawing: object) -> Figure:
@@ -121,6 +127,13 @@ def test_a_sweep_of_changes_has_plain_cells() -> None:
     nothing = hypar.sweep_model("lenet-c", hardware="h100-8x", levels=7)
     assert figure_of(sweep.drawing(nothing)).title.endswith("nothing fits")
     assert "–" in sweep.html(nothing)
+
+
+def test_a_machine_s_file_is_named_without_its_folder(tmp_path: Path) -> None:
+    file = tmp_path / "cubes.yaml"
+    file.write_text((data_folder("hardware") / "hmc.yaml").read_text(encoding="utf-8"), encoding="utf-8")
+    runs = hypar.sweep_model("lenet-c", hardware=[file, "hmc"], levels=1)
+    assert [row["hardware"] for row in sweep.rows(runs)] == ["cubes", "hmc"]
 
 
 def test_a_notebook_shows_some_rows_of_a_long_result() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.machine.machine import Machine
@@ -122,6 +123,8 @@ def axis_text(value: Any) -> str:
     """Format a value on an axis of a sweep."""
     if isinstance(value, Machine):
         return value.name
+    if isinstance(value, Path):
+        return value.stem
     if isinstance(value, dict):
         return ", ".join(map(str, value.values()))
     return str(value)
