@@ -165,6 +165,14 @@ def test_a_plan_knows_a_network_that_has_no_file() -> None:
     assert "tpu-v2" in score.plot().get_suptitle()
 
 
+def test_a_plan_that_check_makes_knows_its_network(tmp_path: Path) -> None:
+    layers = [{"op": "input", "channels": 64}, {"name": "fc", "op": "linear", "out_features": 8}]
+    network = hypar.load_model({"source": "a test", "batch": 16, "layers": layers}, name="lenet-c")
+    hypar.plan_model(network, levels=1, hardware="hmc").write(tmp_path / "p.json")
+    fresh = hypar.check_plan(tmp_path / "p.json").fresh
+    assert fresh.explain("conv1").explained[0].layer == "conv1"
+
+
 def test_a_stored_plan_finds_its_network_beside_it(tmp_path: Path) -> None:
     text = "source: a test\nbatch: 16\nlayers:\n  - {op: input, channels: 64}\n  - {name: fc, op: linear, out_features: 8}\n"
     model = tmp_path / "own.yaml"

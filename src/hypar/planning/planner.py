@@ -154,23 +154,27 @@ def plan_model(
         baselines=BASELINES if identical is not None and (asked == "time" or refine) else (),
         beyond_space=strategy is None and space is None and asked == "time",
     )
-    network = network if batch is None else network.with_batch(batch)
-    plan = follow(request, network, progress)
-    origin = Origin(plan=plan, network=network, machine=machine, profile=request.profile)
-    for made in filter(None, (plan, plan.score)):
-        remember(made, origin)
-    return plan
+    return follow(request, network if batch is None else network.with_batch(batch), progress)
 
 
 def follow(
     request: Request, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None
 ) -> Plan:
-    """Plan a network by a request; ``progress`` is called as in ``plan_model``.
+    """Plan a network by a request; ``progress`` is called as in ``plan_model``. The plan knows what it was made from.
 
     Raises:
         InputError: the request does not suit the network.
         TableLimitError: the tables of an exact search would not fit.
     """
+    plan = _followed(request, graph, progress)
+    machine = request.machine if request.heterogeneous is None else request.heterogeneous
+    origin = Origin(plan=plan, network=graph, machine=machine, profile=request.profile)
+    for made in filter(None, (plan, plan.score)):
+        remember(made, origin)
+    return plan
+
+
+def _followed(request: Request, graph: LayerGraph, progress: Callable[[int, int], None]) -> Plan:
     if request.heterogeneous is not None:
         from hypar.planning.uneven.heterogeneous_plan import heterogeneous_plan  # noqa: PLC0415 (only where it is asked for)
 
