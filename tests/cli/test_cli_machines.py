@@ -21,7 +21,7 @@ from hypar.registry import data_folder, data_names
 from hypar.reports.formats.base import score_lines, unfit_line
 from hypar.studies.papers.base import load_reproduction
 from hypar.studies.sweep import varied
-from tests.test_timeline import check_trace
+from tests.reports.test_traces import check_step_trace
 
 
 def run(*arguments: str) -> Result:
@@ -127,8 +127,8 @@ def load_file(name: str) -> str:
 def test_score_writes_a_trace_and_a_timeline(plan: str, tmp_path: Path) -> None:
     trace, table, picture = tmp_path / "t.json", tmp_path / "t.csv", tmp_path / "t.svg"
     output("score", plan, "--hardware", "hmc", "--set", "overlap=full", "--trace", str(trace))
-    timeline = run_plan(plan, hardware=load_machine("hmc", {"overlap": "full"})).timeline
-    check_trace(trace.read_text(encoding="utf-8"), timeline)
+    ran = run_plan(plan, hardware=load_machine("hmc", {"overlap": "full"}))
+    check_step_trace(trace.read_text(encoding="utf-8"), ran)
     output("score", plan, "--hardware", "hmc", "--timeline", str(table))
     rows = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
     assert [row["task"] for row in rows][:1] == ["conv1 forward"]
@@ -597,8 +597,9 @@ class TestGrids:
     def test_score_draws_and_traces(self, grids: str, tmp_path: Path) -> None:
         trace, table = tmp_path / "t.json", tmp_path / "t.csv"
         output("score", grids, "--trace", str(trace), "--timeline", str(table))
-        timeline = run_plan(grids).timeline
-        check_trace(trace.read_text(encoding="utf-8"), timeline)
+        ran = run_plan(grids)
+        timeline = ran.timeline
+        check_step_trace(trace.read_text(encoding="utf-8"), ran)
         rows = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8"))))
         assert [row["task"] for row in rows] == [task.name for task in timeline.tasks]
         assert {"pool1 forward all_gather H1", "pool2 backward reduce_scatter H1"} <= {

@@ -31,9 +31,9 @@ from hypar.schedule.scoring import score_step
 from hypar.solve.partition import partition
 from hypar.studies.notes import finer_than_whole, notes
 from hypar.studies.sections.hypar.networks import NETWORKS
+from tests.reports.test_traces import check_step_trace
 from tests.staged import BruteForce
 from tests.studies.test_pipeline import chain
-from tests.test_timeline import check_trace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -583,7 +583,7 @@ def test_reports_show_which_stage_a_layer_is_in(plan: Plan, report: str) -> None
     assert "4 stages by 1f1b, 4 microbatches a mini-batch; bottleneck: the costliest is busy" in text
     for number, kept in ((1, 4), (2, 3), (3, 2), (4, 1)):
         assert re.search(rf"stage {number}, \S+( to \S+)?: 2 devices, busy .*, {kept} in flight, staleness 0, .* held", text)  # fmt: skip
-    row = {"table": r"│ {} +│ +{} │", "markdown": r"\| {} \| {} \|", "html": r">{}</th><td>{}</td>"}[report]
+    row = {"table": r"│ {} +│ +{} │", "markdown": r"\| {} \| {} \|", "html": r">{}</th> <td>{}</td>"}[report]
     assert plan.stages is not None
     for number, stage in enumerate(plan.stages.stages, 1):
         for layer in stage.layers:
@@ -690,7 +690,7 @@ def test_a_timeline_and_a_trace_of_stages_are_of_one_step(plan: Plan, tmp_path: 
     assert max(float(row["end_s"]) for row in rows) == plan.score.time_s
     # Forwards, backwards and an update of each stage; what is sent over three seams, both ways.
     assert len(rows) == 4 * (2 * 4 + 1) + 3 * 2 * 4
-    check_trace(trace.read_text(), run_plan(plan, hardware=HMC).timeline)
+    check_step_trace(trace.read_text(), run_plan(plan, hardware=HMC))
 
 
 def test_a_score_of_stages_is_shown_with_a_line_a_stage(plan: Plan, tmp_path: Path) -> None:

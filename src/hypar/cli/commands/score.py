@@ -23,6 +23,7 @@ from hypar.reports.formats.base import chunk_lines, headline, score_lines, unfit
 from hypar.reports.listings.machines import layer_times_data, layer_times_table
 from hypar.reports.listings.scores import score_data, timeline_csv
 from hypar.reports.terminal import note, show, write, write_json
+from hypar.reports.traces import step_trace
 from hypar.reports.views.score import timeline_figure
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def command(
 def _write_files(ran: ScoredStep, timeline: str | None, trace: str | None) -> None:
     """Write the files that are asked for."""
     if trace is not None:
-        write_text(Path(trace), ran.timeline.to_chrome_trace())
+        write_text(Path(trace), step_trace(ran))
     if timeline is not None and timeline.endswith(".csv"):
         write_text(Path(timeline), timeline_csv(ran.timeline))
     elif timeline is not None:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from hypar.plan.splits import Split
     from hypar.sharding.placement import Choice
 
+MOST_CELLS = 240
+"""The most cells of a plan in stages whose layers a notebook shows one by one, so that it stays under 40 kB."""
+
 
 class Strips:
     """The choices of a plan as strips of cells: one for all levels, or one for each group of a heterogeneous machine.
@@ -39,6 +42,7 @@ class Strips:
         plan: the plan.
         groups: the levels of each strip, outermost first, by the name above it; empty for the only strip.
         words: index of the paper whose words are used.
+        units: width of all strips in halvings.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -51,6 +55,7 @@ class Strips:
         }
         self.words = vocabulary(self.used.union(space.dims))
         self.grids = space.grids
+        self.units = sum(halvings(split.ways) for splits in self.groups.values() for split in splits)
 
     def key(self, layer: str) -> tuple[Choice, ...]:
         """Return all choices of a layer."""
@@ -61,7 +66,7 @@ class Strips:
         return [
             strip(
                 [self.cell(split.choice(layer), split.ways, f"H{split.level + 1}") for split in splits],
-                sum(halvings(split.ways) for split in splits),
+                self.units,
             )
             for splits in self.groups.values()
         ]
@@ -73,7 +78,7 @@ class Strips:
     def heads(self) -> list[Markup]:
         """Return the heads of the strips, for a second row where the strips have names."""
         return [
-            head(level_heads((f"H{split.level + 1}", split.ways) for split in splits))
+            head(level_heads([(f"H{split.level + 1}", split.ways) for split in splits], self.units))
             for splits in self.groups.values()
         ]
 
@@ -103,7 +108,8 @@ class Strips:
         wide = [split for split in self.plan.splits if split.ways > 2]
         if not wide:
             return "a cell is one two-way cut"
-        return "a cell is as wide as the number of halvings; parts of a cell multiply"
+        idle = "; off: devices that idle" if self.grids else ""
+        return f"a cell is as wide as the number of halvings; its parts multiply{idle}"
 
 
 def _groups(plan: Plan) -> dict[str, list[Split]]:
@@ -124,11 +130,7 @@ class Html:
         """Return one element with its style."""
         strips, stages = Strips(plan), stage_numbers(plan)
         costs = {layer: cost for layer, _, _, cost in grid(plan)}
-        rows = (
-            parts(plan.layers)
-            if len(plan.layers) > MOST_ROWS
-            else [Row(layer, (layer,)) for layer in plan.layers]
-        )
+        rows = _rows(plan)
         unfit = unfit_line(plan.score)
         extra = (["stage"] if stages else [], ["devices"] if plan.in_grids else [])
         heads = [
@@ -149,6 +151,15 @@ class Html:
             tag("div", grid_table, class_="x"),
             *(tag("p", prose(line), class_="note") for line in summary(plan)),
         )
+
+
+def _rows(plan: Plan) -> list[Row]:
+    """Return a row for each layer, or for each part of a deep network; of stages, for each layer as long as they fit."""
+    fits = plan.staged and len(plan.layers) * max(1, len(plan.splits)) <= MOST_CELLS
+    if fits or len(plan.layers) <= MOST_ROWS:
+        return [Row(layer, (layer,)) for layer in plan.layers]
+    spans = [plan.layers] if plan.stages is None else [stage.layers for stage in plan.stages.stages]
+    return [part for span in spans for part in parts(span)]
 
 
 def _row(strips: Strips, each: Row, costs: dict[str, float], stages: dict[str, int]) -> Markup:

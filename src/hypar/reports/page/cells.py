@@ -28,8 +28,8 @@ DIM_TEXTS = {
 GRIDS = 2
 """Index of the words in which grids are written."""
 
-WIDTHS = ((8, ""), (12, "w2"), (math.inf, "w3"))
-"""Classes for the unit of a strip, by the number of its units."""
+WIDTHS = ((8, ""), (16, "w2"), (math.inf, "w3"))
+"""Classes for the width of a unit, by the number of units in a row."""
 
 
 def halvings(ways: float) -> float:
@@ -80,7 +80,7 @@ def parts_of(choice: Choice, ways: int, words: int, *, grids: bool) -> list[tupl
     ]
     idle = ways // math.prod(degree for _, degree in cut)
     if idle > 1:
-        parts.append((None, "idle" if cut else word.split()[0], idle))
+        parts.append((None, "off" if cut else word.split()[0], idle))
     return parts
 
 
@@ -95,18 +95,18 @@ def _width(ways: int) -> str | None:
 
 
 def strip(cells: Sequence[Markup], units: float) -> Markup:
-    """Return cells in a row."""
-    size = next(name for most, name in WIDTHS if units <= most)
-    return tag("span", spaced([*cells]), class_=f"strip {size}".strip())
+    """Return cells in a strip, in a row of so many units."""
+    return tag("span", spaced([*cells]), class_=f"strip {_size(units)}".strip())
 
 
-def level_heads(levels: Iterable[tuple[str, int]]) -> Markup:
-    """Return the names of levels above their cells."""
-    named = [*levels]
-    units = sum(halvings(ways) for _, ways in named)
-    size = next(name for most, name in WIDTHS if units <= most)
-    spans = [tag("span", level, style=_width(ways)) for level, ways in named]
-    return tag("span", spaced(spans), class_=f"strip h {size}".strip())
+def level_heads(levels: Iterable[tuple[str, int]], units: float) -> Markup:
+    """Return the names of levels above their cells; ``units`` as in ``strip``."""
+    spans = [tag("span", level, style=_width(ways)) for level, ways in levels]
+    return tag("span", spaced(spans), class_=f"strip h {_size(units)}".strip())
+
+
+def _size(units: float) -> str:
+    return next(name for most, name in WIDTHS if units <= most)
 
 
 def legend(dims: Iterable[str | None], words: int, unit: str) -> Markup:

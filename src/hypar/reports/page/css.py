@@ -99,7 +99,7 @@ body.hy{{margin:0}}
 .hy .any{{overflow-wrap:anywhere}}
 .hy .small{{font-size:.875rem}}
 .hy table.full{{width:100%}}
-.hy td.wide{{width:28%;padding-right:1.2rem}}
+.hy td.wide{{width:24%;padding-right:1.2rem}}.hy td.third{{width:16%}}
 .hy .bar{{display:block;height:.62rem;border-radius:1px;min-width:1px;flex:none;{EXACT}}}
 .hy .bars{{display:flex;max-width:100%}}
 .hy .ink{{background:var(--ink)}}
@@ -115,6 +115,7 @@ body.hy{{margin:0}}
 .hy dl.tiles .sub{{font-size:.84rem;color:var(--muted)}}
 .hy .track{{display:block;background:var(--line);height:.35rem;margin:.45rem 0 .3rem;border-radius:1px;{EXACT}}}
 .hy .track b{{display:block;background:var(--ink);height:100%;border-radius:1px;min-width:2px;{EXACT}}}
+.hy dd{{margin:0 0 .4rem}}
 .hy .gauge{{display:flex;align-items:center;gap:.8rem;flex-wrap:wrap;margin:.6rem 0}}
 .hy .gauge .track{{flex:0 1 22rem;min-width:8rem;height:.7rem;margin:0}}
 .hy details{{border-top:1px solid var(--line)}}
@@ -138,8 +139,8 @@ body.hy{{margin:0}}
 .hy svg .box{{fill:var(--surface);stroke:var(--rule)}}.hy svg .on{{fill:var(--ground)}}
 {"".join(f".hy svg .{kind}{{fill:var(--{kind})}}" for kind in TIMES)}
 .hy .only-s{{display:none}}
-@media screen and (max-width:640px){{.hy main{{padding:1rem .85rem 3rem}}.hy h1{{font-size:1.4rem}}.hy .lead{{font-size:1rem}}.hy section{{margin-top:2rem}}.hy dl.tiles{{grid-template-columns:1fr 1fr}}.hy dl.tiles .big{{font-size:1.25rem}}.hy dl.tiles>div{{padding:.55rem .7rem}}.hy .hide-s{{display:none}}.hy .only-s{{display:block}}.hy .strip{{--u:1.55rem}}.hy .w2{{--u:1.45rem}}.hy .w3{{--u:1.3rem}}.hy .cell i{{font-size:.7rem}}.hy td,.hy th{{padding-right:.5rem}}.hy table{{font-size:.8rem}}.hy .x th[scope=row]{{position:sticky;left:0;background:var(--ground)}}.hy .row{{grid-template-columns:var(--narrow)}}}}
-@media print{{@page{{margin:14mm}}.hy{{font-size:10.5pt;--u:1.6rem}}.hy main{{max-width:none;padding:0}}.hy nav{{display:none}}.hy dl.tiles .big{{font-size:15pt}}.hy section{{margin-top:1.4rem}}.hy figure,.hy dl.tiles,.hy tr,.hy h2,.hy h3,.hy summary{{break-inside:avoid}}.hy h2,.hy h3,.hy .note,.hy ul.legend{{break-after:avoid}}.hy .x{{overflow:visible}}.hy .x svg{{max-width:100%;height:auto}}.hy details.p::details-content{{content-visibility:visible;height:auto}}.hy summary::before{{display:none}}}}
+@media screen and (max-width:640px){{.hy main{{padding:1rem .85rem 3rem}}.hy h1{{font-size:1.4rem}}.hy .lead{{font-size:1rem}}.hy section{{margin-top:2rem}}.hy dl.tiles{{grid-template-columns:1fr 1fr}}.hy dl.tiles .big{{font-size:1.25rem}}.hy dl.tiles>div{{padding:.55rem .7rem}}.hy .hide-s{{display:none}}.hy .only-s{{display:block}}.hy .strip{{--u:1.55rem}}.hy .w2{{--u:1.45rem}}.hy .w3{{--u:1.3rem}}.hy .cell i{{font-size:.7rem}}.hy td,.hy th{{padding-right:.5rem}}.hy table{{font-size:.8rem}}.hy .x th[scope=row]{{position:sticky;left:0;background:var(--ground)}}.hy .row{{grid-template-columns:minmax(0,1fr) auto}}.hy .row>.strips{{grid-column:1/-1;grid-row:2}}}}
+@media print{{@page{{margin:14mm}}.hy tfoot{{display:table-row-group}}.hy{{font-size:10.5pt;--u:1.6rem}}.hy main{{max-width:none;padding:0}}.hy nav{{display:none}}.hy dl.tiles .big{{font-size:15pt}}.hy section{{margin-top:1.4rem}}.hy figure,.hy .keep,.hy dl.tiles,.hy tr,.hy h2,.hy h3,.hy summary{{break-inside:avoid}}.hy h2,.hy h3,.hy .note,.hy ul.legend{{break-after:avoid}}.hy .x{{overflow:visible}}.hy .x svg{{max-width:100%;height:auto}}.hy details.p::details-content{{content-visibility:visible;height:auto}}.hy summary::before{{display:none}}}}
 """
 """The style of the page around its parts."""
 

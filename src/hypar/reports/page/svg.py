@@ -63,6 +63,7 @@ def pictures(
             width=f"{frame.width:g}",
             height=f"{height:g}",
             class_="fit",
+            style=None if frame.narrow else f"max-width:{frame.width:g}px",
             font_family="system-ui,sans-serif",
         )
         found.append(tag("div", image, class_="only-s" if frame.narrow else "hide-s"))

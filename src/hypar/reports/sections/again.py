@@ -18,7 +18,7 @@ def section(found: Gathered, version: str) -> Markup:
     """Return the commands and the digests."""
     lines = [
         found.command,
-        shlex.join(["hypar", "report", found.file, "-o", PAGE]),
+        shlex.join(["hypar", "report", found.file, *found.options, "-o", PAGE]),
         shlex.join(["hypar", "check", found.file]),
     ]
     digests = [("model", found.plan.model.name, found.plan.model.digest)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.reports.formats.base import summary
+from hypar.reports.formats.base import share_lines, summary
 from hypar.reports.page.blocks import details, note
 from hypar.reports.page.blocks import section as section_of
 from hypar.reports.page.html import Markup, tag
@@ -35,13 +35,14 @@ def section(found: Gathered) -> Markup:
 def _lines(found: Gathered) -> list[str]:
     """Return the lines of the plan's summary that say how it was found."""
     plan = found.plan.model_copy(update={"score": None})
-    return [line for line in summary(plan) if line != plan.claim]
+    above = {plan.claim, *share_lines(plan)}
+    return [*(line for line in summary(plan) if line not in above), *found.notes]
 
 
 def _item(value: Value) -> Markup:
     return tag(
         "li",
-        tag("span", value.what, class_="m"),
+        tag("span", value.what, class_="m any"),
         f" = {value.shown}: ",
         tag("span", value.source, class_="muted"),
     )

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from hypar.reports.page.blocks import bars, details, head, name, note, number, region, row, stack, table, wide
+from hypar.reports.page.blocks import (
+    bars,
+    cell,
+    details,
+    head,
+    name,
+    note,
+    number,
+    region,
+    row,
+    stack,
+    table,
+    wide,
+)
 from hypar.reports.page.blocks import section as section_of
 from hypar.reports.page.html import Markup, tag
 from hypar.reports.page.numbers import DASH, TIMES, joules, num_bytes, seconds
@@ -43,7 +57,7 @@ def section(found: Gathered) -> Markup:
         _levels(step),
         tag("h3", "Energy of a step"),
         *_energy(step.score),
-        tag("h3", "Energy and memory by layer"),
+        tag("h3", "Bytes, energy and memory by layer"),
         _layers(found, step),
     )
 
@@ -123,45 +137,51 @@ def _energy(score: Score) -> list[Markup]:
 
 
 def _layers(found: Gathered, step: StepUse) -> Markup:
-    """Return each layer's, or each part's, energy and memory."""
-    uses = {use.layer: use for use in step.layers}
-    layers = found.plan.layers
+    """Return each layer's, or each part's, bytes, time, energy and memory."""
+    uses, layers = {use.layer: use for use in step.layers}, found.plan.layers
     rows = parts(layers) if len(layers) > MOST_ROWS else [Row(one, (one,)) for one in layers]
-    energies = [sum(uses[one].energy_j or 0.0 for one in each.layers) for each in rows]
-    weights = [sum(uses[one].weight_bytes for one in each.layers) for each in rows]
-    kept = [sum(uses[one].kept_bytes or 0.0 for one in each.layers) for each in rows]
-    most_j = max(energies, default=0.0) or 1.0
-    most_bytes = max((one + other for one, other in zip(weights, kept, strict=True)), default=0.0) or 1.0
-    heads = [
-        head("layer"), head("energy", "r"), head("", "hide-s"), head("weights, gradients, state", "r"),
-        head("activations kept", "r"), head("", "hide-s"),
-    ]  # fmt: skip
-    body = (
-        row(
-            name(
-                each.label,
-                tag("span", f" {TIMES}{len(each.layers)}", class_="muted") if len(each.layers) > 1 else None,
-            ),
-            number(DASH if step.score.energy is None else joules(energy)),
-            wide(bars([(energy / most_j, "backward")])),
-            number(num_bytes(weight)),
-            number(DASH if step.stages else num_bytes(own)),
-            wide(bars([(weight / most_bytes, "gradient"), (own / most_bytes, "forward")])),
-        )
-        for each, energy, weight, own in zip(rows, energies, weights, kept, strict=True)
+
+    def totals(part: str) -> list[float]:
+        return [math.fsum(getattr(uses[layer], part) or 0.0 for layer in each.layers) for each in rows]
+
+    energies, weights, kept = totals("energy_j"), totals("weight_bytes"), totals("kept_bytes")
+    no_energy = step.score.energy is None
+    numbers: tuple[tuple[str, list[str], list[tuple[list[float], str]]], ...] = (
+        ("bytes received", [*map(num_bytes, totals("num_bytes"))], [(totals("num_bytes"), "communication")]),
+        ("energy", [DASH if no_energy else joules(each) for each in energies], [(energies, "backward")]),
+        ("weights, gradients, state", [*map(num_bytes, weights)], []),
+        (
+            "activations kept",
+            [DASH if step.stages else num_bytes(each) for each in kept],
+            [(weights, "gradient"), (kept, "forward")],
+        ),
     )
-    where = (
-        "a device of the fullest stage"
-        if step.stages
-        else "a device of the fullest group"
-        if len(step.lanes) > 1
-        else "a device"
-    )
-    about = f"Energy on all devices; memory on {where}."
+    heads = [head("layer")]
+    cells = [[name(each.label, _times(each))] for each in rows]
+    for title, texts, drawn in numbers:
+        heads += [head(title, "r"), *([head("", "hide-s")] if drawn else [])]
+        most = max((sum(each) for each in zip(*(own for own, _ in drawn), strict=True)), default=0.0) or 1.0
+        for at, text in enumerate(texts):
+            cells[at].append(number(text))
+            if drawn:
+                cells[at].append(cell(bars([(own[at] / most, kind) for own, kind in drawn]), "hide-s third"))
+    body = (row(*own) for own in cells)
+    about = f"Bytes and energy of all devices; memory of {_fullest(step)}."
     if step.stages:
         about += " Activations are kept for several microbatches at once, so they are given by stage, below."
     return details(
         f"{len(rows)} {'parts' if len(rows) < len(layers) else 'layers'}",
         note(about),
-        region("Energy and memory by layer", table(heads, body, class_="full")),
+        region("Bytes, energy and memory by layer", table(heads, body, class_="full")),
     )
+
+
+def _times(each: Row) -> Markup | None:
+    return tag("span", f" {TIMES}{len(each.layers)}", class_="muted") if len(each.layers) > 1 else None
+
+
+def _fullest(step: StepUse) -> str:
+    """Name the device whose memory is given."""
+    if step.stages:
+        return "a device of the fullest stage"
+    return "a device of the fullest group" if len(step.lanes) > 1 else "a device"

@@ -2,81 +2,108 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.reports.formats.base import grid, share_lines, stage_numbers
 from hypar.reports.formats.html import Strips
 from hypar.reports.page.blocks import bars, cell, details, head, name, note, number, region, row, table, wide
 from hypar.reports.page.blocks import section as section_of
 from hypar.reports.page.html import Markup, markup, spaced, tag
-from hypar.reports.page.numbers import TIMES, amount, num_bytes, seconds
+from hypar.reports.page.numbers import DASH, TIMES, amount, num_bytes, seconds
 from hypar.reports.page.rows import MOST_ROWS, Row, merged, parts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hypar.reports.page.html import Content
     from hypar.studies.report.gather import Gathered
 
-COLUMNS = "minmax(7.5rem,11rem) minmax(0,1fr) 4.8rem 4.8rem 20%"
+NAMES = "minmax(7.5rem,11rem)"
+"""The width of the column of names."""
+
+FEW_UNITS = 8
+"""The most units of width of a grid beside which every number has its bars."""
 
 
-class _Amounts:
-    """The numbers of rows: bytes and time with a machine, else the plan's cost."""
+class _Column(NamedTuple):
+    """A number of each row, with its bar.
 
-    def __init__(self, found: Gathered) -> None:
-        self.cost, self.unit = found.plan.cost.name, found.plan.cost.unit
-        self.costs = {layer: cost for layer, _, _, cost in grid(found.plan)}
-        self.uses = None if found.step is None else {use.layer: use for use in found.step.layers}
+    Attributes:
+        head: its head.
+        bar_head: the head of its bars.
+        text: the number of some layers as text.
+        parts: the bar of some layers: amounts with their kind of time.
+        summed: whether the numbers of all layers have a sum.
+    """
 
-    def heads(self) -> list[str]:
-        """Return the heads of the numbers."""
-        return [self.cost] if self.uses is None else ["bytes received", "time"]
+    head: str
+    bar_head: str
+    text: Callable[[Sequence[str]], str]
+    parts: Callable[[Sequence[str]], list[tuple[float, str]]]
+    summed: bool = True
 
     def worth(self, layers: Sequence[str]) -> float:
-        """Return the length of a row's bar."""
-        if self.uses is None:
-            return sum(self.costs[layer] for layer in layers)
-        return sum(self.uses[layer].seconds for layer in layers)
-
-    def texts(self, layers: Sequence[str]) -> list[str]:
-        """Return the numbers of a row."""
-        if self.uses is None:
-            return [amount(self.worth(layers), self.unit)]
-        return [
-            num_bytes(sum(self.uses[layer].num_bytes for layer in layers)),
-            seconds(self.worth(layers)),
-        ]
+        """Return the length of a bar."""
+        return sum(number for number, _ in self.parts(layers))
 
     def bar(self, layers: Sequence[str], most: float) -> Markup:
-        """Return the bar of a row: computation, then receiving."""
-        most = most or 1.0
-        if self.uses is None:
-            return bars(
-                [(self.worth(layers) / most, "communication" if self.unit == "bytes" else "backward")]
+        """Return the bar of some layers, against the longest."""
+        return bars([(number / (most or 1.0), kind) for number, kind in self.parts(layers)])
+
+
+def _columns(found: Gathered) -> list[_Column]:
+    """Return bytes and time with a machine, else the plan's cost."""
+    if found.step is None:
+        unit, costs = found.plan.cost.unit, {layer: cost for layer, _, _, cost in grid(found.plan)}
+        kind = "communication" if unit == "bytes" else "backward"
+
+        def cost(layers: Sequence[str]) -> float:
+            return sum(costs[layer] for layer in layers)
+
+        return [
+            _Column(
+                found.plan.cost.name, "", lambda own: amount(cost(own), unit), lambda own: [(cost(own), kind)]
             )
-        computed = sum(self.uses[layer].computing_s for layer in layers)
-        received = sum(self.uses[layer].receiving_s for layer in layers)
-        return bars([(computed / most, "backward"), (received / most, "communication")])
+        ]
+    uses = {use.layer: use for use in found.step.layers}
+
+    def total(layers: Sequence[str], part: str) -> float:
+        return math.fsum(getattr(uses[layer], part) for layer in layers)
+
+    return [
+        _Column(
+            "bytes received",
+            "",
+            lambda own: num_bytes(total(own, "num_bytes")),
+            lambda own: [(total(own, "num_bytes"), "communication")],
+        ),
+        _Column(
+            "time",
+            "computes, receives",
+            lambda own: seconds(total(own, "seconds")),
+            lambda own: [
+                (total(own, "computing_s"), "backward"),
+                (total(own, "receiving_s"), "communication"),
+            ],
+            summed=found.step.stages is None,
+        ),
+    ]
 
 
 def section(found: Gathered) -> Markup:
     """Return the plan's grid with each layer's bytes and time."""
-    strips, amounts, layers = Strips(found.plan), _Amounts(found), found.plan.layers
+    strips, numbers, layers = Strips(found.plan), _columns(found), found.plan.layers
     folded = len(layers) > MOST_ROWS
     whole = "A row is a part of the network and unfolds to its layers" if folded else "A row is a layer"
-    grid_of = (
-        _folded(found, strips, amounts)
-        if folded
-        else _table(found, strips, amounts, [Row(one, (one,)) for one in layers], foot=True)
-    )
+    each = [Row(one, (one,)) for one in layers]
     return section_of(
         "plan",
         "The plan",
         note(f"{whole}; cells go from the outermost level to the innermost. {_about(found)}"),
         strips.legend(),
         *(note(line) for line in share_lines(found.plan)),
-        grid_of,
+        _folded(found, strips, numbers) if folded else _table(found, strips, numbers, each, foot=True),
     )
 
 
@@ -92,71 +119,65 @@ def _about(found: Gathered) -> str:
     return ""
 
 
-def _table(found: Gathered, strips: Strips, amounts: _Amounts, rows: Sequence[Row], *, foot: bool) -> Markup:
-    """Return a table with a row for each layer."""
+def _table(
+    found: Gathered, strips: Strips, numbers: Sequence[_Column], rows: Sequence[Row], *, foot: bool
+) -> Markup:
+    """Return a table with a row for each layer; of a wide grid only the last number has bars."""
     stages = stage_numbers(found.plan)
-    most = max((amounts.worth(each.layers) for each in rows), default=0.0)
+    barred = numbers if strips.units <= FEW_UNITS else numbers[-1:]
+    most = {column.head: max((column.worth(each.layers) for each in rows), default=0.0) for column in numbers}
     heads = [head("layer"), *([head("stage")] if stages else []), *strips.heads()]
-    heads += [head(each, "r") for each in amounts.heads()]
-    heads.append(head("computes, receives" if found.step else "", "hide-s"))
+    for column in numbers:
+        heads += [head(column.head, "r"), *([head(column.bar_head, "hide-s")] if column in barred else [])]
     named = strips.names()
     above = [head(""), *([head("")] if stages else []), *map(head, named)]
-    body = [
-        row(
-            name(each.label, _times(each)),
-            *([cell(f"{stages[each.layers[0]]}")] if stages else []),
-            *map(cell, strips.of(each.layers[0])),
-            *map(number, amounts.texts(each.layers)),
-            wide(amounts.bar(each.layers, most)),
-        )
-        for each in rows
-    ]
-    sums = [
-        row(
-            name("all layers", mono=False),
-            *(cell("") for _ in [*strips.groups, *(["stage"] if stages else [])]),
-            *(number(tag("b", text)) for text in amounts.texts(found.plan.layers)),
-            cell("", "hide-s"),
-        )
-    ]
+    body = []
+    for each in rows:
+        cells = [name(each.label, _times(each)), *([cell(f"{stages[each.layers[0]]}")] if stages else [])]
+        cells += map(cell, strips.of(each.layers[0]))
+        for column in numbers:
+            cells.append(number(column.text(each.layers)))
+            cells += [wide(column.bar(each.layers, most[column.head]))] if column in barred else []
+        body.append(row(*cells))
+    sums = [name("all layers", mono=False)]
+    sums += [cell("") for _ in [*strips.groups, *(["stage"] if stages else [])]]
+    for column in numbers:
+        text = column.text(found.plan.layers) if column.summed else DASH
+        sums += [number(tag("b", text)), *([cell("", "hide-s")] if column in barred else [])]
     first = [row(*above), row(*heads)] if named else heads
-    return region("Grid of layers and levels", table(first, body, sums if foot else (), "full"))
+    return region("Grid of layers and levels", table(first, body, [row(*sums)] if foot else (), "full"))
 
 
 def _times(each: Row) -> Markup | None:
     return tag("span", f" {TIMES}{len(each.layers)}", class_="muted") if len(each.layers) > 1 else None
 
 
-def _folded(found: Gathered, strips: Strips, amounts: _Amounts) -> Markup:
-    """Return a fold for each part of the network."""
+def _folded(found: Gathered, strips: Strips, numbers: Sequence[_Column]) -> Markup:
+    """Return a fold for each part of the network, with the bars of the last number."""
     rows = parts(found.plan.layers)
-    most = max(amounts.worth(part.layers) for part in rows)
     heads = [tag("span", "part of the network"), tag("span", "choices, and how many layers have each")]
-    heads += [
-        tag("span", text, class_=f"r{' hide-s' * (len(amounts.heads()) > 1 and not at)}")
-        for at, text in enumerate(amounts.heads())
-    ]
-    heads.append(tag("span", "computes, receives" if found.step else "", class_="hide-s"))
+    heads += [tag("span", column.head, class_=_side(column, numbers)) for column in numbers]
+    heads.append(tag("span", numbers[-1].bar_head, class_="hide-s"))
     top = tag("div", spaced(heads), class_="row head")
+    most = max(numbers[-1].worth(part.layers) for part in rows)
+    columns = f"{NAMES} minmax(0,1fr) {'4.8rem ' * len(numbers)}20%"
     return tag(
-        "div", top, *(_part(found, strips, amounts, part, most) for part in rows), style=f"--cols:{COLUMNS}"
+        "div", top, *(_part(found, strips, numbers, part, most) for part in rows), style=f"--cols:{columns}"
     )
 
 
-def _part(found: Gathered, strips: Strips, amounts: _Amounts, part: Row, most: float) -> Markup:
+def _side(column: _Column, numbers: Sequence[_Column]) -> str:
+    """Return the class of a number; a phone shows the last alone."""
+    return "r n" if column is numbers[-1] else "r n hide-s"
+
+
+def _part(found: Gathered, strips: Strips, numbers: Sequence[_Column], part: Row, most: float) -> Markup:
     """Return a part: a fold with its layers, equal blocks once, or a plain row for a single layer."""
-    line = part_line(
-        strips,
-        part,
-        *(
-            tag("span", text, class_=f"r n{' hide-s' * (len(amounts.heads()) > 1 and not at)}")
-            for at, text in enumerate(amounts.texts(part.layers))
-        ),
-        tag("span", amounts.bar(part.layers, most), class_="hide-s"),
-    )
+    texts = (tag("span", column.text(part.layers), class_=_side(column, numbers)) for column in numbers)
+    line = part_line(strips, part, *texts, tag("span", numbers[-1].bar(part.layers, most), class_="hide-s"))
     if len(part.layers) == 1:
         return tag("div", line, class_="row one")
-    inside = _table(found, strips, amounts, merged(part.layers, strips.key), foot=False)
+    inside = _table(found, strips, numbers, merged(part.layers, strips.key), foot=False)
     return details(tag("span", line, class_="row"), inside)
 
 

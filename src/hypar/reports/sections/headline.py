@@ -134,21 +134,14 @@ def _tiles(found: Gathered) -> list[Markup]:
             *(_tile(name, "not known", unknown) for name in ("A step takes", "Energy", "Memory of a device")),
         ]
     energy = "the machine\u2019s file gives no energies"
-    if score.energy_j is not None:
-        energy_first = first.energy_j if first else None
-        energy_tile = _tile(
-            "Energy", joules(score.energy_j), _against(score.energy_j, energy_first, joules(energy_first))
-        )
-    else:
-        energy_tile = _tile("Energy", "not known", energy)
-    received = first.communication_bytes if first else None
+    time_s, energy_j, received = (
+        (first.time_s, first.energy_j, first.communication_bytes) if first else (None,) * 3
+    )
     return [
-        _tile(
-            "A step takes",
-            seconds(score.time_s),
-            _against(score.time_s, first and first.time_s, seconds(first and first.time_s)),
-        ),
-        energy_tile,
+        _tile("A step takes", seconds(score.time_s), _against(score.time_s, time_s, seconds(time_s))),
+        _tile("Energy", "not known", energy)
+        if score.energy_j is None
+        else _tile("Energy", joules(score.energy_j), _against(score.energy_j, energy_j, joules(energy_j))),
         _tile(
             "Devices receive",
             num_bytes(score.communication_bytes),

@@ -22,7 +22,7 @@ MOST_BOXES = 64
 class _Shape(NamedTuple):
     """The groups of a level: their number, and their names where they have some."""
 
-    count: int
+    number: int
     names: tuple[str, ...] = ()
 
 
@@ -63,7 +63,7 @@ def _shapes(plan: Plan) -> dict[str, _Shape]:
         for split in group.splits:
             above *= split.ways
             level = f"H{split.level + 1}"
-            before = found[level].count if level in found else 0
+            before = found[level].number if level in found else 0
             found[level] = _Shape(before + stages * above)
     return found
 
@@ -71,22 +71,22 @@ def _shapes(plan: Plan) -> dict[str, _Shape]:
 def _boxes(frame: Frame, shape: _Shape, y: float) -> list[Markup]:
     """Return the boxes of a level."""
     whole = frame.right - frame.left
-    if shape.count > MOST_BOXES or whole / shape.count < 3.5:
+    if shape.number > MOST_BOXES or whole / shape.number < 3.5:
         marks = [rect((frame.left, y, whole, 19), "box", radius=2)]
         return [
             *marks,
             label(
                 (frame.left + whole / 2, y + 14),
-                f"{shape.count} groups",
+                f"{shape.number} groups",
                 frame.size,
                 anchor="middle",
                 kind="mt",
             ),
         ]
-    wide = whole / shape.count
+    wide = whole / shape.number
     marks = [
         rect((frame.left + wide * at + 0.75, y, wide - 1.5, 19), "box", radius=min(2.0, math.ceil(wide / 8)))
-        for at in range(shape.count)
+        for at in range(shape.number)
     ]
     fits = wide > 7 * max((len(name) for name in shape.names), default=0)
     if fits:

@@ -12,11 +12,13 @@ from hypar.reports.page.html import Markup, markup, tag
 from hypar.reports.page.numbers import printed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.studies.report.gather import Gathered
 
-OPEN = ("open in ", "not given")
+OPEN = ("open in ", "not given", "assumed")
 """How a source begins that leaves a number open."""
 
 
@@ -53,24 +55,30 @@ def section(found: Gathered) -> Markup:
     values = values_of(found.machine)
     heads = [head("what"), head("value", "r"), head("source")]
     body = (row(name(value.what), number(value.shown), _source(value)) for value in values)
-    changed = found.plan.score
     return section_of(
         "machine",
         "The machine",
         tag("p", tag("b", found.machine.name), ": every number with its source."),
-        _changes(found) if found.score is not None and found.score.hardware_changes else None,
-        note("The machine has changed since the plan was made.")
-        if changed and found.score != changed
-        else None,
+        *(note(line) for line in _notes(found)),
         details(
             f"{len(values)} numbers and their sources", region("Sources", table(heads, body)), printed=True
         ),
     )
 
 
-def _changes(found: Gathered) -> Markup:
-    """Return the changes against the machine's file."""
-    return note(f"With changes: {on_machine(found.score)}.")
+def _notes(found: Gathered) -> Iterator[str]:
+    """Yield how the machine differs from its file, and from the one that the plan was made for."""
+    score, planned = found.score, found.plan.score
+    if score is None:
+        return
+    if score.hardware_changes:
+        yield f"With changes: {on_machine(score)}."
+    if planned is None:
+        yield "The plan itself names no machine."
+    elif on_machine(planned) != on_machine(score):
+        yield f"The plan itself was scored {on_machine(planned)}."
+    elif planned.hardware_digest != score.hardware_digest:
+        yield "The machine\u2019s file has changed since the plan was made."
 
 
 def _source(value: Value) -> Markup:

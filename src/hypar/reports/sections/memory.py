@@ -42,15 +42,15 @@ def section(found: Gathered) -> Markup:
             "Same time axis as above. Weights, gradients, optimizer state and transfer buffers (dark) are held all "
             "along; activations from the start of a layer\u2019s forward phase until its backward phase is done."
         ),
-        *(part for memory in step.memory for part in _course(memory, step)),
+        *(_course(memory, step) for memory in step.memory),
         _items(step),
     )
 
 
-def _course(memory: MemoryUse, step: StepUse) -> list[Markup]:
+def _course(memory: MemoryUse, step: StepUse) -> Markup:
     """Return the gauge and the chart of a group of devices."""
     title = [tag("h3", memory.group)] if len(step.memory) > 1 else []
-    return [*title, _gauge(memory), _chart(memory, step.score.time_s)]
+    return tag("div", *title, _gauge(memory), _chart(memory, step.score.time_s), class_="keep")
 
 
 def _gauge(memory: MemoryUse) -> Markup:

@@ -111,7 +111,7 @@ def _layers(found: Gathered, strips: Strips, margins: dict[str, list[Margin]]) -
         span = _span(found, [margin for layer in part.layers for margin in margins[layer]])
         line = tag("span", part_line(strips, part, tag("span", span, class_="muted n")), class_="row")
         folds.append(details(line, _margins(found, rows, margins), printed=False))
-    return [tag("div", *folds, style="--cols:minmax(7.5rem,14rem) minmax(0,1fr) minmax(10rem,auto)")]
+    return [tag("div", *folds, style="--cols:minmax(7.5rem,14rem) minmax(0,1fr) 14.5rem")]
 
 
 def _layer(found: Gathered, strips: Strips, each: Row, margins: dict[str, list[Margin]]) -> Markup:
@@ -121,7 +121,7 @@ def _layer(found: Gathered, strips: Strips, each: Row, margins: dict[str, list[M
         "span",
         part_line(strips, each, tag("span", _span(found, own), class_="muted n")),
         class_="row",
-        style="--cols:minmax(7.5rem,14rem) minmax(0,1fr) minmax(10rem,auto)",
+        style="--cols:minmax(7.5rem,14rem) minmax(0,1fr) 14.5rem",
     )
     return details(line, *(_alternatives(found, strips, margin) for margin in own), printed=False)
 

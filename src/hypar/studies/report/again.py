@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
@@ -14,7 +14,8 @@ from hypar.schedule.pipeline_orders import checked_microbatches
 from hypar.solve.solvers.base import load_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
@@ -45,6 +46,12 @@ def plan_command(
     for option, value in _options(plan, graph, machine):
         words += [option] if value is None else [option, str(value)]
     return shlex.join([*words, "-o", file])
+
+
+def report_options(*, changes: Mapping[str, Any], **files: str | Path | None) -> tuple[str, ...]:
+    """Return the options of ``hypar report`` that lead to a report again, as words."""
+    named = (word for name, file in files.items() if file is not None for word in (f"--{name}", str(file)))
+    return (*named, *(word for name, value in changes.items() for word in ("--set", f"{name}={value}")))
 
 
 def uneven_array(plan: Plan, machine: HeterogeneousMachine) -> tuple[int, ...] | None:

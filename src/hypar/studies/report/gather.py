@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import PlanError
+from hypar.errors import OptionError, PlanError
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.plan.plan import read_plan
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import machine_of, model_of, profile_of
-from hypar.studies.report.again import plan_command
+from hypar.studies.notes import notes
+from hypar.studies.report.again import plan_command, report_options
 from hypar.studies.report.memory import memory_uses
 from hypar.studies.report.strategies import rivals_of
 from hypar.studies.report.tasks import lane_names, step_tasks
@@ -65,19 +66,23 @@ class Gathered:
         plan: the plan.
         file: name of its file.
         command: the command that leads to it again.
+        options: the options of the report, as words of a command.
         machine: the machine; None if none is named.
         step: its step on the machine; None without a machine.
         rivals: the strategies beside it.
         why: the alternatives of its layers.
+        notes: the lines that ``hypar plan`` prints below it.
     """
 
     plan: Plan
     file: str
     command: str
+    options: tuple[str, ...]
     machine: Machine | HeterogeneousMachine | None
     step: StepUse | None
     rivals: Rivals
     why: Why
+    notes: tuple[str, ...]
 
     @property
     def score(self) -> Score | None:
@@ -116,17 +121,22 @@ def gather_report(
         machine_of(plan, path, changes=changes) if hardware is None else as_hardware(hardware, changes or {})
     )
     step = None
+    if machine is None and changes:
+        raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
     if machine is not None:
         step = _step(run_plan(plan, hardware=machine, model=sized))
     score = None if step is None else step.score
+    measured = profile_of(plan, path, profile)
     return Gathered(
         plan=plan,
         file=path.name,
         command=plan_command(plan, path.name, graph, machine),
+        options=report_options(hardware=hardware, model=model, profile=profile, changes=changes or {}),
         machine=machine,
         step=step,
         rivals=rivals_of(plan, sized, machine, score),
-        why=why_of(plan, sized, machine, profile_of(plan, path, profile)),
+        why=why_of(plan, sized, machine, measured),
+        notes=tuple(notes(plan, sized, machine, measured)),
     )
 
 

@@ -76,9 +76,9 @@ def layer_uses(ran: ScoredStep, tasks: Sequence[StepTask]) -> tuple[LayerUse, ..
             energy[names[layer]] += joules
     spent = _seconds(ran, tasks)
     fullest, memory = fullest_lane(ran), {name: [0.0, 0.0] for name in names}
-    for layer, own, kept in _memory(ran, fullest):
-        memory[layer][0] += own
-        memory[layer][1] += kept
+    for name, own, kept in _memory(ran, fullest):
+        memory[name][0] += own
+        memory[name][1] += kept
     return tuple(
         LayerUse(
             layer=name,
@@ -142,10 +142,11 @@ def _seconds(ran: ScoredStep, tasks: Sequence[StepTask]) -> dict[str, list[float
             if task.layer is not None and task.critical:
                 found[task.layer][task.kind == "communication"] += task.seconds
         return found
-    for task, layer, move in zip(ran.step.tasks, ran.step.layers, ran.step.moves, strict=True):
-        once = task.kind == "update"
-        times = repeated(move, _microbatches(ran)) if move is not None else 1 if once else _microbatches(ran)
-        found[ran.plan.layers[layer]][move is not None] += times * task.seconds
+    microbatches = _microbatches(ran)
+    for one, layer, move in zip(ran.step.tasks, ran.step.layers, ran.step.moves, strict=True):
+        once = 1 if one.kind == "update" else microbatches
+        times = once if move is None else repeated(move, microbatches)
+        found[ran.plan.layers[layer]][move is not None] += times * one.seconds
     return found
 
 

@@ -1,0 +1,46 @@
+"""``hypar report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hypar import __version__
+from hypar.cli.commands.base import change_option, complete_model, machine_option, writable
+from hypar.files.text import write_text
+from hypar.reports.sections.page import page
+from hypar.reports.terminal import note, write
+from hypar.studies.report.gather import gather_report
+
+STDOUT = "-"
+
+
+def _page_file(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Check before any work that the page can be written; ``-`` stands for stdout."""
+    return None if value == STDOUT else writable(ctx, param, value)
+
+
+@click.command("report")
+@click.argument("plan", type=click.Path())
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), callback=_page_file, metavar="FILE",
+    help="File of the page, as plan.html.  [default: stdout]",
+)  # fmt: skip
+@machine_option
+@change_option
+@click.option(
+    "--model", shell_complete=complete_model, help="Model to use if the plan's model name is not found."
+)
+@click.option(
+    "--profile", metavar="FILE", help="Measured times to use if the name in the plan's cost is not found."
+)
+def command(plan: str, output: str | None, **named: Any) -> None:
+    """Write a report of a stored PLAN: one HTML page, readable without a network, on paper and on a phone."""
+    text = page(gather_report(plan, **named), __version__)
+    if output is None:
+        write(text)
+        return
+    write_text(Path(output), text)
+    note(f"wrote {output}")

@@ -1,0 +1,76 @@
+"""Checks of HTML that every page and every notebook's cell must pass."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from html5lib import HTMLParser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from xml.etree.ElementTree import Element
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def parse_page(text: str) -> Element:
+    """The root of a page, parsed strictly."""
+    found: Element = HTMLParser(strict=True).parse(text)
+    for element in found.iter():
+        if isinstance(element.tag, str):
+            element.tag = element.tag.removeprefix("{http://www.w3.org/1999/xhtml}")
+    return found
+
+
+def parse_cell(text: str) -> Element:
+    """The one element of a notebook's cell, parsed strictly."""
+    fragment: Any = HTMLParser(strict=True, namespaceHTMLElements=False).parseFragment(text)
+    elements = [*fragment]
+    assert len(elements) == 1
+    assert elements[0].tag == "div"
+    root: Element = elements[0]
+    return root
+
+
+def words_of(root: Element) -> str:
+    """The text that is read, styles and titles of attributes left out."""
+    return " ".join(_texts(root))
+
+
+def _texts(element: Element) -> Iterator[str]:
+    if element.tag == "style":
+        return
+    yield element.text or ""
+    for child in element:
+        yield from _texts(child)
+        yield child.tail or ""
+
+
+def require_sound(root: Element, text: str) -> None:
+    """Nothing to load or to run, unique ids, headings in order, and pictures with a title and a description."""
+    tags = [element.tag for element in root.iter() if isinstance(element.tag, str)]
+    assert not {"script", "link", "img", "iframe", "object"} & {*tags}
+    assert "http" not in text
+    assert "url(" not in text
+    assert not re.search(r"\son\w+=", text)
+    assert "javascript:" not in text
+    ids = [element.get("id") for element in root.iter() if element.get("id")]
+    assert len(ids) == len({*ids})
+    for link in (element.get("href") for element in root.iter() if element.get("href")):
+        assert link is not None
+        assert link.startswith("#")
+        assert link[1:] in ids
+    for picture in root.iter(f"{SVG}svg"):
+        assert picture.get("role") == "img"
+        assert [child.tag for child in picture][:2] == [f"{SVG}title", f"{SVG}desc"]
+        assert all("".join(child.itertext()).strip() for child in list(picture)[:2])
+    levels = [int(tag[1]) for tag in tags if re.fullmatch(r"h[1-6]", tag)]
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    for head in root.iter("th"):
+        assert head.get("scope") in {"row", "col"}
+    for region in root.iter("div"):
+        if region.get("role") == "region":
+            assert region.get("tabindex") == "0"
+            assert region.get("aria-label")
