@@ -20,6 +20,7 @@ WORDS = {
         "fc2 H1: batch -> in_channels",
         "time a step",
         "ranker, batch 512",
+        "ranker.html",
     ),
 }
 each = pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.name)
