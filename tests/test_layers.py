@@ -17,7 +17,7 @@ FLOORS = (
     {"errors", "units"},
     {"registry", "timeline"},
     {"files", "solve"},
-    {"network"},
+    {"network", "results"},
     {"sharding"},
     {"machine", "plan"},
     {"schedule", "costs"},
@@ -36,20 +36,21 @@ MAY_IMPORT = {
     "files": "errors units timeline",
     "solve": "errors units registry",
     "network": "errors units registry files",
+    "results": "errors registry files",
     "sharding": "errors units solve network",
     "machine": "errors units registry files solve network sharding",
-    "plan": "errors units registry files network sharding",
+    "plan": "errors units registry files results network sharding",
     "schedule": "errors units timeline network sharding machine plan",
     "costs": "errors units registry solve network sharding machine",
-    "planning": "errors units registry timeline solve network sharding machine plan schedule costs",
-    "studies": "errors units registry timeline files solve network sharding machine plan schedule costs planning",
-    "reports": "errors units registry timeline files solve network sharding machine plan schedule costs planning studies",
+    "planning": "errors units registry timeline results solve network sharding machine plan schedule costs",
+    "studies": "errors units registry timeline files results solve network sharding machine plan schedule costs planning",
+    "reports": "errors units registry timeline files results solve network sharding machine plan schedule costs planning studies",
     "cli": "errors registry units timeline files network machine plan planning studies reports",
 }
 """The packages that each package may import."""
 
 INSIDE = {
-    "files": "validation targets text quantities figures yaml_file json_file csv_file",
+    "files": "validation targets text quantities canvas figures timelines grids yaml_file json_file csv_file",
     "solve": "edge cost_graph partition balance elimination solvers",
     "network": "training windows ops layer spec contraction graph build gradients",
     "sharding": "dims placement redistribution space pins grids transfers levels uneven rates",
@@ -58,7 +59,7 @@ INSIDE = {
     "schedule": "chunks moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals scoring",
     "planning": "chunks refinement searches sources strategies request records question claims uneven stages baselines timing planner replay",
     "studies": "comparison explanation notes report pipeline evaluation exploration sweep page sections papers",
-    "reports": "palette terminal page formats listings traces picture sections",
+    "reports": "palette terminal page formats listings traces picture sections views",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 

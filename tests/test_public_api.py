@@ -13,6 +13,7 @@ import hypar
 def test_public_names_are_pinned() -> None:
     assert hypar.__all__ == [
         "Change",
+        "Comparison",
         "Explanation",
         "Exploration",
         "HeterogeneousMachine",
@@ -26,6 +27,7 @@ def test_public_names_are_pinned() -> None:
         "Row",
         "Run",
         "Score",
+        "Sweep",
         "Verdict",
         "__version__",
         "check_plan",

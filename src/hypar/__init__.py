@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hypar.planning.replay import score_plan
     from hypar.registry import machines, models, strategies
     from hypar.studies.check import Verdict, check_plan
-    from hypar.studies.comparison import Row, compare_strategies
+    from hypar.studies.comparison import Comparison, Row, compare_strategies
     from hypar.studies.explanation import Explanation, explain_plan
     from hypar.studies.exploration import Exploration, explore_model
     from hypar.studies.overlap.result import Overlap
@@ -41,12 +41,13 @@ if TYPE_CHECKING:
     from hypar.studies.pipeline.divide import pipeline_model
     from hypar.studies.pipeline.result import Pipeline
     from hypar.studies.profiling.measure import profile_model
-    from hypar.studies.sweep import Run, sweep_model
+    from hypar.studies.sweep import Run, Sweep, sweep_model
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Change": "plan.diff",
+    "Comparison": "studies.comparison",
     "Explanation": "studies.explanation",
     "Exploration": "studies.exploration",
     "HeterogeneousMachine": "machine.heterogeneous",
@@ -60,6 +61,7 @@ _HOMES = {
     "Row": "studies.comparison",
     "Run": "studies.sweep",
     "Score": "plan.score",
+    "Sweep": "studies.sweep",
     "Verdict": "studies.check",
     "check_plan": "studies.check",
     "compare_strategies": "studies.comparison",
@@ -87,6 +89,7 @@ _FORMER = {"MixedMachine": "HeterogeneousMachine", "load_mixed": "load_heterogen
 
 __all__ = [
     "Change",
+    "Comparison",
     "Explanation",
     "Exploration",
     "HeterogeneousMachine",
@@ -100,6 +103,7 @@ __all__ = [
     "Row",
     "Run",
     "Score",
+    "Sweep",
     "Verdict",
     "__version__",
     "check_plan",

@@ -531,6 +531,14 @@ def test_machines_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert fast < slow
 
 
+def test_a_plan_is_drawn_as_a_grid(tmp_path: Path) -> None:
+    picture = tmp_path / "p.svg"
+    result = run("plan", "lenet-c", "--levels", "2", "--plot", str(picture))
+    assert (result.exit_code, result.stderr) == (0, f"wrote {picture}\n")
+    assert picture.read_text(encoding="utf-8").startswith("<?xml")
+    assert refusal("plan", "lenet-c", "--plot", "p.gif").startswith("plot: found the file 'p.gif'; allowed: ")
+
+
 @pytest.mark.parametrize("ending", ["gif", "txt", ""])
 def test_a_plot_has_a_picture_s_ending(ending: str, plan: str, tmp_path: Path) -> None:
     file = tmp_path / f"p.{ending}"

@@ -1,33 +1,27 @@
-"""Figures: bars, lines and timelines, drawn with matplotlib, an optional dependency."""
+"""Figures: bars and points over categories, lines over numbers."""
 
 from __future__ import annotations
 
-import io
-from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from hypar.errors import OptionError
-from hypar.files.text import require_writable, write_bytes
+from hypar.files.canvas import INK, LINE, SERIES, SINGLE, TEXT, blank, plain, value_axis
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from hypar.timeline import Timeline
-
-ENDINGS = (".png", ".svg", ".pdf")
-"""File endings of the supported formats."""
-
-_KEPT_OUT = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-"""Metadata to omit, such as the date, so that the same input gives the same bytes."""
-
-_COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#bab0ac")
 _STROKES = ("-", "--", ":", "-.")
-_MOST_ROWS = 200
-"""Number of a timeline's rows drawn at full height and labelled."""
+_WIDTH, _HEIGHT = 9.0, 4.5
+_MOST_TICKS = 24
+_LETTER = 0.06
+"""Width of a digit in inches, which decides whether the number at a bar is turned."""
 
-_SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_TOO_NARROW = 0.1
+"""Width in inches of bars that have no numbers: these are in the table beside the figure."""
+
+_LEAST_GAP = 0.05
+"""Part of the height between the ends of lines that are named at their ends; nearer ones need a legend."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +34,11 @@ class Figure:
         x_label: label of the axis.
         y_label: label of the values, with their unit.
         series: values by name, one for each position; None leaves a gap.
-        kind: style of drawing.
-        log: whether the values need a logarithmic scale.
+        kind: ``bars`` over categories, counted from 0; ``points`` over categories whose values span decades; ``lines``
+            over numbers.
+        log: whether lines or points need a logarithmic scale.
+        shown: function that formats a value with its unit; by default three digits.
+        marks: texts to write at positions of the first series.
     """
 
     title: str
@@ -51,110 +48,142 @@ class Figure:
     series: Mapping[str, Sequence[float | None]]
     kind: Literal["bars", "lines", "points"] = "bars"
     log: bool = False
+    shown: Callable[[float], str] | None = None
+    marks: Mapping[int, str] = field(default_factory=dict)
 
-
-def draw(figure: Figure, file: str | Path) -> None:
-    """Draw a figure to a file.
-
-    Raises:
-        OptionError: matplotlib is not installed, or the file ending is not a supported format.
-        DocumentError: the folder is missing or not writable.
-    """
-    require_plot(file)
-    canvas, axes = _axes(9, 4.5)
-    places = range(len(figure.x))
-    wide = 0.8 / max(1, len(figure.series))
-    for number, (name, values) in enumerate((_plain(name), values) for name, values in figure.series.items()):
-        shown = [float("nan") if value is None else value for value in values]
-        colour = _COLOURS[number % len(_COLOURS)]
-        if figure.kind == "bars":
-            left = [place + wide * (number - (len(figure.series) - 1) / 2) for place in places]
-            axes.bar(left, shown, wide, label=name, color=colour)
-        elif figure.kind == "lines":
-            stroke = _STROKES[number // len(_COLOURS) % len(_STROKES)]
-            axes.plot(places, shown, stroke, label=name, color=colour, marker="o", markersize=3)
+    def picture(self) -> Any:
+        """Draw the figure with matplotlib; one series of bars lies on its side, with the names beside it."""
+        if self.kind == "bars" and len(self.series) == 1:
+            return _lying_bars(self)
+        canvas, axes = blank(_WIDTH, _HEIGHT, self.title)
+        axes.set(xlabel=plain(self.x_label), ylabel=plain(self.y_label))
+        axes.xaxis.get_label().set_fontsize(TEXT)
+        if self.kind == "lines":
+            _lines(axes, self)
         else:
-            axes.plot(
-                places, shown, "o", label=name, color=colour, markersize=3 + 2 * number, zorder=2 + number
-            )
-    step = max(1, len(figure.x) // 24)
-    axes.set_xticks(
-        list(places)[::step], [_plain(place) for place in figure.x][::step], rotation=30, ha="right"
-    )
-    axes.set(title=_plain(figure.title), xlabel=_plain(figure.x_label), ylabel=_plain(figure.y_label))
-    some = any(value for values in figure.series.values() for value in values if value)
-    axes.set_yscale("log" if figure.log and some else "linear")
-    axes.grid(axis="y", alpha=0.3)
-    if len(figure.series) > 1:
-        axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
-    _save(canvas, Path(file))
+            _groups(axes, self)
+        some = any(value for values in self.series.values() for value in values if value)
+        axes.set_yscale("log" if self.log and some else "linear")
+        value_axis(axes, "y", self.shown or _three_digits)
+        _name_places(axes, self)
+        if len(self.series) > 1 and not (self.kind == "lines" and _named_at_ends(axes, self)):
+            axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=TEXT, frameon=False)
+        return canvas
+
+    def numbered(self) -> Iterator[tuple[int, str, list[float]]]:
+        """Yield the number, the name and the values of each series, with NaN for a gap."""
+        for number, (name, values) in enumerate(self.series.items()):
+            yield number, plain(name), [float("nan") if value is None else value for value in values]
+
+    def text(self, value: float | None) -> str:
+        """Format a value; return an empty text for a gap."""
+        return "" if value is None or value != value else (self.shown or _three_digits)(value)  # noqa: PLR0124 (NaN)
 
 
-def draw_timeline(timeline: Timeline, title: str, file: str | Path) -> None:
-    """Draw a timeline with a row for each resource.
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
-    Raises:
-        OptionError: matplotlib is not installed, or the file ending is not a supported format.
-        DocumentError: the folder is missing or not writable.
-    """
-    require_plot(file)
-    rows = {name: row for row, name in enumerate(timeline.busy)}
-    canvas, axes = _axes(11, 1.2 + 0.5 * min(len(rows), _MOST_ROWS))
-    kinds = list(timeline.by_kind)
-    scale, unit = next((item for item in _SCALES if timeline.makespan >= item[0]), _SCALES[-1])
-    for number, kind in enumerate(kinds):
-        tasks = [
-            (rows[task.resource], task.seconds / scale, start / scale)
-            for task, start in zip(timeline.tasks, timeline.starts, strict=True)
-            if task.kind == kind
-        ]
-        own, seconds, starts = ([item[place] for item in tasks] for place in range(3))
-        axes.barh(
-            own, seconds, left=starts, label=_plain(kind), color=_COLOURS[number % len(_COLOURS)], height=0.7
-        )
-    step = -(-len(rows) // _MOST_ROWS) or 1
-    axes.set_yticks(list(rows.values())[::step], [_plain(name) for name in rows][::step])
+
+def _lying_bars(figure: Figure) -> Any:
+    """Draw one series as horizontal bars, the first on top."""
+    canvas, axes = blank(_WIDTH, 1.1 + 0.3 * len(figure.x), figure.title)
+    ((_, _, values),) = figure.numbered()
+    places = list(range(len(figure.x)))
+    bars = axes.barh(places, values, 0.7, color=SINGLE)
+    labels = [f"{figure.text(value)}{_note(figure, place)}" for place, value in enumerate(values)]
+    axes.bar_label(bars, labels, padding=3, fontsize=TEXT, color=INK)
+    axes.set_yticks(places, [plain(place) for place in figure.x])
     axes.invert_yaxis()
-    axes.set(title=_plain(title), xlabel=unit)
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    _save(canvas, Path(file))
+    axes.set(xlabel=plain(figure.y_label), ylabel=plain(figure.x_label), xmargin=0.18)
+    axes.autoscale_view()
+    axes.set_xlim(left=min([0.0, *(value for value in values if value < 0)]))
+    value_axis(axes, "x", figure.shown or _three_digits)
+    return canvas
 
 
-def require_plot(file: str | Path, also: str = "") -> None:
-    """Raise if a figure could not be drawn, before anything is computed for it.
-
-    Args:
-        file: the target file.
-        also: another ending to list as allowed.
-
-    Raises:
-        OptionError: matplotlib is not installed, or the file ending is not a supported format.
-    """
-    require_writable(Path(file))
-    if Path(file).suffix not in ENDINGS:
-        allowed = f"a name that ends in {', '.join(filter(None, (*ENDINGS, also)))}"
-        raise OptionError("plot", f"found the file {str(file)!r}", allowed)
-    if find_spec("matplotlib") is None:
-        raise OptionError("plot", "matplotlib is not installed", hint="pip install matplotlib")
+def _note(figure: Figure, place: int) -> str:
+    return f"  {plain(figure.marks[place])}" if place in figure.marks else ""
 
 
-def _plain(text: object) -> str:
-    return str(text).replace("$", r"\$")
+def _groups(axes: Any, figure: Figure) -> None:
+    """Draw bars or points beside each other at each category, with their numbers where there is space."""
+    count = max(1, len(figure.series))
+    wide = 0.8 / count
+    inches = 0.85 * _WIDTH * wide / max(1, len(figure.x))
+    for number, name, values in figure.numbered():
+        places = [place + wide * (number - (count - 1) / 2) for place in range(len(figure.x))]
+        colour = SERIES[number % len(SERIES)]
+        if figure.kind == "bars":
+            axes.bar(places, values, wide * 0.94, label=name, color=colour)
+        else:
+            axes.plot(places, values, "o", label=name, color=colour, markersize=5)
+        texts = [figure.text(value) for value in values]
+        turned = inches < _LETTER * max(map(len, texts), default=0)
+        for place, value, text in zip(places, values, texts, strict=True):
+            if text and inches >= _TOO_NARROW:
+                axes.annotate(
+                    text, (place, value), xytext=(0, 2 if figure.kind == "bars" else 5), textcoords="offset points",
+                    ha="center", va="bottom", rotation=90 if turned else 0, fontsize=TEXT - 2, color=INK,
+                )  # fmt: skip
+    if figure.kind == "points":
+        between = [place + 0.5 for place in range(len(figure.x) - 1)]
+        axes.vlines(between, 0, 1, LINE, linewidth=0.8, transform=axes.get_xaxis_transform())
+    axes.margins(y=0.16)
 
 
-def _axes(width: float, height: float) -> tuple[Any, Any]:
-    """Return an empty figure and its axes, without a window system."""
-    from matplotlib import rcParams  # noqa: PLC0415 (an extra, and slow to import)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (as above)
-    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415 (as above)
+def _lines(axes: Any, figure: Figure) -> None:
+    """Draw a line for each series, and the marks on the first."""
+    places = range(len(figure.x))
+    many = len(figure.x) > 2 * _MOST_TICKS
+    count = len(figure.series)
+    for number, name, values in figure.numbered():
+        stroke = _STROKES[number // len(SERIES) % len(_STROKES)]
+        colour = SERIES[number % len(SERIES)] if count > 1 else SINGLE
+        # Of lines that run together each shows as a ring around the next.
+        size = 4 + 4 * (count - 1 - number) / max(1, count - 1)
+        axes.plot(
+            places, values, stroke, label=name, color=colour, marker="" if many else "o", markersize=size
+        )
+    if not figure.log:
+        axes.set_ylim(bottom=0)
+    first = next(iter(figure.series.values()), ())
+    for mark, (place, text) in enumerate(figure.marks.items()):
+        value = first[place]
+        if value is not None:
+            right = place > len(figure.x) / 2
+            axes.plot([place], [value], "o", color=INK, markersize=6, zorder=3)
+            axes.annotate(
+                plain(text), (place, value), xytext=(-24, 24 + 14 * mark) if right else (24, -24 - 14 * mark), textcoords="offset points",
+                ha="right" if right else "left", va="center", fontsize=TEXT, color=INK, arrowprops={
+                    "arrowstyle": "-", "color": INK, "linewidth": 0.8, "relpos": (1, 0.5) if right else (0, 0.5),
+                },
+            )  # fmt: skip
 
-    rcParams["svg.hashsalt"] = "hypar"
-    canvas = Canvas(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(canvas)
-    return canvas, canvas.subplots()
+
+def _name_places(axes: Any, figure: Figure) -> None:
+    """Label the positions, turned if their texts are too long for the width."""
+    names = [plain(place) for place in figure.x]
+    most = 10 if len(names) > _MOST_TICKS and isinstance(figure.x[0], int) else _MOST_TICKS
+    step = max(1, len(names) // most)
+    turned = sum(map(len, names[::step])) + 2 * len(names[::step]) > 110
+    style = {"rotation": 30, "ha": "right"} if turned else {}
+    axes.set_xticks(range(0, len(names), step), names[::step], **style)
 
 
-def _save(canvas: Any, file: Path) -> None:
-    stream = io.BytesIO()
-    canvas.savefig(stream, format=file.suffix[1:], dpi=110, metadata=_KEPT_OUT[file.suffix])
-    write_bytes(file, stream.getvalue())
+def _named_at_ends(axes: Any, figure: Figure) -> bool:
+    """Write each line's name at its last value if no two ends are near each other, and return whether."""
+    ends = []
+    for number, name, values in figure.numbered():
+        given = [(place, value) for place, value in enumerate(values) if value == value]  # noqa: PLR0124 (NaN)
+        if not given:
+            return False
+        ends.append((*given[-1], name, SERIES[number % len(SERIES)]))
+    to_axes = axes.transData + axes.transAxes.inverted()
+    heights = sorted(to_axes.transform((place, value))[1] for place, value, _, _ in ends)
+    if any(after - before < _LEAST_GAP for before, after in pairwise(heights)):
+        return False
+    for place, value, name, colour in ends:
+        axes.annotate(
+            name, (place, value), xytext=(6, 0), textcoords="offset points", va="center", fontsize=TEXT, color=colour
+        )  # fmt: skip
+    return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -22,6 +22,7 @@ from hypar.plan.chunks import ChunksRecord
 from hypar.plan.score import Amount, Score
 from hypar.plan.splits import Group, Split, StagesRecord, groups_of, stage_name
 from hypar.registry import load_plugin
+from hypar.results import Origin, Result, remember, view_of
 from hypar.sharding.space import parse_space
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class BaselinesRecord(Record):
 Ways = list[Annotated[int, Field(ge=2)]]
 
 
-class Plan(Record):
+class Plan(Result, Record):
     """A choice for every layer at every level.
 
     Attributes:
@@ -138,6 +139,7 @@ class Plan(Record):
     """
 
     model_config = ConfigDict(populate_by_name=True)
+    _view: ClassVar[str] = "plan"
 
     schema_: Literal["hypar.plan/1"] = Field(default="hypar.plan/1", alias="schema")
     model: ModelRecord
@@ -412,14 +414,24 @@ class Plan(Record):
         text: str = load_plugin("reports", report).render(self)
         return text
 
+    def explain(self, layer: str = "", *, model: Any = None) -> Any:
+        """Explain the plan as ``hypar.explain_plan`` does, with the network and the machine that it was made from.
+
+        Args:
+            layer: a layer's name or a pattern whose choices are all costed.
+            model: the network or its file, if the plan was read and its model's name does not find it.
+
+        Raises:
+            OptionError: there is no such layer, or the plan is in stages or for a heterogeneous machine.
+            InputError: the network is not found or is another.
+        """
+        return view_of(self).explain(self, layer, model)
+
     def __repr__(self) -> str:
         """Return a readable table for a terminal."""
         return self.render()
 
     __str__ = __repr__
-
-    def _repr_html_(self) -> str:
-        return self.render("html")
 
 
 def _given(data: dict[str, Any]) -> dict[str, Any]:
@@ -449,9 +461,13 @@ def read_plan(file: str | Path) -> Plan:
         return f"{path}: {field_name(where)}" if where else str(path)
 
     try:
-        return validated(Plan, data, place=place, error=PlanError)
+        plan = validated(Plan, data, place=place, error=PlanError)
     except OptionError as error:
         raise PlanError(f"{path}: space", error.found, error.allowed) from None
+    remember(plan, Origin(file=path))
+    if plan.score is not None:
+        remember(plan.score, Origin(plan=plan, file=path))
+    return plan
 
 
 def _is_newer(schema: object) -> bool:

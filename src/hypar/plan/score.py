@@ -2,12 +2,13 @@
 
 # Annotations are not postponed here: pydantic would parse the text of each one at every start.
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import AfterValidator, Field
 
 from hypar.files.record import Record
 from hypar.network.training import OPTIMIZERS
+from hypar.results import Result
 
 Amount = Annotated[int | float, Field(ge=0, le=1e200)]
 Items = dict[str, Amount]
@@ -43,7 +44,7 @@ class GroupScore(Record):
     fits: bool
 
 
-class Score(Record):
+class Score(Result, Record):
     """One training step on a machine.
 
     Attributes:
@@ -69,6 +70,8 @@ class Score(Record):
         groups: the step on each group of a heterogeneous machine, or on each stage; ``memory`` is then the fullest
             one's, and ``time`` equals ``critical``. None for identical devices without stages.
     """
+
+    _view: ClassVar[str] = "score"
 
     hardware: str
     hardware_digest: str

@@ -32,6 +32,7 @@ from hypar.planning.request import (
 )
 from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
+from hypar.results import Origin, remember
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -159,12 +160,21 @@ def plan_model(
 def follow(
     request: Request, graph: LayerGraph, progress: Callable[[int, int], None] = lambda *_: None
 ) -> Plan:
-    """Plan a network by a request; ``progress`` is called as in ``plan_model``.
+    """Plan a network by a request; ``progress`` is called as in ``plan_model``. The plan knows what it was made from.
 
     Raises:
         InputError: the request does not suit the network.
         TableLimitError: the tables of an exact search would not fit.
     """
+    plan = _followed(request, graph, progress)
+    machine = request.machine if request.heterogeneous is None else request.heterogeneous
+    origin = Origin(plan=plan, network=graph, machine=machine, profile=request.profile)
+    for made in filter(None, (plan, plan.score)):
+        remember(made, origin)
+    return plan
+
+
+def _followed(request: Request, graph: LayerGraph, progress: Callable[[int, int], None]) -> Plan:
     if request.heterogeneous is not None:
         from hypar.planning.uneven.heterogeneous_plan import heterogeneous_plan  # noqa: PLC0415 (only where it is asked for)
 

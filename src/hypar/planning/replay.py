@@ -22,6 +22,7 @@ from hypar.planning.stages.replay import microbatch_step, stored_stages
 from hypar.planning.stages.scoring import score_of
 from hypar.planning.uneven.replay import branch_of
 from hypar.planning.uneven.tree import lanes_of
+from hypar.results import Origin, remember
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
 from hypar.schedule.step import Step, lower_lanes
@@ -117,11 +118,13 @@ def run_plan(
     if plan.stages is not None and plan.staged and isinstance(machine, Machine):
         request = replace(Request.of(plan, machine), optimizer=own)
         staging = stored_stages(plan, plan.stages, graph, choices, request)
+        score = score_of(staging)
+        remember(score, Origin(plan=plan, network=graph, machine=machine))
         return ScoredStep(
             plan=plan,
             graph=graph,
             step=microbatch_step(staging),
-            score=score_of(staging),
+            score=score,
             timeline=staging.step,
             lanes=tuple(span.cuts.lane for span in staging.stages),
             stages=stages_of(staging, request),
@@ -131,6 +134,7 @@ def run_plan(
     step = lower_lanes(lanes, crossings, chunks)
     timeline = run(step.tasks)
     score = summarise(lanes, step, timeline, machine)
+    remember(score, Origin(plan=plan, network=graph, machine=machine))
     return ScoredStep(plan=plan, graph=graph, step=step, score=score, timeline=timeline, lanes=tuple(lanes))
 
 

@@ -10,19 +10,62 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import load_hardware
 from hypar.machine.profiles import Profile, read_profile
 from hypar.network.build import load_model
+from hypar.network.graph import LayerGraph
+from hypar.plan.plan import Plan
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.registry import data_names
+from hypar.results import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hypar.errors import InputError
     from hypar.machine.machine import Machine
-    from hypar.network.graph import LayerGraph
-    from hypar.plan.plan import Plan
+    from hypar.plan.score import Score
 
 LONGEST_NAME = 200
 """Largest number of characters in a name, so that with an ending it is a valid file name."""
+
+
+def network_of(result: Plan | Score, model: LayerGraph | str | Path | None = None) -> LayerGraph:
+    """Return the network that a plan or a score was made from; load it if it is not known, or another is named.
+
+    Raises:
+        InputError: there is none, or it cannot be read.
+    """
+    origin = origin_of(result)
+    if isinstance(model, LayerGraph):
+        return model
+    if model is None and origin.network is not None:
+        known: LayerGraph = origin.network
+        return known
+    return model_of(result if isinstance(result, Plan) else origin.plan, origin.file, model)
+
+
+def scored_on(result: Plan | Score) -> Machine | HeterogeneousMachine | None:
+    """Return the machine that a plan or a score was made for; load it if it is not known. None without a score.
+
+    Raises:
+        InputError: there is none, or it cannot be read.
+    """
+    origin = origin_of(result)
+    if origin.machine is not None:
+        known: Machine | HeterogeneousMachine = origin.machine
+        return known
+    return machine_of(result if isinstance(result, Plan) else origin.plan, origin.file)
+
+
+def times_of(plan: Plan) -> Profile | None:
+    """Return the measured times that a plan's cost counted; load them if they are not known. None without any.
+
+    Raises:
+        InputError: they are not found, cannot be read, or their digest differs.
+    """
+    origin = origin_of(plan)
+    if origin.profile is not None:
+        known: Profile = origin.profile
+        return known
+    return profile_of(plan, origin.file)
 
 
 def model_of(plan: Plan, file: Path, model: str | Path | None = None) -> LayerGraph:

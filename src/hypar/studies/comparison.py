@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from hypar.errors import TableLimitError
 from hypar.machine.load_heterogeneous import as_hardware
@@ -12,6 +12,8 @@ from hypar.network.graph import LayerGraph
 from hypar.planning.planner import plan_model
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
+from hypar.results import Result
+from hypar.units import amount
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +45,19 @@ class Row:
     note: str
 
 
+class Comparison(Result, tuple[Row, ...]):
+    """The rows of a comparison, the baseline first."""
+
+    __slots__ = ()
+    _view: ClassVar[str] = "comparison"
+
+    def __repr__(self) -> str:
+        """Return the network and each strategy's cost, short enough for a prompt."""
+        plan = next(row.plan for row in self if row.plan)
+        costs = (f"{row.name} {amount(row.plan.cost.value, row.plan.cost.unit)}" for row in self if row.plan)
+        return f"<Comparison of {plan.model.name}: {', '.join(costs)}>"
+
+
 def compare_strategies(
     model: LayerGraph | str | Path,
     *,
@@ -53,7 +68,7 @@ def compare_strategies(
     inter_weight: float | None = None,
     hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     optimizer: str = "sgd",
-) -> tuple[Row, ...]:
+) -> Comparison:
     """Plan a network by several strategies.
 
     Args:
@@ -103,7 +118,7 @@ def compare_strategies(
         rows.append(Row(name=name, plan=plan, gain=gain, note=plan.claim))
     if refused is not None and not any(row.plan for row in rows):
         raise refused
-    return tuple(rows)
+    return Comparison(rows)
 
 
 def baseline_score(ran: ScoredStep) -> Score | None:

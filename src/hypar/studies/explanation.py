@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from hypar.errors import OptionError, suggestion
 from hypar.planning.question import ask
 from hypar.planning.request import Request
+from hypar.results import Result
 from hypar.sharding.levels import WHOLE_LAYER
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
@@ -83,7 +84,7 @@ class LayerExplanation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(Result):
     """The explanation of a plan.
 
     Attributes:
@@ -94,6 +95,7 @@ class Explanation:
         explained: the layers asked for, level by level.
     """
 
+    _view: ClassVar[str] = "explanation"
     plan: Plan
     layers: tuple[str, ...]
     rules: Reduction
@@ -122,10 +124,13 @@ def explain_plan(
             planned anew; by default the ``MOST_REPLANNED`` cheapest, the plan's own included.
 
     Raises:
-        OptionError: there is no such layer, or the plan is in stages.
+        OptionError: there is no such layer, or the plan is in stages or for a heterogeneous machine.
     """
     if plan.staged:
         raise OptionError("explain", "the plan is in stages", "a plan without them")
+    if plan.heterogeneous:
+        found = "the plan is for a heterogeneous machine"
+        raise OptionError("explain", found, "a machine of identical devices")
     graph = model.with_batch(plan.model.batch)
     request = replace(Request.of(plan, machine, profile), pins=(), refine=False)
     question = _with_choices(ask(request, graph)[0], plan)

@@ -6,7 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hypar.errors import OptionError, suggestion
 from hypar.files.figures import Figure
@@ -17,7 +17,9 @@ from hypar.plan.score import Totals, totals_of
 from hypar.planning.planner import plan_model
 from hypar.planning.question import ask, setting_of
 from hypar.planning.request import Request
+from hypar.results import Result
 from hypar.schedule.scoring import totals
+from hypar.sharding.dims import choice_word, vocabulary
 from hypar.sharding.pins import level_of
 from hypar.units import format_seconds
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.planning.searches.base import Question
     from hypar.sharding.placement import Options
+
+MOST_BARS = 16
+"""Number of points that are plotted as bars with their names; more are a line."""
 
 MOST_POINTS = 2**20
 """The largest number of points of an exploration; a million take some ten minutes."""
@@ -54,7 +59,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Exploration:
+class Exploration(Result):
     """All points of an exploration, in the order of the choices.
 
     Attributes:
@@ -64,6 +69,7 @@ class Exploration:
         baseline: the totals of dp's score.
     """
 
+    _view: ClassVar[str] = "exploration"
     plan: Plan
     places: tuple[tuple[str, int], ...]
     points: tuple[Point, ...]
@@ -85,25 +91,40 @@ class Exploration:
         """Return a point's speedup over dp."""
         return self.baseline.time_s / point.totals.time_s
 
-    def figure(self, title: str, codes: Sequence[str], x_label: str) -> Figure:
-        """Plot each point's speedup over dp, in the order of the choices.
+    def named(self, point: Point) -> str:
+        """Name a point's choices layer by layer, a choice that all levels of a layer share once."""
+        words = vocabulary({dim for each in self.points for choice in each.choices for dim in choice.divided})
+        found: dict[str, list[str]] = {}
+        for (layer, level), choice in zip(self.places, point.choices, strict=True):
+            ways, grids = self.plan.array[level], self.plan.in_grids
+            found.setdefault(layer, []).append(choice_word(choice.degrees, ways, words, grids=grids))
+        return ", ".join(
+            f"{layer} {each[0] if len({*each}) == 1 else ' '.join(each)}" for layer, each in found.items()
+        )
+
+    def figure(self, title: str = "") -> Figure:
+        """Plot each point's time, the fastest first, with the names of the fastest and of the plan.
 
         Args:
-            title: the title of the plot.
-            codes: the label of each point.
-            x_label: the meaning of the labels.
+            title: the title of the plot; by default what the exploration found.
         """
-        values = [self.speedup(point) for point in self.points]
-        best = max(values)
-        own = [value if point.own else None for value, point in zip(values, self.points, strict=True)]
-        fastest = [value if value == best else None for value in values]
+        ranked = self.ranked()
+        best, few = ranked[0], len(ranked) <= MOST_BARS
+        name = "fastest" if few else f"fastest: {self.named(best)}, {format_seconds(best.totals.time_s)}"
+        marks = {0: f"{name}, {self.speedup(best):.3g}× faster than dp"}
+        for rank, point in enumerate(ranked):
+            if point.own:
+                marks[rank] = f"{marks[rank]}; the plan" if rank in marks else f"the plan, number {rank + 1}"
+        found = f"{len(ranked):,} plans of {self.plan.model.name}: {self.named(best)} is the fastest"
         return Figure(
-            title=title,
-            x=codes,
-            x_label=x_label,
-            y_label="times faster than dp",
-            series={"points": values, "fastest": fastest, "the plan": own},
-            kind="points",
+            title=title or found,
+            x=[self.named(point) for point in ranked] if few else range(1, len(ranked) + 1),
+            x_label="" if few else "plans, the fastest first",
+            y_label="time of a step",
+            series={"time": [point.totals.time_s for point in ranked]},
+            kind="bars" if few else "lines",
+            shown=format_seconds,
+            marks=marks,
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypar.files.figures import draw
+from hypar.files.canvas import draw
 from hypar.files.text import make_folder, write_text
 
 if TYPE_CHECKING:

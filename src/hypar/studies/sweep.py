@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, TableLimitError
@@ -19,6 +19,7 @@ from hypar.plan.score import Totals, totals_of
 from hypar.planning.planner import plan_model
 from hypar.planning.request import checked_optimizer
 from hypar.planning.strategies.base import load_strategy
+from hypar.results import Result
 from hypar.schedule.scoring import totals
 
 if TYPE_CHECKING:
@@ -46,6 +47,29 @@ class Run:
     note: str
 
 
+class Sweep(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribute cannot have slots)
+    """The runs of a sweep, the last axis fastest.
+
+    Attributes:
+        model: the network's name.
+    """
+
+    _view: ClassVar[str] = "sweep"
+    model: str
+
+    def __new__(cls, runs: Iterable[Run] = (), model: str = "") -> Self:
+        """Make a sweep of some runs."""
+        made = super().__new__(cls, runs)
+        made.model = model
+        return made
+
+    def __repr__(self) -> str:
+        """Return the network, the number of runs and the axes that vary, short enough for a prompt."""
+        return (
+            f"<Sweep of {self.model}: {len(self)} runs over {', '.join(varied(self)) or 'one combination'}>"
+        )
+
+
 def sweep_model(
     model: LayerGraph | str | Path,
     *,
@@ -58,7 +82,7 @@ def sweep_model(
     optimizer: str = "sgd",
     scale: bool = False,
     progress: Callable[[int, int], None] = lambda *_: None,
-) -> tuple[Run, ...]:
+) -> Sweep:
     """Plan and score a network for every combination of the given values.
 
     Zero levels mean one device. An array smaller than its machine uses some of its devices; a combination that does
@@ -106,7 +130,7 @@ def sweep_model(
     for chosen in every:
         runs.append(_run(graphs[chosen["batch"]], machines, chosen, fixed))
         progress(len(runs), len(every))
-    return tuple(runs)
+    return Sweep(runs, graph.name)
 
 
 class _Fixed(NamedTuple):

@@ -16,12 +16,10 @@ from hypar.cli.commands.base import (
     needed_machine,
     plot_option,
 )
-from hypar.files.figures import draw
 from hypar.reports.formats.base import on_machine, question
 from hypar.reports.listings.base import csv_text
 from hypar.reports.listings.points import (
     exploration_data,
-    exploration_figure,
     exploration_notes,
     exploration_table,
 )
@@ -59,7 +57,7 @@ def command(
         found = explore_model(model, hardware=machine, progress=progress, **asked)
     ranked = found.ranked()
     if plot is not None:
-        draw(exploration_figure(found), plot)
+        found.plot(plot)
         note(f"wrote {plot}")
     if as_json:
         write_json(exploration_data(found, ranked))

@@ -17,9 +17,10 @@ from hypar.cli.commands.base import (
     plot_option,
     writable,
 )
-from hypar.files.figures import draw_timeline
+from hypar.files.canvas import draw
 from hypar.files.text import write_text
 from hypar.reports.listings.overlaps import overlap_data, overlap_head, overlap_notes, overlap_table
+from hypar.reports.listings.timelines import resources_figure
 from hypar.reports.terminal import note, show, write_json
 from hypar.studies.overlap.run import overlap_model
 
@@ -88,6 +89,6 @@ def _write_files(found: Overlap, plot: str | None, trace: str | None) -> None:
     if trace is not None:
         write_text(Path(trace), found.timeline.to_chrome_trace())
     if plot is not None:
-        draw_timeline(found.timeline, overlap_head(found), plot)
+        draw(resources_figure(overlap_head(found), found.timeline), plot)
     for file in filter(None, (trace, plot)):
         note(f"wrote {file}")

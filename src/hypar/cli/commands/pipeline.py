@@ -16,7 +16,7 @@ from hypar.cli.commands.base import (
     plot_option,
     writable,
 )
-from hypar.files.figures import draw_timeline
+from hypar.files.canvas import draw
 from hypar.files.text import write_text
 from hypar.reports.listings.pipelines import (
     pipeline_data,
@@ -25,6 +25,7 @@ from hypar.reports.listings.pipelines import (
     pipeline_table,
     stages_timeline,
 )
+from hypar.reports.listings.timelines import resources_figure
 from hypar.reports.terminal import note, show, write_json
 from hypar.studies.pipeline.divide import pipeline_model
 
@@ -87,6 +88,6 @@ def _write_files(found: Pipeline, plot: str | None, trace: str | None) -> None:
     if trace is not None:
         write_text(Path(trace), found.timeline.to_chrome_trace())
     if plot is not None:
-        draw_timeline(stages_timeline(found.timeline), pipeline_head(found), plot)
+        draw(resources_figure(pipeline_head(found), stages_timeline(found.timeline)), plot)
     for file in filter(None, (trace, plot)):
         note(f"wrote {file}")

@@ -16,6 +16,7 @@ from hypar.cli.commands.base import (
     hardware_options,
     judged,
     named_machine,
+    plot_option,
     profile_option,
     require_hardware,
     writable,
@@ -113,6 +114,7 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), callback=writable, help="Write the plan to a file."
 )
+@plot_option
 @click.option("--explain", "explained", is_flag=False, flag_value="", metavar="[LAYER]",
               help="Show every elimination and, for a layer, the costs of its other choices.")  # fmt: skip
 @fit_option
@@ -125,6 +127,7 @@ def command(
     hardware: str | None,
     changes: dict[str, Any],
     output: str | None,
+    plot: str | None,
     explained: str | None,
     fit: bool,
     as_json: bool,
@@ -149,6 +152,9 @@ def command(
     if output is not None:
         plan.write(output)
         note(f"wrote {output}")
+    if plot is not None:
+        plan.plot(plot)
+        note(f"wrote {plot}")
     said = list(notes(plan, network, machine, asked["profile"]))
     with judged([unfit_line(plan.score)], fit=fit, aside=as_json):
         if explained is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hypar.cli.commands.base import complete_plugin
-from hypar.files.figures import require_plot
+from hypar.files.canvas import require_plot
 from hypar.files.text import make_folder
 from hypar.reports.terminal import note, progress_bar, write
 from hypar.studies.papers.base import load_reproduction

@@ -16,7 +16,7 @@ from hypar.cli.commands.base import (
     machine_option,
     writable,
 )
-from hypar.files.figures import draw_timeline, require_plot
+from hypar.files.canvas import draw, require_plot
 from hypar.files.text import require_writable, write_text
 from hypar.planning.replay import run_plan
 from hypar.reports.formats.base import chunk_lines, headline, score_lines, unfit_line
@@ -24,6 +24,7 @@ from hypar.reports.listings.machines import layer_times_data, layer_times_table
 from hypar.reports.listings.scores import score_data, timeline_csv
 from hypar.reports.terminal import note, show, write, write_json
 from hypar.reports.traces import step_trace
+from hypar.reports.views.score import timeline_figure
 
 if TYPE_CHECKING:
     from hypar.planning.replay import ScoredStep
@@ -89,7 +90,7 @@ def command(
     title = headline(ran.plan)
     if picture is not None:
         _draw_picture(ran, picture)
-    _write_files(ran, title, timeline, trace)
+    _write_files(ran, timeline, trace)
     with judged([unfit_line(ran.score)], fit=fit, aside=as_json):
         if as_json:
             write_json(layer_times_data(ran) if layers else score_data(ran.score))
@@ -109,13 +110,13 @@ def _draw_picture(ran: ScoredStep, file: str) -> None:
     note(f"wrote {file}")
 
 
-def _write_files(ran: ScoredStep, title: str, timeline: str | None, trace: str | None) -> None:
+def _write_files(ran: ScoredStep, timeline: str | None, trace: str | None) -> None:
     """Write the files that are asked for."""
     if trace is not None:
         write_text(Path(trace), step_trace(ran))
     if timeline is not None and timeline.endswith(".csv"):
         write_text(Path(timeline), timeline_csv(ran.timeline))
     elif timeline is not None:
-        draw_timeline(ran.timeline, title, timeline)
+        draw(timeline_figure(ran), timeline)
     for file in filter(None, (trace, timeline)):
         note(f"wrote {file}")

@@ -8,9 +8,8 @@ import click
 
 from hypar.cli.commands.base import as_csv, as_json, complete_model, plot_option, read_changes
 from hypar.errors import OptionError, shown
-from hypar.files.figures import draw
 from hypar.reports.listings.base import csv_text
-from hypar.reports.listings.points import runs_data, runs_figure, runs_head, runs_table
+from hypar.reports.listings.points import runs_data, runs_head, runs_table
 from hypar.reports.terminal import note, progress_bar, show, write, write_json
 from hypar.studies.sweep import sweep_model
 
@@ -88,7 +87,7 @@ def command(model: str, plot: str | None, as_csv: bool, as_json: bool, **asked: 
     with progress_bar("sweeping") as progress:
         runs = sweep_model(model, progress=progress, **asked)
     if plot is not None:
-        draw(runs_figure(model, runs), plot)
+        runs.plot(plot)
         note(f"wrote {plot}")
     if as_json:
         write_json(runs_data(runs))

@@ -64,17 +64,21 @@ def level_names(plan: Plan) -> list[str]:
     return [column.name for column in columns(plan)]
 
 
+def words_of(plan: Plan) -> int:
+    """Return the index of the words in which a plan's choices are shown."""
+    used = {dim for split in plan.splits for layer in plan.layers for dim in split.choice(layer).divided}
+    return vocabulary(used.union(parse_space(plan.space).dims))
+
+
 def grid(plan: Plan) -> list[tuple[str, list[str], list[str | None], float]]:
     """Return each layer's name, the words and the dim of its choice in each column, and its cost."""
-    shown, space = columns(plan), parse_space(plan.space)
-    used = {dim for split in plan.splits for layer in plan.layers for dim in split.choice(layer).divided}
-    words = vocabulary(used.union(space.dims))
+    shown, grids, words = columns(plan), parse_space(plan.space).grids, words_of(plan)
     rows = []
     for layer in plan.layers:
         cells, dims = [], []
         for column in shown:
             texts = [
-                choice_word(split.choice(layer).degrees, split.ways, words, grids=space.grids)
+                choice_word(split.choice(layer).degrees, split.ways, words, grids=grids)
                 for split in column.splits
             ]
             found = dict.fromkeys(split.dim(layer) for split in column.splits)

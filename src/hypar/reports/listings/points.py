@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.files.figures import Figure
 from hypar.machine.machine import Machine
 from hypar.plan.score import Totals
-from hypar.reports.formats.base import on_machine, question
 from hypar.reports.listings.base import Data, noted_table, ratio
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.studies.sweep import varied
@@ -84,7 +83,7 @@ def runs_data(runs: Sequence[Run]) -> Data:
     return [
         {
             **run.axes,
-            "hardware": _axis(run.axes["hardware"]),
+            "hardware": axis_text(run.axes["hardware"]),
             **(run.totals._asdict() if run.totals else nothing),
             "fits": run.fits,
             "note": run.note,
@@ -95,12 +94,12 @@ def runs_data(runs: Sequence[Run]) -> Data:
 
 def runs_table(runs: Sequence[Run]) -> Table:
     """Return one row for each combination with its varying axes; times relative to the first row of the same batch."""
-    names = _axes(runs)
+    names = axes_of(runs)
     heads = [*names, "time", "first over it", "energy", "communication", "memory"]
     first: dict[int, Totals] = {}
     rows = []
     for run in runs:
-        axes = [_axis(run.axes[name]) for name in names]
+        axes = [axis_text(run.axes[name]) for name in names]
         if run.totals is None:
             rows.append([*axes, *["-"] * 5, run.note])
             continue
@@ -111,45 +110,21 @@ def runs_table(runs: Sequence[Run]) -> Table:
 
 def runs_head(model: str, runs: Sequence[Run]) -> str:
     """Describe the values that all combinations share."""
-    held = {name: value for name, value in runs[0].axes.items() if name not in _axes(runs)}
-    return ", ".join([model, *(f"{name} {_axis(value)}" for name, value in held.items())])
+    held = {name: value for name, value in runs[0].axes.items() if name not in axes_of(runs)}
+    return ", ".join([model, *(f"{name} {axis_text(value)}" for name, value in held.items())])
 
 
-def runs_figure(model: str, runs: Sequence[Run]) -> Figure:
-    """Plot times along the innermost axis that varies, with a line for each combination of the others."""
-    names = _axes(runs)
-    along = names[-1]
-    places = list(dict.fromkeys(_axis(run.axes[along]) for run in runs))
-    series: dict[str, list[float | None]] = {}
-    for run in runs:
-        line = " ".join(f"{name} {_axis(run.axes[name])}" for name in names[:-1]) or model
-        values = series.setdefault(line, [None] * len(places))
-        values[places.index(_axis(run.axes[along]))] = None if run.totals is None else run.totals.time_s
-    title = f"time of a step: {runs_head(model, runs)}"
-    return Figure(
-        title=title, x=places, x_label=along, y_label="seconds", series=series, kind="lines", log=True
-    )
-
-
-def exploration_figure(found: Exploration) -> Figure:
-    """Plot the speedup of each point over dp."""
-    codes = [
-        "".join("01"[bool({*choice.divided} - {"batch"})] for choice in point.choices)
-        for point in found.points
-    ]
-    layers = ", ".join(dict.fromkeys(layer for layer, _ in found.places))
-    title = f"{question(found.plan)} {on_machine(found.plan.score)}, {len(codes)} points"
-    return found.figure(title, codes, f"{layers}: 0 batch, 1 another dim, in the order of the table")
-
-
-def _axes(runs: Sequence[Run]) -> list[str]:
+def axes_of(runs: Sequence[Run]) -> list[str]:
+    """Return the axes of a sweep that vary; the strategy if none does."""
     return list(varied(runs)) or ["strategy"]
 
 
-def _axis(value: Any) -> str:
+def axis_text(value: Any) -> str:
     """Format a value on an axis of a sweep."""
     if isinstance(value, Machine):
         return value.name
+    if isinstance(value, Path):
+        return value.stem
     if isinstance(value, dict):
         return ", ".join(map(str, value.values()))
     return str(value)

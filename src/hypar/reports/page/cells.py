@@ -54,22 +54,34 @@ def cell(choice: Choice, ways: int, words: int, *, grids: bool, level: str = "")
         grids: whether choices are written as grids.
         level: name of the level, for the cell's title.
     """
-    cut = [(dim, degree) for dim, degree in choice.degrees if degree > 1]
-    word = choice_word(choice.degrees, ways, words, grids=grids)
-    if len(cut) <= 1 and word in {WORDS[dim][words] for dim in (*(dim for dim, _ in cut), None)}:
-        parts = [(cut[0][0] if cut else None, word, ways)]
-    else:
-        shown = {text[0]: text for text in grid_word(dict(cut)).split()} if cut else {}
-        parts = [(dim, shown[WORDS[dim][GRIDS]], degree) for dim, degree in cut]
-        idle = ways // math.prod(degree for _, degree in cut)
-        if idle > 1:
-            parts.append((None, "off" if cut else word.split()[0], idle))
+    cut, word = divided(choice), choice_word(choice.degrees, ways, words, grids=grids)
+    parts = parts_of(choice, ways, words, grids=grids)
     pieces = [_piece(colour(dim, words), text, degree) for dim, text, degree in parts]
     dims = ", ".join(f"{dim.replace('_', ' ')} {degree}" for dim, degree in cut) or "whole"
     spelt = "" if [word] == [text for _, text, _ in parts] else f"{word}: "
     return tag(
         "span", spaced(pieces), class_="cell", title=f"{level}: {spelt}{dims}" if level else spelt + dims
     )
+
+
+def divided(choice: Choice) -> list[tuple[str, int]]:
+    """Return the dims that a choice divides, with their degrees."""
+    return [(dim, degree) for dim, degree in choice.degrees if degree > 1]
+
+
+def parts_of(choice: Choice, ways: int, words: int, *, grids: bool) -> list[tuple[str | None, str, int]]:
+    """Return the dim, the word and the degree of each part of a choice's cell, the idle devices last."""
+    cut, word = divided(choice), choice_word(choice.degrees, ways, words, grids=grids)
+    if len(cut) <= 1 and word in {WORDS[dim][words] for dim in (*(dim for dim, _ in cut), None)}:
+        return [(cut[0][0] if cut else None, word, ways)]
+    shown = {text[0]: text for text in grid_word(dict(cut)).split()} if cut else {}
+    parts: list[tuple[str | None, str, int]] = [
+        (dim, shown[WORDS[dim][GRIDS]], degree) for dim, degree in cut
+    ]
+    idle = ways // math.prod(degree for _, degree in cut)
+    if idle > 1:
+        parts.append((None, "off" if cut else word.split()[0], idle))
+    return parts
 
 
 def _piece(kind: str, text: str, degree: int) -> Markup:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from hypar.reports.page.html import Content
 
-NUMBERS = frozenset("0123456789+-<")
+NUMBERS = frozenset("0123456789+-<\u2013")
 """Characters with which a number begins; a column of such cells is aligned to the right."""
 
 

@@ -78,7 +78,7 @@ def figure_7(graphs: Mapping[str, LayerGraph], plain: Plans, beside: Plans) -> S
         rows=tuple(rows),
         figure=Figure(
             title="images a second on 16 devices, transfers beside computation", x=list(graphs), x_label="",
-            y_label="images a second", series=series, log=True,
+            y_label="images a second", series=series, kind="points", log=True,
         ),
     )  # fmt: skip
 

@@ -178,7 +178,7 @@ def figure_15(graph: LayerGraph, plans: Plans) -> Section:
         rows=tuple(rows),
         figure=Figure(
             title="bytes moved in a step of vgg16 on four devices", x=["published", *READINGS], x_label="counted",
-            y_label="MB", log=True,
+            y_label="MB", kind="points", log=True,
             series={
                 name: [published, *(read(found) / 1e6 for read in READINGS.values())]
                 for name, published, found in zip(("image", "deepa"), TIMELINE_MB, ours, strict=False)
@@ -220,6 +220,12 @@ def figure_16(graphs: Mapping[str, LayerGraph], plans: Plans) -> Section:
         heads=("network", "counted", "image", "GB more", "deepa, serial", "MB more", "image over serial"),
         rows=tuple(rows),
         figure=Figure(
-            title="bytes moved in a step", x=list(graphs), x_label="", y_label="GB", series=series, log=True
+            title="bytes moved in a step",
+            x=list(graphs),
+            x_label="",
+            y_label="GB",
+            series=series,
+            kind="points",
+            log=True,
         ),
     )

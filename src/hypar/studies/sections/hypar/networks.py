@@ -46,9 +46,9 @@ Plans as 0 for dp and 1 for mp, levels outermost first."""
 
 
 def bars(title: str, label: str, series: Mapping[str, Mapping[str, float]], *, log: bool) -> Figure:
-    """Plot a bar for each network."""
+    """Plot a bar for each network, or a point if the values span decades."""
     return Figure(
-        title=title, x=list(NETWORKS), x_label="", y_label=label, log=log,
+        title=title, x=list(NETWORKS), x_label="", y_label=label, log=log, kind="points" if log else "bars",
         series={name: [values.get(network) for network in NETWORKS] for name, values in series.items()},
     )  # fmt: skip
 

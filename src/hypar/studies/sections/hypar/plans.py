@@ -72,7 +72,7 @@ def figure_9(ran: Evaluation) -> Section:
             (f"peak, H1 H4 = {_code(found, best)}", *beside(SPEED["lenet-c"], found.speedup(best))),
             *_rows_where(found, lambda point: point.own, "HyPar's plan", SPEED["lenet-c"]),
         ),
-        figure=found.figure("Lenet-c: H1 and H4 free", _codes(found), "0 dp, 1 mp"),
+        figure=found.figure("Lenet-c: H1 and H4 free"),
     )
 
 
@@ -104,7 +104,7 @@ def figure_10(ran: Evaluation) -> Section:
             ),
             *_rows_where(found, lambda point: point.own, "HyPar's plan", SPEED["vgg-a"], 3),
         ),
-        figure=found.figure("VGG-A: conv5_2 and fc1 free", _codes(found), "0 dp, 1 mp"),
+        figure=found.figure("VGG-A: conv5_2 and fc1 free"),
     )
 
 
@@ -117,10 +117,6 @@ def _code(found: Exploration, point: Point) -> str:
     text = "".join("01"["in_channels" in choice.divided] for choice in point.choices)
     width = len(found.plan.array)
     return " ".join(text[start : start + width] for start in range(0, len(text), width))
-
-
-def _codes(found: Exploration) -> list[str]:
-    return [_code(found, point) for point in found.points]
 
 
 def _rows_where(

@@ -1,0 +1,113 @@
+"""Comparisons: a row for each strategy, and a bar for each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypar.files.figures import Figure
+from hypar.plan.score import Totals
+from hypar.reports.listings.plans import comparison_head, comparison_notes, comparison_unfit
+from hypar.reports.page import numbers as page
+from hypar.reports.page.fragment import fragment
+from hypar.reports.views.base import TOTALS, totals_cells
+
+if TYPE_CHECKING:
+    from hypar.plan.plan import Plan
+    from hypar.reports.views.base import View
+    from hypar.studies.comparison import Comparison, Row
+
+
+class ComparisonView:
+    """The view of a comparison."""
+
+    def rows(self, found: Comparison) -> list[dict[str, Any]]:
+        """Return one row for each strategy: cost, gain over the first, and the totals of its score."""
+        scored = any(row.plan and row.plan.score for row in found)
+        return [
+            {
+                "strategy": row.name,
+                "cost": row.plan and row.plan.cost.value,
+                "unit": row.plan and row.plan.cost.unit,
+                "gain": row.gain,
+                **(_totals(row) if scored else {}),
+                "search": row.plan and row.plan.search,
+                "note": row.note,
+            }
+            for row in found
+        ]
+
+    def html(self, found: Comparison) -> str:
+        """Return a table of strategies: their times on a machine, or without one their costs."""
+        scored = any(row.plan and row.plan.score for row in found)
+        over = f"{found[0].name} over it"
+        first, *more = TOTALS if scored else ["cost"]
+        rows = [_cells(row, _gain(found[0], row), scored=scored) for row in found]
+        notes = [*comparison_unfit(found), *comparison_notes(found)]
+        return fragment(_finding(found), ["strategy", first, over, *more, ""], rows, notes)
+
+    def drawing(self, found: Comparison) -> Figure:
+        """Return a bar for each strategy: the time of a step, or without a machine the cost."""
+        values, first = _values(found), _first(found)
+        timed = first.score is not None
+        scores = [row.plan.score for row in found if row.plan and row.name in values]
+        return Figure(
+            title=_finding(found),
+            x=list(values),
+            x_label="",
+            y_label="time of a step" if timed else f"{first.cost.name} of a step",
+            series={"": list(values.values())},
+            shown=page.seconds if timed else lambda value: page.amount(value, first.cost.unit),
+            marks={place: "does not fit" for place, score in enumerate(scores) if score and not score.fits},
+        )
+
+
+def _first(found: Comparison) -> Plan:
+    return next(row.plan for row in found if row.plan)
+
+
+def _values(found: Comparison) -> dict[str, float]:
+    """Return the times of the strategies; without a machine the costs of those that minimise the first one's."""
+    first = _first(found)
+    return {
+        row.name: row.plan.score.time_s if row.plan.score else row.plan.cost.value
+        for row in found
+        if row.plan and (row.plan.score or row.plan.cost.name == first.cost.name)
+    }
+
+
+def _finding(found: Comparison) -> str:
+    """Name the best strategy, and its gain over the first."""
+    values, first = _values(found), _first(found)
+    best, base = min(values, key=values.__getitem__), next(iter(values))
+    least = "is the fastest" if first.score else f"has the least {first.cost.name}"
+    gain = "" if best == base else f", {base} over it {page.ratio(values[base], values[best])}"
+    return f"{comparison_head(found)}: {best} {least}{gain}"
+
+
+def _gain(first: Row, row: Row) -> str:
+    """Return the first strategy's time over a strategy's own, or without a machine its cost."""
+    if row.plan is None or first.plan is None:
+        return ""
+    if row.plan.score and first.plan.score:
+        return page.ratio(first.plan.score.time_s, row.plan.score.time_s)
+    return "" if row.gain is None else page.ratio(row.gain, 1.0)
+
+
+def _cells(row: Row, gain: str, *, scored: bool) -> list[str]:
+    """Return the cells of a strategy."""
+    if not scored:
+        cost = page.amount(row.plan.cost.value, row.plan.cost.unit) if row.plan else page.DASH
+        return [row.name, cost, gain, "" if row.plan else "the search does not fit"]
+    score = row.plan.score if row.plan else None
+    time, *others = totals_cells(score)
+    note = "the search does not fit" if score is None else "" if score.fits else "does not fit"
+    return [row.name, time, gain, *others, note]
+
+
+def _totals(row: Row) -> dict[str, Any]:
+    score = row.plan.score if row.plan else None
+    totals = {name: getattr(score, name, None) for name in Totals._fields}
+    return {**totals, "fits": score and score.fits}
+
+
+plugin: View[Comparison] = ComparisonView()

@@ -1,0 +1,96 @@
+"""Results that show themselves: as a data frame, as a part of a notebook, and as a picture.
+
+A result knows nothing of how it looks. A *view*, a module of ``reports/views`` that is found by name when it is asked for,
+does; so importing hypar imports neither pandas nor matplotlib, and no package imports one above it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hypar.errors import OptionError
+from hypar.registry import load_plugin
+
+if TYPE_CHECKING:
+    from hypar.files.canvas import Drawing
+
+
+class Result:
+    """A result that has a view."""
+
+    __slots__ = ()
+    _view: ClassVar[str]
+
+    def to_frame(self) -> Any:
+        """Return its rows as a pandas data frame with plain numbers and texts.
+
+        Raises:
+            OptionError: pandas is not installed.
+        """
+        if find_spec("pandas") is None:
+            raise OptionError("to_frame", "pandas is not installed", hint="pip install pandas")
+        return importlib.import_module("pandas").DataFrame(view_of(self).rows(self))
+
+    def plot(self, file: str | Path | None = None) -> Any:
+        """Draw it with matplotlib, and return the figure, which a notebook shows.
+
+        Args:
+            file: a file to write it to as well, as .png, .svg or .pdf.
+
+        Raises:
+            OptionError: matplotlib is not installed, or the file ending is not a supported format.
+            DocumentError: the folder is missing or not writable.
+        """
+        from hypar.files.canvas import require_matplotlib, require_plot, save  # noqa: PLC0415 (slow, and rarely used)
+
+        if file is None:
+            require_matplotlib()
+        else:
+            require_plot(file)
+        drawing: Drawing = view_of(self).drawing(self)
+        picture = drawing.picture()
+        if file is not None:
+            save(picture, Path(file))
+        return picture
+
+    def _repr_html_(self) -> str:
+        return str(view_of(self).html(self))
+
+
+def view_of(result: Result) -> Any:
+    """Return the view of a result."""
+    return load_plugin("views", result._view)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Origin:
+    """The objects and the file from which a plan or a score was made, as far as they are known.
+
+    Attributes:
+        plan: for a score, the plan that was run.
+        network: the network, if it is not to be found by the plan's model name.
+        machine: the machine, if it is not to be found by its name.
+        profile: the measured times, if they are not to be found by their name.
+        file: the plan's file; names are looked up beside it.
+    """
+
+    plan: Any = None
+    network: Any = None
+    machine: Any = None
+    profile: Any = None
+    file: Path = Path("plan")
+
+
+def remember(result: Any, origin: Origin) -> None:
+    """Note the origin of a plan or a score; it is no part of the record, of its equality or of its file."""
+    object.__setattr__(result, "_origin", origin)
+
+
+def origin_of(result: Any) -> Origin:
+    """Return the origin of a plan or a score; an empty one if it is not known."""
+    found: Origin = getattr(result, "_origin", Origin())
+    return found

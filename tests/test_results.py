@@ -1,0 +1,219 @@
+"""Results show themselves as data frames, in notebooks and as pictures, and stay what they were."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from html5lib import HTMLParser
+
+import hypar
+from hypar.errors import OptionError, UnknownNameError
+from hypar.plan.score import Score
+from hypar.results import Origin, origin_of
+from hypar.studies.comparison import Row
+from hypar.studies.sweep import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from hypar import Plan
+
+
+@cache
+def made(name: str) -> Any:
+    """A result, made once."""
+    return MAKERS[name]()
+
+
+MAKERS: dict[str, Callable[[], Any]] = {
+    "plan": lambda: hypar.plan_model("lenet-c", levels=2, hardware="hmc"),
+    "plan without a machine": lambda: hypar.plan_model("lenet-c", levels=1),
+    "plan in stages": lambda: hypar.plan_model("sfc", levels=1, hardware="hmc", stages=2),
+    "plan for a heterogeneous machine": lambda: hypar.plan_model("lenet-c", hardware="tpu-v2-v3"),
+    "plan in grids": lambda: hypar.plan_model("lenet-c", array=[4], strategy="deepa", hardware="p100-4x4"),
+    "score": lambda: made("plan").score,
+    "score in stages": lambda: made("plan in stages").score,
+    "comparison": lambda: hypar.compare_strategies("lenet-c", levels=2, hardware="hmc"),
+    "comparison without a machine": lambda: hypar.compare_strategies("lenet-c", levels=2),
+    "sweep": lambda: hypar.sweep_model("lenet-c", hardware="hmc", levels=[1, 2], strategy=["dp", "hypar"]),
+    "sweep of machines": lambda: hypar.sweep_model("lenet-c", hardware=["hmc", "h100-8x"], levels=7),
+    "exploration": lambda: hypar.explore_model("lenet-c", vary="fc1", hardware="hmc", levels=2),
+    "explanation": lambda: made("plan").explain("fc1"),
+    "explanation of no layer": lambda: made("plan").explain(),
+}
+
+
+@pytest.fixture(params=MAKERS)
+def result(request: pytest.FixtureRequest) -> Any:
+    """Each result in turn."""
+    return made(request.param)
+
+
+@pytest.fixture
+def plan() -> Plan:
+    """A plan with a score."""
+    found: Plan = made("plan")
+    return found
+
+
+def test_a_result_is_a_data_frame_of_plain_cells(result: Any) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = result.to_frame()
+    assert isinstance(frame, pd.DataFrame)
+    cells = [value for row in frame.to_dict("records") for value in row.values()]
+    assert all(value is None or isinstance(value, bool | int | float | str) for value in cells)
+    assert bool(len(frame)) == (result is not made("explanation of no layer"))
+
+
+def test_a_result_is_one_valid_element_in_a_notebook(result: Any) -> None:
+    text = result._repr_html_()
+    tree = HTMLParser(strict=True, namespaceHTMLElements=False).parseFragment(text)
+    assert [root.tag for root in tree] == ["div"]
+    assert len(text.encode()) < 40_000
+
+
+def test_a_result_is_a_picture(result: Any) -> None:
+    picture = result.plot()
+    assert picture.get_suptitle()
+    assert [axes.has_data() for axes in picture.axes] == [result is not made("explanation of no layer")]
+
+
+def test_a_picture_is_written_to_a_file_too(plan: Plan, tmp_path: Path) -> None:
+    plan.plot(tmp_path / "p.svg")
+    assert "<svg" in (tmp_path / "p.svg").read_text(encoding="utf-8")
+    with pytest.raises(OptionError, match="plot: found the file"):
+        plan.plot(tmp_path / "p.gif")
+
+
+@pytest.mark.parametrize(
+    ("module", "method", "message"),
+    [
+        ("pandas", "to_frame", "to_frame: pandas is not installed; pip install pandas"),
+        ("matplotlib", "plot", "plot: matplotlib is not installed; pip install matplotlib"),
+    ],
+)
+def test_without_an_extra_one_line_says_so(
+    plan: Plan, module: str, method: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(OptionError) as refused:
+        getattr(plan, method)()
+    assert str(refused.value) == message
+    assert plan._repr_html_()
+
+
+def test_what_users_hold_shows_what_they_can_call(plan: Plan) -> None:
+    for name in MAKERS:
+        assert {"plot", "to_frame"} <= {*dir(made(name))}
+    assert "explain" in dir(plan)
+    assert not [name for name in dir(plan) if "origin" in name or "view" in name]
+
+
+# Rows
+
+
+def test_comparisons_and_sweeps_stay_tuples() -> None:
+    for result, row in ((made("comparison"), Row), (made("sweep"), Run)):
+        assert isinstance(result, tuple)
+        assert all(isinstance(one, row) for one in result)
+        assert result == tuple(result)
+        assert result[0] is next(iter(result))
+        assert result[1:] == tuple(result)[1:]
+        assert copy.copy(result) == result
+    assert copy.copy(made("sweep")).model == "lenet-c"
+
+
+def test_results_are_short_at_a_prompt() -> None:
+    assert repr(made("comparison without a machine")).startswith(
+        "<Comparison of lenet-c: dp 10.3 MB, accpar "
+    )
+    assert repr(made("sweep")) == "<Sweep of lenet-c: 4 runs over strategy, levels>"
+    assert repr(made("sweep of machines")) == "<Sweep of lenet-c: 2 runs over hardware>"
+    alone = hypar.sweep_model("lenet-c", hardware="hmc", levels=1)
+    assert repr(alone) == "<Sweep of lenet-c: 1 runs over one combination>"
+
+
+# Origins
+
+
+def test_an_origin_is_no_part_of_a_plan(plan: Plan, tmp_path: Path) -> None:
+    file = tmp_path / "p.json"
+    plan.write(file)
+    stored = hypar.read_plan(file)
+    assert (stored, stored.score) == (plan, plan.score)
+    assert stored.to_json() == plan.to_json()
+    assert origin_of(stored).file == file
+    again = pickle.loads(pickle.dumps(stored))
+    assert again == stored
+
+
+def test_a_plan_knows_a_network_that_has_no_file() -> None:
+    layers = [{"op": "input", "channels": 64}, {"name": "fc", "op": "linear", "out_features": 8}]
+    network = hypar.load_model({"source": "a test", "batch": 16, "layers": layers}, name="own")
+    machine = hypar.load_machine("hmc", {"topology": "torus"})
+    plan = hypar.plan_model(network, levels=1, hardware=machine)
+    assert plan.explain("fc").layers == ("fc",)
+    assert plan.score
+    assert plan.score.plot()
+    score = hypar.score_plan(plan, hardware="tpu-v2", model=network)
+    assert "tpu-v2" in score.plot().get_suptitle()
+
+
+def test_a_plan_that_check_makes_knows_its_network(tmp_path: Path) -> None:
+    layers = [{"op": "input", "channels": 64}, {"name": "fc", "op": "linear", "out_features": 8}]
+    network = hypar.load_model({"source": "a test", "batch": 16, "layers": layers}, name="lenet-c")
+    hypar.plan_model(network, levels=1, hardware="hmc").write(tmp_path / "p.json")
+    fresh = hypar.check_plan(tmp_path / "p.json").fresh
+    assert fresh.explain("conv1").explained[0].layer == "conv1"
+
+
+def test_a_stored_plan_finds_its_network_beside_it(tmp_path: Path) -> None:
+    text = "source: a test\nbatch: 16\nlayers:\n  - {op: input, channels: 64}\n  - {name: fc, op: linear, out_features: 8}\n"
+    model = tmp_path / "own.yaml"
+    model.write_text(text, encoding="utf-8")
+    file = tmp_path / "p.json"
+    hypar.plan_model(model, levels=1, hardware="hmc").write(file)
+    stored = hypar.read_plan(file)
+    assert stored.explain("fc").explained[0].layer == "fc"
+    assert stored.score
+    assert stored.score.plot()
+    assert stored.explain("fc", model=hypar.load_model(model)).layers == ("fc",)
+
+
+def test_a_score_alone_has_no_timeline(plan: Plan) -> None:
+    assert plan.score
+    loose = Score.model_validate(plan.score.model_dump())
+    assert origin_of(loose).plan is None
+    with pytest.raises(OptionError, match="the score does not know its plan"):
+        loose.plot()
+    assert loose._repr_html_()
+    assert Origin() != Origin()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("plan in stages", "explain: the plan is in stages; allowed: a plan without them"),
+        (
+            "plan for a heterogeneous machine",
+            "explain: the plan is for a heterogeneous machine; allowed: a machine of identical devices",
+        ),
+    ],
+)
+def test_a_plan_that_cannot_be_explained_says_so(name: str, message: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        made(name).explain()
+    assert str(refused.value) == message
+
+
+def test_an_unknown_layer_or_group_is_refused(plan: Plan) -> None:
+    with pytest.raises(OptionError, match="no layer that is planned is named 'fc9'"):
+        plan.explain("fc9")
+    with pytest.raises(UnknownNameError):
+        plan.dims("fc9")
