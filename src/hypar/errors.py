@@ -135,17 +135,23 @@ class TableLimitError(HyparError):
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the nearest known word, or an empty text.
+    """Return a hint with the nearest known word, or an empty text; upper and lower case count as equal.
+
+    A word that several known words begin with gets up to three of them.
 
     Example:
-        >>> suggestion("conv", ["conv1", "pool"])
-        "did you mean 'conv1'?"
+        >>> suggestion("CONV", ["conv1", "pool"]), suggestion("vgg", ["vgg11", "vgg16", "sfc"])
+        ("did you mean 'conv1'?", "did you mean 'vgg11' or 'vgg16'?")
     """
     if len(name) > LONGEST_WORD:
         return ""
-    words = [word for word in map(str, known) if len(word) <= LONGEST_WORD]
-    near = difflib.get_close_matches(name, words, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else ""
+    words = {word.casefold(): word for word in map(str, known) if len(word) <= LONGEST_WORD}
+    typed = name.casefold()
+    several = len([word for word in words if typed and word.startswith(typed)]) > 1
+    found = difflib.get_close_matches(typed, words, n=3 if several else 1, cutoff=0.5)
+    near = sorted(repr(words[word]) for word in found)
+    listed = " or ".join(filter(None, [", ".join(near[:-1]), *near[-1:]]))
+    return f"did you mean {listed}?" if near else ""
 
 
 def _listing(words: tuple[str, ...], most: int = 40) -> str:

@@ -411,7 +411,10 @@ def test_five_networks() -> None:
             {"duplex": "hlaf"},
             "change duplex=hlaf: found 'hlaf'; allowed: 'full' or 'half'; did you mean 'half'?",
         ),
-        ({"duplx": "half"}, f"change duplx=half: not a change; allowed: {', '.join(CHANGEABLE)}"),
+        (
+            {"duplx": "half"},
+            f"change duplx=half: not a change; allowed: {', '.join(CHANGEABLE)}; did you mean 'duplex'?",
+        ),
         ({"devices": 5000}, "change devices=5000: found 5000; allowed: at most 4,096"),
         ({"devices": 0}, "change devices=0: found 0; allowed: at least 1"),
         ({"efficiency": 2}, "change efficiency=2: found 2; allowed: at most 1"),

@@ -9,7 +9,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import HardwareError, OptionError, UnknownNameError, Where, shown
+from hypar.errors import HardwareError, OptionError, UnknownNameError, Where, shown, suggestion
 from hypar.files.validation import validated
 from hypar.files.yaml_file import Document, parse_yaml, read_yaml
 from hypar.machine.machine import Machine
@@ -97,16 +97,17 @@ def parse_change(text: str) -> tuple[str, Any]:
     """
     name, equals, written = text.partition("=")
     if not equals or name not in CHANGEABLE:
-        raise OptionError(
-            f"change {text!r}", "not a change", f"NAME=VALUE with one of {', '.join(CHANGEABLE)}"
-        )
+        allowed = f"NAME=VALUE with one of {', '.join(CHANGEABLE)}"
+        raise OptionError(f"change {text!r}", "not a change", allowed, suggestion(name, CHANGEABLE))
     return name, parse_yaml(written or "''", Path(f"change {name}")).data
 
 
 def _change(data: dict[str, Any], key: str, value: Any) -> None:
     """Set a value in a file's content."""
     if key not in CHANGEABLE:
-        raise OptionError(f"change {key}={value}", "not a change", ", ".join(CHANGEABLE))
+        raise OptionError(
+            f"change {key}={value}", "not a change", ", ".join(CHANGEABLE), suggestion(key, CHANGEABLE)
+        )
     if key not in _OF_NETWORK:
         data.setdefault("assumptions", {})[key] = _with_source(value)
         return

@@ -20,7 +20,7 @@ from hypar.cli.commands.base import (
     require_hardware,
     writable,
 )
-from hypar.errors import OptionError, shown
+from hypar.errors import OptionError, shown, suggestion
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.planning.planner import plan_model
@@ -60,7 +60,8 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
     try:
         return int(value)
     except ValueError:
-        raise OptionError("stages", f"found {shown(value)}", "a whole number, or best") from None
+        hint = suggestion(value, ["best"])
+        raise OptionError("stages", f"found {shown(value)}", "a whole number, or best", hint) from None
 
 
 @click.command("plan")
