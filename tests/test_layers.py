@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "planning": "errors units registry timeline solve network sharding machine plan schedule costs",
     "studies": "errors units registry timeline files solve network sharding machine plan schedule costs planning",
     "reports": "errors units registry timeline files solve network sharding machine plan schedule costs planning studies",
-    "cli": "errors registry units timeline files network machine plan planning studies reports",
+    "cli": "errors registry units timeline files network sharding machine plan schedule costs planning studies reports",
 }
 """The packages that each package may import."""
 

@@ -4,25 +4,41 @@ from __future__ import annotations
 
 import click
 
-from hypar.cli.commands.base import as_json, complete_model
+from hypar.cli.commands.base import (
+    as_json,
+    complete_hardware,
+    complete_model,
+)
+from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Command, option
 from hypar.errors import HyparError
 from hypar.reports.listings.plans import verdict_data, verdict_lines
 from hypar.reports.terminal import note, write, write_json
 from hypar.studies.check import Verdict, check_plan
 
 
-@click.command("check")
+@click.command("check", cls=Command)
 @click.argument("plans", type=click.Path(), nargs=-1, required=True)
-@click.option(
-    "--model", shell_complete=complete_model, help="Model to use if the plan's model name is not found."
+@option(
+    "--model",
+    heading=NETWORK,
+    shell_complete=complete_model,
+    help="Model to use if the plan's model name is not found.",
 )
-@click.option(
-    "--hardware", metavar="FILE", help="Hardware file to use if the name in the plans' scores is not found."
+@option(
+    "--hardware",
+    heading=MACHINE,
+    shell_complete=complete_hardware,
+    metavar="FILE",
+    help="Hardware file to use if the name in the plans' scores is not found.",
 )
-@click.option(
-    "--profile", metavar="FILE", help="Measured times to use if the name in the plans' costs is not found."
+@option(
+    "--profile",
+    heading=SEARCH,
+    type=click.Path(),
+    metavar="FILE",
+    help="Measured times to use if the name in the plans' costs is not found.",
 )
-@click.option("--update", is_flag=True, help="Rewrite the plans that drifted; exit 0.")
+@option("--update", heading=OUTPUT, is_flag=True, help="Rewrite the plans that drifted; exit 0.")
 @as_json
 @click.pass_context
 def command(

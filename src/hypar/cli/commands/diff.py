@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from hypar.cli.commands.base import as_json
+from hypar.cli.options import Command
 from hypar.plan.diff import diff_plans
 from hypar.plan.plan import read_plan
 from hypar.reports.listings.plans import changes_data, changes_table
 from hypar.reports.terminal import show, write, write_json
 
 
-@click.command("diff")
+@click.command("diff", cls=Command)
 @click.argument("before", type=click.Path())
 @click.argument("after", type=click.Path())
 @as_json

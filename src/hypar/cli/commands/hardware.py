@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from hypar.cli.commands.base import as_json, change_option, complete_hardware, complete_model
+from hypar.cli.options import NETWORK, OUTPUT, Command, option
 from hypar.errors import OptionError
 from hypar.machine.load import load_machine
 from hypar.machine.load_heterogeneous import load_hardware
@@ -23,18 +24,23 @@ from hypar.reports.listings.machines import (
 from hypar.reports.terminal import show, write, write_json
 
 
-@click.command("hardware")
+@click.command("hardware", cls=Command)
 @click.argument("hardware", required=False, shell_complete=complete_hardware)
 @change_option
-@click.option(
+@option(
     "--model",
+    heading=NETWORK,
     shell_complete=complete_model,
     help="Show how a model's layers are mapped to one device, phase by phase.",
 )
-@click.option(
-    "--batch", type=int, metavar="N", help="Samples in a mini-batch of that model.  [default: the model's]"
+@option(
+    "--batch",
+    heading=NETWORK,
+    type=int,
+    metavar="N",
+    help="Samples in a mini-batch of that model.  [default: the model's]",
 )
-@click.option("--validate", is_flag=True, help="Only check that the file is valid.")
+@option("--validate", heading=OUTPUT, is_flag=True, help="Only check that the file is valid.")
 @as_json
 def command(
     hardware: str | None,
