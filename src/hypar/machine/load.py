@@ -97,8 +97,9 @@ def parse_change(text: str) -> tuple[str, Any]:
     """
     name, equals, written = text.partition("=")
     if not equals or name not in CHANGEABLE:
+        hint = "" if name in CHANGEABLE else suggestion(name, CHANGEABLE)
         allowed = f"NAME=VALUE with one of {', '.join(CHANGEABLE)}"
-        raise OptionError(f"change {text!r}", "not a change", allowed, suggestion(name, CHANGEABLE))
+        raise OptionError(f"change {text!r}", "not a change", allowed, hint)
     return name, parse_yaml(written or "''", Path(f"change {name}")).data
 
 

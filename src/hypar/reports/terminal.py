@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
@@ -14,7 +15,7 @@ from hypar.files.json_file import format_json
 from hypar.files.text import not_printed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.table import Table
 
@@ -86,6 +87,22 @@ def _printing() -> Iterator[TextIO]:
         raise
     except OSError as error:
         raise not_printed(error) from error
+
+
+def line_width() -> int:
+    """Return the width of a line: that of the terminal, ``COLUMNS`` if set, else 80 where there is no terminal."""
+    return shutil.get_terminal_size().columns
+
+
+def write_lines(lines: Sequence[str]) -> None:
+    """Print lines on stdout, the first of them, which is the answer, bold on a terminal."""
+    console = Console(soft_wrap=True, **_PLAIN)
+    if not console.is_terminal:
+        write("\n".join(lines))
+        return
+    with _printing():
+        for number, line in enumerate(lines):
+            console.print(line, style="" if number else "bold")
 
 
 def write_json(data: Any) -> None:

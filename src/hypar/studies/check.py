@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypar.errors import InputError, PlanError, ProblemError, TableLimitError
+from hypar.files.json_file import read_json
+from hypar.files.text import read_text
 from hypar.plan.diff import Change, changes_between
-from hypar.plan.plan import read_plan
+from hypar.plan.plan import SCHEMA, read_plan
 from hypar.planning.planner import follow
 from hypar.planning.request import Request
 from hypar.planning.sources import machine_of, model_of, profile_of
@@ -16,6 +18,9 @@ from hypar.planning.sources import machine_of, model_of, profile_of
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
+
+FAMILY = SCHEMA.partition("/")[0]
+"""The name of the format of plans, of all its versions."""
 
 FREE = (
     "arrays.*",
@@ -109,3 +114,35 @@ def _followed(request: Request, graph: LayerGraph, *, changed: bool) -> Plan:
         if not changed:
             raise
         return follow(replace(request, solver=None), graph)
+
+
+def plans_below(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the plan files below a folder, and the other ``.json`` files; hidden folders are left out.
+
+    A damaged file that names the format of plans counts as a plan.
+
+    Raises:
+        PlanError: there are no plans below it.
+    """
+    plans: list[Path] = []
+    others: list[Path] = []
+    for file in sorted(folder.rglob("*.json")):
+        inside = file.relative_to(folder).parts
+        if file.is_file() and not any(part.startswith(".") for part in inside):
+            (plans if _is_plan(file) else others).append(file)
+    if not plans:
+        found = f"no plans below it, and {len(others)} other .json files" if others else "no plans below it"
+        raise PlanError(str(folder), found, "files that hypar plan -o writes, named .json")
+    return plans, others
+
+
+def _is_plan(file: Path) -> bool:
+    """Return whether a file is a plan, of any version, or cannot be read and may be one."""
+    try:
+        data = read_json(file)
+    except InputError:
+        try:
+            return f'"{FAMILY}/' in read_text(file)
+        except InputError:
+            return True
+    return isinstance(data, dict) and str(data.get("schema")).startswith(f"{FAMILY}/")
