@@ -565,7 +565,7 @@ READERS = (
 def test_a_file_that_cannot_be_read(command: list[str], file: str, reason: str) -> None:
     Path("sub.yaml").mkdir()
     plan_model("lenet-c", levels=2).write("good.json")
-    folder = command[0] == "check" and file.endswith("/")
+    folder = command == ["check", "{}"] and file.endswith("/")
     parts = ("sub.yaml: no plans below it",) if folder else ("cannot be read: ", reason)
     assert_refused([part.format(file) for part in command], parts)
 

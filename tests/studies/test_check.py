@@ -135,6 +135,7 @@ MORE: dict[str, dict[str, Any]] = {
         "integral": True,
         "path": ["all"],
         "profile": {"name": "p", "digest": "d"},
+        "files": {"model": "net.yaml"},
         "bounds": [0],
         "refined": {"before_s": 1.0, "after_s": 1.0, "changed": 0},
         "chunks": {"asked": "layers", "layers": [], "alone_s": 1.0},
@@ -290,6 +291,8 @@ BEST = {"stages": "best", "hardware": "p100-4x4"}
 ALLOWED: list[tuple[str, dict[str, Any], str, Any]] = [
     ("model.batch", {"model": "sole.yaml", **DP}, "model.batch", 16),
     ("model.name", {}, "model.name", "again"),
+    ("files", {}, "files", {"model": "net.yaml", "hardware": "none.yaml"}),
+    ("files.*", {}, "files", {"model": "elsewhere.yaml"}),
     ("profile.name", KINDS["profile"], "profile.name", "q"),
     ("score.hardware", {"hardware": "mixed.yaml"}, "score.hardware", "mixed2"),
     ("score.hardware_changes.*", {"hardware": "hmc"}, "score.hardware_changes", {"duplex": "full"}),

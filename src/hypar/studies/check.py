@@ -28,6 +28,8 @@ FREE = (
     "chunks.asked",
     "cost.name",
     "cost.parameters.*",
+    "files",
+    "files.*",
     "graph",
     "model.batch",
     "model.name",
@@ -85,8 +87,8 @@ def check_plan(
 
     Args:
         file: the plan file.
-        model: the model file, if it is not found by the plan's model name: beside the plan, in the current
-            folder or its ``models/``, or among the models that hypar brings.
+        model: the model file, if it is not found where the plan says, nor by its model name: beside the plan, in
+            the current folder or its ``models/``, or among the models that hypar brings.
         hardware: the hardware file of the plan's score, if it is not found likewise.
         profile: the measured times that the plan's cost counted, if they are not found beside it or here.
 
@@ -103,6 +105,7 @@ def check_plan(
     except InputError as error:
         where = f"{file}: {error.where}" if error.where else str(file)
         raise PlanError(where, error.found, error.allowed, error.hint) from None
+    fresh = fresh.model_copy(update={"files": stored.files})
     return Verdict(model_changed=changed, changes=changes_between(stored, fresh), fresh=fresh)
 
 

@@ -26,6 +26,7 @@ from hypar.errors import OptionError, shown, suggestion
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.plan.chunks import CHUNKS
+from hypar.plan.files import recorded
 from hypar.plan.splits import FLUSHES
 from hypar.planning.planner import plan_model
 from hypar.planning.request import BEST, GRAPHS, SHARES
@@ -195,6 +196,8 @@ def command(
     with progress_bar(what) if what else nullcontext(lambda *_: None) as progress:
         plan = plan_model(network, hardware=machine, progress=progress, **asked)
     if output is not None:
+        used = {"model": model, "hardware": hardware, "profile": ctx.params["profile"]}
+        plan = recorded(plan, output, **used)
         plan.write(output)
         note(f"wrote {output}")
     said = list(notes(plan, network, machine, asked["profile"]))
