@@ -15,7 +15,8 @@
     ├── ProblemError          an invalid cost graph or task graph
     └── TableLimitError       an exact search whose tables would not fit
 
-A message is one line: the place, the value found, the values allowed, a hint.
+A message is one line: the place, the value found, the values allowed, a hint. Several faults of one hardware file are
+one error with a line for each.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ class InputError(HyparError):
         found: the value found.
         allowed: the allowed values; empty if ``found`` says enough.
         hint: a suggestion; may be empty.
+        others: further faults of the same file.
     """
+
+    others: tuple[InputError, ...] = ()
 
     def __init__(self, where: str, found: str, allowed: str = "", hint: str = "") -> None:
         """Compose the one-line message."""
@@ -67,6 +71,10 @@ class InputError(HyparError):
         line += f"; allowed: {allowed}" if allowed else ""
         line += f"; {hint}" if hint else ""
         super().__init__(" ".join(line.split()))
+
+    def __str__(self) -> str:
+        """Return a line for each fault."""
+        return "\n".join([super().__str__(), *map(str, self.others)])
 
 
 class DocumentError(InputError):
@@ -132,6 +140,15 @@ class TableLimitError(HyparError):
         """Store both sizes with the message."""
         self.entries, self.limit = entries, limit
         super().__init__(message)
+
+
+def together(faults: Iterable[InputError]) -> InputError:
+    """Return the first of several faults, with the others, each of which is a single one, in it."""
+    first, *others = (one for fault in faults for one in (fault, *fault.others))
+    first.others = tuple(others)
+    for one in others:
+        one.others = ()
+    return first
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -39,7 +39,8 @@ def _one_line() -> Iterator[None]:
     try:
         yield
     except HyparError as error:
-        raise _Refusal(f"error: {error}", error.exit_status) from error
+        lines = "\n".join(f"error: {line}" for line in str(error).splitlines())
+        raise _Refusal(lines, error.exit_status) from error
     except KeyboardInterrupt as error:
         raise _Refusal(LINE, STATUS) from error
     except BrokenPipeError as error:
