@@ -14,7 +14,7 @@ from hypar.registry import GROUPS
 
 SOURCE = Path(hypar.__file__).parent
 FLOORS = (
-    {"errors", "units"},
+    {"activity", "errors", "units"},
     {"registry", "timeline"},
     {"files", "solve"},
     {"network"},
@@ -29,6 +29,7 @@ FLOORS = (
 """Packages and modules by floor, the lowest first; ``__init__`` and ``__main__`` stand above all."""
 
 MAY_IMPORT = {
+    "activity": "",
     "errors": "",
     "units": "",
     "registry": "errors",
@@ -41,9 +42,9 @@ MAY_IMPORT = {
     "plan": "errors units registry files network sharding",
     "schedule": "errors units timeline network sharding machine plan",
     "costs": "errors units registry solve network sharding machine",
-    "planning": "errors units registry timeline solve network sharding machine plan schedule costs",
-    "studies": "errors units registry timeline files solve network sharding machine plan schedule costs planning",
-    "reports": "errors units registry timeline files solve network sharding machine plan schedule costs planning studies",
+    "planning": "activity errors units registry timeline solve network sharding machine plan schedule costs",
+    "studies": "activity errors units registry timeline files solve network sharding machine plan schedule costs planning",
+    "reports": "activity errors units registry timeline files solve network sharding machine plan schedule costs planning studies",
     "cli": "errors registry units timeline files network sharding machine plan schedule costs planning studies reports",
 }
 """The packages that each package may import."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hypar.activity import tell
 from hypar.costs.base import parameters_of
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
@@ -165,6 +166,7 @@ def follow(
         InputError: the request does not suit the network.
         TableLimitError: the tables of an exact search would not fit.
     """
+    tell(f"planning {graph.name} by {request.strategy}")
     if request.heterogeneous is not None:
         from hypar.planning.uneven.heterogeneous_plan import heterogeneous_plan  # noqa: PLC0415 (only where it is asked for)
 

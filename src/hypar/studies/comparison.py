@@ -14,7 +14,7 @@ from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
@@ -51,6 +51,7 @@ def compare_strategies(
     inter_weight: float | None = None,
     hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     optimizer: str = "sgd",
+    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> tuple[Row, ...]:
     """Plan a network by several strategies.
 
@@ -63,6 +64,7 @@ def compare_strategies(
         inter_weight: weight of the communication between layers in the cost, 1 if not given.
         hardware: a machine to score every plan on.
         optimizer: ``sgd``, ``momentum`` or ``adam``.
+        progress: a function that takes the number of finished strategies and the number of all.
 
     Returns:
         One row for each strategy, the baseline first, then in the order given. A strategy whose exact search
@@ -78,7 +80,9 @@ def compare_strategies(
     rows: list[Row] = []
     baseline = 0.0
     refused: TableLimitError | None = None
-    for name in dict.fromkeys((BASELINE, *asked)):
+    names = dict.fromkeys((BASELINE, *asked))
+    for number, name in enumerate(names):
+        progress(number, len(names))
         try:
             plan = plan_model(
                 graph,

@@ -16,7 +16,7 @@ from hypar.cli.commands.base import (
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Command, option
 from hypar.errors import HyparError
 from hypar.reports.listings.changes import drifted_lines, verdict_data, verdict_lines
-from hypar.reports.terminal import line_width, note, write, write_json
+from hypar.reports.terminal import line_width, note, progress_bar, write, write_json
 from hypar.studies.check import Verdict, check_plan, plans_below
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ def command(
     """
     findings, statuses, drifted = [], [], []
     for file, found in _each(plans):
-        verdict = found or judge(file, model=model, hardware=hardware, profile=profile)
+        with progress_bar(f"checking {file}"):
+            verdict = found or judge(file, model=model, hardware=hardware, profile=profile)
         findings.append(verdict_data(file, verdict))
         if isinstance(verdict, HyparError):
             click.echo(f"error: {verdict}", err=True)

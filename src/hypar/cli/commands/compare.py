@@ -26,7 +26,7 @@ from hypar.reports.listings.plans import (
     comparison_unfit,
 )
 from hypar.reports.listings.scores import score_table
-from hypar.reports.terminal import show, write_json
+from hypar.reports.terminal import progress_bar, show, write_json
 from hypar.studies.comparison import compare_strategies
 
 
@@ -52,7 +52,9 @@ def command(
 ) -> None:
     """Plan MODEL by several strategies and show them side by side, relative to dp."""
     require_hardware(ctx, fit=fit)
-    rows = compare_strategies(model, hardware=named_machine(hardware, changes), **asked)
+    with progress_bar("comparing") as progress:
+        machine = named_machine(hardware, changes)
+        rows = compare_strategies(model, hardware=machine, progress=progress, **asked)
     with judged(comparison_unfit(rows), fit=fit, aside=as_json):
         if as_json:
             write_json(comparison_data(rows))

@@ -21,7 +21,7 @@ from hypar.cli.options import MACHINE, STAGES, Command, option
 from hypar.files.figures import draw_timeline
 from hypar.files.text import write_text
 from hypar.reports.listings.overlaps import overlap_data, overlap_head, overlap_notes, overlap_table
-from hypar.reports.terminal import note, show, write_json
+from hypar.reports.terminal import note, progress_bar, show, write_json
 from hypar.schedule.chunks.exchanges import EXCHANGES
 from hypar.studies.overlap.run import overlap_model
 from hypar.studies.overlap.sizes import MANNERS
@@ -89,7 +89,8 @@ def command(model: str, plot: str | None, trace: str | None, as_json: bool, **as
     """Exchange the gradients of MODEL in chunks while the backward phase computes, and find the fastest chunks."""
     if trace is not None and trace == plot:
         raise click.UsageError("--plot and --trace name one file")
-    found = overlap_model(model, **asked)
+    with progress_bar("finding the fastest chunks"):
+        found = overlap_model(model, **asked)
     _write_files(found, plot, trace)
     if as_json:
         write_json(overlap_data(found))

@@ -28,7 +28,7 @@ from hypar.reports.listings.pipelines import (
     pipeline_table,
     stages_timeline,
 )
-from hypar.reports.terminal import note, show, write_json
+from hypar.reports.terminal import note, progress_bar, show, write_json
 from hypar.studies.pipeline.costs import BALANCES
 from hypar.studies.pipeline.divide import pipeline_model
 
@@ -83,7 +83,8 @@ def command(
     if trace is not None and trace == plot:
         raise click.UsageError("--plot and --trace name one file")
     machine = (needed_machine if plot or trace else like_machine)(hardware, changes)
-    found = pipeline_model(model, hardware=machine, **asked)
+    with progress_bar("dividing into stages"):
+        found = pipeline_model(model, hardware=machine, **asked)
     _write_files(found, plot, trace)
     if as_json:
         write_json(pipeline_data(found))

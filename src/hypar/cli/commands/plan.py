@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -191,9 +190,7 @@ def command(
         from hypar.machine.profiles import read_profile  # noqa: PLC0415 (only where it is asked for)
 
         asked["profile"] = read_profile(asked["profile"])
-    long = {"refining": asked["refine"], "trying stages": asked["stages"] == "best"}
-    what = next((name for name, holds in long.items() if holds), None)
-    with progress_bar(what) if what else nullcontext(lambda *_: None) as progress:
+    with progress_bar(f"planning {network.name}") as progress:
         plan = plan_model(network, hardware=machine, progress=progress, **asked)
     if output is not None:
         used = {"model": model, "hardware": hardware, "profile": ctx.params["profile"]}

@@ -25,7 +25,7 @@ from hypar.planning.replay import run_plan
 from hypar.reports.formats.base import chunk_lines, headline, score_lines, unfit_line
 from hypar.reports.listings.machines import layer_times_data, layer_times_table
 from hypar.reports.listings.scores import score_data, timeline_csv
-from hypar.reports.terminal import note, show, write, write_json
+from hypar.reports.terminal import note, progress_bar, show, write, write_json
 
 if TYPE_CHECKING:
     from hypar.timeline import Timeline
@@ -81,7 +81,8 @@ def command(
     """Simulate one training step of a stored PLAN on a machine: its time, energy, communication and memory."""
     if trace is not None and trace == timeline:
         raise click.UsageError("--timeline and --trace name one file")
-    ran = run_plan(plan, **asked)
+    with progress_bar(f"scoring {plan}"):
+        ran = run_plan(plan, **asked)
     title = headline(ran.plan)
     _write_files(ran.timeline, title, timeline, trace)
     with judged([unfit_line(ran.score)], fit=fit, aside=as_json):
