@@ -111,7 +111,7 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
     [
         *(("models.md", part) for part in (schema.ModelFile, schema.Block, schema.BlockUse)),
         *(("models.md", part) for part in (schema.LayerHead, schema.SameAs)),
-        *(("plans.md", part) for part in (plan.Plan, plan.ModelRecord, plan.CostRecord)),
+        *(("plans.md", part) for part in (plan.Plan, plan.ModelRecord, plan.FilesRecord, plan.CostRecord)),
         *(("plans.md", part) for part in (splits.Split, splits.GroupRecord, score.GroupScore)),
         *(("plans.md", part) for part in (plan.RefinementRecord, chunks.ChunksRecord, score.Score)),
         *(("plans.md", part) for part in (splits.StagesRecord, splits.StageRecord)),

@@ -61,7 +61,7 @@ def test_stored_plans_hold(name: str, update_golden: bool) -> None:
     # The last digits of seconds may be others on another computer; ``check`` allows for that.
     assert plan.cost.unit == "seconds" or plan.to_json() == file.read_text()
     result = check(str(file))
-    assert (result.exit_code, result.stdout) == (0, f"{file}: ok\n")
+    assert (result.exit_code, result.stdout) == (0, f"ok       {file}\n")
 
 
 def edited(tmp_path: Path, edit: Callable[[dict[str, Any]], None]) -> Path:
@@ -88,9 +88,9 @@ def set_level_cost(data: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("edit", "named"),
     [
-        (set_choice, "conv4_1 H3: in_channels -> batch"),
-        (set_layer_cost, "fc2 H2 cost: "),
-        (set_level_cost, "H4 cost: "),
+        (set_choice, "  conv4_1  H3  in_channels -> batch\n"),
+        (set_layer_cost, "  fc2 H2  "),
+        (set_level_cost, "  volume of H4  "),
     ],
 )
 def test_a_plan_edited_by_hand_is_found_out(
@@ -117,14 +117,14 @@ def test_an_edited_model_is_found_out_by_layer_and_level(tmp_path: Path) -> None
     result = check(str(file))
     assert result.exit_code == 1
     assert "model 'vgg16' is not what was planned" in result.stdout
-    assert "fc2 H1 cost: " in result.stdout
+    assert "  fc2 H1-H4 " in result.stdout
 
 
 def test_every_plan_is_judged_even_where_one_cannot_be_read(tmp_path: Path) -> None:
     good, bad = GOLDEN / "sfc-hypar.json", tmp_path / "bad.json"
     bad.write_text("{")
     result = check(str(bad), str(good))
-    assert (result.exit_code, result.stdout) == (3, f"{good}: ok\n")
+    assert (result.exit_code, result.stdout) == (3, f"ok       {good}\n")
     assert result.stderr.startswith(f"error: {bad}:1: not JSON")
     found = json.loads(check(str(bad), str(good), "--json").stdout)
     assert [entry["ok"] for entry in found] == [False, True]

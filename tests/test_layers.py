@@ -14,7 +14,7 @@ from hypar.registry import GROUPS
 
 SOURCE = Path(hypar.__file__).parent
 FLOORS = (
-    {"errors", "units"},
+    {"activity", "errors", "units"},
     {"registry", "timeline"},
     {"files", "solve"},
     {"network", "results"},
@@ -29,6 +29,7 @@ FLOORS = (
 """Packages and modules by floor, the lowest first; ``__init__`` and ``__main__`` stand above all."""
 
 MAY_IMPORT = {
+    "activity": "",
     "errors": "",
     "units": "",
     "registry": "errors",
@@ -42,10 +43,10 @@ MAY_IMPORT = {
     "plan": "errors units registry files results network sharding",
     "schedule": "errors units timeline network sharding machine plan",
     "costs": "errors units registry solve network sharding machine",
-    "planning": "errors units registry timeline results solve network sharding machine plan schedule costs",
-    "studies": "errors units registry timeline files results solve network sharding machine plan schedule costs planning",
-    "reports": "errors units registry timeline files results solve network sharding machine plan schedule costs planning studies",
-    "cli": "errors registry units timeline files network machine plan planning studies reports",
+    "planning": "activity errors units registry timeline results solve network sharding machine plan schedule costs",
+    "studies": "activity errors units registry timeline files results solve network sharding machine plan schedule costs planning",
+    "reports": "activity errors units registry timeline files results solve network sharding machine plan schedule costs planning studies",
+    "cli": "errors registry units timeline files network sharding machine plan schedule costs planning studies reports",
 }
 """The packages that each package may import."""
 
@@ -55,7 +56,7 @@ INSIDE = {
     "network": "training windows ops layer spec contraction graph build gradients",
     "sharding": "dims placement redistribution space pins grids transfers levels uneven rates",
     "machine": "compute_models schema topologies routing machine heterogeneous setting routes rates profiles load load_heterogeneous",
-    "plan": "score chunks splits plan canonical diff",
+    "plan": "score chunks splits plan files canonical diff",
     "schedule": "chunks moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals scoring",
     "planning": "chunks refinement searches sources strategies request records question claims uneven stages baselines timing planner replay",
     "studies": "comparison explanation notes report pipeline evaluation exploration sweep page sections papers",

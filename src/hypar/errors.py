@@ -15,7 +15,8 @@
     ├── ProblemError          an invalid cost graph or task graph
     └── TableLimitError       an exact search whose tables would not fit
 
-A message is one line: the place, the value found, the values allowed, a hint.
+A message is one line: the place, the value found, the values allowed, a hint. Several faults of one hardware file are
+one error with a line for each.
 """
 
 from __future__ import annotations
@@ -58,7 +59,10 @@ class InputError(HyparError):
         found: the value found.
         allowed: the allowed values; empty if ``found`` says enough.
         hint: a suggestion; may be empty.
+        others: further faults of the same file.
     """
+
+    others: tuple[InputError, ...] = ()
 
     def __init__(self, where: str, found: str, allowed: str = "", hint: str = "") -> None:
         """Compose the one-line message."""
@@ -67,6 +71,10 @@ class InputError(HyparError):
         line += f"; allowed: {allowed}" if allowed else ""
         line += f"; {hint}" if hint else ""
         super().__init__(" ".join(line.split()))
+
+    def __str__(self) -> str:
+        """Return a line for each fault."""
+        return "\n".join([super().__str__(), *map(str, self.others)])
 
 
 class DocumentError(InputError):
@@ -134,18 +142,33 @@ class TableLimitError(HyparError):
         super().__init__(message)
 
 
+def together(faults: Iterable[InputError]) -> InputError:
+    """Return the first of several faults, with the others, each of which is a single one, in it."""
+    first, *others = (one for fault in faults for one in (fault, *fault.others))
+    first.others = tuple(others)
+    for one in others:
+        one.others = ()
+    return first
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the nearest known word, or an empty text.
+    """Return a hint with the nearest known word, or an empty text; upper and lower case count as equal.
+
+    A word that several known words begin with gets up to three of them.
 
     Examples:
-        >>> suggestion("conv", ["conv1", "pool"])
-        "did you mean 'conv1'?"
+        >>> suggestion("CONV", ["conv1", "pool"]), suggestion("vgg", ["vgg11", "vgg16", "sfc"])
+        ("did you mean 'conv1'?", "did you mean 'vgg11' or 'vgg16'?")
     """
     if len(name) > LONGEST_WORD:
         return ""
-    words = [word for word in map(str, known) if len(word) <= LONGEST_WORD]
-    near = difflib.get_close_matches(name, words, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else ""
+    words = {word.casefold(): word for word in map(str, known) if len(word) <= LONGEST_WORD}
+    typed = name.casefold()
+    several = len([word for word in words if typed and word.startswith(typed)]) > 1
+    found = difflib.get_close_matches(typed, words, n=3 if several else 1, cutoff=0.5)
+    near = sorted(repr(words[word]) for word in found)
+    listed = " or ".join(filter(None, [", ".join(near[:-1]), *near[-1:]]))
+    return f"did you mean {listed}?" if near else ""
 
 
 def _listing(words: tuple[str, ...], most: int = 40) -> str:

@@ -125,5 +125,5 @@ def _with_small_prefix(number: float, unit: str) -> str:
 
 def amount(number: float, unit: str) -> str:
     """Format a cost with its unit."""
-    shown = {"bytes": format_bytes, "seconds": format_seconds}.get(unit)
+    shown = {"bytes": format_bytes, "seconds": format_seconds, "joules": format_joules}.get(unit)
     return shown(number) if shown else f"{format_count(number)} {unit}"

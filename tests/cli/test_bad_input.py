@@ -565,7 +565,9 @@ READERS = (
 def test_a_file_that_cannot_be_read(command: list[str], file: str, reason: str) -> None:
     Path("sub.yaml").mkdir()
     plan_model("lenet-c", levels=2).write("good.json")
-    assert_refused([part.format(file) for part in command], ("cannot be read: ", reason))
+    folder = command == ["check", "{}"] and file.endswith("/")
+    parts = ("sub.yaml: no plans below it",) if folder else ("cannot be read: ", reason)
+    assert_refused([part.format(file) for part in command], parts)
 
 
 VGG16 = ["plan", "vgg16", "-o", "plan.json"]
@@ -577,6 +579,13 @@ VGG16 = ["plan", "vgg16", "-o", "plan.json"]
         (["plan", "vgg61"], ("no model 'vgg61'; allowed: alexnet,", "; did you mean 'vgg1")),
         (["compare", "vgg61"], ("no model 'vgg61'", "did you mean 'vgg1")),
         (["models", "vgg61"], ("no model 'vgg61'", "did you mean 'vgg1")),
+        (["plan", "VGG16"], ("no model 'VGG16'; allowed: alexnet,", "; did you mean 'vgg16'?")),
+        (["plan", "resnet-50"], ("no model 'resnet-50'", "; did you mean 'resnet50'?")),
+        (["plan", "vgg"], ("no model 'vgg'", "; did you mean 'vgg13', 'vgg16' or 'vgg19'?")),
+        ([*VGG16, "--hardware", "HMC"], ("no hardware 'HMC'", "; did you mean 'hmc'?")),
+        ([*VGG16, "--hardware", "hmc", "--set", "tpology=ring"], ("not a change; allowed: NAME=VALUE", "'topology'?")),
+        ([*VGG16, "--stages", "bst"], ("stages: found 'bst'; allowed: a whole number, or best; did you mean 'best'?",)),
+        ([*VGG16, "--cost", "deepa", "--mode", "exat"], ("mode: found 'exat'; allowed: exact,", "did you mean 'exact'?")),
         (["plan", ""], ("no model ''",)),
         (["plan", "x" * 300], ("no model 'xxx", "; allowed: alexnet,")),
         ([*VGG16, "--levels", "0"], ("levels: found 0; allowed: a whole number from 1 to 20",)),

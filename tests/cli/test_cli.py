@@ -186,6 +186,15 @@ def test_names_complete(typed: list[str], offered: set[str]) -> None:
     assert {line.partition(",")[2] for line in result.stdout.split()} == offered
 
 
+@pytest.mark.parametrize(("typed", "hint"), [("pln", "did you mean 'plan'?"), ("qqq", "strategies, sweep")])
+def test_a_misspelt_command_is_wrong_usage(typed: str, hint: str) -> None:
+    result = run(typed, "vgg16")
+    assert (result.exit_code, result.stdout) == (2, "")
+    line = result.stderr.splitlines()[-1]
+    assert line.startswith(f"Error: no command '{typed}'; allowed: check, compare, ")
+    assert line.endswith(hint)
+
+
 def test_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" not in output("plan", "lenet-c")
     monkeypatch.setenv("FORCE_COLOR", "1")

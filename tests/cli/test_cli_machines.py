@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from hypar import load_machine, plan_model, read_plan, score_plan, sweep_model
+from hypar import check_plan, load_machine, plan_model, read_plan, score_plan, sweep_model
 from hypar.cli.main import main
 from hypar.errors import OptionError
 from hypar.plan.score import GroupScore, Totals
@@ -91,7 +91,7 @@ def test_a_plan_with_a_score_is_scored_on_its_own_machine_again(tmp_path: Path) 
     file = str(tmp_path / "p.json")
     output("plan", "lenet-c", "--hardware", "hmc", "--set", "topology=torus", "-o", file)
     assert "on hmc topology=torus: " in output("score", file)
-    assert output("check", file) == f"{file}: ok\n"
+    assert output("check", file) == f"ok       {file}\n"
 
 
 def test_check_tells_a_score_that_drifted(tmp_path: Path) -> None:
@@ -103,8 +103,9 @@ def test_check_tells_a_score_that_drifted(tmp_path: Path) -> None:
     file.write_text(json.dumps(stored), encoding="utf-8")
     result = run("check", str(file))
     assert result.exit_code == 1
-    assert "plan time_s: " in result.stdout
-    assert "plan hardware: hmc sha256:0 -> hmc sha256:" in result.stdout
+    assert "  time  " in result.stdout
+    assert "-50%\n" in result.stdout
+    assert "hmc sha256:0 -> hmc sha256:" in result.stdout
 
 
 def test_check_finds_a_hardware_file_beside_the_plan(tmp_path: Path) -> None:
@@ -112,12 +113,12 @@ def test_check_finds_a_hardware_file_beside_the_plan(tmp_path: Path) -> None:
     own.write_text((Path(load_file("hmc"))).read_text(encoding="utf-8"), encoding="utf-8")
     file = tmp_path / "p.json"
     plan_model("lenet-c", levels=2, cost="time", hardware=own).write(file)
-    assert output("check", str(file)) == f"{file}: ok\n"
+    assert output("check", str(file)) == f"ok       {file}\n"
     moved = tmp_path / "elsewhere" / own.name
     moved.parent.mkdir()
     own.rename(moved)
     assert "no hardware 'mine'" in run("check", str(file)).stderr
-    assert output("check", str(file), "--hardware", str(moved)) == f"{file}: ok\n"
+    assert output("check", str(file), "--hardware", str(moved)) == f"ok       {file}\n"
 
 
 def load_file(name: str) -> str:
@@ -431,7 +432,9 @@ def test_check_tells_every_number_of_a_score_that_differs(place: tuple[str, ...]
     file.write_text(json.dumps(stored), encoding="utf-8")
     result = run("check", str(file))
     assert result.exit_code == 1
-    assert f"plan {' '.join(place[1:])}: 77 -> " in result.stdout
+    (change,) = check_plan(file).changes
+    assert str(change).startswith(f"plan {' '.join(place[1:])}: 77 -> ")
+    assert f"\n           {' '.join(place[1:])}  77.0 s -> " in result.stdout.replace("77 B", "77.0 s")
 
 
 def test_a_sweep_without_any_score_is_still_drawn(tmp_path: Path) -> None:
@@ -459,7 +462,11 @@ def test_scores_on_unlike_machines_differ_in_words_where_one_has_no_number(tmp_p
     assert changes["busy h_tree links"]["after"] == "none"
     assert changes["busy torus links"]["before"] == "none"
     assert changes["time_s"]["before"] < changes["time_s"]["after"]
-    assert "none" in output("diff", *files)
+    text = output("diff", *files)
+    assert text.startswith("the choices are equal; the second is ")
+    assert "hardware_changes topology  h_tree -> torus\n" in text
+    parts = [what for what in changes if " " in what and not what.startswith("hardware_changes")]
+    assert text.endswith(f"\nand {len(parts)} parts of these costs, which --json lists\n")
 
 
 def test_whether_a_plan_fits_is_told_in_words(tmp_path: Path) -> None:
@@ -468,7 +475,7 @@ def test_whether_a_plan_fits_is_told_in_words(tmp_path: Path) -> None:
     stored = json.loads(file.read_text(encoding="utf-8"))
     stored["score"]["fits"] = False
     file.write_text(json.dumps(stored), encoding="utf-8")
-    assert "plan fits: no -> yes" in run("check", str(file)).stdout
+    assert "  fits  no -> yes\n" in run("check", str(file)).stdout
 
 
 def test_explore_and_plan_agree_to_the_last_digit() -> None:
@@ -617,7 +624,7 @@ class TestGrids:
     def test_check_and_show(self, mode: str, tmp_path: Path) -> None:
         file = str(tmp_path / "plan.json")
         output("plan", "lenet-c", *self.ASKED, "--mode", mode, "-o", file)
-        assert output("check", file) == f"{file}: ok\n"
+        assert output("check", file) == f"ok       {file}\n"
         assert output("show", file) == str(read_plan(file))
         assert output("diff", file, file) == "the plans are equal\n"
 

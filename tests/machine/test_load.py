@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hypar.cli.main import main
 from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError
+from hypar.files.validation import MOST_FAULTS
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load import CHANGEABLE, load_machine, parse_change
 from hypar.machine.load_heterogeneous import load_hardware
@@ -299,7 +302,7 @@ BAD: dict[str, tuple[str, str, str]] = {
     "link of device -1": ("topology: ring", GRAPH.format("[[0, -1]]"), ":17: interconnect.topology.pairs[0][1]: found -1; allowed: at least 0"),
     "link of three": ("topology: ring", GRAPH.format("[[0, 1, 2]]"), ":17: interconnect.topology.pairs[0]: found [0, 1, 2]; allowed: at most 2"),
     "link of one": ("topology: ring", GRAPH.format("[[0]]"), ":17: interconnect.topology.pairs[0]: found [0]; allowed: at least 2"),
-    "link of words": ("topology: ring", GRAPH.format("[[a, b]]"), ":17: interconnect.topology.pairs[0][0]: found 'a'; allowed: a whole number"),
+    "link of words": ("topology: ring", GRAPH.format("[[a, b]]"), ":17: interconnect.topology.pairs[0][0]: found 'a'; allowed: a whole number\nbad.yaml:17: interconnect.topology.pairs[0][1]: found 'b'; allowed: a whole number"),
     "graph of nothing": ("topology: ring", GRAPH.format("[]"), ":17: interconnect.topology.pairs: found []; allowed: at least 1"),
     "graph without pairs": ("topology: ring", "topology: graph", ":17: interconnect.topology.pairs: 'pairs' is missing"),
     "unknown topology": ("topology: ring", "topology: rnig", f":17: interconnect.topology.name: no topology 'rnig'; allowed: {TOPOLOGIES}; did you mean 'ring'?"),
@@ -347,11 +350,11 @@ BAD: dict[str, tuple[str, str, str]] = {
 
 
 def message(text: str, changes: dict[str, Any] | None = None) -> str:
-    """The one line about a file named bad.yaml."""
+    """What is said about a file named bad.yaml, a line for each fault."""
     Path("bad.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as error:
         load_machine("bad.yaml", changes)
-    assert "\n" not in str(error.value)
+    assert str(error.value).count("\n") == len(error.value.others)
     assert len(str(error.value)) < 1000
     return str(error.value)
 
@@ -382,7 +385,10 @@ def test_bad_file(case: str) -> None:
         ("null\n", "bad.yaml:1: found nothing; allowed: a mapping with a device"),
         ("source: a\n", "bad.yaml:1: device: 'device' is missing"),
         ("source: a\ndevice: []\n", "bad.yaml:2: device: found []; allowed: a mapping"),
-        ("source: 3\ndevice: {}\n", "bad.yaml:2: device.word: 'word' is missing"),
+        (
+            "source: 3\ndevice: {}\n",
+            "bad.yaml:2: device.word: 'word' is missing\nbad.yaml:2: device.compute: 'compute' is missing\nbad.yaml:1: source: found 3; allowed: a text",
+        ),
         (
             GOOD.replace("ring", "h_tree").replace("value: 4,", "value: 12,"),
             "bad.yaml:17: interconnect.topology: h_tree: 12 devices; allowed: a power of two",
@@ -398,6 +404,71 @@ def test_no_hardware_file(text: str, expected: str) -> None:
     assert message(text) == expected
 
 
+def test_every_fault_of_a_file_is_named_at_once() -> None:
+    text = GOOD.replace("source: a test", "source: ''").replace("value: 4 B", "value: 4")
+    text = (
+        text.replace("1 TFLOP/s", "fast")
+        .replace("capacity", "capasity")
+        .replace("    bandwidth: {value: 320 GB/s, source: s}\n", "")
+    )
+    assert message(text).splitlines() == [
+        "bad.yaml:9: device.memory.capasity: unknown key 'capasity'; allowed: capacity, bandwidth; did you mean 'capacity'?",
+        "bad.yaml:8: device.memory.bandwidth: 'bandwidth' is missing",
+        "bad.yaml:1: source: found ''; allowed: a text that is not empty",
+        "bad.yaml:3: device.word.value: found 4; allowed: a number with a unit, as 108 KB, 8 GB or 64 MiB",
+        "bad.yaml:6: device.compute.peak.value: found 'fast'; allowed: a number with a unit, as 989 TFLOP/s",
+    ]
+    result = CliRunner().invoke(main, ["hardware", "bad.yaml", "--validate"])
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == "".join(f"error: {line}\n" for line in message(text).splitlines())
+
+
+def test_no_more_faults_than_a_screen_holds() -> None:
+    text = GOOD.replace("topology: ring", GRAPH.format("[" + ", ".join(["[a, b]"] * 100) + "]"))
+    Path("bad.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(HardwareError) as caught:
+        load_machine("bad.yaml")
+    assert len(str(caught.value).splitlines()) == MOST_FAULTS
+
+
+@pytest.mark.parametrize("name", data_names("hardware"))
+def test_a_machine_as_yaml_is_equal_to_it(name: str) -> None:
+    result = CliRunner().invoke(main, ["hardware", name, "--yaml"])
+    assert (result.exit_code, result.stderr) == (0, "")
+    Path("mine.yaml").write_text(result.stdout, encoding="utf-8")
+    mine, own = load_hardware("mine.yaml"), load_hardware(name)
+    assert (mine.digest, mine.num_devices) == (own.digest, own.num_devices)
+    assert CliRunner().invoke(main, ["hardware", "mine.yaml", "--yaml"]).stdout == result.stdout
+
+
+@pytest.mark.parametrize(
+    "changes", [{"duplex": "half"}, {"topology": "torus", "latency": "8 us"}, {"devices": 4}]
+)
+def test_a_changed_machine_as_yaml_is_equal_to_it(changes: dict[str, Any]) -> None:
+    sets = [part for name, value in changes.items() for part in ("--set", f"{name}={value}")]
+    result = CliRunner().invoke(main, ["hardware", "h100-8x", *sets, "--yaml"])
+    Path("mine.yaml").write_text(result.stdout, encoding="utf-8")
+    assert load_machine("mine.yaml").digest == load_machine("h100-8x", changes).digest
+    assert "as asked" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) < 160
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["hmc", "--yaml", "--json"], 2, "--yaml excludes --json, --validate and --model"),
+        (["hmc", "--yaml", "--validate"], 2, "--yaml excludes --json, --validate and --model"),
+        (["--yaml"], 3, "error: hardware: no machine is named; allowed: eyeriss,"),
+        (["tpu-v2-v3", "--set", "duplex=half", "--yaml"], 3, "'tpu-v2-v3' is a heterogeneous machine"),
+        (["hcm", "--yaml"], 3, "no hardware 'hcm'"),
+    ],
+)
+def test_what_is_not_printed_as_yaml(arguments: list[str], status: int, said: str) -> None:
+    result = CliRunner().invoke(main, ["hardware", *arguments])
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert said in result.stderr
+
+
 def test_five_networks() -> None:
     text = message(GOOD.replace(RING, NETWORK * 5))
     assert text.startswith("bad.yaml:16: interconnect: found [{'devices':")
@@ -411,7 +482,10 @@ def test_five_networks() -> None:
             {"duplex": "hlaf"},
             "change duplex=hlaf: found 'hlaf'; allowed: 'full' or 'half'; did you mean 'half'?",
         ),
-        ({"duplx": "half"}, f"change duplx=half: not a change; allowed: {', '.join(CHANGEABLE)}"),
+        (
+            {"duplx": "half"},
+            f"change duplx=half: not a change; allowed: {', '.join(CHANGEABLE)}; did you mean 'duplex'?",
+        ),
         ({"devices": 5000}, "change devices=5000: found 5000; allowed: at most 4,096"),
         ({"devices": 0}, "change devices=0: found 0; allowed: at least 1"),
         ({"efficiency": 2}, "change efficiency=2: found 2; allowed: at most 1"),

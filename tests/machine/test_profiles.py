@@ -233,7 +233,7 @@ def test_a_plan_is_checked_with_the_profile_beside_it(folder: Path, monkeypatch:
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")
     plan = str(folder / "plan.json")
-    assert run("check", plan).stdout == f"{plan}: ok\n"
+    assert run("check", plan).stdout == f"ok       {plan}\n"
     (folder / "p.json").rename(folder / "q.json")
     result = run("check", plan)
     assert result.exit_code == 3

@@ -444,7 +444,7 @@ def test_the_command_plans_shows_scores_and_checks() -> None:
     line = next(text for text in made.stdout.splitlines() if text.startswith("gradients in "))
     assert line in command("show", "p.json").stdout.splitlines()
     assert line.partition(";")[0] in command("score", "p.json").stdout.splitlines()
-    assert command("check", "p.json").stdout == "p.json: ok\n"
+    assert command("check", "p.json").stdout == "ok       p.json\n"
     asked = ["plan", "alexnet", "--strategy", "dp", "--hardware", "h100-8x", "--chunks"]
     found = json.loads(command(*asked, "3", "--json").stdout)
     assert found["chunks"]["asked"] == 3

@@ -186,4 +186,4 @@ def test_pins_pass_through_a_plan_file_and_a_check(tmp_path: Path) -> None:
     again = plan_model(graph(), array=[16], strategy="deepa", hardware=P100, pins=plan.pins)
     assert again == plan
     result = CliRunner().invoke(main, ["check", str(file)])
-    assert (result.exit_code, result.stdout) == (0, f"{file}: ok\n")
+    assert (result.exit_code, result.stdout) == (0, f"ok       {file}\n")

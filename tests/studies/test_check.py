@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -134,6 +135,7 @@ MORE: dict[str, dict[str, Any]] = {
         "integral": True,
         "path": ["all"],
         "profile": {"name": "p", "digest": "d"},
+        "files": {"model": "net.yaml"},
         "bounds": [0],
         "refined": {"before_s": 1.0, "after_s": 1.0, "changed": 0},
         "chunks": {"asked": "layers", "layers": [], "alone_s": 1.0},
@@ -289,6 +291,8 @@ BEST = {"stages": "best", "hardware": "p100-4x4"}
 ALLOWED: list[tuple[str, dict[str, Any], str, Any]] = [
     ("model.batch", {"model": "sole.yaml", **DP}, "model.batch", 16),
     ("model.name", {}, "model.name", "again"),
+    ("files", {}, "files", {"model": "net.yaml", "hardware": "none.yaml"}),
+    ("files.*", {}, "files", {"model": "elsewhere.yaml"}),
     ("profile.name", KINDS["profile"], "profile.name", "q"),
     ("score.hardware", {"hardware": "mixed.yaml"}, "score.hardware", "mixed2"),
     ("score.hardware_changes.*", {"hardware": "hmc"}, "score.hardware_changes", {"duplex": "full"}),
@@ -383,9 +387,9 @@ def test_what_passed_unseen_is_named(kind: str, place: str, value: Any, said: st
             own = own[int(key) if key.isdecimal() else key]
         turned = own[::-1] if isinstance(own, list | str) else dict(reversed(own.items()))
         value = turned if value == TURNED else f"{own[:-1]}x"
-    result = check(str(written(plan, **{place: value})))
-    assert result.exit_code == 1
-    assert result.stdout.splitlines()[1].startswith(f"  {said}")
+    file = written(plan, **{place: value})
+    assert check(str(file)).exit_code == 1
+    assert str(check_plan(file).changes[0]).startswith(said)
 
 
 def test_a_claim_in_former_words_is_the_same() -> None:
@@ -422,7 +426,7 @@ def test_an_updated_plan_is_a_fresh_one(name: str) -> None:
     file = written(plan, claim="the best of all")
     assert check(str(file), "--update").exit_code == 0
     assert file.read_text() == plan.to_json()
-    assert (check(str(file)).exit_code, check(str(file)).stdout) == (0, f"{file}: ok\n")
+    assert (check(str(file)).exit_code, check(str(file)).stdout) == (0, f"ok       {file}\n")
 
 
 def test_a_machine_whose_file_changed_is_seen(tmp_path: Path) -> None:
@@ -434,5 +438,8 @@ def test_a_machine_whose_file_changed_is_seen(tmp_path: Path) -> None:
     machine.write_text(changed)
     result = check(str(tmp_path / "plan.json"))
     assert result.exit_code == 1
-    assert result.stdout.splitlines()[1].startswith("  plan hardware: own sha256:")
-    assert "  plan capacity_bytes: 8,000,000,000 -> 9,000,000,000" in result.stdout.splitlines()
+    changes = check_plan(tmp_path / "plan.json").changes
+    assert str(changes[0]).startswith("plan hardware: own sha256:")
+    assert "plan capacity_bytes: 8,000,000,000 -> 9,000,000,000" in map(str, changes)
+    assert re.search(r"\n +hardware +own sha256:\w+ -> own sha256:\w+\n", result.stdout)
+    assert re.search(r"\n +capacity_bytes +8.00 GB -> 9.00 GB  \+12%\n", result.stdout)

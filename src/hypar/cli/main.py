@@ -12,7 +12,7 @@ import click
 
 from hypar import __version__
 from hypar.cli.interrupts import LINE, STATUS
-from hypar.errors import HyparError
+from hypar.errors import HyparError, UnknownNameError
 from hypar.files.text import not_printed
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def _one_line() -> Iterator[None]:
     try:
         yield
     except HyparError as error:
-        raise _Refusal(f"error: {error}", error.exit_status) from error
+        lines = "\n".join(f"error: {line}" for line in str(error).splitlines())
+        raise _Refusal(lines, error.exit_status) from error
     except KeyboardInterrupt as error:
         raise _Refusal(LINE, STATUS) from error
     except BrokenPipeError as error:
@@ -74,6 +75,19 @@ class _Commands(click.Group):
             return None
         command: click.Command = importlib.import_module(f"hypar.cli.commands.{cmd_name}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the named command.
+
+        Raises:
+            UsageError: there is none of that name; the nearest is suggested.
+        """
+        names = self.list_commands(ctx)
+        if args[0] not in names and not args[0].startswith("-") and not ctx.resilient_parsing:
+            raise click.UsageError(str(UnknownNameError("command", args[0], names)), ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from hypar.costs.base import machine_setting
-from hypar.errors import OptionError
+from hypar.errors import OptionError, suggestion
 from hypar.machine.rates import computation, time_rates
 from hypar.sharding.rates import between_costs, inside_costs
 
@@ -59,7 +59,8 @@ class Deepa:
     def __post_init__(self) -> None:
         """Check the mode."""
         if self.mode not in MODES:
-            raise OptionError("mode", f"found {self.mode!r}", ", ".join(MODES))
+            hint = suggestion(str(self.mode), MODES)
+            raise OptionError("mode", f"found {self.mode!r}", ", ".join(MODES), hint)
 
     @property
     def direct(self) -> bool:

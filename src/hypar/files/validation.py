@@ -1,16 +1,17 @@
-"""Validation by pydantic, with one clear line for the first error in a file."""
+"""Validation by pydantic, with one clear line for the first error in a file, or for each."""
 
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from hypar.errors import InputError, Where, shown, suggestion
+from hypar.errors import InputError, Where, shown, suggestion, together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -21,6 +22,9 @@ MOST_ENTRIES = 50_000
 
 MOST_CHARACTERS = 100_000
 """Largest number of characters in one text."""
+
+MOST_FAULTS = 20
+"""Faults of one file that are named, at most."""
 
 _WORDS = {
     "bool_type": "true or false",
@@ -49,6 +53,7 @@ def validated(
     place: Callable[[Where], str],
     error: type[InputError],
     also_allowed: Iterable[str] = (),
+    every: bool = False,
 ) -> Model:
     """Validate plain data by a pydantic model.
 
@@ -58,9 +63,10 @@ def validated(
         place: function from a place below ``data`` to ``file:line: field``.
         error: class of the exception.
         also_allowed: keys that the caller has already removed, listed beside the model's own.
+        every: whether the error names every fault, not the first alone.
 
     Raises:
-        InputError: the data are invalid; of class ``error``, for the first fault.
+        InputError: the data are invalid; of class ``error``.
     """
     for large, size, most in _too_large(data, ()):
         raise error(place(large), size, most)
@@ -68,20 +74,45 @@ def validated(
         return model.model_validate(data)
     except ValidationError as found:
         details = found.errors(include_url=False)
+    faults = _faults(model, data, details, place, error, also_allowed)
+    raise together(islice(faults, MOST_FAULTS)) if every else next(faults)
+
+
+def _faults(
+    model: type[BaseModel],
+    data: Any,
+    details: Sequence[ErrorDetails],
+    place: Callable[[Where], str],
+    error: type[InputError],
+    also_allowed: Iterable[str],
+) -> Iterator[InputError]:
+    """Yield the faults that pydantic found: unknown keys first, then missing ones, then values, each place once."""
+    meant: set[Where] = set()
     for item in details:
         if item["type"] == "extra_forbidden":
-            raise _unknown_key(model, item["loc"], place, error, also_allowed)
+            unknown = _unknown_key(model, item["loc"], place, error, also_allowed)
+            meant.add((*item["loc"][:-1], unknown.hint))
+            yield unknown
     for item in details:
-        if item["type"] == "missing":
-            raise error(place(item["loc"]), f"{item['loc'][-1]!r} is missing")
-    first, where = details[0], _written(data, details[0]["loc"])
-    if first["type"] == "value_error" and not where:
-        raise error(place(where), _allowed(first))
-    # A union reports an error for each of its types.
-    allowed = dict.fromkeys(_allowed(item) for item in details if _written(data, item["loc"]) == where)
-    words = re.findall("'([^']*)'", first.get("ctx", {}).get("expected", ""))
-    hint = suggestion(first["input"], words) if isinstance(first["input"], str) else ""
-    raise error(place(where), f"found {shown(first['input'])}", " or ".join(allowed), hint)
+        # A missing key that was misspelt is one fault.
+        *around, key = item["loc"] or ("",)
+        if item["type"] == "missing" and (*around, suggestion(str(key), [str(key)])) not in meant:
+            yield error(place(item["loc"]), f"{key!r} is missing")
+    values = [item for item in details if item["type"] not in {"extra_forbidden", "missing"}]
+    written = [_written(data, item["loc"]) for item in values]
+    for number, (first, where) in enumerate(zip(values, written, strict=True)):
+        if where in written[:number]:
+            continue
+        if first["type"] == "value_error" and not where:
+            yield error(place(where), _allowed(first))
+            continue
+        # A union reports an error for each of its types.
+        allowed = dict.fromkeys(
+            _allowed(item) for item, own in zip(values, written, strict=True) if own == where
+        )
+        words = re.findall("'([^']*)'", first.get("ctx", {}).get("expected", ""))
+        hint = suggestion(first["input"], words) if isinstance(first["input"], str) else ""
+        yield error(place(where), f"found {shown(first['input'])}", " or ".join(allowed), hint)
 
 
 def _too_large(data: Any, where: Where) -> Iterator[tuple[Where, str, str]]:

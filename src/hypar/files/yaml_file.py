@@ -73,6 +73,12 @@ def plain_document(data: object, name: str) -> Document:
         raise DocumentError(name, f"found data that no file could hold: {error}", allowed) from error
 
 
+def format_yaml(data: Any) -> str:
+    """Return plain data as the text of a YAML file, keys in the order given."""
+    text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)
+    return text
+
+
 def read_yaml(file: Path) -> Document:
     """Read a YAML file with the line of each field.
 

@@ -9,9 +9,18 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import HardwareError, OptionError, UnknownNameError, Where, shown
+from hypar.errors import (
+    HardwareError,
+    InputError,
+    OptionError,
+    UnknownNameError,
+    Where,
+    shown,
+    suggestion,
+    together,
+)
 from hypar.files.validation import validated
-from hypar.files.yaml_file import Document, parse_yaml, read_yaml
+from hypar.files.yaml_file import Document, format_yaml, parse_yaml, read_yaml
 from hypar.machine.machine import Machine
 from hypar.machine.routing import Tier
 from hypar.machine.schema import MOST_HELD, Assumptions, HardwareFile, Network
@@ -70,6 +79,20 @@ def machine_in(document: Document, changes: Mapping[str, Any] | None = None) -> 
     return machine
 
 
+def changed_yaml(hardware: str | Path, changes: Mapping[str, Any]) -> str:
+    """Return the text of a hardware file with other values for some of ``CHANGEABLE``.
+
+    Raises:
+        InputError: the file or a change is invalid.
+    """
+    document = read_yaml(data_file("hardware", str(hardware)))
+    machine_in(document, changes)
+    data = copy.deepcopy(document.data)
+    for key, value in changes.items():
+        _change(data, key, value)
+    return format_yaml(data)
+
+
 def has_groups(document: Document) -> bool:
     """Return whether a hardware file has groups."""
     return isinstance(document.data, dict) and "groups" in document.data
@@ -97,16 +120,18 @@ def parse_change(text: str) -> tuple[str, Any]:
     """
     name, equals, written = text.partition("=")
     if not equals or name not in CHANGEABLE:
-        raise OptionError(
-            f"change {text!r}", "not a change", f"NAME=VALUE with one of {', '.join(CHANGEABLE)}"
-        )
+        hint = "" if name in CHANGEABLE else suggestion(name, CHANGEABLE)
+        allowed = f"NAME=VALUE with one of {', '.join(CHANGEABLE)}"
+        raise OptionError(f"change {text!r}", "not a change", allowed, hint)
     return name, parse_yaml(written or "''", Path(f"change {name}")).data
 
 
 def _change(data: dict[str, Any], key: str, value: Any) -> None:
     """Set a value in a file's content."""
     if key not in CHANGEABLE:
-        raise OptionError(f"change {key}={value}", "not a change", ", ".join(CHANGEABLE))
+        raise OptionError(
+            f"change {key}={value}", "not a change", ", ".join(CHANGEABLE), suggestion(key, CHANGEABLE)
+        )
     if key not in _OF_NETWORK:
         data.setdefault("assumptions", {})[key] = _with_source(value)
         return
@@ -126,8 +151,7 @@ def _machine(
 ) -> Machine:
     """Validate a file's content, plug-ins and networks included, and build the machine."""
     data, place = _listed(data, place)
-    content = validated(HardwareFile, data, place=place, error=HardwareError)
-    compute = _plugin("compute_models", content.device.compute, ("device", "compute"), place)
+    content, compute = _content(data, place)
     tiers = tuple(
         _tier(network, content, index, place) for index, network in enumerate(content.interconnect or ())
     )
@@ -146,6 +170,27 @@ def _machine(
         tiers=tiers,
         changes=changes,
     )
+
+
+def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[HardwareFile, ComputeModel]:
+    """Validate a file and its compute model, and name the faults of both."""
+    faults: list[InputError] = []
+    content = compute = None
+    try:
+        content = validated(HardwareFile, data, place=place, error=HardwareError, every=True)
+    except InputError as error:
+        faults.append(error)
+    device = data.get("device")
+    fields = device.get("compute") if isinstance(device, dict) else None
+    if content is not None or isinstance(fields, dict):
+        own = content.device.compute if content is not None else dict(fields or {})
+        try:
+            compute = _plugin("compute_models", own, ("device", "compute"), place)
+        except InputError as error:
+            faults.append(error)
+    if content is None or compute is None:
+        raise together(faults)
+    return content, compute
 
 
 def _listed(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[dict[str, Any], Any]:
@@ -187,7 +232,12 @@ def _plugin(group: str, fields: dict[str, Any], where: Where, place: Callable[[W
         raise UnknownNameError(error.kind, error.name, error.known, place((*where, "name"))) from None
     rest = {key: value for key, value in fields.items() if key != "name"}
     return validated(
-        kind, rest, place=lambda inner: place((*where, *inner)), error=HardwareError, also_allowed=["name"]
+        kind,
+        rest,
+        place=lambda inner: place((*where, *inner)),
+        error=HardwareError,
+        also_allowed=["name"],
+        every=True,
     )
 
 

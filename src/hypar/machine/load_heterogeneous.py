@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError, Where, shown
+from hypar.files.text import read_text
 from hypar.files.validation import validated
 from hypar.files.yaml_file import Document, read_yaml
 from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
-from hypar.machine.load import has_groups, load_machine, machine_in
+from hypar.machine.load import changed_yaml, has_groups, load_machine, machine_in
 from hypar.machine.schema import MOST_GROUPS, MOST_HELD, GroupEntry, HeterogeneousFile, group_name
 from hypar.registry import data_file
 
@@ -66,13 +67,25 @@ def load_heterogeneous(
     return _heterogeneous_in(read_yaml(data_file("hardware", str(hardware))), changes)
 
 
+def hardware_yaml(hardware: str | Path, changes: Mapping[str, Any] | None = None) -> str:
+    """Return the text of a hardware file to start from: the file itself, or with some values changed.
+
+    Raises:
+        InputError: the file or a change is invalid, or a heterogeneous machine is to be changed.
+    """
+    if changes:
+        return changed_yaml(hardware, changes)
+    load_hardware(hardware)
+    return read_text(data_file("hardware", str(hardware)))
+
+
 def _heterogeneous_in(document: Document, changes: Mapping[str, Any] | None = None) -> HeterogeneousMachine:
     """Build a heterogeneous machine from a parsed file."""
     file = document.file
     if not has_groups(document):
         found = f"hardware {file.stem!r} has identical devices"
         raise HardwareError(document.at(()), found, "a mapping with groups")
-    content = validated(HeterogeneousFile, document.data, place=document.at, error=HardwareError)
+    content = validated(HeterogeneousFile, document.data, place=document.at, error=HardwareError, every=True)
     reader = _Reader(file, document.at, dict(changes or {}))
     machine = reader.heterogeneous(file.stem, content.source, content.groups, ("groups",))
     if machine.num_devices > MOST_HELD:

@@ -41,12 +41,13 @@ FORMER_WORDS = {
 def document(plan: Plan) -> dict[str, Any]:
     """Return the contents of a plan file, each split, group, stage and layer under its name.
 
-    Measured times are known by their digest; the name of their file is left out. A claim in former words is read in
+    Measured times are known by their digest; the name of their file is left out, as are the places of all files. A claim in former words is read in
     those of today.
     """
     data = plan.to_data()
     for former, word in FORMER_WORDS.items():
         data["claim"] = data["claim"].replace(former, word)
+    data.pop("files", None)
     data["layers"] = dict.fromkeys(plan.layers, "planned")
     data["splits"] = {
         (split.group, split.level): _split(split, entry)

@@ -51,6 +51,20 @@ class ProfileRecord(Record):
     digest: str
 
 
+class FilesRecord(Record):
+    """The files that were planned with, relative to the plan's folder.
+
+    Attributes:
+        model: the model file.
+        hardware: the hardware file.
+        profile: the table of measured times.
+    """
+
+    model: str | None = None
+    hardware: str | None = None
+    profile: str | None = None
+
+
 class CostRecord(Record):
     """The cost that was minimised, and its value."""
 
@@ -126,6 +140,7 @@ class Plan(Result, Record):
         path: for a heterogeneous machine, the slowest groups, whose splits the cost sums; None if it sums all.
         pins: choices that were held, as ``layer@level=dim``.
         profile: the measured times that the cost counted; None if it counted none.
+        files: the files that it was planned with, where they are not found by name beside the plan.
         bounds: lower bounds of the cost, over all levels or level by level; None if the solver is exact or states none.
         cost: the cost that was minimised.
         claim: the set of plans over which this one is optimal.
@@ -155,6 +170,7 @@ class Plan(Result, Record):
     path: list[str] | None = None
     pins: list[str] = Field(default=[])
     profile: ProfileRecord | None = None
+    files: FilesRecord | None = None
     bounds: list[Amount] | None = None
     cost: CostRecord
     claim: str
@@ -387,6 +403,8 @@ class Plan(Result, Record):
         """Return the plan as plain data, without keys of absent entries."""
         data = self.model_dump(mode="json", by_alias=True)
         data["splits"] = [_given(split) for split in data["splits"]]
+        if self.files is not None:
+            data["files"] = _given(data["files"])
         if self.stages is not None:
             data["stages"] = _given(data["stages"])
         if self.score is not None:

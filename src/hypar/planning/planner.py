@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hypar.activity import tell
 from hypar.costs.base import parameters_of
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
@@ -175,6 +176,7 @@ def follow(
 
 
 def _followed(request: Request, graph: LayerGraph, progress: Callable[[int, int], None]) -> Plan:
+    tell(f"planning {graph.name} by {request.strategy}")
     if request.heterogeneous is not None:
         from hypar.planning.uneven.heterogeneous_plan import heterogeneous_plan  # noqa: PLC0415 (only where it is asked for)
 

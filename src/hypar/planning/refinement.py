@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hypar.activity import tell
 from hypar.schedule.step import lower
 from hypar.timeline import run
 
@@ -60,6 +61,7 @@ def refine(
     unchanged = 0
     while unchanged < len(chosen):
         for layer in range(len(chosen)):
+            tell(f"refining {graph.layers[layer].name}")
             held, found = chosen[layer], None
             for changed in _exchanges(held, options[layer]):
                 chosen[layer] = changed

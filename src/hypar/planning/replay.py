@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hypar.activity import tell
 from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, PlanError
 from hypar.machine.heterogeneous import HeterogeneousMachine
@@ -107,6 +108,7 @@ def run_plan(
     if graph.digest != plan.model.digest:
         found = f"model {graph.name!r} is not what was planned: it has changed, or is another"
         raise PlanError(f"{file}: model.digest", found, hint="plan it again, or name its file with --model")
+    tell(f"scoring {graph.name} by {plan.strategy}")
     machine = machine_of(plan, file, changes=changes) if hardware is None else as_hardware(hardware, changes)
     if machine is None:
         raise OptionError("score", "no machine is named", "one, as --hardware hmc")

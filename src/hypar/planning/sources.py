@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from hypar.machine.load_heterogeneous import load_hardware
 from hypar.machine.profiles import Profile, read_profile
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
+from hypar.plan.files import ENDINGS
 from hypar.plan.plan import Plan
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.registry import data_names
@@ -85,10 +87,10 @@ def model_of(plan: Plan, file: Path, model: str | Path | None = None) -> LayerGr
         if graph.name != name:
             raise PlanError(f"{file}: model.name", f"found {shown(name)}", f"{graph.name!r}, as --model says")
         return graph
-    found = _found(name, file, "models")
+    found = _recorded(plan, "model", file, name) or _found(name, file, "models")
     if found is None:
         looked = "looked beside the plan, here, in models/ and among hypar's own; name its file with --model"
-        raise PlanError(f"{file}: model.name", f"no model {shown(name)}", hint=looked)
+        raise PlanError(f"{file}: model.name", f"no model {shown(name)}", hint=_gone(plan, "model") + looked)
     return load_model(found)
 
 
@@ -112,13 +114,14 @@ def machine_of(
     if plan.score is None:
         return None
     record = plan.score
-    found = hardware if hardware is not None else _found(record.hardware, file, "hardware")
+    name = record.hardware
+    found = hardware or _recorded(plan, "hardware", file, name) or _found(name, file, "hardware")
     if found is None:
         looked = (
             "looked beside the plan, here, in hardware/ and among hypar's own; name its file with --hardware"
         )
         place = f"{file}: score.hardware"
-        raise PlanError(place, f"no hardware {shown(record.hardware)}", hint=looked)
+        raise PlanError(place, f"no hardware {shown(name)}", hint=_gone(plan, "hardware") + looked)
     try:
         machine = load_hardware(found, {**record.hardware_changes, **(changes or {})})
     except (HardwareError, OptionError) as error:
@@ -170,12 +173,15 @@ def profile_of(plan: Plan, file: Path, profile: str | Path | None = None) -> Pro
     if plan.profile is None:
         return None
     name = plan.profile.name
-    beside = [folder / f"{name}.json" for folder in (file.parent, Path()) if _is_name(name)]
-    found = Path(profile) if profile is not None else next((path for path in beside if path.is_file()), None)
+    beside = (folder / f"{name}.json" for folder in (file.parent, Path()) if _is_name(name))
+    there = next((path for path in beside if path.is_file()), None)
+    found = profile or _recorded(plan, "profile", file, name) or there
     if found is None:
         looked = "looked beside the plan and here; name its file with --profile"
-        raise PlanError(f"{file}: profile.name", f"no profile {shown(name)}", hint=looked)
-    read = read_profile(found)
+        raise PlanError(
+            f"{file}: profile.name", f"no profile {shown(name)}", hint=_gone(plan, "profile") + looked
+        )
+    read = read_profile(Path(found))
     if read.digest != plan.profile.digest:
         raise PlanError(f"{file}: profile.digest", f"{found} is not what was planned with: it has changed")
     return read
@@ -192,12 +198,27 @@ def _of_plan(
     return error
 
 
+def _recorded(plan: Plan, kind: str, file: Path, name: str) -> Path | None:
+    """Return the file that a plan records, if it is still there under the name that was planned."""
+    place = None if plan.files is None else getattr(plan.files, kind)
+    if place is None or "\0" in place:
+        return None
+    found = file.parent / place
+    return found if found.stem == name and os.path.isfile(found) else None  # noqa: PTH113 (too long is no file)
+
+
+def _gone(plan: Plan, kind: str) -> str:
+    """Say that the file that a plan records is not there; empty if it records none."""
+    place = None if plan.files is None else getattr(plan.files, kind)
+    return "" if place is None else f"there is no {shown(place)} as it records; "
+
+
 def _found(name: str, file: Path, kind: str) -> str | Path | None:
     """Return the file of a name, or the name itself if it is in hypar's data."""
     if not _is_name(name):
         return None
     for folder in (file.parent, Path(), Path(kind)):
-        for ending in (".yaml", ".yml"):
+        for ending in ENDINGS:
             beside = folder / f"{name}{ending}"
             if beside.is_file():
                 return beside

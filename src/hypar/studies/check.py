@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypar.errors import InputError, PlanError, ProblemError, TableLimitError
+from hypar.files.json_file import read_json
+from hypar.files.text import read_text
 from hypar.plan.diff import Change, changes_between
-from hypar.plan.plan import read_plan
+from hypar.plan.plan import SCHEMA, read_plan
 from hypar.planning.planner import follow
 from hypar.planning.request import Request
 from hypar.planning.sources import machine_of, model_of, profile_of
@@ -17,12 +19,17 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
 
+FAMILY = SCHEMA.partition("/")[0]
+"""The name of the format of plans, of all its versions."""
+
 FREE = (
     "arrays.*",
     "chunks",
     "chunks.asked",
     "cost.name",
     "cost.parameters.*",
+    "files",
+    "files.*",
     "graph",
     "model.batch",
     "model.name",
@@ -80,8 +87,8 @@ def check_plan(
 
     Args:
         file: the plan file.
-        model: the model file, if it is not found by the plan's model name: beside the plan, in the current
-            folder or its ``models/``, or among the models that hypar brings.
+        model: the model file, if it is not found where the plan says, nor by its model name: beside the plan, in
+            the current folder or its ``models/``, or among the models that hypar brings.
         hardware: the hardware file of the plan's score, if it is not found likewise.
         profile: the measured times that the plan's cost counted, if they are not found beside it or here.
 
@@ -98,6 +105,7 @@ def check_plan(
     except InputError as error:
         where = f"{file}: {error.where}" if error.where else str(file)
         raise PlanError(where, error.found, error.allowed, error.hint) from None
+    fresh = fresh.model_copy(update={"files": stored.files})
     return Verdict(model_changed=changed, changes=changes_between(stored, fresh), fresh=fresh)
 
 
@@ -109,3 +117,35 @@ def _followed(request: Request, graph: LayerGraph, *, changed: bool) -> Plan:
         if not changed:
             raise
         return follow(replace(request, solver=None), graph)
+
+
+def plans_below(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the plan files below a folder, and the other ``.json`` files; hidden folders are left out.
+
+    A damaged file that names the format of plans counts as a plan.
+
+    Raises:
+        PlanError: there are no plans below it.
+    """
+    plans: list[Path] = []
+    others: list[Path] = []
+    for file in sorted(folder.rglob("*.json")):
+        inside = file.relative_to(folder).parts
+        if file.is_file() and not any(part.startswith(".") for part in inside):
+            (plans if _is_plan(file) else others).append(file)
+    if not plans:
+        found = f"no plans below it, and {len(others)} other .json files" if others else "no plans below it"
+        raise PlanError(str(folder), found, "files that hypar plan -o writes, named .json")
+    return plans, others
+
+
+def _is_plan(file: Path) -> bool:
+    """Return whether a file is a plan, of any version, or cannot be read and may be one."""
+    try:
+        data = read_json(file)
+    except InputError:
+        try:
+            return f'"{FAMILY}/' in read_text(file)
+        except InputError:
+            return True
+    return isinstance(data, dict) and str(data.get("schema")).startswith(f"{FAMILY}/")

@@ -16,7 +16,7 @@ from hypar.results import Result
 from hypar.units import amount
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
@@ -68,6 +68,7 @@ def compare_strategies(
     inter_weight: float | None = None,
     hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     optimizer: str = "sgd",
+    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Comparison:
     """Plan a network by several strategies.
 
@@ -80,6 +81,7 @@ def compare_strategies(
         inter_weight: weight of the communication between layers in the cost, 1 if not given.
         hardware: a machine to score every plan on.
         optimizer: ``sgd``, ``momentum`` or ``adam``.
+        progress: a function that takes the number of finished strategies and the number of all.
 
     Returns:
         One row for each strategy, the baseline first, then in the order given. A strategy whose exact search
@@ -95,7 +97,9 @@ def compare_strategies(
     rows: list[Row] = []
     baseline = 0.0
     refused: TableLimitError | None = None
-    for name in dict.fromkeys((BASELINE, *asked)):
+    names = dict.fromkeys((BASELINE, *asked))
+    for number, name in enumerate(names):
+        progress(number, len(names))
         try:
             plan = plan_model(
                 graph,

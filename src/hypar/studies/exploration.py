@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hypar.activity import tell
 from hypar.errors import OptionError, suggestion
 from hypar.files.figures import Figure
 from hypar.machine.load import as_machine
@@ -163,6 +164,7 @@ def explore_model(
             "vary", f"found {found}", f"LAYER, LAYER@LEVEL or patterns, at most {MOST_POINTS:,} points"
         )
     points = []
+    tell(f"scoring {number:,} points")
     for point in _points(question, plan, request, places):
         points.append(point)
         progress(len(points), number)

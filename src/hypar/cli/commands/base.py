@@ -11,8 +11,10 @@ import click
 from click.exceptions import Exit
 from click.shell_completion import CompletionItem
 
+from hypar.cli.options import ARRAY, MACHINE, NETWORK, OUTPUT, SEARCH, data, option
 from hypar.errors import OptionError, shown
 from hypar.files.text import require_writable
+from hypar.network.training import OPTIMIZERS
 from hypar.registry import data_names, plugin_names
 from hypar.reports.terminal import warn
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Wrapped = TypeVar("Wrapped", bound=Callable[..., Any])
 
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -55,28 +57,49 @@ def _read_ways(_ctx: click.Context, _param: click.Parameter, value: str | None) 
         raise OptionError("array", f"found {shown(value)}", "the ways of each level, as 4x8 or 16") from None
 
 
-as_json = click.option(
-    "--json", "as_json", is_flag=True, is_eager=True, help="Print JSON instead of a table."
+OPTIMIZER_HELP = "Optimizer, for updates and memory: {names}."
+
+
+def change_names() -> tuple[str, ...]:
+    """Return the values of a machine that may be changed."""
+    from hypar.machine.load import CHANGEABLE  # noqa: PLC0415 (only for a help page or a completion)
+
+    return CHANGEABLE
+
+
+def space_names() -> tuple[str, ...]:
+    """Return the words of a space that stand alone."""
+    from hypar.sharding.dims import CUTTABLE  # noqa: PLC0415 (only for a help page or a completion)
+
+    return ("all", *CUTTABLE)
+
+
+as_json = option(
+    "--json", "as_json", heading=OUTPUT, is_flag=True, is_eager=True, help="Print JSON instead of a table."
 )
 
-batch_option = click.option(
-    "--batch", type=int, metavar="N", help="Samples in a mini-batch.  [default: the model's]"
+batch_option = option(
+    "--batch", heading=NETWORK, type=int, metavar="N", help="Samples in a mini-batch.  [default: the model's]"
 )
-devices_option = click.option(
+devices_option = option(
     "--array",
+    heading=ARRAY,
     callback=_read_ways,
     metavar="WAYS",
     help="Ways of each level, outermost first, as 4x8.  [default: a level for each network of the machine]",
 )
 
+weight_option = option(
+    "--inter-weight",
+    heading=SEARCH,
+    type=float,
+    metavar="W",
+    help="Weight of the communication between layers in the cost; 0.5 reproduces HyPar's figures.  [default: 1]",
+)
 _ARRAY_OPTIONS = (
-    click.option("--levels", type=int, metavar="N", help="Number of two-way levels.  [default: 4]"),
-    click.option("--array", callback=_read_ways, metavar="WAYS", help="Ways of each level instead, outermost first, as 4x8."),
+    option("--levels", heading=ARRAY, type=int, metavar="N", help="Number of two-way levels.  [default: 4]"),
+    option("--array", heading=ARRAY, callback=_read_ways, metavar="WAYS", help="Ways of each level instead, outermost first, as 4x8."),
     batch_option,
-    click.option(
-        "--inter-weight", type=float, metavar="W",
-        help="Weight of the communication between layers in the cost; 0.5 reproduces HyPar's figures.  [default: 1]",
-    ),
 )  # fmt: skip
 
 
@@ -115,59 +138,71 @@ def _drawable(_ctx: click.Context, _param: click.Parameter, value: str | None) -
     return value
 
 
-plot_option = click.option(
+plot_option = option(
     "--plot",
+    heading=OUTPUT,
     type=click.Path(dir_okay=False),
     callback=_drawable,
     metavar="FILE",
     help="Write a plot, as .png, .svg or .pdf.",
 )
-as_csv = click.option(
+trace_option = option(
+    "--trace",
+    heading=OUTPUT,
+    type=click.Path(dir_okay=False),
+    callback=writable,
+    metavar="FILE",
+    help="Write a Chrome trace for Perfetto.",
+)
+as_csv = option(
     "--csv",
     "as_csv",
+    heading=OUTPUT,
     is_flag=True,
     callback=lambda ctx, _param, value: _one_form(ctx, value),
     help="Print CSV instead of a table.",
 )
-change_option = click.option(
-    "--set", "changes", multiple=True, metavar="NAME=VALUE",
+change_option = option("--set", "changes", heading=MACHINE, multiple=True, metavar="NAME=VALUE",
     callback=lambda _ctx, _param, values: read_changes(values),
-    help="Change one value of the machine, as duplex=half or topology=torus; may be repeated.",
+    names=change_names,
+    help="Change one value of the machine, as duplex=half; may be repeated. Names: {names}.",
 )  # fmt: skip
 
-profile_option = click.option(
+profile_option = option(
     "--profile",
+    heading=SEARCH,
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Measured times for the cost deepa, as written by hypar profile.",
 )
 
-machine_option = click.option(
+machine_option = option(
     "--hardware",
-    shell_complete=complete_hardware,
+    heading=MACHINE,
+    names=data("hardware"),
+    files=True,
     metavar="NAME",
-    help="Machine to use: a name or a hardware file.",
+    help="Machine to use: {names}, or a hardware file.",
 )
 
 _HARDWARE_OPTIONS = (
     machine_option,
     change_option,
-    click.option(
-        "--optimizer", default="sgd", metavar="NAME", show_default=True,
-        help="sgd, momentum or adam: decides updates and memory.",
+    option("--optimizer", heading=MACHINE, default="sgd", metavar="NAME", show_default=True,
+        names=lambda: OPTIMIZERS, help=OPTIMIZER_HELP,
     ),
 )  # fmt: skip
 
 
-def hardware_options(command: Command) -> Command:
+def hardware_options(command: Wrapped) -> Wrapped:
     """Add ``--hardware``, ``--set`` and ``--optimizer``."""
-    for option in reversed(_HARDWARE_OPTIONS):
-        command = option(command)
+    for add in reversed(_HARDWARE_OPTIONS):
+        command = add(command)
     return command
 
 
-fit_option = click.option(
-    "--fit", is_flag=True, help="Exit 1 if a plan does not fit the memory of its machine."
+fit_option = option(
+    "--fit", heading=OUTPUT, is_flag=True, help="Exit 1 if a plan does not fit the memory of its machine."
 )
 
 
@@ -233,8 +268,8 @@ def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | He
     return load_hardware(hardware, changes)
 
 
-def array_options(command: Command) -> Command:
-    """Add ``--levels``, ``--array``, ``--batch`` and ``--inter-weight``."""
-    for option in reversed(_ARRAY_OPTIONS):
-        command = option(command)
+def array_options(command: Wrapped) -> Wrapped:
+    """Add ``--levels``, ``--array`` and ``--batch``."""
+    for add in reversed(_ARRAY_OPTIONS):
+        command = add(command)
     return command

@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
-from hypar.cli.commands.base import as_json, complete_model
+from hypar.cli.commands.base import (
+    as_json,
+    complete_hardware,
+    complete_model,
+)
+from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Command, option
 from hypar.errors import HyparError
-from hypar.reports.listings.plans import verdict_data, verdict_lines
-from hypar.reports.terminal import note, write, write_json
-from hypar.studies.check import Verdict, check_plan
+from hypar.reports.listings.changes import drifted_lines, verdict_data, verdict_lines
+from hypar.reports.terminal import line_width, note, progress_bar, write, write_json
+from hypar.studies.check import Verdict, check_plan, plans_below
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
-@click.command("check")
+@click.command("check", cls=Command)
 @click.argument("plans", type=click.Path(), nargs=-1, required=True)
-@click.option(
-    "--model", shell_complete=complete_model, help="Model to use if the plan's model name is not found."
+@option(
+    "--model",
+    heading=NETWORK,
+    shell_complete=complete_model,
+    help="Model to use if the plan's model name is not found.",
 )
-@click.option(
-    "--hardware", metavar="FILE", help="Hardware file to use if the name in the plans' scores is not found."
+@option(
+    "--hardware",
+    heading=MACHINE,
+    shell_complete=complete_hardware,
+    metavar="FILE",
+    help="Hardware file to use if the name in the plans' scores is not found.",
 )
-@click.option(
-    "--profile", metavar="FILE", help="Measured times to use if the name in the plans' costs is not found."
+@option(
+    "--profile",
+    heading=SEARCH,
+    type=click.Path(),
+    metavar="FILE",
+    help="Measured times to use if the name in the plans' costs is not found.",
 )
-@click.option("--update", is_flag=True, help="Rewrite the plans that drifted; exit 0.")
+@option("--update", heading=OUTPUT, is_flag=True, help="Rewrite the plans that drifted; exit 0.")
 @as_json
 @click.pass_context
 def command(
@@ -34,25 +57,51 @@ def command(
     update: bool,
     as_json: bool,
 ) -> None:
-    """Plan again from the requests in stored PLANS; exit 1 and list the differences on drift, 3 on an error."""
-    findings, statuses = [], []
-    for file in plans:
-        verdict = judge(file, model=model, hardware=hardware, profile=profile)
+    """Plan again from the requests in stored PLANS; exit 1 and list the differences on drift, 3 on an error.
+
+    Every plan below a folder is checked; its other .json files are skipped.
+    """
+    findings, statuses, drifted = [], [], []
+    for file, found in _each(plans):
+        with progress_bar(f"checking {file}"):
+            verdict = found or judge(file, model=model, hardware=hardware, profile=profile)
         findings.append(verdict_data(file, verdict))
         if isinstance(verdict, HyparError):
             click.echo(f"error: {verdict}", err=True)
             statuses.append(verdict.exit_status)
             continue
         if not as_json:
-            write("\n".join(verdict_lines(file, verdict)))
+            write("\n".join(verdict_lines(file, verdict, line_width())))
         statuses.append(0 if verdict.ok or update else 1)
+        if not verdict.ok:
+            drifted.append(file)
         if update and not verdict.ok:
             verdict.fresh.write(file)
             note(f"rewrote {file}")
             findings[-1]["rewritten"] = True
     if as_json:
         write_json(findings)
+    elif drifted and not update:
+        write("\n".join(drifted_lines(drifted, plans, len(findings), line_width())))
     ctx.exit(max(statuses))
+
+
+def _each(plans: tuple[str, ...]) -> Iterator[tuple[str, HyparError | None]]:
+    """Yield each plan's file, those below folders included, or a folder with the error that it has none."""
+    for place in plans:
+        if not os.path.isdir(place):  # noqa: PTH112 (a name too long is no folder, and no error here)
+            yield place, None
+            continue
+        try:
+            files, others = plans_below(Path(place))
+        except HyparError as error:
+            yield place, error
+            continue
+        if others:
+            names = ", ".join(str(file.relative_to(place)) for file in others[:3])
+            more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+            note(f"skipped below {place}, as no plans: {names}{more}")
+        yield from ((str(file), None) for file in files)
 
 
 def judge(file: str, **found: str | None) -> Verdict | HyparError:

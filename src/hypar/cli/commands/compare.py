@@ -10,13 +10,14 @@ from hypar.cli.commands.base import (
     array_options,
     as_json,
     complete_model,
-    complete_plugin,
     fit_option,
     hardware_options,
     judged,
     named_machine,
     require_hardware,
+    weight_option,
 )
+from hypar.cli.options import SEARCH, Command, option, plugins
 from hypar.reports.listings.plans import (
     comparison_data,
     comparison_head,
@@ -25,15 +26,16 @@ from hypar.reports.listings.plans import (
     comparison_unfit,
 )
 from hypar.reports.listings.scores import score_table
-from hypar.reports.terminal import show, write_json
+from hypar.reports.terminal import progress_bar, show, write_json
 from hypar.studies.comparison import compare_strategies
 
 
-@click.command("compare")
+@click.command("compare", cls=Command)
 @click.argument("model", shell_complete=complete_model)
 @array_options
-@click.option("--strategy", "strategies", multiple=True, shell_complete=complete_plugin("strategies"), metavar="NAME",
-              help="Strategy to compare with dp; may be repeated.  [default: all with dp's cost]")  # fmt: skip
+@option("--strategy", "strategies", heading=SEARCH, multiple=True, names=plugins("strategies"), metavar="NAME",
+              help="Strategy to compare with dp; may be repeated: {names}.  [default: all with dp's cost]")  # fmt: skip
+@weight_option
 @hardware_options
 @fit_option
 @as_json
@@ -50,7 +52,9 @@ def command(
 ) -> None:
     """Plan MODEL by several strategies and show them side by side, relative to dp."""
     require_hardware(ctx, fit=fit)
-    rows = compare_strategies(model, hardware=named_machine(hardware, changes), **asked)
+    with progress_bar("comparing") as progress:
+        machine = named_machine(hardware, changes)
+        rows = compare_strategies(model, hardware=machine, progress=progress, **asked)
     with judged(comparison_unfit(rows), fit=fit, aside=as_json):
         if as_json:
             write_json(comparison_data(rows))

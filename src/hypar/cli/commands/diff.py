@@ -5,22 +5,24 @@ from __future__ import annotations
 import click
 
 from hypar.cli.commands.base import as_json
+from hypar.cli.options import Command
 from hypar.plan.diff import diff_plans
 from hypar.plan.plan import read_plan
-from hypar.reports.listings.plans import changes_data, changes_table
-from hypar.reports.terminal import show, write, write_json
+from hypar.reports.listings.changes import changes_data, difference_lines
+from hypar.reports.terminal import line_width, write, write_json, write_lines
 
 
-@click.command("diff")
+@click.command("diff", cls=Command)
 @click.argument("before", type=click.Path())
 @click.argument("after", type=click.Path())
 @as_json
 def command(before: str, after: str, as_json: bool) -> None:
     """Show the layers and levels in which two stored plans differ, and the change in cost; always exit 0."""
-    changes = diff_plans(read_plan(before), read_plan(after))
+    plans = read_plan(before), read_plan(after)
+    changes = diff_plans(*plans)
     if as_json:
         write_json(changes_data(changes))
     elif changes:
-        show(changes_table(changes))
+        write_lines(difference_lines((before, after), plans, changes, line_width()))
     else:
         write("the plans are equal")

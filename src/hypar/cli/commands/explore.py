@@ -11,11 +11,12 @@ from hypar.cli.commands.base import (
     as_csv,
     as_json,
     complete_model,
-    complete_plugin,
     hardware_options,
     needed_machine,
     plot_option,
+    weight_option,
 )
+from hypar.cli.options import OUTPUT, SEARCH, Command, option, plugins
 from hypar.reports.formats.base import on_machine, question
 from hypar.reports.listings.base import csv_text
 from hypar.reports.listings.points import (
@@ -27,16 +28,23 @@ from hypar.reports.terminal import note, progress_bar, show, write, write_json
 from hypar.studies.exploration import explore_model
 
 
-@click.command("explore")
+@click.command("explore", cls=Command)
 @click.argument("model", shell_complete=complete_model)
-@click.option("--vary", multiple=True, required=True, metavar="LAYER[@LEVEL]",
+@option("--vary", heading=SEARCH, multiple=True, required=True, metavar="LAYER[@LEVEL]",
               help="Layers and levels whose choices vary, as fc1, conv*@H2 or *@H1; may be repeated.")  # fmt: skip
 @array_options
-@click.option("--strategy", default="hypar", shell_complete=complete_plugin("strategies"), metavar="NAME", show_default=True,
-              help="Strategy whose plan gives the space and the fixed choices.")  # fmt: skip
-@click.option(
-    "--top", type=click.IntRange(min=1), default=10, metavar="N", show_default=True, help="Rows of the table."
+@option("--strategy", heading=SEARCH, default="hypar", names=plugins("strategies"), metavar="NAME", show_default=True,
+              help="Strategy whose plan gives the space and the fixed choices: {names}.")  # fmt: skip
+@option(
+    "--top",
+    heading=OUTPUT,
+    type=click.IntRange(min=1),
+    default=10,
+    metavar="N",
+    show_default=True,
+    help="Rows of the table.",
 )
+@weight_option
 @hardware_options
 @plot_option
 @as_csv

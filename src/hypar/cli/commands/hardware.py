@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from hypar.cli.commands.base import as_json, change_option, complete_hardware, complete_model
+from hypar.cli.options import NETWORK, OUTPUT, Command, option
 from hypar.errors import OptionError
 from hypar.machine.load import load_machine
-from hypar.machine.load_heterogeneous import load_hardware
+from hypar.machine.load_heterogeneous import hardware_yaml, load_hardware
 from hypar.network.build import load_model
 from hypar.registry import data_names
 from hypar.reports.listings.machines import (
@@ -23,18 +24,26 @@ from hypar.reports.listings.machines import (
 from hypar.reports.terminal import show, write, write_json
 
 
-@click.command("hardware")
+@click.command("hardware", cls=Command)
 @click.argument("hardware", required=False, shell_complete=complete_hardware)
 @change_option
-@click.option(
+@option(
     "--model",
+    heading=NETWORK,
     shell_complete=complete_model,
     help="Show how a model's layers are mapped to one device, phase by phase.",
 )
-@click.option(
-    "--batch", type=int, metavar="N", help="Samples in a mini-batch of that model.  [default: the model's]"
+@option(
+    "--batch",
+    heading=NETWORK,
+    type=int,
+    metavar="N",
+    help="Samples in a mini-batch of that model.  [default: the model's]",
 )
-@click.option("--validate", is_flag=True, help="Only check that the file is valid.")
+@option("--validate", heading=OUTPUT, is_flag=True, help="Only check that the file is valid.")
+@option(
+    "--yaml", "as_yaml", heading=OUTPUT, is_flag=True, help="Print the hardware file, to start another from."
+)
 @as_json
 def command(
     hardware: str | None,
@@ -42,10 +51,18 @@ def command(
     model: str | None,
     batch: int | None,
     validate: bool,
+    as_yaml: bool,
     as_json: bool,
 ) -> None:
     """List the machines that come with hypar, or show one, by name or hardware file; exit 3 if the file is invalid."""
-    _refuse_alone(hardware, model, batch, changes, validate=validate)
+    _refuse_alone(hardware, model, batch, changes, file=validate or as_yaml)
+    if validate and model is not None:
+        raise click.UsageError("--validate and --model exclude each other")
+    if as_yaml and (as_json or validate or model is not None):
+        raise click.UsageError("--yaml excludes --json, --validate and --model")
+    if as_yaml and hardware is not None:
+        write(hardware_yaml(hardware, changes))
+        return
     if hardware is None:
         machines = [load_hardware(name) for name in data_names("hardware")]
         data, table = machines_data(machines), machines_table(machines)
@@ -64,12 +81,10 @@ def command(
 
 
 def _refuse_alone(
-    hardware: str | None, model: str | None, batch: int | None, changes: dict[str, Any], *, validate: bool
+    hardware: str | None, model: str | None, batch: int | None, changes: dict[str, Any], *, file: bool
 ) -> None:
     """Refuse options that would have no effect."""
-    if hardware is None and (validate or model is not None or changes or batch is not None):
+    if hardware is None and (file or model is not None or changes or batch is not None):
         raise OptionError("hardware", "no machine is named", ", ".join(data_names("hardware")))
-    if validate and model is not None:
-        raise click.UsageError("--validate and --model exclude each other")
     if model is None and batch is not None:
         raise OptionError("batch", f"found {batch}", "a batch of the model that --model names")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from hypar.cli.commands.base import as_json, complete_model
+from hypar.cli.options import Command
 from hypar.network.build import load_model
 from hypar.registry import data_names
 from hypar.reports.listings.models import layers_data, layers_table, models_data, models_table
 from hypar.reports.terminal import show, write_json
 
 
-@click.command("models")
+@click.command("models", cls=Command)
 @click.argument("model", required=False, shell_complete=complete_model)
 @as_json
 def command(model: str | None, as_json: bool) -> None:

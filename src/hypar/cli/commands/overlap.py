@@ -15,68 +15,83 @@ from hypar.cli.commands.base import (
     devices_option,
     machine_option,
     plot_option,
-    writable,
+    trace_option,
 )
+from hypar.cli.options import MACHINE, STAGES, Command, option
 from hypar.files.canvas import draw
 from hypar.files.text import write_text
 from hypar.reports.listings.overlaps import overlap_data, overlap_head, overlap_notes, overlap_table
 from hypar.reports.listings.timelines import resources_figure
-from hypar.reports.terminal import note, show, write_json
+from hypar.reports.terminal import note, progress_bar, show, write_json
+from hypar.schedule.chunks.exchanges import EXCHANGES
 from hypar.studies.overlap.run import overlap_model
+from hypar.studies.overlap.sizes import MANNERS
 
 if TYPE_CHECKING:
     from hypar.studies.overlap.result import Overlap
 
 
-@click.command("overlap")
+@click.command("overlap", cls=Command)
 @click.argument("model", shell_complete=complete_model)
 @machine_option
 @change_option
 @devices_option
 @batch_option
-@click.option(
-    "--table", type=click.Path(), metavar="FILE", help="Measured times, .yaml or .csv, instead of a machine."
+@option(
+    "--table",
+    heading=MACHINE,
+    type=click.Path(),
+    metavar="FILE",
+    help="Measured times, .yaml or .csv, instead of a machine.",
 )
-@click.option(
+@option(
     "--exchange",
+    heading=STAGES,
     default="serial",
     metavar="NAME",
     show_default=True,
-    help="serial (all chunks share one link) or independent (chunks do not delay each other).",
+    names=lambda: EXCHANGES,
+    help="Exchange of the chunks: serial (all chunks share one link) or independent (chunks do not delay each other).",
 )
-@click.option(
+@option(
     "--chunks",
+    heading=STAGES,
     default="best",
     metavar="CHUNKS",
     show_default=True,
-    help="best, layers (one chunk per layer), none, search (for a size), or a number of layers.",
+    names=lambda: MANNERS,
+    help="Chunks of gradients: best, layers (one chunk per layer), none, search (for a size), or a number of layers.",
 )
-@click.option(
+@option(
     "--search-step",
+    heading=STAGES,
     type=int,
     metavar="N",
     help="Try every size up to N, then its multiples.  [default: 10]",
 )
-@click.option(
-    "--search-range", type=int, metavar="N", help="Stop the search N steps past the best size.  [default: 5]"
+@option(
+    "--search-range",
+    heading=STAGES,
+    type=int,
+    metavar="N",
+    help="Stop the search N steps past the best size.  [default: 5]",
 )
-@click.option(
-    "--search-interval", type=int, metavar="N", help="Train N iterations with each size.  [default: 10]"
+@option(
+    "--search-interval",
+    heading=STAGES,
+    type=int,
+    metavar="N",
+    help="Train N iterations with each size.  [default: 10]",
 )
 @plot_option
-@click.option(
-    "--trace",
-    type=click.Path(dir_okay=False),
-    callback=writable,
-    metavar="FILE",
-    help="Write a Chrome trace for Perfetto.",
-)
+@trace_option
 @as_json
 def command(model: str, plot: str | None, trace: str | None, as_json: bool, **asked: Any) -> None:
     """Exchange the gradients of MODEL in chunks while the backward phase computes, and find the fastest chunks."""
     if trace is not None and trace == plot:
         raise click.UsageError("--plot and --trace name one file")
-    found = overlap_model(model, **asked)
+    with progress_bar("finding the fastest chunks"):
+        found = overlap_model(model, **asked)
     _write_files(found, plot, trace)
     if as_json:
         write_json(overlap_data(found))

@@ -9,15 +9,18 @@ import click
 
 from hypar.cli.commands.base import (
     as_json,
+    batch_option,
     complete_model,
     hardware_options,
     like_machine,
     needed_machine,
     plot_option,
-    writable,
+    trace_option,
 )
+from hypar.cli.options import STAGES, Command, option
 from hypar.files.canvas import draw
 from hypar.files.text import write_text
+from hypar.plan.splits import FLUSHES
 from hypar.reports.listings.pipelines import (
     pipeline_data,
     pipeline_head,
@@ -26,41 +29,47 @@ from hypar.reports.listings.pipelines import (
     stages_timeline,
 )
 from hypar.reports.listings.timelines import resources_figure
-from hypar.reports.terminal import note, show, write_json
+from hypar.reports.terminal import note, progress_bar, show, write_json
+from hypar.studies.pipeline.costs import BALANCES
 from hypar.studies.pipeline.divide import pipeline_model
 
 if TYPE_CHECKING:
     from hypar.studies.pipeline.result import Pipeline
 
 
-@click.command("pipeline")
+@click.command("pipeline", cls=Command)
 @click.argument("model", shell_complete=complete_model)
-@click.option("--stages", type=int, metavar="N", help="Number of stages, one device each.  [default: 4]")
-@click.option(
+@option(
+    "--stages", heading=STAGES, type=int, metavar="N", help="Number of stages, one device each.  [default: 4]"
+)
+@option(
     "--starts",
+    heading=STAGES,
     metavar="LAYERS",
     help="First layers of the stages, as conv1,conv3,fc1, instead of the best partition.",
 )
-@click.option(
+@option(
     "--balance",
+    heading=STAGES,
     metavar="NAME",
+    names=lambda: BALANCES,
     help="Quantity to minimise in the costliest stage: time, memory, traffic or macs.  [default: time, without --hardware macs]",
 )
-@click.option(
-    "--schedule", default="layer-block", metavar="NAME", show_default=True, help="layer-block, gpipe or 1f1b."
+@option(
+    "--schedule",
+    heading=STAGES,
+    default="layer-block",
+    metavar="NAME",
+    show_default=True,
+    names=lambda: FLUSHES,
+    help="Order of the stages' work: {names}.",
 )
-@click.option("--microbatches", type=int, metavar="N",
+@option("--microbatches", heading=STAGES, type=int, metavar="N",
               help="Microbatches in a mini-batch, for gpipe and 1f1b.  [default: the number of stages, or the next smaller divisor of the batch]")  # fmt: skip
-@click.option("--batch", type=int, metavar="N", help="Samples in a mini-batch.  [default: the model's]")
+@batch_option
 @hardware_options
 @plot_option
-@click.option(
-    "--trace",
-    type=click.Path(dir_okay=False),
-    callback=writable,
-    metavar="FILE",
-    help="Write a Chrome trace for Perfetto.",
-)
+@trace_option
 @as_json
 def command(
     model: str,
@@ -75,7 +84,8 @@ def command(
     if trace is not None and trace == plot:
         raise click.UsageError("--plot and --trace name one file")
     machine = (needed_machine if plot or trace else like_machine)(hardware, changes)
-    found = pipeline_model(model, hardware=machine, **asked)
+    with progress_bar("dividing into stages"):
+        found = pipeline_model(model, hardware=machine, **asked)
     _write_files(found, plot, trace)
     if as_json:
         write_json(pipeline_data(found))

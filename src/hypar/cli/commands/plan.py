@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +10,6 @@ from hypar.cli.commands.base import (
     array_options,
     as_json,
     complete_model,
-    complete_plugin,
     fit_option,
     hardware_options,
     judged,
@@ -19,12 +17,19 @@ from hypar.cli.commands.base import (
     plot_option,
     profile_option,
     require_hardware,
+    space_names,
+    weight_option,
     writable,
 )
-from hypar.errors import OptionError, shown
+from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, STAGES, Command, option, plugins
+from hypar.errors import OptionError, shown, suggestion
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
+from hypar.plan.chunks import CHUNKS
+from hypar.plan.files import recorded
+from hypar.plan.splits import FLUSHES
 from hypar.planning.planner import plan_model
+from hypar.planning.request import BEST, GRAPHS, SHARES
 from hypar.reports.formats.base import headline, summary, unfit_line
 from hypar.reports.formats.table import PlanTable
 from hypar.reports.terminal import note, progress_bar, show, write, write_json
@@ -54,68 +59,111 @@ def explain(plan: Plan, network: LayerGraph, *, as_json: bool, **named: Any) -> 
         )
 
 
+def _modes() -> tuple[str, ...]:
+    from hypar.costs.deepa import MODES  # noqa: PLC0415 (only for a help page or a completion)
+
+    return MODES
+
+
 def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
     """Read a number, or ``best``."""
-    if value is None or value == "best":
+    if value is None or value == BEST:
         return value
     try:
         return int(value)
     except ValueError:
-        raise OptionError("stages", f"found {shown(value)}", "a whole number, or best") from None
+        hint = suggestion(value, [BEST])
+        raise OptionError("stages", f"found {shown(value)}", "a whole number, or best", hint) from None
 
 
-@click.command("plan")
+@click.command("plan", cls=Command)
 @click.argument("model", shell_complete=complete_model)
 @array_options
-@click.option("--strategy", shell_complete=complete_plugin("strategies"), metavar="NAME",
-              help="Named combination of a space, a cost and a search.  [default: hypar]")  # fmt: skip
-@click.option(
+@option("--strategy", heading=SEARCH, names=plugins("strategies"), metavar="NAME",
+              help="Named combination of a space, a cost and a search: {names}.  [default: hypar]")  # fmt: skip
+@option(
     "--space",
+    heading=SEARCH,
     metavar="DIMS",
-    help="Choices to search: dims (batch,out_channels), several at once (batch*height), per op (conv:batch linear:mp), all, or a strategy's name.  [default: the strategy's]",
+    names=space_names,
+    help="Choices to search: one or several of {names}; several dims at once (batch*height), other dims for some ops (conv:batch linear:mp), or a strategy's name.  [default: the strategy's]",
 )
-@click.option(
+@option(
     "--cost",
-    shell_complete=complete_plugin("costs"),
+    heading=SEARCH,
+    names=plugins("costs"),
     metavar="NAME",
-    help="Cost to minimise.  [default: the strategy's]",
+    help="Cost to minimise: {names}.  [default: the strategy's]",
 )
-@click.option(
-    "--mode", metavar="NAME", help="Mode of the cost deepa: exact, serial, or paper (as published)."
+@weight_option
+@option(
+    "--mode",
+    heading=SEARCH,
+    metavar="NAME",
+    names=_modes,
+    help="Mode of the cost deepa: exact, serial, or paper (as published).",
 )
 @profile_option
-@click.option("--graph", metavar="NAME", help="operators (with pools) or contracted (without them).")
-@click.option("--search", shell_complete=complete_plugin("searches"), metavar="NAME", help="greedy or joint.")
-@click.option(
-    "--solver",
-    shell_complete=complete_plugin("solvers"),
+@option(
+    "--graph",
+    heading=NETWORK,
     metavar="NAME",
-    help="Solver to use.  [default: the cheapest exact one]",
+    names=lambda: GRAPHS,
+    help="Graph of the network: contracted (without pools) or operators (with them).",
 )
-@click.option("--pin", "pins", multiple=True, metavar="LAYER[@LEVEL]=CHOICE",
+@option(
+    "--search",
+    heading=SEARCH,
+    names=plugins("searches"),
+    metavar="NAME",
+    help="Search over the levels: {names}.  [default: the strategy's]",
+)
+@option(
+    "--solver",
+    heading=SEARCH,
+    names=plugins("solvers"),
+    metavar="NAME",
+    help="Solver to use: {names}.  [default: the cheapest exact one]",
+)
+@option("--pin", "pins", heading=SEARCH, multiple=True, metavar="LAYER[@LEVEL]=CHOICE",
               help="Fix a choice, as fc1=mp or conv*@H2=batch; may be repeated.")  # fmt: skip
 @hardware_options
-@click.option("--shares", metavar="NAME",
-              help="How device groups share the work: equal, linear, exact, or layers (per layer).  [default: the strategy's]")  # fmt: skip
-@click.option("--stages", callback=_read_stages, metavar="N|best",
+@option("--shares", heading=MACHINE, metavar="NAME",
+              names=lambda: SHARES, help="How device groups share the work: equal, linear, exact, or layers (per layer).  [default: the strategy's]")  # fmt: skip
+@option("--stages", heading=STAGES, callback=_read_stages, names=lambda: [BEST], metavar="N|best",
               help="Number of stages of consecutive layers, each planned by itself; best: the fastest number over the outermost levels.")  # fmt: skip
-@click.option("--schedule", metavar="NAME", help="Order of the stages' work: 1f1b, gpipe or layer-block.  [default: 1f1b]")  # fmt: skip
-@click.option("--microbatches", type=int, metavar="N",
+@option("--schedule", heading=STAGES, names=lambda: FLUSHES, metavar="NAME", help="Order of the stages' work: 1f1b, gpipe or layer-block.  [default: 1f1b]")  # fmt: skip
+@option("--microbatches", heading=STAGES, type=int, metavar="N",
               help="Microbatches in a mini-batch, with stages.  [default: the number of stages, or the next smaller divisor of the batch]")  # fmt: skip
-@click.option("--integral", is_flag=True, help="Restrict the shares of device groups to whole elements.")
-@click.option(
-    "--refine", is_flag=True, help="Improve the plan choice by choice by the engine's time; needs --hardware."
+@option(
+    "--integral",
+    heading=MACHINE,
+    is_flag=True,
+    help="Restrict the shares of device groups to whole elements.",
 )
-@click.option(
+@option(
+    "--refine",
+    heading=SEARCH,
+    is_flag=True,
+    help="Improve the plan choice by choice by the engine's time; needs --hardware.",
+)
+@option(
     "--chunks",
+    heading=STAGES,
+    names=lambda: CHUNKS,
     metavar="CHUNKS",
     help="Exchange gradients in chunks: best, layers (one chunk per layer), one, or a number of layers; needs --hardware.",
 )
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), callback=writable, help="Write the plan to a file."
+@option(
+    "-o",
+    "--output",
+    heading=OUTPUT,
+    type=click.Path(dir_okay=False),
+    callback=writable,
+    help="Write the plan to a file.",
 )
 @plot_option
-@click.option("--explain", "explained", is_flag=False, flag_value="", metavar="[LAYER]",
+@option("--explain", "explained", heading=OUTPUT, is_flag=False, flag_value="", metavar="[LAYER]",
               help="Show every elimination and, for a layer, the costs of its other choices.")  # fmt: skip
 @fit_option
 @as_json
@@ -145,11 +193,11 @@ def command(
         from hypar.machine.profiles import read_profile  # noqa: PLC0415 (only where it is asked for)
 
         asked["profile"] = read_profile(asked["profile"])
-    long = {"refining": asked["refine"], "trying stages": asked["stages"] == "best"}
-    what = next((name for name, holds in long.items() if holds), None)
-    with progress_bar(what) if what else nullcontext(lambda *_: None) as progress:
+    with progress_bar(f"planning {network.name}") as progress:
         plan = plan_model(network, hardware=machine, progress=progress, **asked)
     if output is not None:
+        used = {"model": model, "hardware": hardware, "profile": ctx.params["profile"]}
+        plan = recorded(plan, output, **used)
         plan.write(output)
         note(f"wrote {output}")
     if plot is not None:

@@ -6,27 +6,54 @@ from typing import Any
 
 import click
 
-from hypar.cli.commands.base import as_json, complete_model, writable
+from hypar.cli.commands.base import (
+    as_json,
+    batch_option,
+    complete_model,
+    space_names,
+    writable,
+)
+from hypar.cli.options import ARRAY, MACHINE, OUTPUT, SEARCH, Command, option
 from hypar.reports.listings.profiles import profile_head, profile_table
 from hypar.reports.terminal import note, progress_bar, show, write
 from hypar.studies.profiling.measure import profile_model
 
 
-@click.command("profile")
+@click.command("profile", cls=Command)
 @click.argument("model", shell_complete=complete_model)
-@click.option("--ways", type=int, default=16, metavar="N", show_default=True, help="Devices of the level.")
-@click.option("--batch", type=int, metavar="N", help="Samples in a mini-batch.  [default: the model's]")
-@click.option("--space", metavar="DIMS", help="Choices to measure.  [default: those of the strategy deepa]")
-@click.option(
+@option(
+    "--ways",
+    heading=ARRAY,
+    type=int,
+    default=16,
+    metavar="N",
+    show_default=True,
+    help="Devices of the level.",
+)
+@batch_option
+@option(
+    "--space",
+    heading=SEARCH,
+    metavar="DIMS",
+    names=space_names,
+    help="Choices to measure: one or several of {names}, as --space of hypar plan.  [default: those of the strategy deepa]",
+)
+@option(
     "--repeats",
+    heading=MACHINE,
     type=int,
     default=3,
     metavar="N",
     show_default=True,
     help="Measurements of every shard; the shortest time counts.",
 )
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), callback=writable, help="Write the times to a file."
+@option(
+    "-o",
+    "--output",
+    heading=OUTPUT,
+    type=click.Path(dir_okay=False),
+    callback=writable,
+    help="Write the times to a file.",
 )
 @as_json
 def command(model: str, output: str | None, as_json: bool, **asked: Any) -> None:

@@ -7,15 +7,16 @@ from pathlib import Path
 import click
 
 from hypar.cli.commands.base import complete_plugin
+from hypar.cli.options import OUTPUT, Command, option
 from hypar.files.canvas import require_plot
 from hypar.files.text import make_folder
 from hypar.reports.terminal import note, progress_bar, write
 from hypar.studies.papers.base import load_reproduction
 
 
-@click.command("reproduce")
+@click.command("reproduce", cls=Command)
 @click.argument("paper", shell_complete=complete_plugin("reproductions"))
-@click.option("-o", "--output", type=click.Path(file_okay=False), metavar="FOLDER",
+@option("-o", "--output", heading=OUTPUT, type=click.Path(file_okay=False), metavar="FOLDER",
               help="Write the page and its plots to a folder instead of printing the page.")  # fmt: skip
 def command(paper: str, output: str | None) -> None:
     """Repeat the evaluation in a PAPER: print its numbers beside hypar's, with the reason for each difference."""

@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hypar.cli.commands.base import (
+    OPTIMIZER_HELP,
     as_json,
     change_option,
     complete_model,
     fit_option,
     judged,
     machine_option,
+    trace_option,
     writable,
 )
+from hypar.cli.options import MACHINE, NETWORK, OUTPUT, Command, option
 from hypar.files.canvas import draw, require_plot
 from hypar.files.text import require_writable, write_text
+from hypar.network.training import OPTIMIZERS
 from hypar.planning.replay import run_plan
 from hypar.reports.formats.base import chunk_lines, headline, score_lines, unfit_line
 from hypar.reports.listings.machines import layer_times_data, layer_times_table
 from hypar.reports.listings.scores import score_data, timeline_csv
-from hypar.reports.terminal import note, show, write, write_json
+from hypar.reports.terminal import note, progress_bar, show, write, write_json
 from hypar.reports.traces import step_trace
 from hypar.reports.views.score import timeline_figure
 
@@ -39,32 +43,36 @@ def _timeline_file(_ctx: click.Context, _param: click.Parameter, value: str | No
     return value
 
 
-@click.command("score")
+@click.command("score", cls=Command)
 @click.argument("plan", type=click.Path())
 @machine_option
 @change_option
-@click.option(
-    "--optimizer", metavar="NAME", help="sgd, momentum or adam.  [default: the plan's own, else sgd]"
+@option(
+    "--optimizer",
+    heading=MACHINE,
+    metavar="NAME",
+    names=lambda: OPTIMIZERS,
+    help=f"{OPTIMIZER_HELP}  [default: the plan's own, else sgd]",
 )
-@click.option(
-    "--model", shell_complete=complete_model, help="Model to use if the plan's model name is not found."
+@option(
+    "--model",
+    heading=NETWORK,
+    shell_complete=complete_model,
+    help="Model to use if the plan's model name is not found.",
 )
-@click.option(
-    "--layers", is_flag=True, help="Show the mapping of each layer's shard to a device, phase by phase."
+@option(
+    "--layers",
+    heading=OUTPUT,
+    is_flag=True,
+    help="Show the mapping of each layer's shard to a device, phase by phase.",
 )
-@click.option(
-    "--timeline", type=click.Path(dir_okay=False), callback=_timeline_file, metavar="FILE",
+@option("--timeline", heading=OUTPUT, type=click.Path(dir_okay=False), callback=_timeline_file, metavar="FILE",
     help="Plot the start and end of every task, as .png, .svg or .pdf; FILE.csv lists the tasks.",
 )  # fmt: skip
-@click.option(
-    "--trace",
-    type=click.Path(dir_okay=False),
-    callback=writable,
-    metavar="FILE",
-    help="Write a Chrome trace for Perfetto.",
-)
-@click.option(
+@trace_option
+@option(
     "--picture",
+    heading=OUTPUT,
     type=click.Path(dir_okay=False),
     callback=writable,
     metavar="FILE",
@@ -86,7 +94,8 @@ def command(
     files = [file for file in (timeline, trace, picture) if file is not None]
     if len({*files}) < len(files):
         raise click.UsageError("two of --timeline, --trace and --picture name one file")
-    ran = run_plan(plan, **asked)
+    with progress_bar(f"scoring {plan}"):
+        ran = run_plan(plan, **asked)
     title = headline(ran.plan)
     if picture is not None:
         _draw_picture(ran, picture)

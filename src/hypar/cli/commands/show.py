@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import click
 
-from hypar.cli.commands.base import as_json, complete_plugin, judged
+from hypar.cli.commands.base import as_json, judged
+from hypar.cli.options import OUTPUT, Command, option, plugins
 from hypar.plan.plan import read_plan
 from hypar.reports.formats.base import headline, summary, unfit_line
 from hypar.reports.formats.table import PlanTable
 from hypar.reports.terminal import show, write
 
 
-@click.command("show")
+@click.command("show", cls=Command)
 @click.argument("plan", type=click.Path())
-@click.option("--format", "report", default="table", shell_complete=complete_plugin("reports"), metavar="NAME", show_default=True,
-              help="table, markdown or html.")  # fmt: skip
+@option("--format", "report", heading=OUTPUT, default="table", names=plugins("reports"), metavar="NAME", show_default=True,
+              help="Report to write: {names}.")  # fmt: skip
 @as_json
 def command(plan: str, report: str, as_json: bool) -> None:
     """Show a stored PLAN."""

@@ -6,8 +6,19 @@ from typing import Any
 
 import click
 
-from hypar.cli.commands.base import as_csv, as_json, complete_model, plot_option, read_changes
+from hypar.cli.commands.base import (
+    OPTIMIZER_HELP,
+    as_csv,
+    as_json,
+    change_names,
+    complete_model,
+    plot_option,
+    read_changes,
+    weight_option,
+)
+from hypar.cli.options import ARRAY, MACHINE, NETWORK, SEARCH, Command, data, option, plugins
 from hypar.errors import OptionError, shown
+from hypar.network.training import OPTIMIZERS
 from hypar.reports.listings.base import csv_text
 from hypar.reports.listings.points import runs_data, runs_head, runs_table
 from hypar.reports.terminal import note, progress_bar, show, write, write_json
@@ -39,45 +50,71 @@ def _varied(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     return found
 
 
-@click.command("sweep")
+@click.command("sweep", cls=Command)
 @click.argument("model", shell_complete=complete_model)
-@click.option(
-    "--hardware", required=True, callback=_words, metavar="NAMES", help="Machines, as hmc or hmc,my.yaml."
+@option(
+    "--hardware",
+    heading=MACHINE,
+    required=True,
+    callback=_words,
+    metavar="NAMES",
+    names=data("hardware"),
+    listed=True,
+    files=True,
+    help="Machines, as hmc or hmc,my.yaml: {names}, and hardware files.",
 )
-@click.option(
+@option(
     "--levels",
+    heading=ARRAY,
     default="4",
     callback=_numbers,
     metavar="NUMBERS",
     show_default=True,
     help="Numbers of two-way levels, as 0..6; 0 means one device.",
 )
-@click.option(
+@option(
     "--batch",
+    heading=NETWORK,
     callback=_numbers,
     metavar="NUMBERS",
     help="Samples in a mini-batch, as 32,4096.  [default: the model's]",
 )
-@click.option(
-    "--strategy", default="dp,hypar", callback=_words, metavar="NAMES", show_default=True, help="Strategies."
+@option(
+    "--strategy",
+    heading=SEARCH,
+    default="dp,hypar",
+    callback=_words,
+    metavar="NAMES",
+    show_default=True,
+    names=plugins("strategies"),
+    listed=True,
+    help="Strategies, as dp,hypar: {names}.",
 )
-@click.option(
+@option(
     "--vary",
     "changes",
+    heading=MACHINE,
     multiple=True,
     callback=_varied,
     metavar="NAME=VALUES",
-    help="Values of the machine to vary, as topology=h_tree,torus; may be repeated.",
+    names=change_names,
+    help="Values of the machine to vary, as topology=h_tree,torus; may be repeated. Names: {names}.",
 )
-@click.option(
-    "--inter-weight",
-    type=float,
-    metavar="W",
-    help="Weight of the communication between layers in the cost.  [default: 1]",
+@weight_option
+@option(
+    "--optimizer",
+    heading=MACHINE,
+    default="sgd",
+    metavar="NAME",
+    show_default=True,
+    names=lambda: OPTIMIZERS,
+    help=OPTIMIZER_HELP,
 )
-@click.option("--optimizer", default="sgd", metavar="NAME", show_default=True, help="sgd, momentum or adam.")
-@click.option(
-    "--scale", is_flag=True, help="Give a machine with one network as many devices as the levels need."
+@option(
+    "--scale",
+    heading=MACHINE,
+    is_flag=True,
+    help="Give a machine with one network as many devices as the levels need.",
 )
 @plot_option
 @as_csv

@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from hypar.activity import tell
 from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError
 from hypar.planning.request import BEST
 from hypar.planning.stages.partition import best_partition
@@ -86,6 +87,8 @@ def plan_stages(
     answers: dict[tuple[int, ...], dict[object, Answer]] = {}
     best = None
     for number, (stages, own) in enumerate(tries):
+        inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
+        tell(f"trying {stages} stages{inside}, {own.microbatches} microbatches")
         with suppress(HardwareError):  # stages that do not fit are not candidates
             found = staged(own, graph, stages, answers.setdefault(own.array, {}), limit)
             if found is not None and found.step.makespan < limit:

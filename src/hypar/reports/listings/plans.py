@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
-from hypar.errors import HyparError
 from hypar.plan.score import Totals
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.reports.formats.base import on_machine, question, unfit_line
 from hypar.reports.listings.base import Data, make_table, ratio
 from hypar.units import amount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from rich.table import Table
 
-    from hypar.plan.diff import Change
-    from hypar.studies.check import Verdict
     from hypar.studies.comparison import Row
 
 
@@ -87,44 +82,3 @@ def comparison_notes(rows: Sequence[Row]) -> list[str]:
         names = ", ".join(direct)
         notes.append(f"errors go directly in the scores of {names}, and are added up at once in the others")
     return notes
-
-
-def changes_data(changes: Iterable[Change]) -> Data:
-    """Return one entry for each difference."""
-    return [_of_group(asdict(change)) for change in changes]
-
-
-def _of_group(change: dict[str, Any]) -> dict[str, Any]:
-    """Return a difference, with its group if the machine is heterogeneous."""
-    return {key: value for key, value in change.items() if key != "group" or value != WHOLE_ARRAY}
-
-
-def changes_table(changes: Iterable[Change]) -> Table:
-    """Return one row for each difference: its place, and its values before and after."""
-    table = make_table(["layer", "level", "what", "before", "after"], "lllrr")
-    for change in changes:
-        group = "" if change.group == WHOLE_ARRAY else f"{change.group} "
-        level = "all" if change.level is None else f"{group}H{change.level + 1}"
-        table.add_row(change.layer or "all", level, change.what, *change.words)
-    return table
-
-
-def verdict_data(file: str, verdict: Verdict | HyparError) -> dict[str, Any]:
-    """Return whether one plan holds, with every difference, or the error that prevents a verdict."""
-    if isinstance(verdict, HyparError):
-        return {"plan": file, "ok": False, "error": str(verdict)}
-    return {
-        "plan": file,
-        "ok": verdict.ok,
-        "model_changed": verdict.model_changed,
-        "changes": changes_data(verdict.changes),
-    }
-
-
-def verdict_lines(file: str, verdict: Verdict) -> list[str]:
-    """Return one line for the verdict, and one more for every difference."""
-    if verdict.ok:
-        return [f"{file}: ok"]
-    model = f"model {verdict.fresh.model.name!r} is not what was planned: it has changed, or is another"
-    why = model if verdict.model_changed else "drifted"
-    return [f"{file}: {why}", *(f"  {change}" for change in verdict.changes)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.activity import tell
 from hypar.errors import OptionError, ProfileError
 from hypar.machine.profiles import Profile, ProfiledModel
 from hypar.network.build import load_model
@@ -108,6 +109,7 @@ def _measured(
     times = dict.fromkeys(largest, math.inf)
     for done, shard in enumerate(largest * repeats):
         progress(done, len(largest) * repeats)
+        tell(places[shard].replace("profile:", "measuring"))
         times[shard] = min(times[shard], _seconds(shard, bench, places[shard]))
     progress(len(largest) * repeats, len(largest) * repeats)
     return {shard: float(f"{seconds:.4g}") for shard, seconds in times.items()}

@@ -1,0 +1,41 @@
+"""The present activity of a long computation, told to a listener: the progress bar of a terminal.
+
+A computation says in a few words what it begins, wherever it is called from; without a listener that costs nothing.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_LISTENER: ContextVar[Callable[[str], None] | None] = ContextVar("listener", default=None)
+
+
+def tell(what: str) -> None:
+    """Tell the listener, if there is one, what begins, as ``planning vgg16 by accpar``."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(what)
+
+
+@contextmanager
+def listening(listener: Callable[[str], None]) -> Iterator[None]:
+    """Tell a listener everything that begins inside.
+
+    Examples:
+        >>> told = []
+        >>> with listening(told.append):
+        ...     tell("planning vgg16")
+        >>> tell("planning resnet50")
+        >>> told
+        ['planning vgg16']
+    """
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)

@@ -1,0 +1,121 @@
+"""Help pages in groups, and options whose values have names: they are in the help and complete."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from hypar.cli.main import main
+from hypar.cli.options import HEADINGS, OTHER, Command, Option
+from hypar.costs.deepa import MODES
+from hypar.network.training import OPTIMIZERS
+from hypar.plan.splits import FLUSHES
+from hypar.registry import data_names, plugin_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONTEXT = click.Context(main)
+COMMANDS = {name: main.get_command(CONTEXT, name) for name in main.list_commands(CONTEXT)}
+OPTIONS = {
+    f"{name} {param.opts[-1]}": param
+    for name, command in COMMANDS.items()
+    if command is not None
+    for param in command.params
+    if isinstance(param, click.Option)
+}
+NAMED = {place: param for place, param in OPTIONS.items() if isinstance(param, Option) and [*param.names()]}
+
+
+def page(name: str, width: int = 80) -> str:
+    """The help page of a command in a terminal of some width."""
+    result = CliRunner().invoke(main, [name, "--help"], terminal_width=width)
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def completed(option: click.Option, typed: str) -> list[str]:
+    """What a shell offers for a value that was begun."""
+    found = option.shell_complete(CONTEXT, typed)
+    return [item.value for item in found if item.type == "plain"]
+
+
+def sections(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The headings of a help page, each with its options."""
+    for part in re.split(r"\n(?=\w[\w ]*:\n)", text)[1:]:
+        heading, _, rest = part.partition(":\n")
+        yield heading, re.findall(r"^  (?:-\w, )?(--[\w-]+)", rest, re.MULTILINE)
+
+
+def test_the_help_of_plan_is_in_groups() -> None:
+    found = dict(sections(page("plan")))
+    assert [*found] == ["Network", "Array", "Search", "Machine", "Stages and chunks", "Output", "Other"]
+    assert found["Network"] == ["--batch", "--graph"]
+    assert found["Array"] == ["--levels", "--array"]
+    assert found["Search"][:3] == ["--strategy", "--space", "--cost"]
+    assert found["Machine"] == ["--hardware", "--set", "--optimizer", "--shares", "--integral"]
+    assert found["Stages and chunks"] == ["--stages", "--schedule", "--microbatches", "--chunks"]
+    assert found["Output"] == ["--output", "--explain", "--fit", "--json"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_under_a_heading_of_its_own_page(name: str) -> None:
+    command = COMMANDS[name]
+    assert isinstance(command, Command)
+    found = dict(sections(page(name)))
+    assert [*found] == [heading for heading in HEADINGS if heading in found]
+    listed = [option for options in found.values() for option in options]
+    assert sorted(listed) == sorted(
+        param.opts[-1] for param in command.get_params(CONTEXT) if isinstance(param, click.Option)
+    )
+    assert found[OTHER] == ["--help"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_line_of_help_is_wider_than_the_terminal(name: str, width: int) -> None:
+    assert max(map(len, page(name, width).splitlines())) <= width
+
+
+@pytest.mark.parametrize("place", NAMED)
+def test_names_are_in_the_help_and_complete(place: str) -> None:
+    option, names = NAMED[place], [*NAMED[place].names()]
+    text = option.help or ""
+    assert [name for name in names if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)] == []
+    assert completed(option, "") == names
+    for name in names:
+        assert completed(option, name[:3]) == [other for other in names if other.startswith(name[:3])]
+    assert completed(option, "nothing like it") == []
+
+
+def test_options_whose_values_have_names() -> None:
+    """An option of a name has names, and each group of names has its options."""
+    unnamed = [
+        place
+        for place, option in OPTIONS.items()
+        if str(option.metavar).startswith("NAME") and place not in NAMED
+    ]
+    assert unnamed == []
+    for names, place in (
+        (plugin_names("strategies"), "plan --strategy"),
+        (plugin_names("costs"), "plan --cost"),
+        (plugin_names("searches"), "plan --search"),
+        (plugin_names("solvers"), "plan --solver"),
+        (plugin_names("reports"), "show --format"),
+        (data_names("hardware"), "sweep --hardware"),
+        (MODES, "plan --mode"),
+        (FLUSHES, "pipeline --schedule"),
+        (OPTIMIZERS, "score --optimizer"),
+    ):
+        assert completed(OPTIONS[place], "") == [*names]
+
+
+def test_a_list_completes_its_last_name_and_a_file_may_follow() -> None:
+    assert completed(OPTIONS["sweep --strategy"], "dp,ow") == ["dp,owt"]
+    assert completed(OPTIONS["sweep --hardware"], "hmc,tpu-v3") == ["hmc,tpu-v3"]
+    assert [item.type for item in OPTIONS["plan --hardware"].shell_complete(CONTEXT, "mine/")] == ["file"]
+    assert [item.type for item in OPTIONS["check --profile"].shell_complete(CONTEXT, "mi")] == ["file"]

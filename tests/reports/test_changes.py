@@ -1,0 +1,209 @@
+"""Differences as people read them: choices first, then costs, then the rest, in lines of any width."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hypar import diff_plans, plan_model
+from hypar.cli.main import main
+from hypar.reports.listings.changes import difference_lines
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hypar.plan.plan import Plan
+
+PLANS: dict[str, tuple[Plan, Plan]] = {
+    "two strategies": (
+        plan_model("vgg16", hardware="hmc"),
+        plan_model("vgg16", strategy="accpar", hardware="hmc"),
+    ),
+    "blocks": (
+        plan_model("resnet50", strategy="dp", hardware="hmc"),
+        plan_model("resnet50", strategy="accpar", hardware="hmc"),
+    ),
+    "no machine": (plan_model("alexnet", strategy="dp"), plan_model("alexnet", strategy="mp")),
+    "two machines": (plan_model("sfc", hardware="hmc"), plan_model("sfc", hardware="tpu-v3")),
+    "unlike groups": (
+        plan_model("alexnet", hardware="tpu-v2-v3", levels=3, strategy="dp"),
+        plan_model("alexnet", hardware="tpu-v2-v3", levels=3),
+    ),
+    "grids": (
+        plan_model("alexnet", array=[16], hardware="p100-4x4", strategy="dp"),
+        plan_model("alexnet", array=[16], hardware="p100-4x4", space="all", strategy="dp"),
+    ),
+}
+
+
+def lines(name: str, width: int = 80) -> list[str]:
+    """The differences of two plans in a terminal of some width."""
+    pair = PLANS[name]
+    return difference_lines(("a.json", "b.json"), pair, diff_plans(*pair), width)
+
+
+def section(found: list[str], heading: str) -> list[str]:
+    """The lines below a heading."""
+    start = found.index(heading) + 1
+    return found[start : found.index("", start) if "" in found[start:] else None]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to be in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str, columns: int = 80) -> Result:
+    return CliRunner().invoke(main, arguments, env={"COLUMNS": str(columns)})
+
+
+def test_choices_come_first_then_costs_then_the_rest() -> None:
+    found = lines("two strategies")
+    assert found[:3] == [
+        "5 of 64 choices differ; the second is 2.1% faster",
+        "- a.json  vgg16, batch 256, 16 devices (2x2x2x2), strategy hypar on hmc",
+        "+ b.json  vgg16, batch 256, 16 devices (2x2x2x2), strategy accpar on hmc",
+    ]
+    assert [line for line in found if line and line[0] not in " -+"][1:-1] == ["choices", "costs", "other"]
+    assert section(found, "choices") == [
+        "  conv5_3  H4     batch -> in_channels",
+        "  fc1      H4     in_channels -> out_channels",
+        "  fc2      H1-H2  in_channels -> out_channels",
+        "  fc3      H3     in_channels -> out_channels",
+    ]
+    assert section(found, "costs")[:5] == [
+        "  time         1.94 s ->  1.90 s   -2.1%",
+        "  energy       70.8 J ->  70.7 J   -0.1%",
+        "  received    2.18 GB -> 2.05 GB   -6.0%",
+        "  memory      1.17 GB -> 1.16 GB  < 0.1%",
+        "  volume      2.18 GB -> 2.05 GB   -6.0%",
+    ]
+
+
+def test_runs_of_layers_with_one_change_are_one_row() -> None:
+    assert section(lines("no machine"), "choices") == [
+        "  conv1 to fc3 (8 layers)  H1-H4  batch -> in_channels"
+    ]
+
+
+def test_every_changed_choice_is_in_a_row() -> None:
+    pair = PLANS["blocks"]
+    text = "\n".join(section(lines("blocks"), "choices"))
+    changed = {change.layer for change in diff_plans(*pair) if change.what == "choice"}
+    layers = list(pair[0].layers)
+    named = {layer for layer in changed if layer in text}
+    for line in text.splitlines():
+        if " layers)" in line:
+            first, _, last = line.strip().partition(" (")[0].partition(" to ")
+            ends = [layers.index(first), layers.index(f"{first.rpartition('.')[0]}.{last}")]
+            named |= {*layers[ends[0] : ends[1] + 1]}
+    assert named == changed
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+@pytest.mark.parametrize("name", PLANS)
+def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
+    assert max(map(len, lines(name, width))) <= width
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_values_are_the_same_at_every_width(name: str) -> None:
+    """Only lines are broken elsewhere."""
+    words = [sorted(" ".join(lines(name, width)).split()) for width in (60, 200)]
+    marks = {"-", "+", "->"}
+    assert [word for word in words[0] if word not in marks] == [
+        word for word in words[1] if word not in marks
+    ]
+
+
+def test_numbers_that_three_digits_do_not_tell_apart_have_all_of_theirs(folder: Path) -> None:
+    plan = plan_model("sfc", levels=2)
+    plan.write(folder / "a.json")
+    data = plan.to_data()
+    data["cost"]["value"] += 1
+    (folder / "b.json").write_text(json.dumps(data))
+    value = plan.cost.value
+    assert f"  volume  {value:,} B -> {value + 1:,} B  < 0.1%\n" in run("diff", "a.json", "b.json").stdout
+
+
+def drift(folder: Path) -> None:
+    """Write two plans, one of which drifted, and files that are no plans."""
+    plan = plan_model("vgg16")
+    (folder / "plans" / "more").mkdir(parents=True)
+    plan.write(folder / "plans" / "vgg16.json")
+    data = plan.to_data()
+    data["splits"][3]["choices"]["fc1"] = {"batch": 2}
+    data["cost"]["value"] *= 2
+    (folder / "plans" / "more" / "drift.json").write_text(json.dumps(data))
+    (folder / "plans" / "table.json").write_text("{}")
+    (folder / "plans" / "broken.json").write_text('{"a": ')
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_drift_is_read_in_columns(folder: Path, columns: int) -> None:
+    drift(folder)
+    result = run("check", "plans", columns=columns)
+    assert result.exit_code == 1
+    assert max(map(len, result.stdout.splitlines())) <= columns
+    found = result.stdout.splitlines()
+    assert found[:6] == [
+        "drifted  plans/more/drift.json",
+        "         choices",
+        "           fc1  H4  batch -> in_channels",
+        "         costs",
+        "           volume  4.37 GB -> 2.18 GB  -50%",
+        "ok       plans/vgg16.json",
+    ]
+    command = "hypar check --update plans/more/drift.json rewrites it"
+    assert found[6:] == (
+        ["", f"1 of 2 plans drifted; {command}"] if columns == 80 else ["", "1 of 2 plans drifted", command]
+    )
+    assert result.stderr == "skipped below plans, as no plans: broken.json, table.json\n"
+
+
+def test_a_folder_is_checked_as_its_plans_are(folder: Path) -> None:
+    drift(folder)
+    below = run("check", "plans", "--json")
+    each = run("check", "plans/more/drift.json", "plans/vgg16.json", "--json")
+    assert (below.stdout, below.exit_code) == (each.stdout, each.exit_code)
+    assert run("check", "plans", "--update").exit_code == 0
+    assert run("check", "plans").exit_code == 0
+    assert folder.joinpath("plans/table.json").read_text() == "{}"
+
+
+def test_a_folder_without_plans_is_one_line(folder: Path) -> None:
+    (folder / "none").mkdir()
+    result = run("check", "none")
+    allowed = "allowed: files that hypar plan -o writes, named .json"
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == f"error: none: no plans below it; {allowed}\n"
+    (folder / "none" / "a.json").write_text("[]")
+    (folder / "none" / ".hidden").mkdir()
+    plan_model("sfc", levels=1).write(folder / "none" / ".hidden" / "p.json")
+    assert (
+        run("check", "none").stderr == f"error: none: no plans below it, and 1 other .json files; {allowed}\n"
+    )
+
+
+def test_a_damaged_plan_in_a_folder_is_an_error(folder: Path) -> None:
+    (folder / "bad").mkdir()
+    text = plan_model("sfc", levels=1).to_json()
+    (folder / "bad" / "half.json").write_text(text[: len(text) // 2])
+    result = run("check", "bad")
+    assert result.exit_code == 3
+    assert result.stderr.startswith("error: bad/half.json:")
+
+
+def test_the_answer_is_bold_at_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, plan in zip("ab", PLANS["no machine"], strict=True):
+        plan.write(folder / name)
+    plain = run("diff", "a", "b").stdout
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    coloured = run("diff", "a", "b").stdout
+    assert coloured.startswith("\x1b[1m32 of 32 choices differ; ")
+    assert coloured.replace("\x1b[1m", "").replace("\x1b[0m", "") == plain
