@@ -58,7 +58,7 @@ INSIDE = {
     "schedule": "chunks moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals scoring",
     "planning": "chunks refinement searches sources strategies request records question claims uneven stages baselines timing planner replay",
     "studies": "pipeline evaluation exploration sweep page sections papers",
-    "reports": "palette terminal formats listings",
+    "reports": "palette prose columns terminal formats listings",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 

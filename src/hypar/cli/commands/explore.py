@@ -17,11 +17,11 @@ from hypar.cli.commands.base import (
     plot_option,
 )
 from hypar.files.figures import draw
-from hypar.reports.formats.base import on_machine, question
 from hypar.reports.listings.base import csv_text
 from hypar.reports.listings.points import (
     exploration_data,
     exploration_figure,
+    exploration_head,
     exploration_notes,
     exploration_table,
 )
@@ -66,9 +66,8 @@ def command(
     elif as_csv:
         write(csv_text(exploration_data(found, ranked)))
     else:
-        table = exploration_table(found, ranked[:top])
         show(
-            table,
-            above=f"{question(found.plan)} {on_machine(found.plan.score)}",
+            exploration_table(found, ranked[:top]),
+            above=exploration_head(found, ranked),
             below=exploration_notes(found, ranked),
         )

@@ -19,7 +19,13 @@ from hypar.cli.commands.base import (
 )
 from hypar.files.figures import draw_timeline
 from hypar.files.text import write_text
-from hypar.reports.listings.overlaps import overlap_data, overlap_head, overlap_notes, overlap_table
+from hypar.reports.listings.overlaps import (
+    overlap_answer,
+    overlap_data,
+    overlap_head,
+    overlap_notes,
+    overlap_table,
+)
 from hypar.reports.terminal import note, show, write_json
 from hypar.studies.overlap.run import overlap_model
 
@@ -80,7 +86,7 @@ def command(model: str, plot: str | None, trace: str | None, as_json: bool, **as
     if as_json:
         write_json(overlap_data(found))
     else:
-        show(overlap_table(found), above=overlap_head(found), below=overlap_notes(found))
+        show(overlap_table(found), above=overlap_answer(found), below=overlap_notes(found))
 
 
 def _write_files(found: Overlap, plot: str | None, trace: str | None) -> None:

@@ -13,6 +13,7 @@ from hypar.cli.commands.base import (
     complete_model,
     complete_plugin,
     fit_option,
+    full_option,
     hardware_options,
     judged,
     named_machine,
@@ -24,33 +25,49 @@ from hypar.errors import OptionError, shown
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.planning.planner import plan_model
-from hypar.reports.formats.base import headline, summary, unfit_line
-from hypar.reports.formats.table import PlanTable
-from hypar.reports.terminal import note, progress_bar, show, write, write_json
+from hypar.reports.formats.base import unfit_line
+from hypar.reports.formats.tabular.page import plan_page
+from hypar.reports.terminal import Page, note, progress_bar, show, show_page, write, write_json
 from hypar.studies.notes import notes
 
 if TYPE_CHECKING:
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
 
 
-def explain(plan: Plan, network: LayerGraph, *, as_json: bool, **named: Any) -> None:
-    """Print the reasons for a plan below the plan itself; ``named`` holds arguments of ``explain_plan``."""
+def explain(plan: Plan, network: LayerGraph, *, page: Page | None, **named: Any) -> None:
+    """Print the reasons for a plan below its page, or as JSON without one; ``named`` holds arguments of ``explain_plan``."""
     import hypar.reports.listings.explanations as listing  # noqa: PLC0415 (only where it is asked for)
     from hypar.studies.explanation import explain_plan  # noqa: PLC0415
 
     found = explain_plan(plan, network, **named)
-    if as_json:
+    if page is None:
         write_json({"plan": found.plan.to_data(), "explanation": listing.explanation_data(found)})
         return
-    show(PlanTable.table(found.plan), above=headline(found.plan), below=summary(found.plan))
-    show(listing.eliminations_table(found), below=[listing.rules_line(found)])
+    show_page(page)
     for one in found.explained:
-        show(
-            listing.alternatives_table(found, one),
-            above=one.layer,
-            below=listing.explanation_notes(found, one),
-        )
+        heading, *below = listing.explanation_notes(found, one)
+        write("")
+        show(listing.alternatives_table(found, one), above=heading, below=below)
+    write("")
+    show(listing.eliminations_table(found), below=[listing.rules_line(found)])
+
+
+def _page(
+    plan: Plan,
+    network: LayerGraph,
+    machine: Machine | HeterogeneousMachine | None,
+    said: list[str],
+    *,
+    full: bool,
+) -> Page:
+    """Return the plan's page, with the bytes and the time of each layer where the plan has a machine."""
+    if machine is None:
+        return plan_page(plan, full=full, said=said)
+    from hypar.planning.replay import run_plan  # noqa: PLC0415 (only where a machine is named)
+
+    return plan_page(plan, ran=run_plan(plan, hardware=machine, model=network), full=full, said=said)
 
 
 def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
@@ -115,6 +132,7 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
 )
 @click.option("--explain", "explained", is_flag=False, flag_value="", metavar="[LAYER]",
               help="Show every elimination and, for a layer, the costs of its other choices.")  # fmt: skip
+@full_option
 @fit_option
 @as_json
 @click.pass_context
@@ -126,6 +144,7 @@ def command(
     changes: dict[str, Any],
     output: str | None,
     explained: str | None,
+    full: bool,
     fit: bool,
     as_json: bool,
     **asked: Any,
@@ -150,14 +169,13 @@ def command(
         plan.write(output)
         note(f"wrote {output}")
     said = list(notes(plan, network, machine, asked["profile"]))
+    page = None if as_json else _page(plan, network, machine, said, full=full)
     with judged([unfit_line(plan.score)], fit=fit, aside=as_json):
         if explained is not None:
-            explain(
-                plan, network, as_json=as_json, layer=explained, machine=machine, profile=asked["profile"]
-            )
-        elif as_json:
+            explain(plan, network, page=page, layer=explained, machine=machine, profile=asked["profile"])
+        elif page is not None:
+            show_page(page)
+        else:
             write(plan.to_json())
             for line in said:
                 note(line)
-        else:
-            show(PlanTable.table(plan), above=headline(plan), below=[*summary(plan), *said])

@@ -19,10 +19,10 @@ from hypar.cli.commands.base import (
 from hypar.files.figures import draw_timeline, require_plot
 from hypar.files.text import require_writable, write_text
 from hypar.planning.replay import run_plan
-from hypar.reports.formats.base import chunk_lines, headline, score_lines, unfit_line
+from hypar.reports.formats.base import headline, unfit_line
 from hypar.reports.listings.machines import layer_times_data, layer_times_table
-from hypar.reports.listings.scores import score_data, timeline_csv
-from hypar.reports.terminal import note, show, write, write_json
+from hypar.reports.listings.scores import score_data, score_page, timeline_csv
+from hypar.reports.terminal import note, show, show_page, write_json
 
 if TYPE_CHECKING:
     from hypar.timeline import Timeline
@@ -84,7 +84,7 @@ def command(
         elif layers:
             show(layer_times_table(ran), above=title)
         else:
-            write("\n".join([title, *chunk_lines(ran.plan.chunks), *score_lines(ran.score, ran.stages)]))
+            show_page(score_page(ran))
 
 
 def _write_files(ran: Timeline, title: str, timeline: str | None, trace: str | None) -> None:
