@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from hypar.reports.columns import Cell, Column, Sheet
+from hypar.reports.prose import Note
+from hypar.reports.terminal import WIDTH_OF_A_PIPE, Page, as_text, width
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [("60", 60), ("", WIDTH_OF_A_PIPE), ("wide", WIDTH_OF_A_PIPE), ("0", WIDTH_OF_A_PIPE), ("1", 20)],
+)
+def test_a_pipe_is_as_wide_as_columns_says(columns: str, expected: int) -> None:
+    code = "from hypar.reports.terminal import width; print(width())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "COLUMNS": columns},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) == expected
+
+
+def test_a_terminal_is_as_wide_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS")
+    monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((133, 40)))
+    monkeypatch.setattr("sys.stdout", sys.__stdout__)
+    assert width() == 133
+
+
+def test_a_page_has_its_parts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    table = Sheet(columns=[Column(head="a", cells=(), key=True), Column(head="b", cells=(), right=True)])
+    table.add_row("x", "1 s")
+    below = [Note("time", "1 s: forward 500 ms, backward 500 ms"), "a remark that has no label at all"]
+    page = Page("answer\nquestion", [table], below)
+    assert as_text(page).splitlines() == [
+        "answer",
+        "question",
+        "",
+        "a    b",
+        "x  1 s",
+        "",
+        "time  1 s: forward 500 ms,",
+        "      backward 500 ms",
+        "a remark that has no label",
+        "  at all",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "bar"), [("ascii", "==-- ."), ("utf-8", "\u2501\u2501\u2505\u2505 \u2578")]
+)
+@pytest.mark.parametrize("colour", [{}, {"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "dumb"}])
+def test_bars_are_drawn_in_ascii_where_the_encoding_has_no_lines(
+    encoding: str, bar: str, colour: dict[str, str]
+) -> None:
+    code = (
+        "from hypar.reports.columns import *; from hypar.reports.terminal import show\n"
+        "table = Sheet(columns=[Column(head='', cells=(), bar=True)])\n"
+        "table.add_row(Cell(computes=0.5, receives=0.5)); table.add_row(Cell(computes=0.001))\n"
+        "show(table)"
+    )
+    env = {**os.environ, "PYTHONIOENCODING": encoding, "COLUMNS": "20", **colour}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
+    assert done.stderr == b""
+    both, little = bar.split()
+    assert done.stdout.decode(encoding).split() == [both[0] * 8 + both[-1] * 8, little]
+
+
+def test_a_cell_has_a_style_on_a_terminal_alone() -> None:
+    table = Sheet(columns=[Column(head="a", cells=(), key=True)])
+    table.add_row(Cell("dp", "bright_blue"))
+    assert table.lines(80) == [[("", ""), ("a", "dim")], [("", ""), ("dp", "bright_blue")]]
