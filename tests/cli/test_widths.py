@@ -95,7 +95,7 @@ def commands() -> list[str]:
 
 
 STUDIES = {
-    "plan": ("plan_model", "notes"),
+    "plan": ("plan_model", "notes", "baseline_scores"),
     "compare": ("compare_strategies",),
     "sweep": ("sweep_model",),
     "explore": ("explore_model",),

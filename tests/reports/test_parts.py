@@ -31,6 +31,11 @@ def test_exceptions_of_one_choice_that_end_alike_are_one_row() -> None:
     assert [each.title for each in fold(layers)] == ["a x5", "  *.y x3", "  1.z"]
 
 
+def test_a_part_without_equal_layers_is_not_folded() -> None:
+    layers = [row("a.0.x", "dp"), row("a.1.x", "mp"), row("b.0", "dp"), row("b.1", "dp")]
+    assert [each.title for each in fold(layers)] == ["a.0.x", "a.1.x", "b x2"]
+
+
 def test_layers_of_several_stages_are_apart() -> None:
     layers = [row(f"a.{number}", "dp", stage=1 + number // 2) for number in range(4)]
     assert [(each.title, each.stage) for each in fold(layers)] == [("a x2", 1), ("a x2", 2)]

@@ -38,7 +38,10 @@ def test_a_page_has_its_parts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     table = Sheet(columns=[Column(head="a", cells=(), key=True), Column(head="b", cells=(), right=True)])
     table.add_row("x", "1 s")
-    below = [Note("time", "1 s: forward 500 ms, backward 500 ms"), "a remark that has no label at all"]
+    below: list[Note | str] = [
+        Note("time", "1 s: forward 500 ms, backward 500 ms"),
+        "a remark that has no label at all",
+    ]
     page = Page("answer\nquestion", [table], below)
     assert as_text(page).splitlines() == [
         "answer",

@@ -28,7 +28,7 @@ from hypar.planning.planner import plan_model
 from hypar.reports.formats.base import unfit_line
 from hypar.reports.formats.tabular.page import plan_page
 from hypar.reports.terminal import Page, note, progress_bar, show, show_page, write, write_json
-from hypar.studies.notes import notes
+from hypar.studies.notes import baseline_scores, dp_time, notes
 
 if TYPE_CHECKING:
     from hypar.machine.machine import Machine
@@ -58,16 +58,14 @@ def _page(
     plan: Plan,
     network: LayerGraph,
     machine: Machine | HeterogeneousMachine | None,
-    said: list[str],
-    *,
-    full: bool,
+    **shown: Any,
 ) -> Page:
     """Return the plan's page, with the bytes and the time of each layer where the plan has a machine."""
     if machine is None:
-        return plan_page(plan, full=full, said=said)
+        return plan_page(plan, **shown)
     from hypar.planning.replay import run_plan  # noqa: PLC0415 (only where a machine is named)
 
-    return plan_page(plan, ran=run_plan(plan, hardware=machine, model=network), full=full, said=said)
+    return plan_page(plan, ran=run_plan(plan, hardware=machine, model=network), **shown)
 
 
 def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
@@ -168,8 +166,11 @@ def command(
     if output is not None:
         plan.write(output)
         note(f"wrote {output}")
-    said = list(notes(plan, network, machine, asked["profile"]))
-    page = None if as_json else _page(plan, network, machine, said, full=full)
+    scores = baseline_scores(plan, network, machine, asked["profile"])
+    said = list(notes(plan, network, machine, asked["profile"], scores))
+    page = (
+        None if as_json else _page(plan, network, machine, full=full, said=said, dp_s=dp_time(plan, scores))
+    )
     with judged([unfit_line(plan.score)], fit=fit, aside=as_json):
         if explained is not None:
             explain(plan, network, page=page, layer=explained, machine=machine, profile=asked["profile"])

@@ -59,16 +59,3 @@ TOO_BIG = "too big"
 def too_big_note(*, shown: bool) -> list[Note]:
     """Explain the word if it is shown."""
     return [Note(TOO_BIG, "does not fit the memory of a device")] if shown else []
-
-
-def gain(first: float | None, own: float, digits: int = 3) -> str:
-    """Format how many times less a number is than the first one; empty if that is not known.
-
-    Example:
-        >>> gain(6.45, 1.89), gain(6.45, 98.8), gain(12_345, 1), gain(6.45, 1.89, digits=4)
-        ('3.41x', '0.0653x', '12345x', '3.413x')
-    """
-    if first is None or not own:
-        return ""
-    times = first / own
-    return f"{times:.0f}x" if times >= 10**digits - 0.5 else f"{times:#.{digits}g}".rstrip(".") + "x"

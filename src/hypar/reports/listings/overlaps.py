@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.reports.listings.base import gain, make_table
+from hypar.reports.listings.base import make_table
 from hypar.reports.prose import Note
-from hypar.units import format_bytes, format_seconds
+from hypar.units import format_bytes, format_gain, format_seconds
 
 if TYPE_CHECKING:
     from hypar.reports.columns import Sheet
@@ -89,7 +89,7 @@ def overlap_head(found: Overlap) -> str:
 
 def overlap_answer(found: Overlap) -> str:
     """Return the time of a step, and how much faster it is than the exchange after the backward phase."""
-    over = gain(found.typical_s, found.step_s, digits=4)
+    over = format_gain(found.typical_s, found.step_s, digits=4)
     count = len(found.chunks)
     than = f", {over} faster than without chunks" if over else ""
     chunks = f"{count} chunk{'s' * (count != 1)}"
@@ -106,7 +106,7 @@ def overlap_notes(found: Overlap) -> list[Note]:
         "synchronisation of each chunk": times.sync_s,
     }
     typical = format_seconds(found.typical_s)
-    over = gain(found.typical_s, found.step_s, digits=4) or "1.000x"
+    over = format_gain(found.typical_s, found.step_s, digits=4) or "1.000x"
     return [
         Note(
             "step",

@@ -10,9 +10,9 @@ from hypar.errors import HyparError
 from hypar.plan.score import Totals
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.reports.formats.base import on_machine, question, unfit_line
-from hypar.reports.listings.base import Data, gain, make_table, too_big_note
+from hypar.reports.listings.base import Data, make_table, too_big_note
 from hypar.reports.prose import Note
-from hypar.units import amount
+from hypar.units import amount, faster_than, format_gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -61,7 +61,7 @@ def comparison_table(rows: Sequence[Row]) -> Sheet:
             continue
         costs = [amount(split.cost, row.plan.cost.unit) for split in row.plan.splits]
         total = amount(row.plan.cost.value, row.plan.cost.unit)
-        table.add_row(row.name, *costs, total, gain(row.gain, 1), row.plan.search)
+        table.add_row(row.name, *costs, total, format_gain(row.gain, 1), row.plan.search)
     return table
 
 
@@ -83,16 +83,17 @@ def _best(rows: Sequence[Row]) -> str:
         if not fitting:
             return "no strategy fits"
         name = min(fitting, key=fitting.__getitem__)
-        over = gain(scored[first.name].time_s, fitting[name]) if first.name in scored else ""
-        word = "faster"
+        over = (
+            faster_than(first.name, scored[first.name].time_s, fitting[name]) if first.name in scored else ""
+        )
     else:
         name = min(
             (row for row in planned if row.plan), key=lambda row: row.plan.cost.value if row.plan else 0.0
         ).name
-        over = gain(next(row.gain for row in planned if row.name == name), 1)
-        word = "less"
+        times = format_gain(next(row.gain for row in planned if row.name == name), 1)
+        over = f"{times} less than {first.name}" if times else ""
     best = "is fastest" if scored else "costs least"
-    return f"{name} {best}" + (f", {over} {word} than {first.name}" if over and name != first.name else "")
+    return f"{name} {best}" + (f", {over}" if over and name != first.name else "")
 
 
 def comparison_unfit(rows: Sequence[Row]) -> list[str]:

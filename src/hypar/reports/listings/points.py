@@ -9,11 +9,11 @@ from hypar.files.figures import Figure
 from hypar.machine.machine import Machine
 from hypar.plan.score import Totals
 from hypar.reports.formats.base import on_machine, question
-from hypar.reports.listings.base import TOO_BIG, Data, gain, make_table, too_big_note
+from hypar.reports.listings.base import TOO_BIG, Data, make_table, too_big_note
 from hypar.reports.prose import Note
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.studies.sweep import varied
-from hypar.units import format_bytes, format_joules, format_seconds
+from hypar.units import format_bytes, format_gain, format_joules, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,7 +81,7 @@ def _level_range(levels: Sequence[int]) -> str:
 def _totals_cells(own: Totals, first: Totals, digits: int = 3) -> list[str]:
     energy = "-" if own.energy_j is None else format_joules(own.energy_j)
     sizes = [format_bytes(own.communication_bytes), format_bytes(own.memory_bytes)]
-    return [format_seconds(own.time_s), gain(first.time_s, own.time_s, digits), energy, *sizes]
+    return [format_seconds(own.time_s), format_gain(first.time_s, own.time_s, digits), energy, *sizes]
 
 
 def runs_data(runs: Sequence[Run]) -> Data:
@@ -185,7 +185,7 @@ def exploration_head(found: Exploration, ranked: Sequence[Point]) -> str:
     """Name the fastest point, and describe the network, the array and the machine."""
     best = ranked[0]
     own = " is the plan," if best.own else " is"
-    over = gain(found.baseline.time_s, best.totals.time_s, digits=4)
+    over = format_gain(found.baseline.time_s, best.totals.time_s, digits=4)
     asked = question(found.plan).removeprefix(f"{found.plan.model.name}, ")
     subject = f"{found.plan.model.name} {on_machine(found.plan.score)}"
     return f"{subject}: the fastest of {len(ranked):,} points{own} {over} faster than dp\n{asked}"

@@ -8,10 +8,10 @@ from hypar.reports.columns import Cell, Column
 from hypar.reports.formats.base import chunk_lines
 from hypar.reports.formats.tabular.notes import groups_table, score_notes, stages_notes
 from hypar.reports.formats.tabular.page import heading
-from hypar.reports.listings.base import TOO_BIG, csv_text, gain, make_table
+from hypar.reports.listings.base import TOO_BIG, csv_text, make_table
 from hypar.reports.prose import Note
 from hypar.reports.terminal import Page
-from hypar.units import format_bytes, format_joules, format_seconds
+from hypar.units import format_bytes, format_gain, format_joules, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,11 @@ def score_table(rows: Sequence[Row]) -> Sheet:
             continue
         energy = "-" if score.energy_j is None else format_joules(score.energy_j)
         bytes_ = (format_bytes(score.communication_bytes), format_bytes(score.memory_bytes))
-        spent = (format_seconds(score.time_s), gain(base.time_s if base else None, score.time_s), energy)
+        spent = (
+            format_seconds(score.time_s),
+            format_gain(base.time_s if base else None, score.time_s),
+            energy,
+        )
         bar = Cell(computes=score.time_s / longest) if longest else Cell()
         table.add_row(name, *spent, *bytes_, bar if score.fits else TOO_BIG)
     return table

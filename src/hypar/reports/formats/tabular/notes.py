@@ -150,10 +150,11 @@ def legend(words: Sequence[str], dims: Sequence[str | None]) -> list[Note]:
         words: the words of the cells.
         dims: the dim of each of them.
     """
-    named = dict(zip(words, dims, strict=True))
-    plain = {word: dim for word, dim in named.items() if not word[-1:].isdecimal()}
+    named = dict.fromkeys(zip(words, dims, strict=True))
+    plain = [(word, dim) for word, dim in named if not word[-1:].isdecimal()]
+    grids = [word for word, _ in named if word[-1:].isdecimal()]
     found = [*_cuts(plain)]
-    letters = {letter for word in named.keys() - plain.keys() for letter in re.findall(r"[a-z]+", word)}
+    letters = {letter for word in grids for letter in re.findall(r"[a-z]+", word)}
     counted = [
         f"{WORDS[dim][2]} of {place}"
         for dim, place in PLACES.items()
@@ -161,16 +162,15 @@ def legend(words: Sequence[str], dims: Sequence[str | None]) -> list[Note]:
         and not (dim == "channels" and any("out_channels" in (each or "") for each in dims))
     ]
     if counted:
-        example = next(word for word in named if word not in plain)
-        found.append(f"{example}: the shards of a layer, {', '.join(counted)}")
+        found.append(f"{grids[0]}: the shards of a layer, {', '.join(counted)}")
     return [Note("choices", "; ".join(found))] if found else []
 
 
-def _cuts(plain: dict[str, str | None]) -> Iterator[str]:
+def _cuts(plain: Sequence[tuple[str, str | None]]) -> Iterator[str]:
     """Yield the words of single dims, and that of a layer that is not cut."""
     places: dict[str, str] = {}
     for dim, place in PLACES.items():
-        for word, own in plain.items():
+        for word, own in plain:
             if own == dim:
                 places.setdefault(word, place)
     if places:
@@ -178,5 +178,5 @@ def _cuts(plain: dict[str, str | None]) -> Iterator[str]:
         join = WORDS["channels"][1]
         more = (f"{word} {'a join ' * (word == join)}in {place}" for word, place in others)
         yield ", ".join([f"{first} cuts {'a join' if first == join else 'a layer'} in {place}", *more])
-    if WORDS[None][0] in plain:
+    if WORDS[None][0] in dict(plain):
         yield f"{WORDS[None][0]} leaves it whole on every device"

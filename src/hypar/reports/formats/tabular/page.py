@@ -12,7 +12,7 @@ from hypar.reports.formats.tabular.notes import groups_table, legend, plan_notes
 from hypar.reports.formats.tabular.parts import MOST_ROWS, Row, fold
 from hypar.reports.palette import colours_of
 from hypar.reports.terminal import Page
-from hypar.units import amount, format_bytes, format_seconds
+from hypar.units import amount, faster_than, format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,13 +58,19 @@ class LayerStep(NamedTuple):
 
 
 def plan_page(
-    plan: Plan, *, ran: ScoredStep | None = None, full: bool = False, said: Sequence[str] = ()
+    plan: Plan,
+    *,
+    ran: ScoredStep | None = None,
+    dp_s: float | None = None,
+    full: bool = False,
+    said: Sequence[str] = (),
 ) -> Page:
     """Return a plan with its costs and its claim.
 
     Args:
         plan: the plan.
         ran: its step, which gives the bytes and the time of each layer.
+        dp_s: the time of a step by dp on the same machine; None if it is not known.
         full: whether a large network has a row for each layer too.
         said: findings on the plan, to print with its claim.
     """
@@ -76,7 +82,7 @@ def plan_page(
     folded = not full and len(rows) > MOST_ROWS
     more = "; --full shows every layer" if folded else ""
     return Page(
-        above=f"{heading(plan, plan.score)}{more}",
+        above=f"{heading(plan, plan.score, dp_s)}{more}",
         tables=[
             _sheet(plan, levels, fold(rows) if folded else rows, layers=len(rows), ran=bool(steps)),
             *groups_table(plan.score, plan.stages),
@@ -85,12 +91,19 @@ def plan_page(
     )
 
 
-def heading(plan: Plan, score: Score | None) -> str:
-    """Return the time of a step on a machine, otherwise the cost that was minimised, and below it the question."""
+def heading(plan: Plan, score: Score | None, dp_s: float | None = None) -> str:
+    """Return the time of a step on a machine, otherwise the cost that was minimised, and below it the question.
+
+    Args:
+        plan: the plan.
+        score: its score on the machine, if there is one.
+        dp_s: the time of a step by dp on that machine; None if it is not known.
+    """
     name = plan.model.name
     answer = f"{name}: {plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step"
     if score is not None:
         answer = f"{name} {on_machine(score)}: {format_seconds(score.time_s)} a step"
+        answer += "" if dp_s is None else f", {faster_than('dp', dp_s, score.time_s)}"
     return f"{answer}\nstrategy {plan.strategy}, {question(plan).removeprefix(f'{name}, ')}"
 
 

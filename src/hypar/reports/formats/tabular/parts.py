@@ -61,10 +61,12 @@ def fold(rows: Sequence[Row]) -> list[Row]:
 
 
 def _part(name: str, layers: Sequence[Row]) -> list[Row]:
-    """Return the row of a part, and the rows of its exceptions."""
+    """Return the row of a part, and the rows of its exceptions; its layers if no two of them are alike."""
     if len(layers) == 1:
         return [*layers]
-    ((most, _),) = Counter(layer.alike for layer in layers).most_common(1)
+    ((most, count),) = Counter(layer.alike for layer in layers).most_common(1)
+    if count == 1:
+        return [*layers]
     others: dict[object, list[Row]] = {}
     for layer in layers:
         if layer.alike != most:
