@@ -38,7 +38,7 @@ def width() -> int:
     asked = os.environ.get("COLUMNS", "")
     if asked.isdecimal() and int(asked):
         return max(int(asked), NARROWEST)
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, AttributeError):
         return max(os.get_terminal_size(sys.stdout.fileno()).columns, NARROWEST)
     return WIDTH_OF_A_PIPE
 
@@ -92,6 +92,11 @@ def _hanging(text: str, columns: int) -> list[str]:
     return found
 
 
+def hanging(text: str) -> str:
+    """Break a text into lines for the terminal, of which all but the first are indented."""
+    return "\n".join(_hanging(text, width()))
+
+
 def as_text(page: Page) -> str:
     """Format a page as plain text."""
     lines = ("".join(text for text, _ in line).rstrip() for line in page.lines(width()))
@@ -140,9 +145,9 @@ def warn(text: str, *, aside: bool = False) -> None:
             console.print(text, style="bold red")
     elif console.is_terminal:
         with _printing():
-            console.print("\n".join(_hanging(text, width())), style="bold red")
+            console.print(hanging(text), style="bold red")
     else:
-        write("\n".join(_hanging(text, width())))
+        write(hanging(text))
 
 
 def write(text: str) -> None:

@@ -11,6 +11,7 @@ from hypar.plan.score import Totals
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.reports.formats.base import on_machine, question, unfit_line
 from hypar.reports.listings.base import Data, make_table, too_big_note
+from hypar.reports.listings.scores import by_time
 from hypar.reports.prose import Note
 from hypar.units import amount, faster_than, format_gain
 
@@ -104,7 +105,7 @@ def comparison_unfit(rows: Sequence[Row]) -> list[str]:
 
 def comparison_notes(rows: Sequence[Row]) -> list[Note]:
     """Return each plan's claim, or the reason why it is missing, and a note if scores count bytes in two manners."""
-    notes = [Note(row.name, row.note) for row in rows]
+    notes = [Note(row.name, row.note) for row in by_time(rows)]
     scored = {row.name: row.plan.cost for row in rows if row.plan and row.plan.score}
     direct = [name for name, cost in scored.items() if load_cost(cost.name, cost.parameters).direct]
     if 0 < len(direct) < len(scored):

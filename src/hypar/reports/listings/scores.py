@@ -50,11 +50,11 @@ def score_table(rows: Sequence[Row]) -> Sheet:
 
 
 def by_time(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows with the fastest plan that fits first; then the plans that do not fit, and those that are missing."""
+    """Return the rows with the fastest plan that fits first, those without a score last and in their order."""
 
     def place(row: Row) -> tuple[bool, bool, float]:
         score = row.plan.score if row.plan else None
-        return (score is None, False, 0.0) if score is None else (False, not score.fits, score.time_s)
+        return (True, False, 0.0) if score is None else (False, not score.fits, score.time_s)
 
     return sorted(rows, key=place)
 
