@@ -64,8 +64,17 @@ ONE = {
 """Commands that name layers."""
 
 
-SLOW = ("optimal", "tpu-v2-v3", "--levels 10", "compare resnet50 --levels 4", "--chunks best")
-"""Parts of the commands that take a second or more over a residual network."""
+SLOW = (
+    "optimal",
+    "tpu-v2-v3",
+    "--levels 10",
+    "compare resnet50 --levels 4",
+    "--chunks best",
+    "sweep",
+    "--explain",
+    "eyeriss",
+)
+"""Parts of the commands that take half a second or more over a residual network."""
 
 
 def marked(names: list[str]) -> list[ParameterSet]:
@@ -282,7 +291,7 @@ def test_scores_and_stored_plans_are_no_wider(network: str, width: int, tmp_path
     check(text, width, {*of_hardware(rows, ["--model"])})
 
 
-@pytest.mark.parametrize("strategy", ["hypar", "accpar"])
+@pytest.mark.parametrize("strategy", ["hypar", pytest.param("accpar", marks=pytest.mark.slow)])
 def test_a_plan_of_resnet152_fits_a_screen_of_40_lines(printed: Callable[..., str], strategy: str) -> None:
     text = printed(f"plan resnet152 --levels 4 --hardware hmc --strategy {strategy}")
     assert len(text.splitlines()) <= 40

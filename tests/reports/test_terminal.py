@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -15,16 +16,12 @@ from hypar.reports.terminal import WIDTH_OF_A_PIPE, Page, as_text, width
     ("columns", "expected"),
     [("60", 60), ("", WIDTH_OF_A_PIPE), ("wide", WIDTH_OF_A_PIPE), ("0", WIDTH_OF_A_PIPE), ("1", 20)],
 )
-def test_a_pipe_is_as_wide_as_columns_says(columns: str, expected: int) -> None:
-    code = "from hypar.reports.terminal import width; print(width())"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "COLUMNS": columns},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert int(done.stdout) == expected
+def test_a_pipe_is_as_wide_as_columns_says(
+    columns: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    assert width() == expected
 
 
 def test_a_terminal_is_as_wide_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
