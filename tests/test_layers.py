@@ -60,7 +60,7 @@ INSIDE = {
     "schedule": "chunks moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals scoring",
     "planning": "chunks refinement searches sources strategies request records question claims uneven stages baselines timing planner replay",
     "studies": "comparison explanation notes report pipeline evaluation exploration sweep page sections papers",
-    "reports": "palette terminal page formats listings traces picture sections views",
+    "reports": "palette prose columns terminal page formats listings traces picture sections views",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 

@@ -127,3 +127,32 @@ def amount(number: float, unit: str) -> str:
     """Format a cost with its unit."""
     shown = {"bytes": format_bytes, "seconds": format_seconds, "joules": format_joules}.get(unit)
     return shown(number) if shown else f"{format_count(number)} {unit}"
+
+
+def format_gain(first: float | None, own: float, digits: int = 3) -> str:
+    """Format how many times less a number is than the first one; empty if that is not known.
+
+    Examples:
+        >>> format_gain(6.45, 1.89), format_gain(6.45, 98.8), format_gain(12_345, 1), format_gain(6.45, 1.89, digits=4)
+        ('3.41x', '0.0653x', '12345x', '3.413x')
+    """
+    if first is None or not own:
+        return ""
+    times = first / own
+    return f"{times:.0f}x" if times >= 10**digits - 0.5 else f"{times:#.{digits}g}".rstrip(".") + "x"
+
+
+def faster_than(name: str, first: float, own: float) -> str:
+    """Compare a time with that of something else.
+
+    Examples:
+        >>> faster_than("dp", 6.45, 1.94), faster_than("dp", 3.2, 3.1), faster_than("dp", 1.0, 1.0002)
+        ('3.32x faster than dp', '3.2% faster than dp', 'as fast as dp')
+        >>> faster_than("dp", 3.1, 3.2), faster_than("dp", 6.45, 98.8)
+        ('3.2% slower than dp', '15.3x slower than dp')
+    """
+    fast, slow = min(first, own), max(first, own)
+    if slow - fast < 1e-3 * fast or not fast:
+        return f"as fast as {name}"
+    ratio = format_gain(slow, fast) if slow >= 1.1 * fast else f"{slow / fast - 1:.1%}"
+    return f"{ratio} {'faster' if own < first else 'slower'} than {name}"

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from hypar import pipeline_model
 from hypar.cli.main import main
 from hypar.reports.listings.pipelines import pipeline_data, pipeline_notes
+from tests.prose import unbroken
 from tests.test_timeline import check_trace
 
 HUGE = "1" + "0" * 400
@@ -45,7 +46,7 @@ def test_the_table_has_a_row_a_stage() -> None:
         assert layers in text
     assert "starts as given" in text
     assert "busy" not in text
-    assert "data parallelism on 4 devices, a mini-batch each: 3.78 GB held in all" in text
+    assert "data parallelism on 4 devices, a mini-batch each: 3.78 GB held in all" in unbroken(text)
 
 
 def test_a_machine_adds_times() -> None:
@@ -54,15 +55,15 @@ def test_a_machine_adds_times() -> None:
     )
     assert text.startswith("lenet-c, batch 256, 2 stages on hmc overlap=full\n")
     for word in ("busy", "idle", "samples/s; stages busy ", "in the fullest stage (adam)"):
-        assert word in text
+        assert word in unbroken(text)
     least = "in the costliest stage, the least of all partitions of 9 layers into 2 stages that fit"
-    assert least in text
+    assert least in unbroken(text)
 
 
 def test_microbatches_are_said() -> None:
     text = output("lenet-c", "--stages", "2", "--schedule", "1f1b", "--microbatches", "8")
     assert text.startswith("lenet-c, batch 256, 8 microbatches, 2 stages\n")
-    assert "1f1b: microbatches forward and backward in turn, flush" in text
+    assert "1f1b: microbatches forward and backward in turn, flush" in unbroken(text)
     assert output("lenet-c", "--stages", "1").startswith("lenet-c, batch 256, 1 stage\n")
 
 
@@ -107,13 +108,13 @@ def test_a_trace_and_a_plot_are_written() -> None:
 
 def test_a_machine_without_memory_holds_anything() -> None:
     text = output("alexnet-2012", "--stages", "1", "--hardware", "eyeriss", "--batch", "4")
-    assert "of 26 layers into 1 stage\n" in text or "into 1 stage\n" in text
-    assert "that fit" not in text
+    assert "into 1 stage memory " in unbroken(text)
+    assert "that fit" not in unbroken(text)
 
 
 def test_notes_leave_out_a_rate_that_is_not_known() -> None:
-    lines = pipeline_notes(pipeline_model("lenet-c", stages=3, hardware="hmc"))
-    assert lines[-1].endswith(" of communication a step")
+    notes = pipeline_notes(pipeline_model("lenet-c", stages=3, hardware="hmc"))
+    assert notes[-1].text.endswith(" of communication a step")
 
 
 VGG16 = ["vgg16", "--trace", "t.json", "--plot", "p.png", "--hardware", "hmc"]

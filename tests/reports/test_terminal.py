@@ -1,143 +1,82 @@
-"""The progress bar: what is done, at a terminal only, after half a second, removed at the end."""
+"""Pages at a terminal and in a pipe: width, parts, bars, styles."""
 
 from __future__ import annotations
 
+import io
 import os
-import re
 import subprocess
 import sys
-import tempfile
-import threading
-import time
-from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar import plan_model
-from hypar.activity import listening
-from hypar.reports import terminal
-from hypar.studies.comparison import compare_strategies
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-pty = pytest.importorskip("pty")
-
-CODE = """
-import sys, time
-from hypar.activity import tell
-from hypar.reports.terminal import progress_bar
-with progress_bar("starting") as progress:
-    for done in range(int(sys.argv[1])):
-        tell(f"part {done}")
-        progress(done, 20)
-        time.sleep(0.05)
-print("the answer")
-"""
-
-
-def at_terminal(*command: str) -> tuple[str, str]:
-    """What a program writes on stdout, a pipe, and on stderr, a terminal of 80 columns."""
-    master, slave = pty.openpty()
-    environment = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
-    shown = b""
-    with tempfile.TemporaryFile() as written:
-        started = subprocess.Popen(command, stdout=written, stderr=slave, env=environment)
-        os.close(slave)
-        while True:
-            try:
-                part = os.read(master, 65536)
-            except OSError:
-                break
-            if not part:
-                break
-            shown += part
-        os.close(master)
-        assert started.wait(timeout=60) == 0, shown
-        written.seek(0)
-        return written.read().decode(), shown.decode()
-
-
-def test_long_work_says_what_it_does_and_how_far_it_is() -> None:
-    out, shown = at_terminal(sys.executable, "-c", CODE, "20")
-    assert out == "the answer\n"
-    seen = [int(number) for number in re.findall(r"part (\d+)", shown)]
-    assert seen
-    assert min(seen) >= 5
-    assert re.search(r"part (\d+) .* \1/20", re.sub(r"\x1b\[[\d;]*m", "", shown))
-    # The line is erased and the cursor is back.
-    assert "\x1b[2K" in shown
-    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
-
-
-def test_short_work_says_nothing() -> None:
-    assert at_terminal(sys.executable, "-c", CODE, "2") == ("the answer\n", "")
-
-
-@pytest.mark.parametrize("forced", [False, True])
-def test_nothing_is_said_on_a_pipe(forced: bool) -> None:
-    environment = os.environ | ({"FORCE_COLOR": "1"} if forced else {})
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, "20"], capture_output=True, text=True, check=True, env=environment
-    )
-    assert (done.stdout, done.stderr) == ("the answer\n", "")
+from hypar.reports.columns import Cell, Column, Sheet
+from hypar.reports.prose import Note
+from hypar.reports.terminal import WIDTH_OF_A_PIPE, Page, as_text, width
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("plan googlenet --levels 4 --hardware hmc --refine", r"refining [\w.]+"),
-        ("plan vgg16 --levels 3 --hardware hmc --stages best", r"trying \d stages"),
-        ("explore vgg16 --vary fc1 --vary fc2 --vary conv5_3@H1 --hardware hmc", "scoring 512 points"),
-        ("compare resnet152 --hardware hmc", "planning resnet152 by "),
-    ],
+    ("columns", "expected"),
+    [("60", 60), ("", WIDTH_OF_A_PIPE), ("wide", WIDTH_OF_A_PIPE), ("0", WIDTH_OF_A_PIPE), ("1", 20)],
 )
-@pytest.mark.slow
-def test_slow_commands_say_what_they_do(command: str, said: str) -> None:
-    out, shown = at_terminal(sys.executable, "-m", "hypar", *command.split())
-    assert re.search(said, shown)
-    assert not re.search(said, out)
+def test_a_pipe_is_as_wide_as_columns_says(
+    columns: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    assert width() == expected
 
 
-class Tty:
-    """A stderr that says that it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-    def write(self, _text: str) -> int:
-        return 0
-
-    def flush(self) -> None:
-        pass
+def test_a_terminal_is_as_wide_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS")
+    monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((133, 40)))
+    monkeypatch.setattr("sys.stdout", sys.__stdout__)
+    assert width() == 133
 
 
-def test_the_bar_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", Tty())
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(terminal, "PATIENCE_S", 0)
-    before = threading.active_count()
-    with suppress(KeyboardInterrupt), terminal.progress_bar("working") as progress:
-        time.sleep(0.2)
-        progress(1, 2)
-        assert threading.active_count() > before
-        raise KeyboardInterrupt
-    for _ in range(100):
-        time.sleep(0.02 * (threading.active_count() > before))
-    assert threading.active_count() == before
+def test_a_page_has_its_parts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    table = Sheet(columns=[Column(head="a", cells=(), key=True), Column(head="b", cells=(), right=True)])
+    table.add_row("x", "1 s")
+    below: list[Note | str] = [
+        Note("time", "1 s: forward 500 ms, backward 500 ms"),
+        "a remark that has no label at all",
+    ]
+    page = Page("answer\nquestion", [table], below)
+    assert as_text(page).splitlines() == [
+        "answer",
+        "question",
+        "",
+        "a    b",
+        "x  1 s",
+        "",
+        "time  1 s: forward 500 ms,",
+        "      backward 500 ms",
+        "a remark that has no label",
+        "  at all",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("work", "said"),
-    [
-        (lambda: plan_model("sfc", levels=2, hardware="hmc", refine=True), ["planning sfc by hypar", "refining fc1", "refining fc2"]),
-        (lambda: plan_model("sfc", levels=2, hardware="hmc", stages="best"), ["planning sfc by hypar", "trying 2 stages of 2, 2 microbatches"]),
-        (lambda: compare_strategies("sfc", strategies="owt"), ["planning sfc by dp", "planning sfc by owt"]),
-    ],
-)  # fmt: skip
-def test_work_tells_its_listener_what_it_begins(work: Callable[[], object], said: list[str]) -> None:
-    told: list[str] = []
-    with listening(told.append):
-        work()
-    assert [what for what in dict.fromkeys(told) if what in said] == said
+    ("encoding", "bar"), [("ascii", "==-- ."), ("utf-8", "\u2501\u2501\u2505\u2505 \u2578")]
+)
+@pytest.mark.parametrize("colour", [{}, {"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "dumb"}])
+def test_bars_are_drawn_in_ascii_where_the_encoding_has_no_lines(
+    encoding: str, bar: str, colour: dict[str, str]
+) -> None:
+    code = (
+        "from hypar.reports.columns import *; from hypar.reports.terminal import show\n"
+        "table = Sheet(columns=[Column(head='', cells=(), bar=True)])\n"
+        "table.add_row(Cell(computes=0.5, receives=0.5)); table.add_row(Cell(computes=0.001))\n"
+        "show(table)"
+    )
+    env = {**os.environ, "PYTHONIOENCODING": encoding, "COLUMNS": "20", **colour}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
+    assert done.stderr == b""
+    both, little = bar.split()
+    assert done.stdout.decode(encoding).split() == [both[0] * 8 + both[-1] * 8, little]
+
+
+def test_a_cell_has_a_style_on_a_terminal_alone() -> None:
+    table = Sheet(columns=[Column(head="a", cells=(), key=True)])
+    table.add_row(Cell("dp", "bright_blue"))
+    assert table.lines(80) == [[("", ""), ("a", "dim")], [("", ""), ("dp", "bright_blue")]]

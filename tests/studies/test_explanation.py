@@ -116,7 +116,10 @@ def test_an_unknown_layer_is_one_line() -> None:
          "the plan has pins; solver 'uniform' is not exact"),
     ],
 )  # fmt: skip
-def test_a_dearer_choice_says_why_the_plan_has_it(asked: tuple[str, ...], reason: str) -> None:
+def test_a_dearer_choice_says_why_the_plan_has_it(
+    asked: tuple[str, ...], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
     code, text, _ = run("plan", "alexnet", *asked, "--explain", "*")
     dearer = [line for line in text.splitlines() if "more with its neighbours as planned" in line]
     assert code == 0

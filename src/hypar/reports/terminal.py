@@ -2,52 +2,138 @@
 
 from __future__ import annotations
 
-import io
-import shutil
+import os
 import sys
 import threading
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from rich.console import Console
-from rich.measure import Measurement
+from rich.text import Text
 
 from hypar.activity import listening
 from hypar.files.json_file import format_json
 from hypar.files.text import not_printed
+from hypar.reports.columns import COMPUTES, LITTLE, RECEIVES, apart
+from hypar.reports.prose import WIDEST_TEXT, Note, note_lines, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.progress import Progress
-    from rich.table import Table
+
+    from hypar.reports.columns import Line, Sheet
 
 
 _PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False}
 """Console options that disable markup, because names come from files."""
 
 
-def as_text(table: Table, *, above: str = "", below: Iterable[str] = ()) -> str:
-    """Format a table between lines as plain text of any width."""
-    stream = io.StringIO()
-    Console(file=stream, width=10_000, color_system=None, **_PLAIN).print(table)
-    lines = [*filter(None, [above]), *(line.rstrip() for line in stream.getvalue().splitlines()), *below]
+NARROWEST, WIDTH_OF_A_PIPE = 20, 80
+"""Columns that are assumed at least, and where stdout is no terminal and COLUMNS is not set."""
+
+_ASCII = str.maketrans({COMPUTES: "=", RECEIVES: "-", LITTLE: "."})
+"""The marks of bars where the encoding has no lines."""
+
+
+def width() -> int:
+    """Return the columns that output has: COLUMNS if it is set, else the terminal's, and 80 for a pipe."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked):
+        return max(int(asked), NARROWEST)
+    with suppress(OSError, ValueError, AttributeError):
+        return max(os.get_terminal_size(sys.stdout.fileno()).columns, NARROWEST)
+    return WIDTH_OF_A_PIPE
+
+
+class Page(NamedTuple):
+    """What a command prints.
+
+    Attributes:
+        above: the answer, and below it what was asked.
+        tables: tables, the first of them the answer in full.
+        below: notes; a text without a label is a line of its own.
+    """
+
+    above: str = ""
+    tables: Sequence[Sheet] = ()
+    below: Sequence[Note | str] = ()
+
+    def lines(self, columns: int) -> list[Line]:
+        """Return its lines for a terminal of some columns, with an empty line between its parts."""
+        parts: list[list[Line]] = []
+        answer, _, asked = self.above.partition("\n")
+        if self.above:
+            text = [(line, "bold") for line in wrapped(answer, columns)]
+            parts.append(
+                [[piece] for piece in (*text, *((line, "") for line in wrapped(asked, columns) if asked))]
+            )
+        parts += [table.lines(columns) for table in self.tables]
+        parts.append(_notes(self.below, columns))
+        return apart(parts)
+
+
+def _notes(below: Sequence[Note | str], columns: int) -> list[Line]:
+    """Return the lines of notes, whose texts have one indent, and of texts without a label."""
+    found: list[Line] = []
+    for labelled, own in groupby(below, key=lambda note: isinstance(note, Note)):
+        if labelled:
+            notes = [note for note in own if isinstance(note, Note)]
+            found += [[(label, "dim"), (text, "")] for label, text in note_lines(notes, columns)]
+        else:
+            texts = [note for note in own if isinstance(note, str)]
+            found += [[(line, "")] for text in texts for line in _hanging(text, columns)]
+    return found
+
+
+def _hanging(text: str, columns: int) -> list[str]:
+    """Break a text into lines of which all but the first are indented."""
+    found = []
+    for paragraph in text.splitlines():
+        first, *others = wrapped(paragraph, min(columns, WIDEST_TEXT) - 2)
+        found += [first, *(f"  {line}" for line in others)]
+    return found
+
+
+def hanging(text: str) -> str:
+    """Break a text into lines for the terminal, of which all but the first are indented."""
+    return "\n".join(_hanging(text, width()))
+
+
+def as_text(page: Page) -> str:
+    """Format a page as plain text."""
+    lines = ("".join(text for text, _ in line).rstrip() for line in page.lines(width()))
     return "".join(f"{line}\n" for line in lines)
 
 
-def show(table: Table, *, above: str = "", below: Iterable[str] = ()) -> None:
-    """Print a table between lines on stdout: coloured on a terminal, in unbroken lines on a pipe."""
+def show(*tables: Sheet, above: str = "", below: Iterable[Note | str] = ()) -> None:
+    """Print tables between lines on stdout, coloured on a terminal, none wider than it."""
+    show_page(Page(above, tables, tuple(below)))
+
+
+def show_page(page: Page) -> None:
+    """Print a page on stdout, coloured on a terminal, no line wider than it."""
     console = Console(**_PLAIN)
     if not console.is_terminal:
-        write(as_text(table, above=above, below=below))
+        write(as_text(page))
         return
-    wide = max(console.width, Measurement.get(console, console.options.update(width=10_000), table).maximum)
+    lines = [Text.assemble(*line) for line in page.lines(width())]
+    for line in lines:
+        line.rstrip()
+    text = Text("\n").join(lines)
+    if not _encodes(text.plain, console.encoding):
+        text.plain = text.plain.translate(_ASCII)
     with _printing():
-        if above:
-            console.print(above, style="bold")
-        console.print(table, width=wide, crop=False, no_wrap=True, overflow="ignore")
-        for line in below:
-            console.print(line)
+        console.print(text, soft_wrap=True)
+
+
+def _encodes(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def warn(text: str, *, aside: bool = False) -> None:
@@ -63,9 +149,9 @@ def warn(text: str, *, aside: bool = False) -> None:
             console.print(text, style="bold red")
     elif console.is_terminal:
         with _printing():
-            console.print(text, style="bold red")
+            console.print(hanging(text), style="bold red")
     else:
-        write(text)
+        write(hanging(text))
 
 
 def write(text: str) -> None:
@@ -76,7 +162,8 @@ def write(text: str) -> None:
     """
     with _printing() as stream:
         encoding = stream.encoding or "utf-8"
-        text = text.encode(encoding, "replace").decode(encoding)
+        if not _encodes(text, encoding):
+            text = text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
         print(text, end="" if text.endswith("\n") else "\n", file=stream)
 
 
@@ -90,11 +177,6 @@ def _printing() -> Iterator[TextIO]:
         raise
     except OSError as error:
         raise not_printed(error) from error
-
-
-def line_width() -> int:
-    """Return the width of a line: that of the terminal, ``COLUMNS`` if set, else 80 where there is no terminal."""
-    return shutil.get_terminal_size().columns
 
 
 def write_lines(lines: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from hypar.solve.solvers.base import load_solver
 from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
@@ -36,6 +36,7 @@ def notes(
     graph: LayerGraph,
     machine: Machine | HeterogeneousMachine | None = None,
     profile: Profile | None = None,
+    scores: Mapping[str, Score] | None = None,
 ) -> Iterator[str]:
     """Yield the lines to print below a plan.
 
@@ -44,6 +45,7 @@ def notes(
         graph: the network that it is for.
         machine: the machine of its score.
         profile: the measured times that its cost used.
+        scores: what ``baseline_scores`` returns for them, if it is known.
 
     Yields:
         The joint optimum beside a greedy plan, unless the engine chose or refined it; the cost of pins, unless it was
@@ -71,7 +73,9 @@ def notes(
             yield "the joint optimum is no lower"
     if plan.pins and not plan.refined:
         yield _pins_cost(plan, request, graph)
-    yield from _faster_baseline(plan, asked, graph)
+    yield from _faster_baseline(
+        plan, baseline_scores(plan, graph, machine, profile) if scores is None else scores
+    )
     fine = () if plan.heterogeneous else finer_than_whole(plan, graph)
     if fine:
         more = f" and {len(fine) - 3} more" if len(fine) > 3 else ""
@@ -109,18 +113,46 @@ def _proven(plan: Plan) -> bool:
     return not plan.solver or load_solver(plan.solver).exact or plan.bounds == costs
 
 
-def _faster_baseline(plan: Plan, request: Request, graph: LayerGraph) -> Iterator[str]:
+def baseline_scores(
+    plan: Plan,
+    graph: LayerGraph,
+    machine: Machine | HeterogeneousMachine | None = None,
+    profile: Profile | None = None,
+) -> dict[str, Score]:
+    """Return the scores of the baselines that a plan was not timed against; empty for a plan without a score."""
+    if plan.score is None:
+        return {}
+    from hypar.planning.baselines import baseline_request  # noqa: PLC0415 (only for a plan with a score)
+
+    graph = graph.with_batch(plan.model.batch)
+    request = replace(Request.of(plan, machine, profile), refine=False)
+    request = _without_stages(plan, request, graph)
+    found = ((name, _score_of(baseline_request(request, name), graph)) for name in _not_timed(plan))
+    return {name: score for name, score in found if score is not None}
+
+
+def dp_time(plan: Plan, scores: Mapping[str, Score]) -> float | None:
+    """Return the time of dp on a plan's machine; None for dp itself, with pins, and where it is not known.
+
+    Args:
+        plan: the plan.
+        scores: what ``baseline_scores`` returns for it.
+    """
+    if plan.pins or plan.strategy == "dp":
+        return None
+    timed = {} if plan.baselines is None else plan.baselines.step_s
+    return scores["dp"].time_s if "dp" in scores else timed.get("dp")
+
+
+def _faster_baseline(plan: Plan, scores: Mapping[str, Score]) -> Iterator[str]:
     """Yield the gain of the fastest baseline that fits as well as the plan, if it is faster than the plan."""
     if plan.score is None:
         return
-    from hypar.planning.baselines import baseline_request  # noqa: PLC0415 (only for a plan with a score)
-    from hypar.planning.refinement import LEAST_GAIN  # noqa: PLC0415 (as above)
+    from hypar.planning.refinement import LEAST_GAIN  # noqa: PLC0415 (only for a plan with a score)
 
     now, fastest = plan.score.time_s, None
-    request = _without_stages(plan, request, graph)
-    for name in _not_timed(plan):
-        score = _score_of(baseline_request(request, name), graph)
-        if score is None or (plan.score.fits and not score.fits) or score.time_s >= now * (1 - LEAST_GAIN):
+    for name, score in scores.items():
+        if (plan.score.fits and not score.fits) or score.time_s >= now * (1 - LEAST_GAIN):
             continue
         if fastest is None or score.time_s < fastest[1].time_s:
             fastest = name, score

@@ -16,7 +16,7 @@ from hypar.cli.commands.base import (
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Command, option
 from hypar.errors import HyparError
 from hypar.reports.listings.changes import drifted_lines, verdict_data, verdict_lines
-from hypar.reports.terminal import line_width, note, progress_bar, write, write_json
+from hypar.reports.terminal import note, progress_bar, width, write, write_json
 from hypar.studies.check import Verdict, check_plan, plans_below
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def command(
             statuses.append(verdict.exit_status)
             continue
         if not as_json:
-            write("\n".join(verdict_lines(file, verdict, line_width())))
+            write("\n".join(verdict_lines(file, verdict, width())))
         statuses.append(0 if verdict.ok or update else 1)
         if not verdict.ok:
             drifted.append(file)
@@ -82,7 +82,7 @@ def command(
     if as_json:
         write_json(findings)
     elif drifted and not update:
-        write("\n".join(drifted_lines(drifted, plans, len(findings), line_width())))
+        write("\n".join(drifted_lines(drifted, plans, len(findings), width())))
     ctx.exit(max(statuses))
 
 

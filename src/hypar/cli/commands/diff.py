@@ -9,7 +9,7 @@ from hypar.cli.options import Command
 from hypar.plan.diff import diff_plans
 from hypar.plan.plan import read_plan
 from hypar.reports.listings.changes import changes_data, difference_lines
-from hypar.reports.terminal import line_width, write, write_json, write_lines
+from hypar.reports.terminal import width, write, write_json, write_lines
 
 
 @click.command("diff", cls=Command)
@@ -23,6 +23,6 @@ def command(before: str, after: str, as_json: bool) -> None:
     if as_json:
         write_json(changes_data(changes))
     elif changes:
-        write_lines(difference_lines((before, after), plans, changes, line_width()))
+        write_lines(difference_lines((before, after), plans, changes, width()))
     else:
         write("the plans are equal")

@@ -17,10 +17,10 @@ from hypar.cli.commands.base import (
     weight_option,
 )
 from hypar.cli.options import OUTPUT, SEARCH, Command, option, plugins
-from hypar.reports.formats.base import on_machine, question
 from hypar.reports.listings.base import csv_text
 from hypar.reports.listings.points import (
     exploration_data,
+    exploration_head,
     exploration_notes,
     exploration_table,
 )
@@ -72,9 +72,8 @@ def command(
     elif as_csv:
         write(csv_text(exploration_data(found, ranked)))
     else:
-        table = exploration_table(found, ranked[:top])
         show(
-            table,
-            above=f"{question(found.plan)} {on_machine(found.plan.score)}",
+            exploration_table(found, ranked[:top]),
+            above=exploration_head(found, ranked),
             below=exploration_notes(found, ranked),
         )

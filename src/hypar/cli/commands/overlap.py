@@ -20,7 +20,13 @@ from hypar.cli.commands.base import (
 from hypar.cli.options import MACHINE, STAGES, Command, option
 from hypar.files.canvas import draw
 from hypar.files.text import write_text
-from hypar.reports.listings.overlaps import overlap_data, overlap_head, overlap_notes, overlap_table
+from hypar.reports.listings.overlaps import (
+    overlap_answer,
+    overlap_data,
+    overlap_head,
+    overlap_notes,
+    overlap_table,
+)
 from hypar.reports.listings.timelines import resources_figure
 from hypar.reports.terminal import note, progress_bar, show, write_json
 from hypar.schedule.chunks.exchanges import EXCHANGES
@@ -96,7 +102,7 @@ def command(model: str, plot: str | None, trace: str | None, as_json: bool, **as
     if as_json:
         write_json(overlap_data(found))
     else:
-        show(overlap_table(found), above=overlap_head(found), below=overlap_notes(found))
+        show(overlap_table(found), above=overlap_answer(found), below=overlap_notes(found))
 
 
 def _write_files(found: Overlap, plot: str | None, trace: str | None) -> None:

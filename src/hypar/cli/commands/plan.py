@@ -11,6 +11,7 @@ from hypar.cli.commands.base import (
     as_json,
     complete_model,
     fit_option,
+    full_option,
     hardware_options,
     judged,
     named_machine,
@@ -30,33 +31,47 @@ from hypar.plan.files import recorded
 from hypar.plan.splits import FLUSHES
 from hypar.planning.planner import plan_model
 from hypar.planning.request import BEST, GRAPHS, SHARES
-from hypar.reports.formats.base import headline, summary, unfit_line
-from hypar.reports.formats.table import PlanTable
-from hypar.reports.terminal import note, progress_bar, show, write, write_json
-from hypar.studies.notes import notes
+from hypar.reports.formats.base import unfit_line
+from hypar.reports.formats.tabular.page import plan_page
+from hypar.reports.terminal import Page, note, progress_bar, show, show_page, write, write_json
+from hypar.studies.notes import baseline_scores, dp_time, notes
 
 if TYPE_CHECKING:
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
 
 
-def explain(plan: Plan, network: LayerGraph, *, as_json: bool, **named: Any) -> None:
-    """Print the reasons for a plan below the plan itself; ``named`` holds arguments of ``explain_plan``."""
+def explain(plan: Plan, network: LayerGraph, *, page: Page | None, **named: Any) -> None:
+    """Print the reasons for a plan below its page, or as JSON without one; ``named`` holds arguments of ``explain_plan``."""
     import hypar.reports.listings.explanations as listing  # noqa: PLC0415 (only where it is asked for)
     from hypar.studies.explanation import explain_plan  # noqa: PLC0415
 
     found = explain_plan(plan, network, **named)
-    if as_json:
+    if page is None:
         write_json({"plan": found.plan.to_data(), "explanation": listing.explanation_data(found)})
         return
-    show(PlanTable.table(found.plan), above=headline(found.plan), below=summary(found.plan))
-    show(listing.eliminations_table(found), below=[listing.rules_line(found)])
+    show_page(page)
     for one in found.explained:
-        show(
-            listing.alternatives_table(found, one),
-            above=one.layer,
-            below=listing.explanation_notes(found, one),
-        )
+        heading, *below = listing.explanation_notes(found, one)
+        write("")
+        show(listing.alternatives_table(found, one), above=heading, below=below)
+    write("")
+    show(listing.eliminations_table(found), below=[listing.rules_line(found)])
+
+
+def _page(
+    plan: Plan,
+    network: LayerGraph,
+    machine: Machine | HeterogeneousMachine | None,
+    **shown: Any,
+) -> Page:
+    """Return the plan's page, with the bytes and the time of each layer where the plan has a machine."""
+    if machine is None:
+        return plan_page(plan, **shown)
+    from hypar.planning.replay import run_plan  # noqa: PLC0415 (only where a machine is named)
+
+    return plan_page(plan, ran=run_plan(plan, hardware=machine, model=network), **shown)
 
 
 def _modes() -> tuple[str, ...]:
@@ -165,6 +180,7 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
 @plot_option
 @option("--explain", "explained", heading=OUTPUT, is_flag=False, flag_value="", metavar="[LAYER]",
               help="Show every elimination and, for a layer, the costs of its other choices.")  # fmt: skip
+@full_option
 @fit_option
 @as_json
 @click.pass_context
@@ -177,6 +193,7 @@ def command(
     output: str | None,
     plot: str | None,
     explained: str | None,
+    full: bool,
     fit: bool,
     as_json: bool,
     **asked: Any,
@@ -203,15 +220,17 @@ def command(
     if plot is not None:
         plan.plot(plot)
         note(f"wrote {plot}")
-    said = list(notes(plan, network, machine, asked["profile"]))
+    scores = baseline_scores(plan, network, machine, asked["profile"])
+    said = list(notes(plan, network, machine, asked["profile"], scores))
+    page = (
+        None if as_json else _page(plan, network, machine, full=full, said=said, dp_s=dp_time(plan, scores))
+    )
     with judged([unfit_line(plan.score)], fit=fit, aside=as_json):
         if explained is not None:
-            explain(
-                plan, network, as_json=as_json, layer=explained, machine=machine, profile=asked["profile"]
-            )
-        elif as_json:
+            explain(plan, network, page=page, layer=explained, machine=machine, profile=asked["profile"])
+        elif page is not None:
+            show_page(page)
+        else:
             write(plan.to_json())
             for line in said:
                 note(line)
-        else:
-            show(PlanTable.table(plan), above=headline(plan), below=[*summary(plan), *said])

@@ -23,10 +23,10 @@ from hypar.files.canvas import draw, require_plot
 from hypar.files.text import require_writable, write_text
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.replay import run_plan
-from hypar.reports.formats.base import chunk_lines, headline, score_lines, unfit_line
+from hypar.reports.formats.base import headline, unfit_line
 from hypar.reports.listings.machines import layer_times_data, layer_times_table
-from hypar.reports.listings.scores import score_data, timeline_csv
-from hypar.reports.terminal import note, progress_bar, show, write, write_json
+from hypar.reports.listings.scores import score_data, score_page, timeline_csv
+from hypar.reports.terminal import note, progress_bar, show, show_page, write_json
 from hypar.reports.traces import step_trace
 from hypar.reports.views.score import timeline_figure
 
@@ -106,7 +106,7 @@ def command(
         elif layers:
             show(layer_times_table(ran), above=title)
         else:
-            write("\n".join([title, *chunk_lines(ran.plan.chunks), *score_lines(ran.score, ran.stages)]))
+            show_page(score_page(ran))
 
 
 def _draw_picture(ran: ScoredStep, file: str) -> None:

@@ -20,7 +20,7 @@ from hypar.cli.options import ARRAY, MACHINE, NETWORK, SEARCH, Command, data, op
 from hypar.errors import OptionError, shown
 from hypar.network.training import OPTIMIZERS
 from hypar.reports.listings.base import csv_text
-from hypar.reports.listings.points import runs_data, runs_head, runs_table
+from hypar.reports.listings.points import runs_data, runs_head, runs_notes, runs_table
 from hypar.reports.terminal import note, progress_bar, show, write, write_json
 from hypar.studies.sweep import sweep_model
 
@@ -131,4 +131,4 @@ def command(model: str, plot: str | None, as_csv: bool, as_json: bool, **asked: 
     elif as_csv:
         write(csv_text(runs_data(runs)))
     else:
-        show(runs_table(runs), above=runs_head(model, runs))
+        show(runs_table(runs), above=runs_head(model, runs), below=runs_notes(runs))

@@ -70,17 +70,24 @@ def words_of(plan: Plan) -> int:
     return vocabulary(used.union(parse_space(plan.space).dims))
 
 
+def namer(plan: Plan) -> Callable[[Split, str], str]:
+    """Return the function that names a layer's choice at a split, in the words of one paper for the whole plan."""
+    grids, words = parse_space(plan.space).grids, words_of(plan)
+
+    def word(split: Split, layer: str) -> str:
+        return choice_word(split.choice(layer).degrees, split.ways, words, grids=grids)
+
+    return word
+
+
 def grid(plan: Plan) -> list[tuple[str, list[str], list[str | None], float]]:
     """Return each layer's name, the words and the dim of its choice in each column, and its cost."""
-    shown, grids, words = columns(plan), parse_space(plan.space).grids, words_of(plan)
+    shown, word = columns(plan), namer(plan)
     rows = []
     for layer in plan.layers:
         cells, dims = [], []
         for column in shown:
-            texts = [
-                choice_word(split.choice(layer).degrees, split.ways, words, grids=grids)
-                for split in column.splits
-            ]
+            texts = [word(split, layer) for split in column.splits]
             found = dict.fromkeys(split.dim(layer) for split in column.splits)
             cells.append(" ".join(texts))
             dims.append(next(iter(found)) if len(found) == 1 else None)
@@ -193,15 +200,15 @@ def score_lines(score: Score, stages: StagesRecord | None = None) -> list[str]:
     moved = f"{format_bytes(score.communication_bytes)} of communication"
     lines = [
         f"{on_machine(score)}: {format_seconds(score.time_s)} a step{energy}, {moved}, {memory_line(score)}",
-        f"time: {_items(score.time, format_seconds)}" + _overlapped(score),
+        f"time: {items(score.time, format_seconds)}" + _overlapped(score),
     ]
     if score.overlapped_s:
-        lines.append(f"critical path: {_items(score.critical, format_seconds)}")
+        lines.append(f"critical path: {items(score.critical, format_seconds)}")
     if score.energy is not None:
-        lines.append(f"energy: {_items(score.energy, format_joules)}")
-    lines.append(f"memory: {_items(score.memory, format_bytes)} ({score.optimizer})")
+        lines.append(f"energy: {items(score.energy, format_joules)}")
+    lines.append(f"memory: {items(score.memory, format_bytes)} ({score.optimizer})")
     if stages is not None and len(stages.stages) > 1:
-        lines += [_schedule_line(stages), *map(_stage_line, score.groups or (), stages.stages)]
+        lines += [schedule_line(stages), *map(_stage_line, score.groups or (), stages.stages)]
     else:
         lines += [_group_line(group) for group in score.groups or ()]
     if score.element_bytes != score.word_bytes:
@@ -216,7 +223,7 @@ def _group_line(group: GroupScore) -> str:
     return f"{group.group}: {group.devices} devices, {times}, {memory_line(group)}"
 
 
-def _schedule_line(stages: StagesRecord) -> str:
+def schedule_line(stages: StagesRecord) -> str:
     """Describe the schedule of the stages and the time of the bottleneck."""
     each = f"{len(stages.stages)} stages by {stages.schedule}, mini-batches whole"
     if SCHEDULES[stages.schedule].flushes:
@@ -272,5 +279,6 @@ def _overlapped(score: Score) -> str:
     return f", {format_seconds(score.overlapped_s)} of it overlapped" if score.overlapped_s else ""
 
 
-def _items(items: Mapping[str, float], shown: Callable[[float], str]) -> str:
-    return ", ".join(f"{name} {shown(number)}" for name, number in items.items() if number) or "none"
+def items(amounts: Mapping[str, float], shown: Callable[[float], str]) -> str:
+    """Name the items of a total that are not 0."""
+    return ", ".join(f"{name} {shown(number)}" for name, number in amounts.items() if number) or "none"

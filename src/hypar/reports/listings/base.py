@@ -6,31 +6,41 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
+from hypar.reports.columns import Column, Sheet
+from hypar.reports.prose import Note
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
 
 Data = list[dict[str, Any]]
 
 
-def noted_table(heads: Sequence[str], align: str, rows: Sequence[Sequence[str]]) -> Table:
-    """Return a table whose last column holds notes and has no head; omit the column if it is empty."""
-    noted = any(row[-1] for row in rows)
-    table = make_table([*heads, ""] if noted else heads, align)
-    for row in rows:
-        table.add_row(*(row if noted else row[:-1]))
-    return table
+def make_table(
+    heads: Sequence[str], align: str, *, keys: int = 1, prose: Container[str] = (), turns: bool = False
+) -> Sheet:
+    """Return a table without rows.
 
-
-def make_table(heads: Sequence[str], align: str) -> Table:
-    """Return a table; ``align`` has a letter, l or r, for each column, and its last letter holds for the rest."""
-    table = Table()
-    for number, head in enumerate(heads):
-        right = align[min(number, len(align) - 1)] == "r"
-        table.add_column(head, justify="right" if right else "left", no_wrap=True)
-    return table
+    Args:
+        heads: the heads of its columns; a column with an empty one is left out where it is empty.
+        align: a letter, l or r, for each column; the last letter holds for the rest.
+        keys: the number of columns that name its rows.
+        prose: the heads of columns whose cells may have several lines.
+        turns: whether its rows may become columns.
+    """
+    return Sheet(
+        columns=[
+            Column(
+                head=head,
+                cells=(),
+                right=align[min(number, len(align) - 1)] == "r",
+                key=number < keys,
+                prose=head in prose,
+            )
+            for number, head in enumerate(heads)
+        ],
+        turns=turns,
+    )
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -42,12 +52,10 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     return stream.getvalue()
 
 
-def ratio(first: float | None, own: float) -> str:
-    """Format the ratio of the first number to a row's own."""
-    return (
-        ""
-        if first is None or not own
-        else f"{first / own:.3f}"
-        if first / own >= 0.01
-        else f"{first / own:.2e}"
-    )
+TOO_BIG = "too big"
+"""The word beside a plan that does not fit."""
+
+
+def too_big_note(*, shown: bool) -> list[Note]:
+    """Explain the word if it is shown."""
+    return [Note(TOO_BIG, "does not fit the memory of a device")] if shown else []

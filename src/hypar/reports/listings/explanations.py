@@ -11,9 +11,8 @@ from hypar.solve.solvers.base import load_solver
 from hypar.units import amount
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from hypar.plan.plan import Plan
+    from hypar.reports.columns import Sheet
     from hypar.studies.explanation import Alternative, Explanation, LayerExplanation
 
 MOST_ROWS = 12
@@ -78,7 +77,7 @@ def rules_line(found: Explanation) -> str:
     )
 
 
-def eliminations_table(found: Explanation) -> Table:
+def eliminations_table(found: Explanation) -> Sheet:
     """Return one row for each eliminated node, in order."""
     table = make_table(["", "layer", "leaves as", "into", "entries"], "rlllr")
     for number, step in enumerate(found.order.steps, 1):
@@ -87,7 +86,7 @@ def eliminations_table(found: Explanation) -> Table:
     return table
 
 
-def alternatives_table(found: Explanation, one: LayerExplanation) -> Table:
+def alternatives_table(found: Explanation, one: LayerExplanation) -> Sheet:
     """Return one row for each choice, the cheapest first, with its costs and the increase after replanning."""
     cost, ways = found.plan.cost, found.plan.array[one.level]
     words = vocabulary({*parse_space(found.plan.space).dims})
@@ -100,7 +99,7 @@ def alternatives_table(found: Explanation, one: LayerExplanation) -> Table:
             str(each.choice.devices(ways)),
             *(amount(number, cost.unit) for number in numbers),
             "" if each.replanned is None else f"+{amount(each.replanned, cost.unit)}",
-            "the plan" if each.chosen else "",
+            "plan" if each.chosen else "",
         )
     return table
 

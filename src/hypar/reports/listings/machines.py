@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import PHASES
+from hypar.reports.columns import Cell
 from hypar.reports.listings.base import Data, make_table
 from hypar.sharding.dims import CUTTABLE
 from hypar.units import format_bytes, format_count, format_joules, format_seconds
@@ -13,12 +14,11 @@ from hypar.units import format_bytes, format_count, format_joules, format_second
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rich.table import Table
-
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import LayerTime, Machine
     from hypar.network.graph import LayerGraph
     from hypar.planning.replay import ScoredStep
+    from hypar.reports.columns import Sheet
 
 WHOLE_ON_ONE = (1,) * len(CUTTABLE)
 """The choice that divides no dim."""
@@ -67,26 +67,26 @@ def _heterogeneous_entry(machine: HeterogeneousMachine) -> dict[str, Any]:
     }
 
 
-def machines_table(machines: Iterable[Machine | HeterogeneousMachine]) -> Table:
+def machines_table(machines: Iterable[Machine | HeterogeneousMachine]) -> Sheet:
     """Return one row for each machine, and one below it for each group of a heterogeneous machine."""
-    table = make_table(["hardware", "devices", "topology", "link", "compute model", "memory"], "lrlrlr")
+    table = make_table(["machine", "devices", "links", "compute model", "memory"], "lrllr", prose={"links"})
     for row in machines_data(machines):
         _add_machine(table, row, "")
     return table
 
 
-def _add_machine(table: Table, row: dict[str, Any], indent: str) -> None:
+def _add_machine(table: Sheet, row: dict[str, Any], indent: str) -> None:
     """Add the row of a machine and, below it, the rows of its groups."""
     name, devices = f"{indent}{row.get('group', row['hardware'])}", str(row["devices"])
     if "groups" in row:
-        table.add_row(name, devices, "groups", "-", "-", "-")
+        table.add_row(name, devices, f"{len(row['groups'])} groups", "-", "-")
         for group in row["groups"]:
             _add_machine(table, group, f"{indent}  ")
         return
-    links = ", ".join(f"{format_bytes(rate)}/s" for rate in row["link_bytes_per_s"])
+    tiers = zip(row["topology"], row["link_bytes_per_s"], strict=True)
+    links = ", ".join(f"{topology} {format_bytes(rate)}/s" for topology, rate in tiers)
     memory = "-" if row["memory_bytes"] is None else format_bytes(row["memory_bytes"])
-    topology = ", ".join(row["topology"]) or "-"
-    table.add_row(name, devices, topology, links or "-", row["compute_model"], memory)
+    table.add_row(name, devices, links or "-", row["compute_model"], memory)
 
 
 def machine_data(machine: Machine | HeterogeneousMachine) -> Data:
@@ -162,11 +162,17 @@ def shown(value: Any, unit: str) -> str:
     return f"{text}{unit}" if text[-1].isalpha() else f"{text} {unit}"
 
 
-def machine_table(machine: Machine | HeterogeneousMachine) -> Table:
-    """Return one row for each value."""
-    table = make_table(["what", "value", "source"], "lrl")
+def machine_table(machine: Machine | HeterogeneousMachine) -> Sheet:
+    """Return one row for each value, below its place in the file."""
+    table = make_table(["", "value", "source"], "lrl", prose={"source"})
+    places: dict[str, Data] = {}
     for row in machine_data(machine):
-        table.add_row(row["what"], shown(row["value"], row["unit"]), row["source"])
+        places.setdefault(row["what"].rpartition(".")[0], []).append(row)
+    for place, rows in places.items():
+        table.add_row(Cell(place, over=True), "", "")
+        for row in rows:
+            name = row["what"].rpartition(".")[2]
+            table.add_row(f"  {name}", shown(row["value"], row["unit"]), row["source"])
     return table
 
 
@@ -224,24 +230,24 @@ def _phases(layer: str, time: LayerTime | None) -> Data:
     ]
 
 
-def layer_times_table(ran: ScoredStep) -> Table:
+def layer_times_table(ran: ScoredStep) -> Sheet:
     """Return one row for each phase of a layer's shard."""
     return _times_table(layer_times_data(ran))
 
 
-def whole_times_table(machine: Machine, graph: LayerGraph) -> Table:
+def whole_times_table(machine: Machine, graph: LayerGraph) -> Sheet:
     """Return one row for each phase of a whole layer."""
     return _times_table(whole_times_data(machine, graph))
 
 
-def _times_table(rows: Data) -> Table:
+def _times_table(rows: Data) -> Sheet:
     """Return times, mappings, and the accesses that are nonzero in some row."""
     mapping = list(rows[0]["mapping"])
     accesses = [place for place in rows[0]["accesses"] if any(row["accesses"][place] for row in rows)]
     sends = ["communication"] if "communication_s" in rows[0] else []
     group = ["group"] if "group" in rows[0] else []
     heads = [*group, "layer", "phase", "time", *sends, "MACs", *mapping, *accesses]
-    table = make_table(heads, "l" * len(group) + "llr")
+    table = make_table(heads, "l" * len(group) + "llr", keys=len(group) + 2)
     for row in rows:
         laid = [f"{row['mapping'][name]:.4g}" for name in mapping]
         counts = [format_count(row["accesses"][place]) for place in accesses]

@@ -11,10 +11,9 @@ from hypar.units import format_count
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rich.table import Table
-
     from hypar.network.graph import LayerGraph
     from hypar.planning.strategies.base import Strategy
+    from hypar.reports.columns import Sheet
 
 
 def models_data(graphs: Iterable[LayerGraph]) -> Data:
@@ -34,7 +33,7 @@ def models_data(graphs: Iterable[LayerGraph]) -> Data:
     ]
 
 
-def models_table(graphs: Iterable[LayerGraph]) -> Table:
+def models_table(graphs: Iterable[LayerGraph]) -> Sheet:
     """Return one row for each model."""
     table = make_table(["model", "weighted layers", "parameters", "MACs per sample", "batch"], "lr")
     for row in models_data(graphs):
@@ -59,7 +58,7 @@ def layers_data(graph: LayerGraph) -> Data:
     ]
 
 
-def layers_table(graph: LayerGraph) -> Table:
+def layers_table(graph: LayerGraph) -> Sheet:
     """Return one row for each layer."""
     table = make_table(["layer", "op", "output of a sample", "parameters", "MACs", "FLOP"], "lllrrr")
     for layer in graph.layers:
@@ -78,9 +77,9 @@ def strategies_data(named: Mapping[str, Strategy]) -> Data:
     ]
 
 
-def strategies_table(named: Mapping[str, Strategy]) -> Table:
+def strategies_table(named: Mapping[str, Strategy]) -> Sheet:
     """Return one row for each strategy."""
-    table = make_table(["strategy", "space", "cost", "search", "summary"], "l")
+    table = make_table(["strategy", "space", "cost", "search", "summary"], "l", prose={"summary", "space"})
     for name, strategy in named.items():
         table.add_row(name, strategy.space, strategy.cost, strategy.search, strategy.summary)
     return table

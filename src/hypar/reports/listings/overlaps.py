@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.reports.listings.base import noted_table, ratio
-from hypar.units import format_bytes, format_seconds
+from hypar.reports.listings.base import make_table
+from hypar.reports.prose import Note
+from hypar.units import format_bytes, format_gain, format_seconds
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from hypar.reports.columns import Sheet
     from hypar.studies.overlap.result import Chunk, Overlap
 
 
@@ -64,17 +64,16 @@ def _search_data(found: Overlap) -> dict[str, Any] | None:
     }
 
 
-def overlap_table(found: Overlap) -> Table:
+def overlap_table(found: Overlap) -> Sheet:
     """Return one row for each chunk: its first and last parameter, its size, and the times of its exchange."""
     heads = ["chunk", "layers", "from", "to", "gradients", "ready", "begins", "ends"]
-    rows = []
+    table = make_table(heads, "rrllrrrr")
     for number, chunk in enumerate(found.chunks):
         names = chunk.parameters or chunk.layers
         times = map(format_seconds, (chunk.ready_s, chunk.start_s, chunk.end_s))
-        note = "critical" if number == found.critical else ""
         sizes = (str(number + 1), str(len(chunk.layers)), names[0], names[-1], format_bytes(chunk.num_bytes))
-        rows.append([*sizes, *times, note])
-    return noted_table(heads, "rrllrrrrl", rows)
+        table.add_row(*sizes, *times)
+    return table
 
 
 def overlap_head(found: Overlap) -> str:
@@ -88,7 +87,16 @@ def overlap_head(found: Overlap) -> str:
     return f"{found.graph.name}, batch {found.graph.batch}, {where}, {manner}"
 
 
-def overlap_notes(found: Overlap) -> list[str]:
+def overlap_answer(found: Overlap) -> str:
+    """Return the time of a step, and how much faster it is than the exchange after the backward phase."""
+    over = format_gain(found.typical_s, found.step_s, digits=4)
+    count = len(found.chunks)
+    than = f", {over} faster than without chunks" if over else ""
+    chunks = f"{count} chunk{'s' * (count != 1)}"
+    return f"{found.graph.name}: {format_seconds(found.step_s)} a step with {chunks}{than}\n{overlap_head(found)}"
+
+
+def overlap_notes(found: Overlap) -> list[Note]:
     """Compare the step with the typical one, and state its critical layer and the claim made for the chunks."""
     times = found.times
     sums = {
@@ -98,12 +106,15 @@ def overlap_notes(found: Overlap) -> list[str]:
         "synchronisation of each chunk": times.sync_s,
     }
     typical = format_seconds(found.typical_s)
-    over = ratio(found.typical_s, found.step_s) or "1.000"
+    over = format_gain(found.typical_s, found.step_s, digits=4) or "1.000x"
     return [
-        f"{format_seconds(found.step_s)} a step; exchanged after the backward phase {typical}, {over} times that",
-        f"critical layer: {found.critical_layer}, the last of chunk {found.critical + 1}",
-        ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in sums.items()),
-        *_claim(found),
+        Note(
+            "step",
+            f"{format_seconds(found.step_s)}; exchanged after the backward phase {typical}, {over} that",
+        ),
+        Note("time", ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in sums.items())),
+        Note("critical", f"layer {found.critical_layer}, the last of chunk {found.critical + 1}"),
+        *(Note("" if at else "claim", line) for at, line in enumerate(_claim(found))),
     ]
 
 

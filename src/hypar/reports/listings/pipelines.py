@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hypar.reports.listings.base import make_table
+from hypar.reports.prose import Note
 from hypar.schedule.pipeline import STEPS
 from hypar.schedule.pipeline_orders import SCHEDULES
 from hypar.studies.pipeline.costs import BALANCES
@@ -14,8 +15,7 @@ from hypar.timeline import Timeline
 from hypar.units import amount, exact_number, format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from hypar.reports.columns import Sheet
     from hypar.studies.pipeline.result import DataParallel, Pipeline, Stage
 
 
@@ -51,7 +51,7 @@ def pipeline_data(found: Pipeline) -> dict[str, Any]:
     }
 
 
-def pipeline_table(found: Pipeline) -> Table:
+def pipeline_table(found: Pipeline) -> Sheet:
     """Return one row for each stage."""
     times = ["busy", "idle"] if found.machine else []
     heads = ["stage", "layers", "weights", "gradients", "in flight", "activations", "received", "memory", "sends",
@@ -95,23 +95,23 @@ def pipeline_head(found: Pipeline) -> str:
     return f"{found.graph.name}, batch {found.graph.batch}{microbatches}, {count} stage{'s' * (count > 1)}{place}"
 
 
-def pipeline_notes(found: Pipeline) -> list[str]:
+def pipeline_notes(found: Pipeline) -> list[Note]:
     """Describe the schedule, the partition's optimality, the totals, and data parallelism on as many devices."""
     fullest = max(stage.memory_bytes for stage in found.stages)
     sent = sum(stage.sent_bytes + stage.returned_bytes for stage in found.stages)
     memory = f"{format_bytes(found.memory_bytes)} held in all, {format_bytes(fullest)} in the fullest stage"
     lines = [
-        f"{found.schedule}: {SCHEDULES[found.schedule].summary}",
-        _balance_line(found),
-        f"{memory} ({found.optimizer}); {format_bytes(sent)} sent a mini-batch, both ways",
+        Note("order", f"{found.schedule}: {SCHEDULES[found.schedule].summary}"),
+        Note("claim", _balance_line(found)),
+        Note("memory", f"{memory} ({found.optimizer}); {format_bytes(sent)} sent a mini-batch, both ways"),
     ]
     if found.time_s is not None:
         busy = sum(stage.busy_s or 0.0 for stage in found.stages)
         fraction = busy / (len(found.stages) * found.time_s) if found.time_s else 0.0
-        lines.append(
-            f"{format_seconds(found.time_s)} a mini-batch{_rate(found.samples_per_s)}; stages busy {fraction:.1%}"
-        )
-    return [*lines, _data_parallel_line(found.data_parallel, found.data_parallel_samples_per_s)]
+        rate = f"{format_seconds(found.time_s)} a mini-batch{_rate(found.samples_per_s)}"
+        lines.insert(0, Note("time", f"{rate}; stages busy {fraction:.1%}"))
+    against = _data_parallel_line(found.data_parallel, found.data_parallel_samples_per_s)
+    return [*lines, Note("against", against)]
 
 
 def _balance_line(found: Pipeline) -> str:

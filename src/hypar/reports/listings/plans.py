@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 from hypar.costs.base import load_cost
 from hypar.plan.score import Totals
 from hypar.reports.formats.base import on_machine, question, unfit_line
-from hypar.reports.listings.base import Data, make_table, ratio
-from hypar.units import amount
+from hypar.reports.listings.base import Data, make_table, too_big_note
+from hypar.reports.listings.scores import by_time
+from hypar.reports.prose import Note
+from hypar.units import amount, faster_than, format_gain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
+    from hypar.reports.columns import Sheet
     from hypar.studies.comparison import Row
 
 
@@ -44,27 +45,51 @@ def _score_gains(first: Row, row: Row) -> dict[str, Any]:
     }
 
 
-def comparison_table(rows: Sequence[Row]) -> Table:
+def comparison_table(rows: Sequence[Row]) -> Sheet:
     """Return the cost by strategy and level, and the ratio of the baseline's cost to it."""
     first = next(row.plan for row in rows if row.plan)
     levels = [f"H{level + 1}" for level in range(len(first.array))]
-    heads = ["strategy", *levels, first.cost.name, f"{rows[0].name} over it", "search"]
-    table = make_table(heads, "l" + "r" * (len(levels) + 2) + "l")
+    heads = ["strategy", *levels, first.cost.name, "gain", "search"]
+    table = make_table(heads, "l" + "r" * (len(levels) + 2) + "l", turns=True)
     for row in rows:
         if row.plan is None:
             table.add_row(row.name, *["-"] * (len(levels) + 2), "does not fit")
             continue
         costs = [amount(split.cost, row.plan.cost.unit) for split in row.plan.splits]
-        gain = "" if row.gain is None else ratio(row.gain, 1)
         total = amount(row.plan.cost.value, row.plan.cost.unit)
-        table.add_row(row.name, *costs, total, gain, row.plan.search)
+        table.add_row(row.name, *costs, total, format_gain(row.gain, 1), row.plan.search)
     return table
 
 
 def comparison_head(rows: Sequence[Row]) -> str:
-    """Describe the network and the array."""
+    """Name the best strategy, and describe the network and the array."""
     plan = next(row.plan for row in rows if row.plan)
-    return " ".join(filter(None, [question(plan), on_machine(plan.score)]))
+    asked = question(plan).removeprefix(f"{plan.model.name}, ")
+    subject = " ".join(filter(None, [plan.model.name, on_machine(plan.score)]))
+    return f"{subject}: {_best(rows)}\n{asked}"
+
+
+def _best(rows: Sequence[Row]) -> str:
+    """Describe the best strategy by its gain over the baseline."""
+    first, *_ = rows
+    planned = [row for row in rows if row.plan]
+    scored = {row.name: row.plan.score for row in planned if row.plan and row.plan.score}
+    if scored:
+        fitting = {name: score.time_s for name, score in scored.items() if score.fits}
+        if not fitting:
+            return "no strategy fits"
+        name = min(fitting, key=fitting.__getitem__)
+        over = (
+            faster_than(first.name, scored[first.name].time_s, fitting[name]) if first.name in scored else ""
+        )
+    else:
+        name = min(
+            (row for row in planned if row.plan), key=lambda row: row.plan.cost.value if row.plan else 0.0
+        ).name
+        times = format_gain(next(row.gain for row in planned if row.name == name), 1)
+        over = f"{times} less than {first.name}" if times else ""
+    best = "is fastest" if scored else "costs least"
+    return f"{name} {best}" + (f", {over}" if over and name != first.name else "")
 
 
 def comparison_unfit(rows: Sequence[Row]) -> list[str]:
@@ -73,12 +98,19 @@ def comparison_unfit(rows: Sequence[Row]) -> list[str]:
     return [f"{name} {line}" for name, line in lines if line]
 
 
-def comparison_notes(rows: Sequence[Row]) -> list[str]:
+def comparison_notes(rows: Sequence[Row]) -> list[Note]:
     """Return each plan's claim, or the reason why it is missing, and a note if scores count bytes in two manners."""
-    notes = [f"{row.name}: {row.note}" for row in rows]
+    notes = [Note(row.name, row.note) for row in by_time(rows)]
     scored = {row.name: row.plan.cost for row in rows if row.plan and row.plan.score}
     direct = [name for name, cost in scored.items() if load_cost(cost.name, cost.parameters).direct]
     if 0 < len(direct) < len(scored):
         names = ", ".join(direct)
-        notes.append(f"errors go directly in the scores of {names}, and are added up at once in the others")
-    return notes
+        notes.append(
+            Note(
+                "bytes",
+                f"errors go directly in the scores of {names}, and are added up at once in the others",
+            )
+        )
+    what = "the time" if scored else "the cost"
+    unfit = too_big_note(shown=bool(comparison_unfit(rows)))
+    return [*notes, Note("gain", f"{what} of {rows[0].name} over the strategy's"), *unfit]

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.machine.machine import Machine
 from hypar.plan.score import Totals
-from hypar.reports.listings.base import Data, noted_table, ratio
+from hypar.reports.formats.base import on_machine, question
+from hypar.reports.listings.base import TOO_BIG, Data, make_table, too_big_note
+from hypar.reports.prose import Note
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.studies.sweep import varied
-from hypar.units import format_bytes, format_joules, format_seconds
+from hypar.units import format_bytes, format_gain, format_joules, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rich.table import Table
-
+    from hypar.reports.columns import Sheet
     from hypar.studies.exploration import Exploration, Point
     from hypar.studies.sweep import Run
 
@@ -38,7 +40,7 @@ def exploration_data(found: Exploration, points: Iterable[Point]) -> Data:
     ]
 
 
-def exploration_table(found: Exploration, points: Iterable[Point]) -> Table:
+def exploration_table(found: Exploration, points: Iterable[Point]) -> Sheet:
     """Return one row for each point, with the words of each free layer level by level."""
     free: dict[str, list[int]] = {}
     for number, (layer, _) in enumerate(found.places):
@@ -46,10 +48,10 @@ def exploration_table(found: Exploration, points: Iterable[Point]) -> Table:
     used = {dim for point in found.points for choice in point.choices for dim in choice.divided}
     words = vocabulary(used)
     heads = [
-        f"{layer} {' '.join(f'H{found.places[at][1] + 1}' for at in places)}"
-        for layer, places in free.items()
+        f"{layer} {_level_range([found.places[at][1] for at in places])}" for layer, places in free.items()
     ]
-    rows = []
+    numbers = ["time", "gain", "energy", "received", ""]
+    table = make_table([*heads, *numbers], "l" * len(heads) + "rrrrl", keys=len(heads))
     for point in points:
         cells = [
             " ".join(
@@ -63,18 +65,23 @@ def exploration_table(found: Exploration, points: Iterable[Point]) -> Table:
             )
             for places in free.values()
         ]
-        notes = ("the plan" if point.own else "", "" if point.fits else "does not fit")
-        rows.append(
-            [*cells, *_totals_cells(point.totals, found.baseline)[:4], ", ".join(filter(None, notes))]
-        )
-    numbers = ["time", "dp over it", "energy", "communication"]
-    return noted_table([*heads, *numbers], "l" * len(heads) + "rrrrl", rows)
+        notes = ("the plan" if point.own else "", "" if point.fits else TOO_BIG)
+        totals = _totals_cells(point.totals, found.baseline, digits=4)[:4]
+        table.add_row(*cells, *totals, ", ".join(filter(None, notes)))
+    return table
 
 
-def _totals_cells(own: Totals, first: Totals) -> list[str]:
+def _level_range(levels: Sequence[int]) -> str:
+    """Name levels, more than two successive ones by the first and the last."""
+    if len(levels) > 2 and list(levels) == list(range(levels[0], levels[-1] + 1)):
+        return f"H{levels[0] + 1}-H{levels[-1] + 1}"
+    return " ".join(f"H{level + 1}" for level in levels)
+
+
+def _totals_cells(own: Totals, first: Totals, digits: int = 3) -> list[str]:
     energy = "-" if own.energy_j is None else format_joules(own.energy_j)
     sizes = [format_bytes(own.communication_bytes), format_bytes(own.memory_bytes)]
-    return [format_seconds(own.time_s), ratio(first.time_s, own.time_s), energy, *sizes]
+    return [format_seconds(own.time_s), format_gain(first.time_s, own.time_s, digits), energy, *sizes]
 
 
 def runs_data(runs: Sequence[Run]) -> Data:
@@ -92,26 +99,46 @@ def runs_data(runs: Sequence[Run]) -> Data:
     ]
 
 
-def runs_table(runs: Sequence[Run]) -> Table:
+def runs_table(runs: Sequence[Run]) -> Sheet:
     """Return one row for each combination with its varying axes; times relative to the first row of the same batch."""
     names = axes_of(runs)
-    heads = [*names, "time", "first over it", "energy", "communication", "memory"]
+    heads = [*names, "time", "gain", "energy", "received", "memory", ""]
+    numeric = "".join("r" if name in {"levels", "batch"} else "l" for name in names)
+    table = make_table(heads, numeric + "rrrrrl", keys=len(names), prose={""})
     first: dict[int, Totals] = {}
-    rows = []
     for run in runs:
         axes = [axis_text(run.axes[name]) for name in names]
         if run.totals is None:
-            rows.append([*axes, *["-"] * 5, run.note])
+            table.add_row(*axes, *["-"] * 5, run.note)
             continue
         base = first.setdefault(run.axes["batch"], run.totals)
-        rows.append([*axes, *_totals_cells(run.totals, base), "" if run.fits else "does not fit"])
-    return noted_table(heads, "l" * len(names) + "rrrrrl", rows)
+        table.add_row(*axes, *_totals_cells(run.totals, base), "" if run.fits else TOO_BIG)
+    return table
 
 
 def runs_head(model: str, runs: Sequence[Run]) -> str:
+    """Name the fastest combination, and describe the values that all combinations share."""
+    names = axes_of(runs)
+    fitting = [(run.totals.time_s, run.axes) for run in runs if run.totals and run.fits]
+    best = "no combination fits"
+    if fitting:
+        fastest = min(fitting, key=itemgetter(0))[1]
+        best = f"{', '.join(f'{name} {axis_text(fastest[name])}' for name in names)} is fastest"
+    return f"{model}: {best}\n{_held(runs)}"
+
+
+def _held(runs: Sequence[Run]) -> str:
     """Describe the values that all combinations share."""
-    held = {name: value for name, value in runs[0].axes.items() if name not in axes_of(runs)}
-    return ", ".join([model, *(f"{name} {axis_text(value)}" for name, value in held.items())])
+    names = axes_of(runs)
+    return ", ".join(
+        f"{name} {axis_text(value)}".rstrip() for name, value in runs[0].axes.items() if name not in names
+    )
+
+
+def runs_notes(runs: Sequence[Run]) -> list[Note]:
+    """Explain the words of the table."""
+    over = Note("gain", "the time of the first row of the same batch over the row's")
+    return [over, *too_big_note(shown=any(run.totals and not run.fits for run in runs))]
 
 
 def axes_of(runs: Sequence[Run]) -> list[str]:
@@ -130,8 +157,22 @@ def axis_text(value: Any) -> str:
     return str(value)
 
 
-def exploration_notes(found: Exploration, ranked: Sequence[Point]) -> list[str]:
+def exploration_head(found: Exploration, ranked: Sequence[Point]) -> str:
+    """Name the fastest point, and describe the network, the array and the machine."""
+    best = ranked[0]
+    own = " is the plan," if best.own else " is"
+    over = format_gain(found.baseline.time_s, best.totals.time_s, digits=4)
+    asked = question(found.plan).removeprefix(f"{found.plan.model.name}, ")
+    subject = f"{found.plan.model.name} {on_machine(found.plan.score)}"
+    return f"{subject}: the fastest of {len(ranked):,} points{own} {over} faster than dp\n{asked}"
+
+
+def exploration_notes(found: Exploration, ranked: Sequence[Point]) -> list[Note]:
     """State the number of points and the rank of the plan among them."""
     own = next((place for place, point in enumerate(ranked, 1) if point.own), None)
     where = f"the plan of {found.plan.strategy} is " + ("not one of them" if own is None else f"number {own}")
-    return [f"{len(ranked):,} points, times against dp; {where}"]
+    return [
+        Note("points", f"{len(ranked):,} points; {where}"),
+        Note("gain", "the time of dp over the point's"),
+        *too_big_note(shown=not all(point.fits for point in ranked)),
+    ]

@@ -8,12 +8,11 @@ from hypar.reports.listings.base import make_table
 from hypar.units import format_seconds
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from hypar.machine.profiles import Profile
+    from hypar.reports.columns import Sheet
 
 
-def profile_table(profile: Profile) -> Table:
+def profile_table(profile: Profile) -> Sheet:
     """Return one row for each layer: the number of choices, the fastest and the slowest shard, and the whole layer."""
     table = make_table(["layer", "choices", "fastest", "", "slowest", "", "one device"], "lrlrlrr")
     for layer, times in profile.seconds.items():

@@ -4,43 +4,69 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.reports.listings.base import csv_text, noted_table, ratio
-from hypar.units import format_bytes, format_joules, format_seconds
+from hypar.reports.columns import Cell, Column
+from hypar.reports.formats.base import chunk_lines
+from hypar.reports.formats.tabular.notes import groups_table, score_notes, stages_notes
+from hypar.reports.formats.tabular.page import heading
+from hypar.reports.listings.base import TOO_BIG, csv_text, make_table
+from hypar.reports.prose import Note
+from hypar.reports.terminal import Page
+from hypar.units import format_bytes, format_gain, format_joules, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
     from hypar.plan.score import Score
+    from hypar.planning.replay import ScoredStep
+    from hypar.reports.columns import Sheet
     from hypar.studies.comparison import Row
     from hypar.timeline import Timeline
 
 
-def score_table(rows: Sequence[Row]) -> Table:
-    """Return time, energy, communication and memory by strategy, and their ratios to the baseline."""
+def score_table(rows: Sequence[Row]) -> Sheet:
+    """Return time, energy, bytes received and memory by strategy, the fastest first, and the baseline's time over its."""
     base = rows[0].plan.score if rows[0].plan else None
-    over = f"{rows[0].name} over it"
-    heads = ["strategy", "time", over, "energy", over, "communication", over, "memory", over]
-    cells: list[list[str]] = []
-    for row in rows:
-        score = row.plan.score if row.plan else None
-        if score is None or base is None:
-            cells.append([row.name, *["-"] * 8, "the search does not fit"])
+    table = make_table(
+        ["strategy", "time", "gain", "energy", "received", "memory", ""], "lrrrrrl", turns=True
+    )
+    table.columns = [*table.columns[:-1], Column(head="", cells=(), bar=True)]
+    scores = [(row.name, row.plan.score if row.plan else None) for row in by_time(rows)]
+    fitting = [score.time_s for _, score in scores if score is not None and score.fits]
+    longest = max(fitting, default=0.0)
+    for name, score in scores:
+        if score is None:
+            table.add_row(name, *["-"] * 5, "the search does not fit")
             continue
-        pairs = (
-            (score.time_s, base.time_s, format_seconds),
-            (score.energy_j, base.energy_j, format_joules),
-            (score.communication_bytes, base.communication_bytes, format_bytes),
-            (score.memory_bytes, base.memory_bytes, format_bytes),
+        energy = "-" if score.energy_j is None else format_joules(score.energy_j)
+        bytes_ = (format_bytes(score.communication_bytes), format_bytes(score.memory_bytes))
+        spent = (
+            format_seconds(score.time_s),
+            format_gain(base.time_s if base else None, score.time_s),
+            energy,
         )
-        numbers = [
-            cell
-            for own, first, shown in pairs
-            for cell in (("-", "-") if own is None else (shown(own), ratio(first, own)))
-        ]
-        cells.append([row.name, *numbers, "" if score.fits else "does not fit"])
-    return noted_table(heads, "l" + "r" * 8 + "l", cells)
+        bar = Cell(computes=score.time_s / longest) if longest else Cell()
+        table.add_row(name, *spent, *bytes_, bar if score.fits else TOO_BIG)
+    return table
+
+
+def by_time(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows with the fastest plan that fits first, those without a score last and in their order."""
+
+    def place(row: Row) -> tuple[bool, bool, float]:
+        score = row.plan.score if row.plan else None
+        return (True, False, 0.0) if score is None else (False, not score.fits, score.time_s)
+
+    return sorted(rows, key=place)
+
+
+def score_page(ran: ScoredStep) -> Page:
+    """Return the totals of a step on a machine, and the items of each."""
+    below = [Note("chunks", line) for line in chunk_lines(ran.plan.chunks)]
+    return Page(
+        above=heading(ran.plan, ran.score),
+        tables=groups_table(ran.score, ran.stages),
+        below=[*stages_notes(ran.stages), *score_notes(ran.score), *below],
+    )
 
 
 def score_data(score: Score) -> dict[str, Any]:

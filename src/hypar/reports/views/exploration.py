@@ -37,7 +37,10 @@ class ExplorationView:
             f"{question(found.plan)} {on_machine(found.plan.score)}: {found.named(ranked[0])} is the fastest"
         )
         return fragment(
-            title, heads, rows, [*exploration_notes(found, ranked), *more(len(ranked), MOST_ROWS)]
+            title,
+            heads,
+            rows,
+            [*(note.line for note in exploration_notes(found, ranked)), *more(len(ranked), MOST_ROWS)],
         )
 
     def drawing(self, found: Exploration) -> Figure:

@@ -1,0 +1,1 @@
+"""Plans as tables for a terminal: their rows, their page, the notes below it."""

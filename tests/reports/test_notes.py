@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from hypar import plan_model
+from hypar.reports.formats.tabular.notes import legend, plan_notes
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [
+        ([("dp", "batch")], "dp cuts a layer in the batch"),
+        (
+            [("mp", "in_channels"), ("mp", "channels"), ("dp", "batch"), ("rep", None)],
+            "dp cuts a layer in the batch, mp in its input channels; rep leaves it whole on every device",
+        ),
+        (
+            [("III", "out_channels"), ("ch", "channels"), ("I", "batch")],
+            "I cuts a layer in the batch, III in its output channels, ch a join in its channels",
+        ),
+        (
+            [("n4 c1 h2 w2", "batch*height*width"), ("n8 c2", "batch*out_channels")],
+            "n4 c1 h2 w2: the shards of a layer, n of the batch, c of its output channels, h of its height, w of its width",
+        ),
+        ([], ""),
+    ],
+)  # fmt: skip
+def test_the_legend_explains_each_word_once(cells: list[tuple[str, str | None]], text: str) -> None:
+    notes = legend([word for word, _ in cells], [dim for _, dim in cells])
+    assert [note.text for note in notes] == [text] * bool(text)
+
+
+def test_the_notes_of_a_plan_have_its_cost_by_level_its_pins_and_its_weight() -> None:
+    plan = plan_model("lenet-c", levels=2, pins="fc1=dp", inter_weight=0.5)
+    notes = dict(plan_notes(plan))
+    assert notes["cost"].startswith("volume ")
+    assert [part.split()[0] for part in notes["cost"].partition(": ")[2].split(", ")] == ["H1", "H2"]
+    assert notes["weight"] == "communication between layers weighs 0.5"
+    assert notes["pins"] == "pinned: fc1=batch"
+    assert notes["claim"] == plan.claim
+
+
+def test_bytes_by_level_are_said_once() -> None:
+    notes = dict(plan_notes(plan_model("lenet-c", levels=2, hardware="hmc")))
+    assert notes["cost"] == "volume 6.23 MB a step"
+    assert notes["levels"] == "6.23 MB of communication: H1 2.58 MB, H2 3.65 MB"
+    assert dict(plan_notes(plan_model("lenet-c", array=[4], strategy="deepa", hardware="p100-4x4")))[
+        "energy"
+    ].startswith("not known")

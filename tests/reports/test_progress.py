@@ -1,0 +1,143 @@
+"""The progress bar: what is done, at a terminal only, after half a second, removed at the end."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hypar import plan_model
+from hypar.activity import listening
+from hypar.reports import terminal
+from hypar.studies.comparison import compare_strategies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pty = pytest.importorskip("pty")
+
+CODE = """
+import sys, time
+from hypar.activity import tell
+from hypar.reports.terminal import progress_bar
+with progress_bar("starting") as progress:
+    for done in range(int(sys.argv[1])):
+        tell(f"part {done}")
+        progress(done, 20)
+        time.sleep(0.05)
+print("the answer")
+"""
+
+
+def at_terminal(*command: str) -> tuple[str, str]:
+    """What a program writes on stdout, a pipe, and on stderr, a terminal of 80 columns."""
+    master, slave = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
+    shown = b""
+    with tempfile.TemporaryFile() as written:
+        started = subprocess.Popen(command, stdout=written, stderr=slave, env=environment)
+        os.close(slave)
+        while True:
+            try:
+                part = os.read(master, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            shown += part
+        os.close(master)
+        assert started.wait(timeout=60) == 0, shown
+        written.seek(0)
+        return written.read().decode(), shown.decode()
+
+
+def test_long_work_says_what_it_does_and_how_far_it_is() -> None:
+    out, shown = at_terminal(sys.executable, "-c", CODE, "20")
+    assert out == "the answer\n"
+    seen = [int(number) for number in re.findall(r"part (\d+)", shown)]
+    assert seen
+    assert min(seen) >= 5
+    assert re.search(r"part (\d+) .* \1/20", re.sub(r"\x1b\[[\d;]*m", "", shown))
+    # The line is erased and the cursor is back.
+    assert "\x1b[2K" in shown
+    assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+
+
+def test_short_work_says_nothing() -> None:
+    assert at_terminal(sys.executable, "-c", CODE, "2") == ("the answer\n", "")
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_nothing_is_said_on_a_pipe(forced: bool) -> None:
+    environment = os.environ | ({"FORCE_COLOR": "1"} if forced else {})
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, "20"], capture_output=True, text=True, check=True, env=environment
+    )
+    assert (done.stdout, done.stderr) == ("the answer\n", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("plan googlenet --levels 4 --hardware hmc --refine", r"refining [\w.]+"),
+        ("plan vgg16 --levels 3 --hardware hmc --stages best", r"trying \d stages"),
+        ("explore vgg16 --vary fc1 --vary fc2 --vary conv5_3@H1 --hardware hmc", "scoring 512 points"),
+        ("compare resnet152 --hardware hmc", "planning resnet152 by "),
+    ],
+)
+@pytest.mark.slow
+def test_slow_commands_say_what_they_do(command: str, said: str) -> None:
+    out, shown = at_terminal(sys.executable, "-m", "hypar", *command.split())
+    assert re.search(said, shown)
+    assert not re.search(said, out)
+
+
+class Tty:
+    """A stderr that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, _text: str) -> int:
+        return 0
+
+    def flush(self) -> None:
+        pass
+
+
+def test_the_bar_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Tty())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(terminal, "PATIENCE_S", 0)
+    before = threading.active_count()
+    with suppress(KeyboardInterrupt), terminal.progress_bar("working") as progress:
+        time.sleep(0.2)
+        progress(1, 2)
+        assert threading.active_count() > before
+        raise KeyboardInterrupt
+    for _ in range(100):
+        time.sleep(0.02 * (threading.active_count() > before))
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (lambda: plan_model("sfc", levels=2, hardware="hmc", refine=True), ["planning sfc by hypar", "refining fc1", "refining fc2"]),
+        (lambda: plan_model("sfc", levels=2, hardware="hmc", stages="best"), ["planning sfc by hypar", "trying 2 stages of 2, 2 microbatches"]),
+        (lambda: compare_strategies("sfc", strategies="owt"), ["planning sfc by dp", "planning sfc by owt"]),
+    ],
+)  # fmt: skip
+def test_work_tells_its_listener_what_it_begins(work: Callable[[], object], said: list[str]) -> None:
+    told: list[str] = []
+    with listening(told.append):
+        work()
+    assert [what for what in dict.fromkeys(told) if what in said] == said
