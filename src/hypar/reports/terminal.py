@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-_PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False}
-"""Console options that disable markup, because names come from files."""
+_PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False, "force_jupyter": False}
+"""Console options: no markup, because names come from files, and no display of rich's own in a notebook."""
 
 
 def as_text(table: Table, *, above: str = "", below: Iterable[str] = ()) -> str:
@@ -100,7 +100,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     Yields:
         A function that takes the number of finished steps and the number of all.
     """
-    console = Console(stderr=True)
+    console = Console(stderr=True, force_jupyter=False)
     if not console.is_terminal:
         yield lambda _done, _of: None
         return
