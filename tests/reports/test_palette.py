@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from hypar.reports.page.css import ON_FORWARD
 from hypar.reports.palette import DIMS, PAGE, TIMES, colours_of
 
 if TYPE_CHECKING:
@@ -94,3 +95,10 @@ def test_kinds_of_time_are_told_apart(page: str, sight: str) -> None:
 def test_a_join_has_the_colours_of_in_channels_and_no_dim_those_of_a_whole_layer() -> None:
     assert colours_of("channels") == DIMS["in_channels"]
     assert colours_of(None) == colours_of("something") == DIMS["whole"]
+
+
+@pytest.mark.parametrize("page", ["light", "dark"])
+def test_texts_on_boxes_of_a_timeline_are_legible(page: str) -> None:
+    text = getattr(DIMS[ON_FORWARD], f"{page}_text")
+    assert contrast(getattr(TIMES["forward"], page), text) >= 4.5
+    assert contrast(getattr(TIMES["backward"], page), getattr(PAGE["ground"], page)) >= 4.5

@@ -6,6 +6,9 @@ from hypar.reports.palette import DIMS, PAGE, TIMES
 
 SANS = 'system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",Arial,sans-serif'
 MONO = 'ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace'
+ON_FORWARD = "in_channels"
+"""The dim whose cells have the text that is legible on boxes of the forward phase too."""
+
 EXACT = "-webkit-print-color-adjust:exact;print-color-adjust:exact"
 """Declarations that keep the colours of marks in print."""
 
@@ -130,13 +133,14 @@ body.hy{{margin:0}}
 .hy .row.one{{padding:.4rem 0 .4rem 1.15rem;border-top:1px solid var(--line)}}
 .hy .row.head{{color:var(--muted);font-size:.875rem;padding:0 0 .25rem 1.15rem}}
 .hy .row .strips{{display:flex;flex-wrap:wrap;gap:.15rem .8rem;align-items:center}}
+.hy .near{{display:inline-flex;gap:.2rem .9rem;flex-wrap:nowrap}}
 .hy figure{{margin:.8rem 0 0}}
 .hy svg{{display:block;max-width:none;{EXACT}}}
 .hy svg.fit{{width:100%;height:auto}}
 .hy svg text{{font-family:{SANS};fill:var(--ink);font-variant-numeric:tabular-nums}}
 .hy svg .mt{{fill:var(--muted)}}.hy svg .mono{{font-family:{MONO}}}
 .hy svg .gl{{stroke:var(--line)}}.hy svg .rl{{stroke:var(--rule)}}
-.hy svg .box{{fill:var(--surface);stroke:var(--rule)}}.hy svg .on{{fill:var(--ground)}}
+.hy svg .box{{fill:var(--surface);stroke:var(--rule)}}.hy svg .on{{fill:var(--ground)}}.hy svg .on-forward{{fill:var(--{ON_FORWARD}-t)}}
 {"".join(f".hy svg .{kind}{{fill:var(--{kind})}}" for kind in TIMES)}
 .hy .only-s{{display:none}}
 @media screen and (max-width:640px){{.hy main{{padding:1rem .85rem 3rem}}.hy h1{{font-size:1.4rem}}.hy .lead{{font-size:1rem}}.hy section{{margin-top:2rem}}.hy dl.tiles{{grid-template-columns:1fr 1fr}}.hy dl.tiles .big{{font-size:1.25rem}}.hy dl.tiles>div{{padding:.55rem .7rem}}.hy .hide-s{{display:none}}.hy .only-s{{display:block}}.hy .strip{{--u:1.55rem}}.hy .w2{{--u:1.45rem}}.hy .w3{{--u:1.3rem}}.hy .cell i{{font-size:.7rem}}.hy td,.hy th{{padding-right:.5rem}}.hy table{{font-size:.8rem}}.hy .x th[scope=row]{{position:sticky;left:0;background:var(--ground)}}.hy .row{{grid-template-columns:minmax(0,1fr) auto}}.hy .row>.strips{{grid-column:1/-1;grid-row:2}}}}

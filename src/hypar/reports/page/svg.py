@@ -93,7 +93,7 @@ def label(
     kind: str | None = None,
 ) -> Markup:
     """Return a text."""
-    fill = PAGE["muted"].light if kind == "mt" else None
+    fill = {"mt": PAGE["muted"].light, "on": PAGE["ground"].light}.get(kind or "")
     attributes = {"x": _short(place[0]), "y": _short(place[1]), "font-size": f"{size:g}"}
     return tag("text", text, class_=kind, text_anchor=anchor, fill=fill, **attributes)
 

@@ -126,7 +126,7 @@ def _tiles(found: Gathered) -> list[Markup]:
     first = base.score if base else None
     score = found.score
     if score is None:
-        unknown = "not known: the plan names no machine"
+        unknown = "the plan names no machine"
         worth = _worth(found, base) if base else 0.0
         against = _against(found.plan.cost.value, worth, _shown(found, worth)) if base else None
         return [

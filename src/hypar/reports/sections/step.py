@@ -24,6 +24,9 @@ MOST_TITLES = 200
 MANY = 1000
 LONGEST = 10
 
+ON = {"forward": "on-forward"}
+"""Classes of a text on a box of a kind, if not the ground's colour."""
+
 
 def section(found: Gathered) -> Markup:
     """Return the timeline."""
@@ -142,8 +145,17 @@ def _box(
         part = tall * spent / total
         marks.append(rect((left, y, width, part), kind, title))
         y += part
+    first = next(iter(block.spent), "")
     if block.label and width > 13 and block.critical:
-        marks.append(label((left + width / 2, y - tall / 2 + 4), block.label, 11, anchor="middle", kind="on"))
+        marks.append(
+            label(
+                (left + width / 2, y - tall / 2 + 4),
+                block.label,
+                11,
+                anchor="middle",
+                kind=ON.get(first, "on"),
+            )
+        )
     return marks
 
 
