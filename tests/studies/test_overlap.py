@@ -280,7 +280,7 @@ def test_a_trace_and_a_plot_are_written(exchange: str) -> None:
 
 def test_a_timeline_of_very_many_rows_grows_no_higher(monkeypatch: pytest.MonkeyPatch) -> None:
     """At 110 dots an inch a picture of 1,200 rows would be higher than matplotlib draws."""
-    monkeypatch.setattr("hypar.files.figures._MOST_ROWS", 4)
+    monkeypatch.setattr("hypar.files.timelines.MOST_ROWS", 4)
     heights = []
     for size in (2, 1):
         output(

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from hypar.reports.columns import Line, Sheet
 
 
-_PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False}
-"""Console options that disable markup, because names come from files."""
+_PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "emoji": False, "force_jupyter": False}
+"""Console options: no markup, because names come from files, and no display of rich's own in a notebook."""
 
 
 NARROWEST, WIDTH_OF_A_PIPE = 20, 80
@@ -211,7 +211,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     Yields:
         A function that takes the number of finished steps and the number of all.
     """
-    if not sys.stderr.isatty() or Console(stderr=True).is_dumb_terminal:
+    if not sys.stderr.isatty() or Console(stderr=True, force_jupyter=False).is_dumb_terminal:
         yield lambda _done, _of: None
         return
     shown = _Progress(what)

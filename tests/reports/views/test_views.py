@@ -84,6 +84,13 @@ def test_a_comparison_without_a_machine_is_of_costs() -> None:
     assert "time_s" not in comparison.rows(found)[0]
 
 
+def test_strategies_that_are_alike_are_named_together() -> None:
+    rows = hypar.compare_strategies("sfc", levels=1, hardware="hmc", strategies=["owt", "mp"])
+    assert " and mp are the fastest, dp over them " in figure_of(comparison.drawing(rows)).title
+    same = hypar.compare_strategies("sconv", levels=1, strategies=["owt"])
+    assert figure_of(comparison.drawing(same)).title.endswith("all strategies are alike")
+
+
 def test_a_strategy_whose_search_does_not_fit_has_a_row_and_no_bar() -> None:
     rows = list(hypar.compare_strategies("lenet-c", levels=2, strategies=["hypar"]))
     lost = hypar.Row(name="optimal", plan=None, gain=None, note="too large")

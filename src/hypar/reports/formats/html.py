@@ -145,7 +145,7 @@ class Html:
         body = (_row(strips, each, costs, stages) for each in rows)
         grid_table = table(heads if above is None else [above, row(*heads)], body)
         return notebook_cell(
-            tag("p", prose(unfit), class_="alarm") if unfit else None,
+            tag("p", tag("strong", unfit), class_="alarm") if unfit else None,
             tag("p", headline(plan), class_="title"),
             strips.legend(),
             tag("div", grid_table, class_="x"),

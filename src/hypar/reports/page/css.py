@@ -133,6 +133,7 @@ body.hy{{margin:0}}
 .hy .row.one{{padding:.4rem 0 .4rem 1.15rem;border-top:1px solid var(--line)}}
 .hy .row.head{{color:var(--muted);font-size:.875rem;padding:0 0 .25rem 1.15rem}}
 .hy .row .strips{{display:flex;flex-wrap:wrap;gap:.15rem .8rem;align-items:center}}
+.hy .near{{display:inline-flex;gap:.2rem .9rem;flex-wrap:nowrap}}
 .hy figure{{margin:.8rem 0 0}}
 .hy svg{{display:block;max-width:none;{EXACT}}}
 .hy svg.fit{{width:100%;height:auto}}

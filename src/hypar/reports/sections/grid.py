@@ -155,7 +155,10 @@ def _times(each: Row) -> Markup | None:
 def _folded(found: Gathered, strips: Strips, numbers: Sequence[_Column]) -> Markup:
     """Return a fold for each part of the network, with the bars of the last number."""
     rows = parts(found.plan.layers)
-    heads = [tag("span", "part of the network"), tag("span", "choices, and how many layers have each")]
+    heads = [
+        tag("span", "part of the network"),
+        tag("span", "choices, and how many layers have each", class_="hide-s"),
+    ]
     heads += [tag("span", column.head, class_=_side(column, numbers)) for column in numbers]
     heads.append(tag("span", numbers[-1].bar_head, class_="hide-s"))
     top = tag("div", spaced(heads), class_="row head")

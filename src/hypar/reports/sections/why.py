@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from hypar.reports.formats.html import Strips
 from hypar.reports.page.blocks import cell, details, head, name, note, number, region, row, table
 from hypar.reports.page.blocks import section as section_of
-from hypar.reports.page.html import Markup, markup, tag
-from hypar.reports.page.numbers import DASH, amount, percent
+from hypar.reports.page.html import Markup, markup, spaced, tag
+from hypar.reports.page.numbers import DASH, TIMES, amount, percent
 from hypar.reports.page.rows import MOST_ROWS, Row, merged, parts
 from hypar.reports.sections.grid import part_line
 
@@ -24,6 +24,10 @@ CLOSEST = 6
 
 ALTERNATIVES = 4
 """The most alternatives of a layer at a level that are shown."""
+
+
+NEAREST = 3
+"""The most alternatives of a layer at a level in a table of a part."""
 
 
 def section(found: Gathered) -> Markup:
@@ -110,7 +114,7 @@ def _layers(found: Gathered, strips: Strips, margins: dict[str, list[Margin]]) -
         rows = merged(part.layers, strips.key)
         span = _span(found, [margin for layer in part.layers for margin in margins[layer]])
         line = tag("span", part_line(strips, part, tag("span", span, class_="muted n")), class_="row")
-        folds.append(details(line, _margins(found, rows, margins), printed=False))
+        folds.append(details(line, _margins(found, strips, rows, margins), printed=False))
     return [tag("div", *folds, style="--cols:minmax(7.5rem,14rem) minmax(0,1fr) 14.5rem")]
 
 
@@ -135,24 +139,42 @@ def _span(found: Gathered, margins: Sequence[Margin]) -> str:
     return f"next: {' to '.join(ends)}"
 
 
-def _margins(found: Gathered, rows: Sequence[Row], margins: dict[str, list[Margin]]) -> Markup:
-    """Return the margins of a part, the smallest of equal blocks."""
-    heads = [head("layer"), *(head(f"H{level + 1}", "r") for level in range(len(found.plan.array)))]
-    body = (
-        row(
-            name(
-                each.label,
-                tag("span", f" \u00d7{len(each.layers)}", class_="muted") if len(each.layers) > 1 else None,
-            ),
-            *(
-                number(_span(found, [margins[layer][level] for layer in each.layers]).removeprefix("next: "))
-                for level in range(len(found.plan.array))
-            ),
+def _margins(
+    found: Gathered, strips: Strips, rows: Sequence[Row], margins: dict[str, list[Margin]]
+) -> Markup:
+    """Return the nearest alternatives of a part's layers, of equal blocks those of the closest call."""
+    levels = range(len(found.plan.array))
+    heads = [head("layer"), *(head(f"H{level + 1}") for level in levels)]
+    body = []
+    for each in rows:
+        count = tag("span", f" {TIMES}{len(each.layers)}", class_="muted") if len(each.layers) > 1 else None
+        closest = (
+            min((margins[layer][level] for layer in each.layers), key=lambda one: one.more)
+            for level in levels
         )
-        for each in rows
+        body.append(row(name(each.label, count), *(cell(_nearest(found, strips, one)) for one in closest)))
+    about = (
+        f"Up to {NEAREST} alternatives, the cheapest first, and what they would cost more: the next of the closest layers with all "
+        "others chosen anew, the rest with neighbours as planned."
     )
-    about = "What the next choice would cost more; of the closest layers with all others chosen anew, of the rest with neighbours as planned."
-    return markup(note(about), region("Margins", table(heads, body)))
+    return markup(note(about), region("Alternatives", table(heads, body)))
+
+
+def _nearest(found: Gathered, strips: Strips, margin: Margin) -> Markup:
+    """Return the cheapest alternatives of a layer at a level with their differences."""
+    explained = margin.explained
+    others = [each for each in explained.alternatives if not each.chosen]
+    shown = [
+        tag(
+            "span",
+            _choice(found, strips, margin, each),
+            f" {_more(found, each.total - explained.chosen.total if each.replanned is None else each.replanned)}",
+            class_="n",
+        )
+        for each in others[:NEAREST]
+    ]
+    hidden = [tag("span", f"{len(others) - NEAREST} more", class_="muted n")] if len(others) > NEAREST else []
+    return tag("span", spaced([*shown, *hidden]), class_="near") if shown else markup("no other choice")
 
 
 def _alternatives(found: Gathered, strips: Strips, margin: Margin) -> Markup:

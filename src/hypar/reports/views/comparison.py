@@ -76,12 +76,24 @@ def _values(found: Comparison) -> dict[str, float]:
 
 
 def _finding(found: Comparison) -> str:
-    """Name the best strategy, and its gain over the first."""
+    """Name the best strategies, and their gain over the first."""
     values, first = _values(found), _first(found)
-    best, base = min(values, key=values.__getitem__), next(iter(values))
-    least = "is the fastest" if first.score else f"has the least {first.cost.name}"
-    gain = "" if best == base else f", {base} over it {page.ratio(values[base], values[best])}"
-    return f"{comparison_head(found)}: {best} {least}{gain}"
+    least, base = min(values.values()), next(iter(values))
+    best = [name for name, value in values.items() if value <= least * (1 + page.LEAST_SHARE)]
+    if len(best) == len(values) > 1:
+        return f"{comparison_head(found)}: all strategies are alike"
+    several = len(best) > 1
+    words = (
+        ("are" if several else "is", "the fastest")
+        if first.score
+        else ("have" if several else "has", f"the least {first.cost.name}")
+    )
+    gain = (
+        ""
+        if base in best
+        else f", {base} over {'them' if several else 'it'} {page.ratio(values[base], least)}"
+    )
+    return f"{comparison_head(found)}: {' and '.join(best)} {' '.join(words)}{gain}"
 
 
 def _gain(first: Row, row: Row) -> str:
