@@ -59,7 +59,7 @@ def test_the_help_of_plan_is_in_groups() -> None:
     assert found["Search"][:3] == ["--strategy", "--space", "--cost"]
     assert found["Machine"] == ["--hardware", "--set", "--optimizer", "--shares", "--integral"]
     assert found["Stages and chunks"] == ["--stages", "--schedule", "--microbatches", "--chunks"]
-    assert found["Output"] == ["--output", "--explain", "--fit", "--json"]
+    assert found["Output"] == ["--output", "--plot", "--explain", "--full", "--fit", "--json"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

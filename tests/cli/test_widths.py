@@ -90,7 +90,13 @@ def of_page(page: str, network: str) -> list[str]:
         re.sub(r"\blenet-c\b|\balexnet\b|\bmlp\.yaml|models/vgg16\.yaml", network, text) for text in found
     ]
     fitting = [text.replace("fc1", "fc" if network == "resnet50" else "fc1") for text in named]
-    return [text for text in fitting if not text.startswith(("check", "diff"))]
+    return [
+        text
+        for text in fitting
+        if not text.startswith(("check", "diff"))
+        and "-o plan.json" not in text
+        and "plan.json --picture" not in text
+    ]
 
 
 def commands() -> list[str]:

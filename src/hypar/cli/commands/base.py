@@ -204,8 +204,11 @@ def hardware_options(command: Wrapped) -> Wrapped:
 fit_option = option(
     "--fit", heading=OUTPUT, is_flag=True, help="Exit 1 if a plan does not fit the memory of its machine."
 )
-full_option = click.option(
-    "--full", is_flag=True, help="Show every layer of a large network, not a row for each part."
+full_option = option(
+    "--full",
+    heading=OUTPUT,
+    is_flag=True,
+    help="Show every layer of a large network, not a row for each part.",
 )
 
 

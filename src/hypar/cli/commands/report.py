@@ -9,6 +9,7 @@ import click
 
 from hypar import __version__
 from hypar.cli.commands.base import change_option, complete_model, machine_option, writable
+from hypar.cli.options import NETWORK, OUTPUT, Command, option
 from hypar.files.text import write_text
 from hypar.reports.sections.page import page
 from hypar.reports.terminal import note, write
@@ -22,19 +23,25 @@ def _page_file(ctx: click.Context, param: click.Parameter, value: str | None) ->
     return None if value == STDOUT else writable(ctx, param, value)
 
 
-@click.command("report")
+@click.command("report", cls=Command)
 @click.argument("plan", type=click.Path())
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), callback=_page_file, metavar="FILE",
+@option(
+    "-o", "--output", heading=OUTPUT, type=click.Path(dir_okay=False, allow_dash=True), callback=_page_file, metavar="FILE",
     help="File of the page, as plan.html.  [default: stdout]",
 )  # fmt: skip
 @machine_option
 @change_option
-@click.option(
-    "--model", shell_complete=complete_model, help="Model to use if the plan's model name is not found."
+@option(
+    "--model",
+    heading=NETWORK,
+    shell_complete=complete_model,
+    help="Model to use if the plan's model name is not found.",
 )
-@click.option(
-    "--profile", metavar="FILE", help="Measured times to use if the name in the plan's cost is not found."
+@option(
+    "--profile",
+    heading=SEARCH,
+    metavar="FILE",
+    help="Measured times to use if the name in the plan's cost is not found.",
 )
 def command(plan: str, output: str | None, **named: Any) -> None:
     """Write a report of a stored PLAN: one HTML page, readable without a network, on paper and on a phone."""
