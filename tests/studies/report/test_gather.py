@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +16,6 @@ from hypar.planning.planner import plan_model
 from hypar.studies.report.gather import gather_report
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from hypar.studies.report.gather import Gathered
 
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -130,3 +129,11 @@ def test_a_model_that_changed_is_refused(tmp_path: Path) -> None:
     changed.write(tmp_path / "one.json")
     with pytest.raises(PlanError, match=r"one\.json: model\.digest: model 'lenet-c' is not what was planned"):
         gather_report(tmp_path / "one.json")
+
+
+def test_stages_solved_by_several_solvers_are_reported() -> None:
+    found = gather_report(Path(__file__).parents[2] / "golden" / "resnet18-stages.json")
+    assert found.plan.solver == "elimination, chain"
+    assert found.plan.pins
+    assert found.step is not None
+    assert any("pins" in line for line in found.notes)
