@@ -178,7 +178,7 @@ def _layers(found: Gathered, step: StepUse) -> Markup:
 
 
 def _fullest(step: StepUse) -> str:
-    """Name the device whose memory is given."""
+    """Name the device on which a layer has its memory."""
     if step.stages:
-        return "a device of the fullest stage"
+        return "a device of the layer\u2019s stage"
     return "a device of the fullest group" if len(step.lanes) > 1 else "a device"
