@@ -110,7 +110,9 @@ def _proven(plan: Plan) -> bool:
     costs = (
         [split.cost for split in plan.splits] if plan.bounds and len(plan.bounds) > 1 else [plan.cost.value]
     )
-    return not plan.solver or load_solver(plan.solver).exact or plan.bounds == costs
+    # The stages of a pipeline may have been solved by several solvers.
+    exact = all(load_solver(name).exact for name in plan.solver.split(", ") if name)
+    return exact or plan.bounds == costs
 
 
 def baseline_scores(

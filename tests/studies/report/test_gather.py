@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,8 +16,6 @@ from hypar.planning.planner import plan_model
 from hypar.studies.report.gather import gather_report
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from hypar.studies.report.gather import Gathered
 
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -63,7 +62,13 @@ def test_layers_and_levels_sum_to_the_score(gathered: Gathered) -> None:
         between_s = busy - math.fsum(layer.seconds for layer in step.layers)
         assert between_s > 0
     weights = math.fsum(score.memory[item] for item in ("weights", "gradients", "optimizer"))
-    assert math.isclose(math.fsum(layer.weight_bytes for layer in step.layers), weights)
+    fullest = {layer.layer for layer in step.layers}
+    if step.stages is not None:
+        held = [group.memory_bytes for group in score.groups or ()]
+        fullest = {*step.stages.stages[held.index(max(held))].layers}
+        assert all(layer.weight_bytes > 0 for layer in step.layers)
+    own = (layer.weight_bytes for layer in step.layers if layer.layer in fullest)
+    assert math.isclose(math.fsum(own), weights)
 
 
 def test_memory_over_the_step_peaks_at_the_scores(gathered: Gathered) -> None:
@@ -130,3 +135,11 @@ def test_a_model_that_changed_is_refused(tmp_path: Path) -> None:
     changed.write(tmp_path / "one.json")
     with pytest.raises(PlanError, match=r"one\.json: model\.digest: model 'lenet-c' is not what was planned"):
         gather_report(tmp_path / "one.json")
+
+
+def test_stages_solved_by_several_solvers_are_reported() -> None:
+    found = gather_report(Path(__file__).parents[2] / "golden" / "resnet18-stages.json")
+    assert found.plan.solver == "elimination, chain"
+    assert found.plan.pins
+    assert found.step is not None
+    assert any("pins" in line for line in found.notes)

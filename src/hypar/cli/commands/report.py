@@ -9,7 +9,7 @@ import click
 
 from hypar import __version__
 from hypar.cli.commands.base import change_option, complete_model, machine_option, writable
-from hypar.cli.options import NETWORK, OUTPUT, Command, option
+from hypar.cli.options import NETWORK, OUTPUT, SEARCH, Command, option
 from hypar.files.text import write_text
 from hypar.reports.sections.page import page
 from hypar.reports.terminal import note, write

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.reports.page.html import Markup, spaced, tag
-from hypar.reports.page.numbers import percent
+from hypar.reports.page.numbers import TIMES, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,6 +46,11 @@ def head(text: Content, class_: str | None = None, **attributes: str | int) -> M
 def name(*text: Content, mono: bool = True) -> Markup:
     """Return the head of a row."""
     return tag("th", *text, scope="row", class_="m" if mono else None)
+
+
+def counted(label: str, count: int) -> Markup:
+    """Return the head of a row of several layers, with their number."""
+    return name(label, tag("span", f" {TIMES}{count}", class_="muted") if count > 1 else None)
 
 
 def cell(content: Content, class_: str | None = None) -> Markup:

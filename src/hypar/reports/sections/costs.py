@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hypar.reports.page.blocks import (
     bars,
     cell,
+    counted,
     details,
     head,
     name,
@@ -21,7 +22,7 @@ from hypar.reports.page.blocks import (
 )
 from hypar.reports.page.blocks import section as section_of
 from hypar.reports.page.html import Markup, tag
-from hypar.reports.page.numbers import DASH, TIMES, joules, num_bytes, seconds
+from hypar.reports.page.numbers import DASH, joules, num_bytes, seconds
 from hypar.reports.page.rows import MOST_ROWS, Row, parts
 from hypar.reports.sections.levels import levels_picture
 
@@ -157,7 +158,7 @@ def _layers(found: Gathered, step: StepUse) -> Markup:
         ),
     )
     heads = [head("layer")]
-    cells = [[name(each.label, _times(each))] for each in rows]
+    cells = [[counted(each.label, len(each.layers))] for each in rows]
     for title, texts, drawn in numbers:
         heads += [head(title, "r"), *([head("", "hide-s")] if drawn else [])]
         most = max((sum(each) for each in zip(*(own for own, _ in drawn), strict=True)), default=0.0) or 1.0
@@ -176,12 +177,8 @@ def _layers(found: Gathered, step: StepUse) -> Markup:
     )
 
 
-def _times(each: Row) -> Markup | None:
-    return tag("span", f" {TIMES}{len(each.layers)}", class_="muted") if len(each.layers) > 1 else None
-
-
 def _fullest(step: StepUse) -> str:
-    """Name the device whose memory is given."""
+    """Name the device on which a layer has its memory."""
     if step.stages:
-        return "a device of the fullest stage"
+        return "a device of the layer\u2019s stage"
     return "a device of the fullest group" if len(step.lanes) > 1 else "a device"

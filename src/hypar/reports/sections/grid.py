@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.reports.formats.base import grid, share_lines, stage_numbers
 from hypar.reports.formats.html import Strips
-from hypar.reports.page.blocks import bars, cell, details, head, name, note, number, region, row, table, wide
+from hypar.reports.page.blocks import (
+    bars,
+    cell,
+    counted,
+    details,
+    head,
+    name,
+    note,
+    number,
+    region,
+    row,
+    table,
+    wide,
+)
 from hypar.reports.page.blocks import section as section_of
 from hypar.reports.page.html import Markup, markup, spaced, tag
 from hypar.reports.page.numbers import DASH, TIMES, amount, num_bytes, seconds
@@ -133,7 +146,10 @@ def _table(
     above = [head(""), *([head("")] if stages else []), *map(head, named)]
     body = []
     for each in rows:
-        cells = [name(each.label, _times(each)), *([cell(f"{stages[each.layers[0]]}")] if stages else [])]
+        cells = [
+            counted(each.label, len(each.layers)),
+            *([cell(f"{stages[each.layers[0]]}")] if stages else []),
+        ]
         cells += map(cell, strips.of(each.layers[0]))
         for column in numbers:
             cells.append(number(column.text(each.layers)))
@@ -146,10 +162,6 @@ def _table(
         sums += [number(tag("b", text)), *([cell("", "hide-s")] if column in barred else [])]
     first = [row(*above), row(*heads)] if named else heads
     return region("Grid of layers and levels", table(first, body, [row(*sums)] if foot else (), "full"))
-
-
-def _times(each: Row) -> Markup | None:
-    return tag("span", f" {TIMES}{len(each.layers)}", class_="muted") if len(each.layers) > 1 else None
 
 
 def _folded(found: Gathered, strips: Strips, numbers: Sequence[_Column]) -> Markup:
@@ -187,13 +199,13 @@ def _part(found: Gathered, strips: Strips, numbers: Sequence[_Column], part: Row
 def part_line(strips: Strips, part: Row, *numbers: Content) -> Markup:
     """Return the name of a part, its choices with how many layers have each, and its numbers."""
     count = tag("span", f" {len(part.layers)} layers", class_="muted small") if len(part.layers) > 1 else None
-    counted = strips.counted(part.layers)
+    different = strips.counted(part.layers)
     choices = [
         markup(
             tag("span", spaced(own), class_="n"),
-            tag("span", f" {TIMES}{number_of} ", class_="muted n") if len(counted) > 1 else None,
+            tag("span", f" {TIMES}{number_of} ", class_="muted n") if len(different) > 1 else None,
         )
-        for own, number_of in counted
+        for own, number_of in different
     ]
     return spaced([
         tag("span", tag("b", part.label, class_="m"), count),

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from hypar.studies.report.tasks import StepTask
 
 FRAMES = (Frame(1016, 128, 850, 12, narrow=False), Frame(360, 84, 354, 10.5, narrow=True))
-TOP, HEIGHT, MIXED = 24, 16, 26
+TOP, HEIGHT = 24, 16
+MIXED = 13
+"""Height of a row's line for one of several groups."""
+
 MOST_TITLES = 200
 """The largest number of boxes with titles in a step of over ``MANY`` tasks."""
 
@@ -63,7 +66,7 @@ def _legend(step: StepUse) -> Markup:
 def _picture(found: Gathered, step: StepUse) -> Markup:
     whole = step.score.time_s or 1.0
     mixed = step.stages is None and len(step.lanes) > 1
-    high = (13 * len(step.lanes) if mixed else 2 * HEIGHT if step.stages else HEIGHT) + 3
+    high = (MIXED * len(step.lanes) if mixed else 2 * HEIGHT if step.stages else HEIGHT) + 3
     titled = _titled(step)
 
     def draw(frame: Frame) -> tuple[list[Markup], float]:

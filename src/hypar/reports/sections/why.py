@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.reports.formats.html import Strips
-from hypar.reports.page.blocks import cell, details, head, name, note, number, region, row, table
+from hypar.reports.page.blocks import cell, counted, details, head, name, note, number, region, row, table
 from hypar.reports.page.blocks import section as section_of
 from hypar.reports.page.html import Markup, markup, spaced, tag
-from hypar.reports.page.numbers import DASH, TIMES, amount, percent
+from hypar.reports.page.numbers import DASH, amount, percent
 from hypar.reports.page.rows import MOST_ROWS, Row, merged, parts
 from hypar.reports.sections.grid import part_line
 
@@ -147,12 +147,16 @@ def _margins(
     heads = [head("layer"), *(head(f"H{level + 1}") for level in levels)]
     body = []
     for each in rows:
-        count = tag("span", f" {TIMES}{len(each.layers)}", class_="muted") if len(each.layers) > 1 else None
         closest = (
             min((margins[layer][level] for layer in each.layers), key=lambda one: one.more)
             for level in levels
         )
-        body.append(row(name(each.label, count), *(cell(_nearest(found, strips, one)) for one in closest)))
+        body.append(
+            row(
+                counted(each.label, len(each.layers)),
+                *(cell(_nearest(found, strips, one)) for one in closest),
+            )
+        )
     about = (
         f"Up to {NEAREST} alternatives, the cheapest first, and what they would cost more: the next of the closest layers with all "
         "others chosen anew, the rest with neighbours as planned."

@@ -27,7 +27,7 @@ class LayerUse:
         computing_s: seconds of computation on the critical path; with stages, of its stage for a mini-batch.
         receiving_s: seconds of receiving, likewise.
         energy_j: joules on all devices; None if the machine's file gives no energies.
-        weight_bytes: bytes of its weights, gradients and optimizer state on a device of the fullest group.
+        weight_bytes: bytes of its weights, gradients and optimizer state on a device of the fullest group, or of its stage.
         kept_bytes: bytes kept there for its backward phase; None with stages, where microbatches in flight share them.
     """
 
@@ -75,10 +75,11 @@ def layer_uses(ran: ScoredStep, tasks: Sequence[StepTask]) -> tuple[LayerUse, ..
         for layer, _, joules in energy_items(lane, ran.step, number, _microbatches(ran)):
             energy[names[layer]] += joules
     spent = _seconds(ran, tasks)
-    fullest, memory = fullest_lane(ran), {name: [0.0, 0.0] for name in names}
-    for name, own, kept in _memory(ran, fullest):
-        memory[name][0] += own
-        memory[name][1] += kept
+    memory = {name: [0.0, 0.0] for name in names}
+    for number in range(len(ran.lanes)) if ran.stages is not None else (fullest_lane(ran),):
+        for name, own, kept in _memory(ran, number):
+            memory[name][0] += own
+            memory[name][1] += kept
     return tuple(
         LayerUse(
             layer=name,
@@ -112,7 +113,7 @@ def level_uses(ran: ScoredStep, tasks: Sequence[StepTask]) -> tuple[LevelUse, ..
 
 
 def fullest_lane(ran: ScoredStep) -> int:
-    """Return the index of the group or stage whose memory the score names."""
+    """Return the index of the group whose memory the score names."""
     groups = ran.score.groups or ()
     held = [group.memory_bytes for group in groups]
     return held.index(ran.score.memory_bytes) if ran.score.memory_bytes in held else 0
