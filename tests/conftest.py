@@ -26,7 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Load the profile: few examples in the quick run, all of them in any other. Output is 80 columns wide."""
     os.environ["COLUMNS"] = "80"
     parent = settings.get_profile("ci" if os.environ.get("CI") else "local")
-    settings.register_profile("quick", parent=parent, max_examples=SHORT)
+    settings.register_profile("quick", parent=parent, max_examples=SHORT, derandomize=True)
     settings.register_profile("long", parent=parent, max_examples=LONG)
     settings.load_profile("quick" if config.option.markexpr == QUICK else "long")
 

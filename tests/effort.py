@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from _pytest.mark import ParameterSet
 
 LONG, SHORT = 100, 20
 """Examples of a test that names no number, in the long run and in the quick one."""
@@ -18,3 +26,8 @@ def examples(count: int, short: int | None = None) -> int:
     if settings().max_examples == LONG:
         return count
     return max(2, count * SHORT // LONG) if short is None else short
+
+
+def late(values: Iterable[str], *slow: str) -> list[str | ParameterSet]:
+    """Return parameters, of which some take long and are left to the slow run."""
+    return [pytest.param(value, marks=pytest.mark.slow) if value in slow else value for value in values]

@@ -79,7 +79,7 @@ SLOW = (
 
 def marked(names: list[str]) -> list[ParameterSet]:
     """The commands, the slow ones marked."""
-    late = [name for name in names if "resnet50" in name and any(part in name for part in SLOW)]
+    late = [name for name in names if "resnet50" in name and any(part in name for part in (*SLOW, "plan"))]
     return [pytest.param(name, marks=[pytest.mark.slow] * (name in late)) for name in names]
 
 

@@ -14,6 +14,7 @@ from hypar.machine.load_heterogeneous import load_hardware
 from hypar.studies.sections.accpar.amounts import amounts, inside
 from hypar.studies.sections.accpar.averages import averages
 from hypar.studies.sections.accpar.runs import BATCH, LEVELS, NETWORKS, PUBLISHED, Runs
+from tests.effort import late
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +50,7 @@ def ends(plan: Plan) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", late(NETWORKS, "vgg13", "vgg19", "resnet34", "resnet50"))
 def test_both_sides_end_together_by_the_cost(name: str) -> None:
     plan = on_unlike_boards(name)
     found = ends(plan)

@@ -274,6 +274,7 @@ def brute(every: Quadratics) -> float:
     return min(totals)
 
 
+@pytest.mark.slow
 def test_the_exact_search_finds_the_best_of_all_types_of_small_networks_nearly_always() -> None:
     """Choices by weights of the groups miss some optima, as a fixed point may: here nine, of which the worst by a quarter."""
     drawn, missed = random.Random(0), []

@@ -88,6 +88,7 @@ def written(files: dict[str, Any], folder: Path) -> HeterogeneousMachine:
     integral=st.booleans(),
 )
 @settings(max_examples=examples(12), deadline=None)
+@pytest.mark.slow
 def test_a_machine_of_three_kinds(
     files: dict[str, Any], name: str, batch: int, shares: str, integral: bool
 ) -> None:

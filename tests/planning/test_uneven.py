@@ -158,7 +158,7 @@ WIDE = """
         (("16 GB", "1 kB", "1 kB"), "linear"),
         (("1 kB", "16 GB", "1 kB"), "exact"),
         (("2 MB", "200 kB", "200 kB"), "exact"),
-        (("500 kB", "400 kB", "400 kB"), "layers"),
+        pytest.param(("500 kB", "400 kB", "400 kB"), "layers", marks=pytest.mark.slow),
     ],
 )
 def test_shares_are_found_that_memory_holds(
@@ -312,7 +312,13 @@ def three_kinds(folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("shares", "integral"),
-    [("equal", True), ("linear", False), ("exact", False), ("exact", True), ("layers", True)],
+    [
+        ("equal", True),
+        ("linear", False),
+        ("exact", False),
+        ("exact", True),
+        pytest.param("layers", True, marks=pytest.mark.slow),
+    ],
 )
 def test_a_stored_plan_of_unlike_groups_is_what_planning_gives(
     tmp_path: Path, shares: str, integral: bool
@@ -329,6 +335,7 @@ def test_a_stored_plan_of_unlike_groups_is_what_planning_gives(
     assert not diff_plans(plan, read_plan(tmp_path / "plan.json"))
 
 
+@pytest.mark.slow
 def test_shares_of_more_freedom_are_never_dearer(tmp_path: Path) -> None:
     file = three_kinds(tmp_path)
     equal, *freer = (

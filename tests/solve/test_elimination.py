@@ -285,6 +285,7 @@ def test_tables_are_known_without_making_what_does_not_fit(
     assert tables.fit == found.complete
 
 
+@pytest.mark.slow
 def test_a_table_of_unnameable_size_is_refused_in_a_short_line() -> None:
     problem = random_problem(
         np.random.default_rng(0), [3] * 400, list(itertools.combinations(range(400), 2)), 1

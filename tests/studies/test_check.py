@@ -26,6 +26,7 @@ from hypar.registry import data_file, load_plugin
 from hypar.solve.solvers.bounded import Bounded
 from hypar.studies.check import FREE
 from tests.benches import FakeBench
+from tests.effort import late
 from tests.heterogeneous import group, kind, write_machine
 
 if TYPE_CHECKING:
@@ -264,7 +265,7 @@ def check(*arguments: str) -> Result:
 
 
 @pytest.mark.usefixtures("replayed")
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", late(KINDS, "shares of layers", "refined"))
 def test_every_change_of_a_file_is_seen(name: str, tmp_path: Path) -> None:
     """Or what was asked for is another request, whose plan the file then is."""
     plan = planned(**KINDS[name])

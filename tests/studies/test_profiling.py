@@ -17,6 +17,7 @@ from hypar.sharding.space import parse_space
 from hypar.studies.profiling import measure as profiling
 from hypar.studies.profiling.measure import shards_of
 from tests.benches import FakeBench, lenet_profile
+from tests.effort import late
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +35,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> FakeBench:
     return fake
 
 
-@pytest.mark.parametrize("model", ["lenet-c", "googlenet", "resnet18"])
+@pytest.mark.parametrize("model", late(["lenet-c", "googlenet", "resnet18"], "googlenet"))
 @pytest.mark.parametrize("space", [SPACE, "batch,in_channels"])
 def test_every_choice_and_the_whole_layer_has_its_time(model: str, space: str) -> None:
     graph = load_model(model, batch=16)

@@ -17,6 +17,7 @@ from hypar.registry import data_folder
 from hypar.reports.sections.page import page
 from hypar.sharding.dims import WORDS
 from hypar.studies.report.gather import gather_report
+from tests.effort import late
 from tests.reports.documents import parse_cell, parse_page, require_sound, words_of
 
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -33,7 +34,7 @@ PLANS: dict[str, tuple[str, dict[str, Any]]] = {
 ORDER = ["headline", "plan", "costs", "step", "memory", "strategies", "why", "claim", "machine", "again"]
 
 
-@pytest.fixture(scope="module", params=PLANS)
+@pytest.fixture(scope="module", params=late(PLANS, "resnet50"))
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     model, asked = PLANS[request.param]
     file = tmp_path_factory.mktemp("plans") / f"{model}.plan.json"
