@@ -115,6 +115,19 @@ def test_check_tells_a_score_that_drifted(tmp_path: Path) -> None:
     assert "hmc sha256:0 -> hmc sha256:" in result.stdout
 
 
+def test_check_names_the_plan_whose_machine_is_wrong(tmp_path: Path) -> None:
+    board, plan = tmp_path / "board.yaml", tmp_path / "p.json"
+    text = (data_folder("hardware") / "hmc.yaml").read_text(encoding="utf-8")
+    board.write_text(text, encoding="utf-8")
+    run("plan", "lenet-c", "--hardware", str(board), "-o", str(plan))
+    board.write_text(text.replace("GB/s", "GB/h"), encoding="utf-8")
+    result = CliRunner().invoke(main, ["check", str(plan)])
+    assert result.exit_code == 3
+    lines = result.stderr.splitlines()
+    assert [line for line in lines if not line.startswith(f"error: {plan}: ")] == []
+    assert "board.yaml" in lines[0]
+
+
 def test_check_finds_a_hardware_file_beside_the_plan(tmp_path: Path) -> None:
     own = tmp_path / "mine.yaml"
     own.write_text((Path(load_file("hmc"))).read_text(encoding="utf-8"), encoding="utf-8")

@@ -137,3 +137,9 @@ def test_one_file_is_not_written_twice(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["score", "plan.json", "--picture", "a.svg", "--timeline", "a.svg"])
     assert result.exit_code == 2
     assert "two of --timeline, --trace and --picture name one file" in result.stderr
+
+
+def test_a_picture_is_an_svg(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["score", "plan.json", "--picture", str(tmp_path / "a.png")])
+    assert result.exit_code == 3
+    assert result.stderr.endswith("a.png'; allowed: a name that ends in .svg\n")

@@ -125,7 +125,7 @@ def test_a_dearer_choice_says_why_the_plan_has_it(
     assert code == 0
     assert dearer
     assert {line.split(" than another choice: ")[1] for line in dearer} == {reason}
-    alone = [line for line in text.splitlines() if " alone: the costs of the levels below" in line]
+    alone = [line for line in text.splitlines() if " alone: the levels below, for which" in line]
     joint = "optimal" in asked
     assert {line.split(" alone")[0] for line in alone} == ({"H1", "H2", "H3"} if joint else set())
 

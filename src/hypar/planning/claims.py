@@ -41,7 +41,8 @@ def _gap_of(answer: Answer) -> str:
     found = [math.fsum(costs)] if len(answer.bounds) == 1 else costs
     gaps = [1 - bound / cost if cost else 0.0 for bound, cost in zip(answer.bounds, found, strict=True)]
     of = "each level's optimum" if len(gaps) > 1 else "the optimum"
-    return f"{of} is at most {max(0.0, *gaps):.2%} lower"
+    gap = max(0.0, *gaps)
+    return f"{of} is less than 0.01% lower" if 0 < gap < 5e-5 else f"{of} is at most {gap:.2%} lower"
 
 
 def _kind_of(question: Question) -> str:

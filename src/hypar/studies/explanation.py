@@ -102,6 +102,11 @@ class Explanation(Result):
     order: Trace
     explained: tuple[LayerExplanation, ...]
 
+    def __repr__(self) -> str:
+        """Name the network and the layers; ``to_frame`` and a notebook show the rest."""
+        layers = ", ".join(dict.fromkeys(one.layer for one in self.explained)) or "its eliminations"
+        return f"<Explanation of {self.plan.model.name}: {layers}>"
+
 
 def explain_plan(
     plan: Plan,

@@ -11,6 +11,7 @@ from hypar import units
 from hypar.files.figures import Figure
 from hypar.planning.replay import run_plan
 from hypar.registry import data_folder
+from hypar.reports.listings.points import runs_head
 from hypar.reports.page.numbers import seconds as seconds_text
 from hypar.reports.palette import TIMES
 from hypar.reports.views.comparison import plugin as comparison
@@ -194,3 +195,24 @@ def test_alternatives_have_rows_and_bars() -> None:
     assert bars.x[0] == f"{rows[0]['layer']} H1 {rows[0]['choice']}"
     assert {*bars.marks.values()} == {"the plan"}
     assert bars.title == "lenet-c: what other choices of fc1, fc2 cost"
+
+
+def test_batches_compare_by_their_time_a_sample() -> None:
+    runs = hypar.sweep_model("lenet-c", hardware="hmc", levels=2, batch=[8, 256])
+    a_sample = {run.axes["batch"]: run.totals.time_s / run.axes["batch"] for run in runs if run.totals}
+    best = min(a_sample, key=a_sample.__getitem__)
+    assert f"batch {best} is fastest a sample" in runs_head(runs.model, runs)
+    assert f"batch {best} is the fastest a sample" in runs._repr_html_()
+
+
+def test_a_comparison_has_one_title_and_names_both_gains() -> None:
+    found = hypar.compare_strategies("lenet-c", levels=2, hardware="hmc")
+    assert found._repr_html_().count("fastest") <= 1
+    for row, made in zip(comparison.rows(found), found, strict=True):
+        assert row["cost_gain"] == made.gain
+        scores = [one.plan.score for one in (found[0], made) if one.plan and one.plan.score]
+        assert row["time_gain"] == scores[0].time_s / scores[1].time_s
+
+
+def test_an_explanation_prints_as_a_name() -> None:
+    assert repr(hypar.plan_model("lenet-c", levels=1).explain("fc1")) == "<Explanation of lenet-c: fc1>"

@@ -67,7 +67,8 @@ def command(
             verdict = found or judge(file, model=model, hardware=hardware, profile=profile)
         findings.append(verdict_data(file, verdict))
         if isinstance(verdict, HyparError):
-            click.echo(f"error: {verdict}", err=True)
+            for line in str(verdict).splitlines():
+                click.echo(f"error: {line if line.startswith(file) else f'{file}: {line}'}", err=True)
             statuses.append(verdict.exit_status)
             continue
         if not as_json:

@@ -19,6 +19,7 @@ from hypar.cli.commands.base import (
     writable,
 )
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, Command, option
+from hypar.errors import OptionError
 from hypar.files.canvas import draw, require_plot
 from hypar.files.text import require_writable, write_text
 from hypar.network.training import OPTIMIZERS
@@ -41,6 +42,13 @@ def _timeline_file(_ctx: click.Context, _param: click.Parameter, value: str | No
     elif value is not None:
         require_plot(value, also=".csv")
     return value
+
+
+def _picture_file(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Check before any work that a picture can be written."""
+    if value is not None and not value.endswith(".svg"):
+        raise OptionError("picture", f"found the file {value!r}", "a name that ends in .svg")
+    return writable(ctx, param, value)
 
 
 @click.command("score", cls=Command)
@@ -74,7 +82,7 @@ def _timeline_file(_ctx: click.Context, _param: click.Parameter, value: str | No
     "--picture",
     heading=OUTPUT,
     type=click.Path(dir_okay=False),
-    callback=writable,
+    callback=_picture_file,
     metavar="FILE",
     help="Draw the plan beside its step, layer by layer, as an SVG.",
 )

@@ -142,5 +142,7 @@ def explanation_notes(found: Explanation, one: LayerExplanation) -> list[str]:
     if hidden > 0:
         lines.append(f"{hidden} more expensive choices not shown")
     if _jointly(found.plan, one):
-        lines.append(f"H{one.level + 1} alone: the costs of the levels below are not included")
+        lines.append(
+            f"H{one.level + 1} alone: the levels below, for which the plan may pay here, are not included"
+        )
     return [*lines, *(f"left out: {line}" for line in one.left_out)]

@@ -63,10 +63,15 @@ def comparison_table(rows: Sequence[Row]) -> Sheet:
 
 def comparison_head(rows: Sequence[Row]) -> str:
     """Name the best strategy, and describe the network and the array."""
+    subject, asked = compared(rows)
+    return f"{subject}: {_best(rows)}\n{asked}"
+
+
+def compared(rows: Sequence[Row]) -> tuple[str, str]:
+    """Return the network with its machine, and the batch with the array."""
     plan = next(row.plan for row in rows if row.plan)
     asked = question(plan).removeprefix(f"{plan.model.name}, ")
-    subject = " ".join(filter(None, [plan.model.name, on_machine(plan.score)]))
-    return f"{subject}: {_best(rows)}\n{asked}"
+    return " ".join(filter(None, [plan.model.name, on_machine(plan.score)])), asked
 
 
 def _best(rows: Sequence[Row]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,15 +120,27 @@ def runs_table(runs: Sequence[Run]) -> Sheet:
 def runs_head(model: str, runs: Sequence[Run]) -> str:
     """Name the fastest combination, and describe the values that all combinations share."""
     names = axes_of(runs)
-    fitting = [(run.totals.time_s, run.axes) for run in runs if run.totals and run.fits]
+    fitting = [(seconds_a_sample(run), run.axes) for run in runs if run.totals and run.fits]
     best = "no combination fits"
     if fitting:
         fastest = min(fitting, key=itemgetter(0))[1]
-        best = f"{', '.join(f'{name} {axis_text(fastest[name])}' for name in names)} is fastest"
-    return f"{model}: {best}\n{_held(runs)}"
+        best = (
+            f"{', '.join(f'{name} {axis_text(fastest[name])}' for name in names)} is fastest{by_sample(runs)}"
+        )
+    return f"{model}: {best}\n{held(runs)}"
 
 
-def _held(runs: Sequence[Run]) -> str:
+def seconds_a_sample(run: Run) -> float:
+    """Return the time of a step for each sample of the mini-batch, by which other batches compare; infinite without a time."""
+    return run.totals.time_s / run.axes["batch"] if run.totals else math.inf
+
+
+def by_sample(runs: Sequence[Run]) -> str:
+    """Say that times are compared for each sample, where batches differ."""
+    return " a sample" if "batch" in axes_of(runs) else ""
+
+
+def held(runs: Sequence[Run]) -> str:
     """Describe the values that all combinations share."""
     names = axes_of(runs)
     return ", ".join(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.files.figures import Figure
 from hypar.plan.score import Totals
-from hypar.reports.listings.plans import comparison_head, comparison_notes, comparison_unfit
+from hypar.reports.listings.plans import compared, comparison_notes, comparison_unfit
 from hypar.reports.page import numbers as page
 from hypar.reports.page.fragment import fragment
 from hypar.reports.views.base import TOTALS, totals_cells
@@ -28,8 +28,8 @@ class ComparisonView:
                 "strategy": row.name,
                 "cost": row.plan and row.plan.cost.value,
                 "unit": row.plan and row.plan.cost.unit,
-                "gain": row.gain,
-                **(_totals(row) if scored else {}),
+                "cost_gain": row.gain,
+                **(_totals(row) | {"time_gain": _times_faster(found[0], row)} if scored else {}),
                 "search": row.plan and row.plan.search,
                 "note": row.note,
             }
@@ -81,7 +81,7 @@ def _finding(found: Comparison) -> str:
     least, base = min(values.values()), next(iter(values))
     best = [name for name, value in values.items() if value <= least * (1 + page.LEAST_SHARE)]
     if len(best) == len(values) > 1:
-        return f"{comparison_head(found)}: all strategies are alike"
+        return f"{', '.join(compared(found))}: all strategies are alike"
     several = len(best) > 1
     words = (
         ("are" if several else "is", "the fastest")
@@ -93,15 +93,21 @@ def _finding(found: Comparison) -> str:
         if base in best
         else f", {base} over {'them' if several else 'it'} {page.ratio(values[base], least)}"
     )
-    return f"{comparison_head(found)}: {' and '.join(best)} {' '.join(words)}{gain}"
+    return f"{', '.join(compared(found))}: {' and '.join(best)} {' '.join(words)}{gain}"
+
+
+def _times_faster(first: Row, row: Row) -> float | None:
+    """Return the first strategy's time over a strategy's own; None if one has none."""
+    if row.plan and first.plan and row.plan.score and first.plan.score:
+        return first.plan.score.time_s / row.plan.score.time_s
+    return None
 
 
 def _gain(first: Row, row: Row) -> str:
     """Return the first strategy's time over a strategy's own, or without a machine its cost."""
-    if row.plan is None or first.plan is None:
-        return ""
-    if row.plan.score and first.plan.score:
-        return page.ratio(first.plan.score.time_s, row.plan.score.time_s)
+    faster = _times_faster(first, row)
+    if faster is not None:
+        return page.ratio(faster, 1.0)
     return "" if row.gain is None else page.ratio(row.gain, 1.0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.files.figures import Figure
-from hypar.reports.listings.points import axes_of, axis_text, runs_data, runs_head
+from hypar.reports.listings.points import axes_of, axis_text, by_sample, held, runs_data, seconds_a_sample
 from hypar.reports.page import numbers as page
 from hypar.reports.page.fragment import fragment
 from hypar.reports.views.base import TOTALS, more, totals_cells
@@ -66,16 +66,14 @@ class SweepView:
 
 def _title(runs: Sweep, names: Sequence[str]) -> str:
     """Name the fastest combination."""
-    head = runs_head(runs.model, runs)
+    head = f"{runs.model}, {held(runs)}"
     scored = [run for run in runs if run.totals is not None]
     if not scored:
         return f"{head}: nothing fits"
-    best = min(scored, key=_seconds)
-    return f"{head}: {', '.join(_named(name, best) for name in names)} is the fastest, {page.seconds(_seconds(best))} a step"
-
-
-def _seconds(run: Run) -> float:
-    return run.totals.time_s if run.totals else float("inf")
+    best = min(scored, key=seconds_a_sample)
+    found = ", ".join(_named(name, best) for name in names)
+    time = page.seconds(best.totals.time_s if best.totals else 0.0)
+    return f"{head}: {found} is the fastest{by_sample(runs)}, {time} a step"
 
 
 def _named(name: str, run: Run) -> str:
