@@ -88,7 +88,7 @@ def test_nothing_is_said_on_a_pipe(forced: bool) -> None:
     ("command", "said"),
     [
         ("plan googlenet --levels 4 --hardware hmc --refine", r"refining [\w.]+"),
-        ("plan vgg16 --levels 3 --hardware hmc --stages best", r"trying \d stages"),
+        ("plan resnet34 --levels 4 --hardware hmc --stages best", r"trying \d stages"),
         ("explore vgg16 --vary fc1 --vary fc2 --vary conv5_3@H1 --hardware hmc", "scoring 512 points"),
         ("compare resnet152 --hardware hmc", "planning resnet152 by "),
     ],

@@ -25,6 +25,9 @@ LINE = "interrupted"
 PATIENCE_S = 1.0
 """Seconds allowed for cleanup before a further interrupt ends the program at once."""
 
+AGAIN_S = 0.05
+"""Seconds until a forgotten interrupt comes again: long enough for the hook that was told of it to return."""
+
 _SHOW_CURSOR = b"\r\x1b[K\x1b[?25h"
 """Escape codes that clear the line of an abandoned progress bar and show the cursor again."""
 
@@ -62,7 +65,7 @@ class Interrupts:
             sys.__unraisablehook__(found)
             return
         self.came = False
-        threading.Timer(0.001, signal.raise_signal, [signal.SIGINT]).start()
+        threading.Timer(AGAIN_S, signal.raise_signal, [signal.SIGINT]).start()
 
 
 def leave() -> NoReturn:
