@@ -162,6 +162,10 @@ class Op(Record):
         pools: whether it makes an image of another size, so that it is a node of the operator graph.
         view: whether its output is its input in another shape, without memory of its own.
         flop_per_element: floating-point operations on each input element, for an op without a weight.
+        concatenates: whether its output is its inputs' channels one behind the other.
+        statistics: names of the sums over ``statistics_over`` that the forward pass needs before it can go on.
+        back_statistics: names of those that the backward pass needs.
+        statistics_over: dims that these sums run over.
     """
 
     weighted: ClassVar[bool] = False
@@ -169,6 +173,19 @@ class Op(Record):
     pools: ClassVar[bool] = False
     view: ClassVar[bool] = False
     flop_per_element: ClassVar[int] = 0
+    concatenates: ClassVar[bool] = False
+    statistics: ClassVar[tuple[str, ...]] = ()
+    back_statistics: ClassVar[tuple[str, ...]] = ()
+    statistics_over: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def averages(self) -> bool:
+        """Whether an output is a mean of inputs, so that devices can add up terms of it."""
+        return False
+
+    def windows_on(self, inputs: tuple[Shape, ...]) -> Mapping[str, Window]:  # noqa: ARG002
+        """Return the window along each dim of an input of which an output reads more than its own index."""
+        return {}
 
     def contracts(self, inputs: tuple[Shape, ...]) -> frozenset[str]:  # noqa: ARG002
         """Return the dims that an op without a weight reduces to one element by a sum or a comparison."""
@@ -232,6 +249,10 @@ class Convolution(Op):
     def windows(self) -> Mapping[str, Window]:
         """The window along each spatial dim."""
 
+    def windows_on(self, inputs: tuple[Shape, ...]) -> Mapping[str, Window]:  # noqa: ARG002
+        """Return the window along each spatial dim."""
+        return self.windows
+
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return ``out_channels`` by the outputs of the windows."""
         shape = image_input(inputs)
@@ -294,6 +315,10 @@ class Resampling(Op):
     @abstractmethod
     def image_windows(self, shape: Shape) -> Mapping[str, Window]:
         """Return the window along each spatial dim of an input."""
+
+    def windows_on(self, inputs: tuple[Shape, ...]) -> Mapping[str, Window]:
+        """Return the window along each spatial dim."""
+        return self.image_windows(image_input(inputs))
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return the channels by the outputs of the windows."""
