@@ -22,7 +22,7 @@ FLOORS = (
     {"machine", "plan"},
     {"schedule", "costs"},
     {"planning"},
-    {"studies"},
+    {"execution", "studies"},
     {"reports"},
     {"cli"},
 )
@@ -44,6 +44,7 @@ MAY_IMPORT = {
     "schedule": "errors units timeline network sharding machine plan",
     "costs": "errors units registry solve network sharding machine",
     "planning": "activity errors units registry timeline results solve network sharding machine plan schedule costs",
+    "execution": "errors registry network",
     "studies": "activity errors units registry timeline files results solve network sharding machine plan schedule costs planning",
     "reports": "activity errors units registry timeline files results solve network sharding machine plan schedule costs planning studies",
     "cli": "errors registry units timeline files network sharding machine plan schedule costs planning studies reports",
@@ -59,6 +60,7 @@ INSIDE = {
     "plan": "score chunks splits plan files canonical diff",
     "schedule": "chunks moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals scoring",
     "planning": "chunks refinement searches sources strategies request records question claims uneven stages baselines timing planner replay",
+    "execution": "boxes draws taps normalisation kernels loss reference",
     "studies": "comparison explanation notes report pipeline evaluation exploration sweep page sections papers",
     "reports": "palette prose columns terminal page formats listings traces picture sections views",
 }
