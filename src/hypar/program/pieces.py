@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.sharding.uneven.remainder import whole_shares
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -46,8 +48,7 @@ def divide(size: int, cuts: Cuts, dim: str, held: Members | None = None) -> Memb
             for number, piece in pieces.items():
                 shares = _shares(alike == number, low, high)
                 ordered = piece if held is None else _in_place(piece, held, list(shares.values()))
-                for (start, end), devices in shares.items():
-                    own = ordered[int(start * len(piece) + TINY) : int(end * len(piece) + TINY)]
+                for devices, own in zip(shares.values(), _shared_out(ordered, [*shares]), strict=True):
                     after[devices] = len(below)
                     below[len(below)] = own if held is None else np.sort(own)
             alike, pieces = after, below
@@ -55,6 +56,17 @@ def divide(size: int, cuts: Cuts, dim: str, held: Members | None = None) -> Memb
     for number, piece in pieces.items():
         found[np.ix_(np.flatnonzero(alike == number), piece)] = True
     return found
+
+
+def _shared_out(ordered: Indices, shares: Sequence[tuple[float, float]]) -> list[Indices]:
+    """Return the indices of each share: as evenly as possible, or by the largest remainders of uneven shares."""
+    widths = [end - start for start, end in shares]
+    if max(widths) - min(widths) > TINY and abs(sum(widths) - 1) < TINY:
+        ends = np.cumsum([0.0, *whole_shares(len(ordered), widths)])
+        shares = [*zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
+    return [
+        ordered[int(start * len(ordered) + TINY) : int(end * len(ordered) + TINY)] for start, end in shares
+    ]
 
 
 def _shares(which: NDArray[np.bool_], low: Shares, high: Shares) -> dict[tuple[float, float], Numbers]:
