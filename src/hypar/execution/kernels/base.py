@@ -183,8 +183,8 @@ class Weighted(Kernel):
         """Return the number of products that an output element adds up."""
 
     def parameters(self, layer: Layer, random: np.random.Generator) -> dict[str, Array]:
-        """Return a normal weight as He et al. (2015) scale it before rectifiers, and a small bias."""
-        scale = math.sqrt(2 / self.fan_in(layer))
+        """Return a normal weight that keeps the variance of its input, and a small bias."""
+        scale = 1 / math.sqrt(self.fan_in(layer))
         values = {"weight": random.normal(scale=scale, size=self.weight_shape(layer))}
         if "bias" in layer.op.parameters(layer.input_shapes):
             values["bias"] = random.normal(scale=0.1, size=layer.shape["channels"])
