@@ -57,9 +57,7 @@ def copy(places: Places, source: Array, have: Mask, need: Mask) -> tuple[Array, 
     return np.where(need, values, np.nan), moved
 
 
-def add(
-    places: Places, source: Array, terms: Mask, need: Mask, copies: Numbers
-) -> tuple[Array, Numbers]:
+def add(places: Places, source: Array, terms: Mask, need: Mask, copies: Numbers) -> tuple[Array, Numbers]:
     """Sum the terms of each element, innermost level first, at a device that needs it, and hand on the sums.
 
     Returns:
@@ -95,7 +93,7 @@ def _reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[
     moved = np.zeros(len(places.parts), np.int64)
     values, now = np.where(having, source, 0.0), having.copy()
     for level in reversed(range(len(places.parts))):
-        for group, parts in places.inside(level):
+        for _, parts in places.inside(level):
             has = np.stack([now[part].any(axis=0) for part in parts])
             mine = np.stack([owner[part].any(axis=0) for part in parts])
             owned = mine.any(axis=0)

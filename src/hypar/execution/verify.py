@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.execution.reference import start, step_from, updated
+from hypar.execution.reference import Start, start, step_from, updated
 from hypar.execution.simulator import run
-from hypar.program.steps import Update
+from hypar.program.steps import Add, Update
 
 if TYPE_CHECKING:
+    from hypar.execution.devices import Devices
     from hypar.execution.reference import Step
-    from hypar.execution.simulator import Devices
     from hypar.program.places import Numbers
-    from hypar.program.steps import Item, Program
+    from hypar.program.steps import Copy, Item, Program
 
 TOLERANCE = 1e-10
 """Largest error of a number, relative to the largest of its tensor."""
@@ -31,17 +31,17 @@ class Checked:
     Attributes:
         item: what it is for.
         counted: elements that each level moves by the count.
-        moved: elements received at each level when it was run; None for one that was left out.
+        moved: elements received at each level when it was run.
     """
 
     item: Item
     counted: Numbers
-    moved: Numbers | None
+    moved: Numbers
 
     @property
     def agrees(self) -> bool:
         """Whether every level moved what was counted."""
-        return self.moved is not None and bool((self.counted == self.moved).all())
+        return bool((self.counted == self.moved).all())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,38 +73,59 @@ class Verification:
         return self.worst <= TOLERANCE and all(transfer.agrees for transfer in self.transfers)
 
 
-def verify_program(program: Program, *, seed: int = 0, without: int | None = None) -> Verification:
+def verify_program(
+    program: Program, *, microbatches: int = 1, seed: int = 0, without: int | None = None
+) -> Verification:
     """Run a program and hold it against one device and against its own count.
 
     Args:
-        program: the program.
+        program: the program of a microbatch.
+        microbatches: number of microbatches whose gradients are added up.
         seed: seed of the samples and of the parameters' initial values.
         without: the number of a transfer among the steps to leave out, which must show.
     """
-    begin = start(program.graph, seed)
-    expected = step_from(program.graph, begin)
-    devices = run(program, begin, without=without)
+    first = start(program.graph, seed)
+    starts = [
+        Start(data=start(program.graph, seed + number).data, parameters=first.parameters)
+        for number in range(microbatches)
+    ]
+    expected = [step_from(program.graph, begin) for begin in starts]
+    devices = run(program, starts, without=without)
     transfers = tuple(
-        Checked(item=step.item, counted=step.counted(program.places), moved=devices.moved.get(number))
-        for number, step in program.transfers.items()
+        Checked(
+            item=step.item, counted=_times(step, microbatches) * step.counted(program.places), moved=moved
+        )
+        for (number, step), moved in zip(program.transfers.items(), devices.moved.values(), strict=True)
     )
     return Verification(
-        transfers=transfers, loss=devices.loss, expected_loss=expected.loss, errors=_errors(devices, expected)
+        transfers=transfers,
+        loss=devices.loss,
+        expected_loss=sum(step.loss for step in expected),
+        errors=_errors(devices, expected),
     )
 
 
-def _errors(devices: Devices, expected: Step) -> dict[str, float]:
+def _times(step: Copy | Add, microbatches: int) -> int:
+    """Return how often a transfer runs: gradients are exchanged once."""
+    return 1 if isinstance(step, Add) and step.item.phase == "gradient" else microbatches
+
+
+def _errors(devices: Devices, expected: list[Step]) -> dict[str, float]:
     """Return the largest relative error of each trained tensor on any device."""
     found = {}
-    largest = max((float(np.abs(own).max()) for own in expected.gradients.values()), default=1.0)
+    whole = {
+        name: np.sum([step.gradients[name] for step in expected], axis=0) for name in expected[0].gradients
+    }
+    largest = max((float(np.abs(own).max()) for own in whole.values()), default=1.0)
     for update in devices.program.steps:
         if isinstance(update, Update):
             name = f"{update.layer}.{update.parameter}"
             gradients = devices.values[update.gradient]
             values = devices.values[f"W {name}"]
-            pairs = ((gradients, expected.gradients[name]), (updated(values, gradients), expected.updated[name]))
+            after = updated(expected[0].parameters[name], whole[name])
+            pairs = ((gradients, whole[name]), (updated(values, gradients), after))
             held = devices.held[f"W {name}"]
-            found[name] = max(_error(own, whole, held, SMALL * largest) for own, whole in pairs)
+            found[name] = max(_error(own, other, held, SMALL * largest) for own, other in pairs)
     return found
 
 

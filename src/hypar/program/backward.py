@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.program.counting import overlapping
+from hypar.program.flow import pieces_of
 from hypar.program.forward import add_statistic
 from hypar.program.holding import Holding, copies_of
-from hypar.program.flow import pieces_of
 from hypar.program.reads import owned
 from hypar.program.steps import Compute, Item, Update
 
@@ -48,7 +48,9 @@ def backward(flow: Flow, layer: Layer) -> None:
 def _error(flow: Flow, layer: Layer) -> str:
     """Add up what the readers of a layer's output have sent back; at an output of the network take the loss."""
     made = flow.made[layer.name]
-    pieces = pieces_of(dict(zip(("batch", "channels", "height", "width"), made.holding.members, strict=False)))
+    pieces = pieces_of(
+        dict(zip(("batch", "channels", "height", "width"), made.holding.members, strict=False))
+    )
     sent = flow.errors.get(layer.name, [])
     kind = "error" if flow.readers(layer) else "loss"
     reads = {str(number): array for number, array in enumerate(sent)} if sent else {"output": made.array}
@@ -90,11 +92,10 @@ def _send(flow: Flow, layer: Layer, work: Work, number: int) -> None:
         array = flow.add(array, f"E sums {name}", terms, sums, copies, inside)
         have = sums if array != f"E terms {layer.name} {number}" else terms
         array = flow.copy(array, f"E {name}", have, need, item)
+    elif overlapping(terms, copies):
+        array = flow.add(array, f"E {name}", terms, need, copies, item)
     else:
-        if overlapping(terms, copies):
-            array = flow.add(array, f"E {name}", terms, need, copies, item)
-        else:
-            array = flow.copy(array, f"E {name}", terms, need, item)
+        array = flow.copy(array, f"E {name}", terms, need, item)
     flow.errors.setdefault(source, []).append(array)
 
 
@@ -133,5 +134,6 @@ def _held(flow: Flow, layer: Layer, work: Work, name: str) -> tuple[Members, ...
     matrix = (dims["in_channels"], dims["out_channels"])
     if "height" not in dims:
         return matrix
-    kernel = tuple(np.ones((devices, size), bool) for size in layer.op.kernel)
+    sizes = layer.einsum(flow.graph.batch).sizes
+    kernel = tuple(np.ones((devices, sizes[f"kernel_{dim}"]), bool) for dim in ("height", "width"))
     return (dims.get("groups", np.ones((devices, 1), bool)), *matrix, *kernel)

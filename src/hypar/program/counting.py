@@ -117,9 +117,7 @@ def _outer(rows: Sequence[Members]) -> Cells:
 def overlapping(terms: Holding, copies: Numbers) -> bool:
     """Return whether several devices have terms of an element, in one copy."""
     (having,), _ = _cells(terms)
-    return any(
-        bool((having[copies == copy].sum(axis=0) > 1).any()) for copy in range(int(copies.max()) + 1)
-    )
+    return any(bool((having[copies == copy].sum(axis=0) > 1).any()) for copy in range(int(copies.max()) + 1))
 
 
 def lacking(terms: Holding, need: Holding, copies: Numbers) -> bool:

@@ -67,7 +67,10 @@ def _array_cuts(array: tuple[int, ...], choices: tuple[Choice, ...]) -> Cuts:
     for ways, choice, own in zip(array, choices, coordinates, strict=True):
         grid = layout((choice,), ways)
         bounds = {
-            dim: (grid.rows[dim][0][own] / choice.degree(dim), (grid.rows[dim][0][own] + 1) / choice.degree(dim))
+            dim: (
+                grid.rows[dim][0][own] / choice.degree(dim),
+                (grid.rows[dim][0][own] + 1) / choice.degree(dim),
+            )
             for dim in choice.divided
         }
         levels.append(LevelCut(bounds, grid.active[0][own]))
@@ -79,8 +82,20 @@ def uncut(places: Places) -> Cuts:
     return Cuts(places, tuple(LevelCut({}, np.ones(places.devices, bool)) for _ in places.parts))
 
 
-READ_AS = {"batch": "batch", "in_channels": "channels", "channels": "channels", "height": "height", "width": "width"}
-MADE_AS = {"batch": "batch", "out_channels": "channels", "groups": "channels", "height": "height", "width": "width"}
+READ_AS = {
+    "batch": "batch",
+    "in_channels": "channels",
+    "channels": "channels",
+    "height": "height",
+    "width": "width",
+}
+MADE_AS = {
+    "batch": "batch",
+    "out_channels": "channels",
+    "groups": "channels",
+    "height": "height",
+    "width": "width",
+}
 
 
 def scattered(maker: Cuts, reader: Cuts) -> Cuts:

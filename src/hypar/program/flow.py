@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.program.counting import lacking, overlapping
-from hypar.program.holding import Holding
 from hypar.program.steps import Add, Copy, Item, Step, Update
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
     from hypar.program.cuts import Cuts
-    from hypar.program.holding import Members
+    from hypar.program.holding import Holding, Members
     from hypar.program.places import Numbers, Places
 
 
@@ -115,9 +114,7 @@ class Flow:
         """Sum terms for those who need them, and return the array of sums; that of the terms where each is a sum."""
         if not overlapping(terms, copies) and not lacking(terms, need, copies):
             return source
-        self.steps.append(
-            Add(source=source, target=target, terms=terms, need=need, copies=copies, item=item)
-        )
+        self.steps.append(Add(source=source, target=target, terms=terms, need=need, copies=copies, item=item))
         return target
 
     def next_choice(self, layer: Layer) -> Cuts | None:
@@ -130,6 +127,4 @@ class Flow:
 
     def readers(self, layer: Layer) -> tuple[Layer, ...]:
         """Return the layers that read a layer's output, once for each time."""
-        return tuple(
-            reader for reader in self.graph.layers for name in reader.inputs if name == layer.name
-        )
+        return tuple(reader for reader in self.graph.layers for name in reader.inputs if name == layer.name)

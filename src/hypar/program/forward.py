@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.program.cuts import scattered, uncut
 from hypar.program.flow import Made, Work, pieces_of
 from hypar.program.holding import Holding, copies_of, everywhere
-from hypar.program.cuts import scattered, uncut
 from hypar.program.pieces import divide
 from hypar.program.reads import read
 from hypar.program.steps import Compute, Item
@@ -206,9 +206,7 @@ def _statistics(flow: Flow, layer: Layer, work: Work, reads: Mapping[str, str]) 
     if not names:
         return {}
     writes = {name: f"{name} terms {layer.name}" for name in names}
-    flow.steps.append(
-        Compute(kind="sums", layer=layer.name, pieces=work.pieces, reads=reads, writes=writes)
-    )
+    flow.steps.append(Compute(kind="sums", layer=layer.name, pieces=work.pieces, reads=reads, writes=writes))
     return {name: add_statistic(flow, layer, work, name, writes[name], "forward") for name in names}
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.plan.splits import Group
+    from hypar.program.cuts import Shares
     from hypar.program.places import Numbers
     from hypar.program.steps import Program
 
@@ -90,7 +91,8 @@ def _layer_cuts(name: str, groups: Sequence[Group], devices: Sequence[int], plac
     """Return the cuts of one layer over a tree of groups."""
     levels: list[LevelCut] = []
     for level in range(len(places.parts)):
-        low, high = {}, {}
+        low: dict[str, Shares] = {}
+        high: dict[str, Shares] = {}
         working = np.ones(places.devices, bool)
         first = 0
         for group, count in zip(groups, devices, strict=True):

@@ -38,9 +38,7 @@ class Places:
     @cached_property
     def _members(self) -> tuple[tuple[Numbers, ...], ...]:
         whole = (np.arange(self.devices),)
-        return whole, *(
-            tuple(np.flatnonzero(own == part) for part in np.unique(own)) for own in self.parts
-        )
+        return whole, *(tuple(np.flatnonzero(own == part) for part in np.unique(own)) for own in self.parts)
 
     def inside(self, level: int) -> tuple[tuple[Numbers, tuple[Numbers, ...]], ...]:
         """Return the groups that a level splits, each with the parts that result."""
@@ -52,7 +50,9 @@ class Places:
         for level in range(len(self.parts)):
             groups = self.members(level - 1)
             parts = self.members(level)
-            found.append(tuple((group, tuple(part for part in parts if part[0] in group)) for group in groups))
+            found.append(
+                tuple((group, tuple(part for part in parts if part[0] in group)) for group in groups)
+            )
         return tuple(found)
 
 

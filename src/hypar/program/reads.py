@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from hypar.program.holding import Members
     from hypar.network.windows import Window
+    from hypar.program.holding import Members
 
 
 def read(window: Window, made: Members, size: int) -> Members:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hypar.program.counting import added, copied
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from hypar.network.graph import LayerGraph
     from hypar.program.holding import Holding
@@ -147,3 +147,11 @@ class Program:
     def transfers(self) -> dict[int, Copy | Add]:
         """The steps that may move elements, by their number among all steps."""
         return {number: step for number, step in enumerate(self.steps) if isinstance(step, Copy | Add)}
+
+    @property
+    def accumulated(self) -> frozenset[str]:
+        """The arrays that microbatches add to: the terms of gradients, and the gradients that need no addition."""
+        adds = [step for step in self.steps if isinstance(step, Add) and step.item.phase == "gradient"]
+        summed = {step.target for step in adds}
+        alone = {step.gradient for step in self.steps if isinstance(step, Update)} - summed
+        return frozenset(alone | {step.source for step in adds})

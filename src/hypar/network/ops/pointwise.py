@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from hypar.network.ops.base import Op, Shape
 from hypar.network.ops.base import Pointwise as Base
 from hypar.network.windows import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Pointwise(Base):
