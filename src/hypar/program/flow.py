@@ -60,11 +60,6 @@ class Work:
         """The piece of each device; None where nothing is to compute."""
         return pieces_of(self.dims)
 
-    @property
-    def active(self) -> NDArray[np.bool_]:
-        """Whether each device has something to compute."""
-        return np.asarray(np.all([own.any(axis=1) for own in self.dims.values()], axis=0))
-
 
 def pieces_of(dims: Mapping[str, Members]) -> tuple[Mapping[str, NDArray[np.intp]] | None, ...]:
     """Return the indices of each dim for each device; None for a device that has none of some dim."""

@@ -71,7 +71,7 @@ def _weighted(flow: Flow, layer: Layer) -> None:
             writes={"output": f"terms {name}"},
         )
     )
-    copies = copies_of(tuple(dims.values()))
+    copies = cuts.copies([*dims])
     left, cuts = _left(flow, layer, output, cuts)
     item = Item(name, None, "forward", "output")
     summed = flow.add(f"terms {name}", f"sums {name}", output, left, copies, item)
