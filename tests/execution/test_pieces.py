@@ -6,6 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -91,8 +92,9 @@ class Devices:
         ]
 
 
-@given(st.sampled_from(sorted(CASES)), st.integers(0, 99), st.data())
-@settings(max_examples=examples(1000, 120), deadline=None)
+@pytest.mark.parametrize("case", CASES)
+@given(seed=st.integers(0, 99), data=st.data())
+@settings(max_examples=examples(50, 4), deadline=None)
 def test_pieces_make_up_the_whole(case: str, seed: int, data: st.DataObject) -> None:
     run = bench(case, seed)
     devices = Devices(run, data.draw(cuts(run)))
@@ -164,8 +166,9 @@ def results(found: Gradients, reads: tuple[Mask, ...], held: Mapping[str, Array]
     return backs + [value[~np.isnan(held[name])] for name, value in found.parameters.items()]
 
 
-@given(st.sampled_from(sorted(CASES)), st.data())
-@settings(max_examples=examples(1000, 120), deadline=None)
+@pytest.mark.parametrize("case", CASES)
+@given(data=st.data())
+@settings(max_examples=examples(50, 6), deadline=None)
 def test_what_is_missing_shows(case: str, data: st.DataObject) -> None:
     run = bench(case)
     devices = Devices(run, data.draw(cuts(run)))
