@@ -15,6 +15,7 @@ import numpy as np
 from hypar.costs.base import GroupRates, machine_setting
 from hypar.machine.rates import time_rates
 from hypar.network.training import PHASES
+from hypar.sharding.conventions import PAPER, require_convention
 from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.rates import between_costs, inside_costs
 
@@ -35,6 +36,7 @@ class AccPar:
 
     Attributes:
         machine: the machine that the step runs on.
+        convention: the convention by which transfers are counted, one of ``BY_LEVELS``.
     """
 
     unit: ClassVar[str] = "seconds"
@@ -42,6 +44,11 @@ class AccPar:
     direct: ClassVar[bool] = False
     slowest: ClassVar[bool] = True
     machine: Machine | None = None
+    convention: str = PAPER
+
+    def __post_init__(self) -> None:
+        """Check the convention."""
+        require_convention(self.convention)
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Return the cost of adding up partial sums and, at the innermost level, of a device's operations."""

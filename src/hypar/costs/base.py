@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
 
-CONTEXT = ("machine", "optimizer", "profile")
+CONTEXT = ("machine", "optimizer", "profile", "convention")
 """Names of the fields that a cost may have besides its parameters."""
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hypar.costs.base import machine_setting
 from hypar.machine.rates import computation, time_rates
+from hypar.sharding.conventions import PAPER, require_convention
 from hypar.sharding.rates import between_costs, inside_costs
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Time:
     Attributes:
         machine: the machine that the step runs on.
         optimizer: the optimizer whose updates are counted.
+        convention: the convention by which transfers are counted, one of ``BY_LEVELS``.
     """
 
     unit: ClassVar[str] = "seconds"
@@ -40,6 +42,11 @@ class Time:
     slowest: ClassVar[bool] = True
     machine: Machine | None = None
     optimizer: str = "sgd"
+    convention: str = PAPER
+
+    def __post_init__(self) -> None:
+        """Check the convention."""
+        require_convention(self.convention)
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Return the cost of adding up partial sums and, at the innermost level, of a device's computation."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hypar.costs.base import GroupRates
 from hypar.errors import OptionError
+from hypar.sharding.conventions import PAPER, require_convention
 from hypar.sharding.rates import between_costs, even_rates, inside_costs
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Volume:
         inter_weight: weight of a byte between layers against a byte inside one. 1 counts the bytes that are moved;
             one half reproduces HyPar's Figures 5, 9 and 10, which count amounts inside a layer in both directions
             and amounts between layers in one.
+        convention: the convention by which transfers are counted, one of ``BY_LEVELS``.
     """
 
     unit: ClassVar[str] = "bytes"
@@ -40,9 +42,11 @@ class Volume:
     direct: ClassVar[bool] = False
     slowest: ClassVar[bool] = False
     inter_weight: float = 1.0
+    convention: str = PAPER
 
     def __post_init__(self) -> None:
-        """Check the weight."""
+        """Check the weight and the convention."""
+        require_convention(self.convention)
         if not (isinstance(self.inter_weight, int | float) and 0 <= self.inter_weight <= MOST_WEIGHT):
             raise OptionError(
                 "inter-weight", f"found {self.inter_weight}", f"a number from 0 to {MOST_WEIGHT:,}"
