@@ -15,7 +15,7 @@ import numpy as np
 from hypar.costs.base import measured
 from hypar.sharding.amounts.factors import factors_of
 from hypar.sharding.amounts.priced import added_costs, moved_costs
-from hypar.sharding.amounts.products import below, parts_of
+from hypar.sharding.amounts.products import below
 from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Costs, Edge
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from hypar.network.ops.base import Einsum
     from hypar.sharding.amounts.above import Above
     from hypar.sharding.amounts.factors import Between
-    from hypar.sharding.amounts.flows import Flow, Sums
-    from hypar.sharding.amounts.products import Products
+    from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.amounts.products import Part, Products
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
 
@@ -47,7 +47,7 @@ def layer_items(
     cost: MovingCost, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes, sums: Sums
 ) -> Items:
     """Return the cost of each option inside a layer item by item, ``[tuples above, options]``."""
-    added = added_costs(layer, options, sizes, level, sums, cost.rates(level)[0])
+    added = added_costs(layer.einsum, options, sizes, level, sums, cost.rates(level)[0])
     return {**added, **cost.work(level, layer, options, sizes)}
 
 
@@ -88,7 +88,7 @@ def moved_graph(
             einsums = (graph.layers[ends[0]].einsum, graph.layers[ends[1]].einsum)
             lefts = (nodes[keys[ends[0]]][1], nodes[keys[ends[1]]][1])
             both = (options[ends[0]], options[ends[1]])
-            way = Way(cost, above.between[at], flow, einsums, least=above.least)
+            way = Way(cost, above.between[at], above.parts[at], einsums, least=above.least)
             edges[pair] = way.costs(levels, both, lefts, products)[:, None, :]
         found.append(Edge(source=ends[0], target=ends[1], terms=(edges[pair],)))
     return CostGraph(nodes=tuple(nodes[key][0] for key in keys), edges=tuple(found))
@@ -116,11 +116,16 @@ class Way:
     """A tensor between two layers, for its costs over pairs of tuples."""
 
     def __init__(
-        self, cost: MovingCost, between: Between, flow: Flow, ends: tuple[Einsum, Einsum], *, least: bool
+        self,
+        cost: MovingCost,
+        between: Between,
+        parts: tuple[Part, ...],
+        ends: tuple[Einsum, Einsum],
+        *,
+        least: bool,
     ) -> None:
         """Keep the tensor; ``least`` asks for lower bounds."""
-        self.cost, self.between, self.ends, self.least = cost, between, ends, least
-        self.parts = parts_of(flow, between)
+        self.cost, self.between, self.parts, self.ends, self.least = cost, between, parts, ends, least
 
     def costs(
         self,

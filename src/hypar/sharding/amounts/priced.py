@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.sharding.amounts.factors import factors_of, plain
-from hypar.sharding.amounts.inside import added
+from hypar.sharding.amounts.inside import added, computing
 from hypar.sharding.amounts.products import least_received, received
 from hypar.sharding.grids.layouts import layout
+from hypar.sharding.grids.manners import CODE
 from hypar.sharding.levels import WORKING
-from hypar.sharding.redistribution import COLLECTIVES
 
 if TYPE_CHECKING:
-    from hypar.network.contraction import CutLayer
-    from hypar.network.ops.base import Einsum
+    from hypar.network.ops.base import Einsum, Roles
     from hypar.sharding.amounts.factors import Between
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.products import Part, Products
@@ -30,23 +30,31 @@ RESIDUE = 1e-9
 
 
 def added_costs(
-    layer: CutLayer, options: Options, sizes: LocalSizes, level: Level, sums: Sums, rates: Rates
+    einsum: Einsum, options: Options, sizes: LocalSizes, level: Level, sums: Sums, rates: Rates
 ) -> dict[str, Costs]:
     """Return the costs of adding up a layer's partial sums: ``[tuples above, options]`` per item.
 
     Returns:
         ``update`` for weight gradients; ``sums`` for F_out, E_in, and the rows of E_in beside borders.
     """
-    shape = (sizes.fractions.shape[1], len(options))
-    found = {"update": np.zeros(shape), "sums": np.zeros(shape)}
-    devices = _working(options, sizes, level) if rates.together else 1.0
-    for one in added(layer, options, sizes, level, sums):
-        codes = np.where(one.summed, COLLECTIVES.index("all_reduce"), COLLECTIVES.index("neighbours"))
-        costs = one.elements * np.take(rates.per_element, codes) / devices
-        if any(rates.once):
-            costs = costs + np.take(rates.once, codes) * (one.elements > 0)
-        found["update" if one.tensor == "weight" else "sums"] += costs
-    return found
+    elements = added(einsum, options, sizes, level, sums)
+    each, once = _added_weights(einsum.roles, options, level.ways, rates)
+    found = elements * each
+    if rates.together:
+        found = found / _working(options, sizes, level)
+    if once is not None:
+        found += once * (elements > 0)
+    return {"update": found[1], "sums": found[0] + found[2]}
+
+
+@lru_cache(maxsize=4096)
+def _added_weights(
+    roles: Roles, options: Options, ways: int, rates: Rates
+) -> tuple[Costs | float, Costs | None]:
+    """Return the cost of an element and of a transfer, ``[TENSORS, 1, options]``: of sums, or of border rows alone."""
+    summed = computing(roles, options, ways)[:, None, :, 1] > 0
+    codes = np.where(summed, CODE["all_reduce"], CODE["neighbours"])
+    return _taken(rates.per_element, codes), np.take(rates.once, codes) if any(rates.once) else None
 
 
 def moved_costs(
@@ -77,13 +85,16 @@ def moved_costs(
     Returns:
         ``[tuples above, options of the producer, tuples above, options of the consumer]``.
     """
-    found = plain(between, options, level.ways)
-    factors = found.factors if least else factors_of(ends, between, options, sizes[1], level.ways)
+    factors = (
+        plain(between, options, level.ways).factors
+        if least
+        else factors_of(ends, between, options, sizes[1], level.ways)
+    )
     total: Costs | float = 0.0
     for part in parts:
         elements = (least_received if least else received)(part, products, factors)
         own = rates[0] if part.inside else rates[1]
-        each, once = _weights(getattr(found.manners, part.manner), own)
+        each, once = _weights(between, options, level.ways, part.manner, own)
         costs = elements * each
         if own.together:
             costs = costs / _devices(part, options, sizes, level, least=least)
@@ -115,15 +126,15 @@ def _working(options: Options, sizes: LocalSizes, level: Level) -> Costs:
     return above[:, None] * layout(options, level.ways).working
 
 
-def _weights(codes: Codes, rates: Rates) -> tuple[Costs | float, Costs | None]:
+@lru_cache(maxsize=4096)
+def _weights(
+    between: Between, options: tuple[Options, Options], ways: int, manner: str, rates: Rates
+) -> tuple[Costs | float, Costs | None]:
     """Return the cost of an element, and of a transfer if that costs anything, on the four axes."""
-    each, once = _taken(rates.per_element, codes), None
-    if any(rates.once):
-        once = np.take(rates.once, codes)[None, :, None]
-    return each, once
+    codes = getattr(plain(between, options, ways).manners, manner)[None, :, None]
+    return _taken(rates.per_element, codes), np.take(rates.once, codes) if any(rates.once) else None
 
 
 def _taken(numbers: tuple[float, ...], codes: Codes) -> Costs | float:
-    if len({*numbers}) == 1:
-        return numbers[0]
-    return np.asarray(np.take(numbers, codes))[None, :, None]
+    """Return the number for each code; one number if all are equal."""
+    return numbers[0] if len({*numbers}) == 1 else np.asarray(np.take(numbers, codes))

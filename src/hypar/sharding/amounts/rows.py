@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,12 +15,14 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
 
 
+@lru_cache(maxsize=4096)
 def border_of(einsum: Einsum, dim: str) -> float:
     """Return the fraction of F_in that two neighbouring shards of a dim both read."""
     window = einsum.windows.get(dim)
     return 0.0 if window is None or not einsum.input_sizes[dim] else window.halo / einsum.input_sizes[dim]
 
 
+@lru_cache(maxsize=4096)
 def windowed(einsum: Einsum) -> tuple[str, ...]:
     """Return the dims in which neighbouring shards read the same rows."""
     return tuple(dim for dim in einsum.windows if border_of(einsum, dim))
