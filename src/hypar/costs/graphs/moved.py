@@ -7,15 +7,16 @@ each level. With several levels an edge is therefore a whole matrix over the pai
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from hypar.costs.base import measured
 from hypar.sharding.amounts.factors import factors_of
 from hypar.sharding.amounts.priced import added_costs, moved_costs
-from hypar.sharding.amounts.products import below
+from hypar.sharding.amounts.products import below, in_all, names_of
 from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Costs, Edge
 
@@ -82,14 +83,24 @@ def moved_graph(
     found = []
     for at, tensor in enumerate(graph.tensors):
         ends = (tensor.producer, tensor.consumer)
-        flow, products = above.flows.tensors[at], above.products[at]
-        pair = (keys[ends[0]][:3], keys[ends[1]][:3], above.between[at], flow, id(products))
+        pair = (
+            keys[ends[0]][:3],
+            keys[ends[1]][:3],
+            above.between[at],
+            above.parts[at],
+            id(above.products[at]),
+        )
         if pair not in edges:
-            einsums = (graph.layers[ends[0]].einsum, graph.layers[ends[1]].einsum)
-            lefts = (nodes[keys[ends[0]]][1], nodes[keys[ends[1]]][1])
-            both = (options[ends[0]], options[ends[1]])
-            way = Way(cost, above.between[at], above.parts[at], einsums, least=above.least)
-            edges[pair] = way.costs(levels, both, lefts, products)[:, None, :]
+            way = Way(
+                cost=cost,
+                between=above.between[at],
+                parts=above.parts[at],
+                ends=(graph.layers[ends[0]].einsum, graph.layers[ends[1]].einsum),
+                options=(options[ends[0]], options[ends[1]]),
+                sizes=(nodes[keys[ends[0]]][1], nodes[keys[ends[1]]][1]),
+                least=above.least,
+            )
+            edges[pair] = way.costs(levels, above.products[at])[:, None, :]
         found.append(Edge(source=ends[0], target=ends[1], terms=(edges[pair],)))
     return CostGraph(nodes=tuple(nodes[key][0] for key in keys), edges=tuple(found))
 
@@ -112,46 +123,62 @@ def _node(
     return total, left
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """A tensor between two layers, for its costs over pairs of tuples."""
+    """A tensor between two layers, with their options at some levels.
 
-    def __init__(
-        self,
-        cost: MovingCost,
-        between: Between,
-        parts: tuple[Part, ...],
-        ends: tuple[Einsum, Einsum],
-        *,
-        least: bool,
-    ) -> None:
-        """Keep the tensor; ``least`` asks for lower bounds."""
-        self.cost, self.between, self.parts, self.ends, self.least = cost, between, parts, ends, least
+    Attributes:
+        cost: the cost.
+        between: the tensor's dims at both ends.
+        parts: its transfers.
+        ends: producer and consumer.
+        options: their options at each level.
+        sizes: their sizes above each level.
+        least: whether lower bounds are asked for.
+    """
 
-    def costs(
-        self,
-        levels: Sequence[Level],
-        options: tuple[tuple[Options, ...], tuple[Options, ...]],
-        left: tuple[list[LocalSizes], list[LocalSizes]],
-        products: Products,
-    ) -> Costs:
+    cost: MovingCost
+    between: Between
+    parts: tuple[Part, ...]
+    ends: tuple[Einsum, Einsum]
+    options: tuple[tuple[Options, ...], tuple[Options, ...]]
+    sizes: tuple[list[LocalSizes], list[LocalSizes]]
+    least: bool
+
+    def costs(self, levels: Sequence[Level], products: Products) -> Costs:
         """Return the cost of each pair of tuples, ``[tuples of the producer, tuples of the consumer]``."""
+        prices = [tuple(rates.price for rates in self.cost.rates(level)) for level in levels]
+        if len(levels) > 1 and len({*prices}) == 1 and None not in prices[0]:
+            return in_all(self.parts, self._below(levels, products), cast("tuple[float, float]", prices[0]))
         total = np.zeros((1, 1))
-        for level, *pair, made, read in zip(levels, *options, *left, strict=True):
-            choices = (pair[0], pair[1])
+        for at, level in enumerate(levels):
+            options, sizes = self._at(at)
             here = moved_costs(
                 self.between,
                 self.parts,
                 products,
                 self.ends,
-                choices,
-                (made, read),
+                options,
+                sizes,
                 level,
                 self.cost.rates(level),
                 least=self.least,
             )
-            shape = (len(total), len(choices[0]), total.shape[1], len(choices[1]))
-            both = np.broadcast_to(here, shape) if level is levels[0] else total[:, None, :, None] + here
-            total = both.reshape(shape[0] * shape[1], -1)
-            if level is not levels[-1]:
-                products = below(products, factors_of(self.ends, self.between, choices, read, level.ways))
+            both = total[:, None, :, None] + here
+            total = both.reshape(len(total) * len(options[0]), -1)
+            if at + 1 < len(levels):
+                products = self._below(levels[at : at + 1], products, at)
         return total
+
+    def _below(self, levels: Sequence[Level], products: Products, first: int = 0) -> Products:
+        """Return the products below consecutive levels."""
+        names = names_of(self.parts)
+        for at, level in enumerate(levels, first):
+            options, sizes = self._at(at)
+            factors = factors_of(self.ends, self.between, options, sizes[1], level.ways).factors
+            products = below(products, factors, names)
+        return products
+
+    def _at(self, at: int) -> tuple[tuple[Options, Options], tuple[LocalSizes, LocalSizes]]:
+        """Return the options at one of the levels, and the sizes above it."""
+        return (self.options[0][at], self.options[1][at]), (self.sizes[0][at], self.sizes[1][at])

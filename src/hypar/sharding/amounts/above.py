@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypar.sharding.amounts.factors import Between, factors_of, plain
 from hypar.sharding.amounts.flows import Flows, flows_of
-from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below, parts_of
+from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below, names_of, parts_of
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 
 if TYPE_CHECKING:
@@ -77,16 +77,18 @@ def below_level(
             left = before.divided(layer.einsum, choices, ways)
             sizes[key] = left.distinct() if least else left
     found = []
-    for tensor, between, products in zip(graph.tensors, above.between, above.products, strict=True):
+    for tensor, between, parts, products in zip(
+        graph.tensors, above.between, above.parts, above.products, strict=True
+    ):
         ends = (graph.layers[tensor.producer].einsum, graph.layers[tensor.consumer].einsum)
         pair = (options[tensor.producer], options[tensor.consumer])
-        place = (between, pair, above[tensor.consumer], ends[1], id(products))
+        place = (between, pair, above[tensor.consumer], ends[1], parts, id(products))
         if place not in kept:
             if least:
                 kept[place] = least_below(products, plain(between, pair, ways).factors)
             else:
-                factors = factors_of(ends, between, pair, above[tensor.consumer], ways)
-                kept[place] = below(products, factors)
+                factors = factors_of(ends, between, pair, above[tensor.consumer], ways).factors
+                kept[place] = below(products, factors, names_of(parts))
         found.append(kept[place])
     keys = [(layer.einsum, *own) for layer, *own in zip(graph.layers, above, options, strict=True)]
     return Above([sizes[key] for key in keys], above.network, found, least=least)

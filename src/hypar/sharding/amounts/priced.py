@@ -85,14 +85,13 @@ def moved_costs(
     Returns:
         ``[tuples above, options of the producer, tuples above, options of the consumer]``.
     """
-    factors = (
-        plain(between, options, level.ways).factors
-        if least
-        else factors_of(ends, between, options, sizes[1], level.ways)
-    )
-    total: Costs | float = 0.0
+    at_level = None if least else factors_of(ends, between, options, sizes[1], level.ways)
+    total = None
     for part in parts:
-        elements = (least_received if least else received)(part, products, factors)
+        if at_level is None:
+            elements = least_received(part, products, plain(between, options, level.ways).factors)
+        else:
+            elements = received(part, products, at_level.growth)
         own = rates[0] if part.inside else rates[1]
         each, once = _weights(between, options, level.ways, part.manner, own)
         costs = elements * each
@@ -100,7 +99,7 @@ def moved_costs(
             costs = costs / _devices(part, options, sizes, level, least=least)
         if once is not None:
             costs = costs + once * (elements > RESIDUE * part.changes[0].elements)
-        total = total + costs
+        total = costs if total is None else total + costs
     return np.asarray(total)
 
 

@@ -80,25 +80,63 @@ def parts_of(flow: Flow, between: Between) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def received(part: Part, above: Products, factors: Factors) -> Costs:
+def received(part: Part, above: Products, growth: Factors) -> Costs:
     """Return the elements of a transfer that all devices receive at a level, on the four axes of factors."""
-    total: Costs | float = 0.0
-    for change in part.changes:
-        gets = getattr(above, change.gets) * (getattr(factors, change.gets) - 1.0)
-        if change.has:
-            gets = gets - getattr(above, change.has) * (getattr(factors, change.has) - 1.0)
-        total = total + change.elements * gets
+    total = None
+    for size, gets, has in part.changes:
+        more: Costs = getattr(above, gets) * getattr(growth, gets)
+        if has:
+            more = more - getattr(above, has) * getattr(growth, has)
+        more = more * size
+        total = more if total is None else total + more
     return np.asarray(total)
 
 
-def below(above: Products, factors: Factors) -> Products:
-    """Return the products below a level, for each tuple above and each option of the level."""
-    found = []
-    for product, factor in zip(above, factors, strict=True):
-        grown = product * factor
-        made, option, read, other = grown.shape
-        found.append(grown.reshape(made * option, 1, read * other, 1))
-    return Products(*found)
+def names_of(parts: tuple[Part, ...]) -> tuple[str, ...]:
+    """Return the names of the factors that transfers count."""
+    return tuple({name: None for part in parts for change in part.changes for name in change[1:] if name})
+
+
+def below(above: Products, factors: Factors, names: tuple[str, ...]) -> Products:
+    """Return the products of some factors below a level, for each tuple above and each option of the level."""
+    grown: dict[tuple[int, int], Costs] = {}
+    found = {}
+    for name in names:
+        product, factor = getattr(above, name), getattr(factors, name)
+        key = (id(product), id(factor))
+        if key not in grown:
+            both = product * factor
+            made, option, read, other = both.shape
+            grown[key] = both.reshape(made * option, 1, read * other, 1)
+        found[name] = grown[key]
+    return above._replace(**found)
+
+
+def in_all(parts: tuple[Part, ...], products: Products, prices: tuple[float, float]) -> Costs:
+    """Return the cost of all levels together where an element costs the same at every level.
+
+    Args:
+        parts: the transfers.
+        products: the products of all levels.
+        prices: the cost of an element inside layers, and between two.
+
+    Returns:
+        ``[tuples of the producer, tuples of the consumer]``.
+    """
+    weights: dict[int, float] = {}
+    arrays: dict[int, Costs] = {}
+    for part in parts:
+        price = prices[0] if part.inside else prices[1]
+        for size, gets, has in part.changes:
+            for name, weight in ((gets, size * price), (has, -size * price)):
+                array = getattr(products, name) if name else _ONE
+                arrays[id(array)] = array
+                weights[id(array)] = weights.get(id(array), 0.0) + weight
+    largest, *others = sorted(arrays, key=lambda key: -arrays[key].size)
+    total = arrays[largest] * weights[largest]
+    for key in others:
+        total += arrays[key] * weights[key]
+    return np.asarray(total)[:, 0, :, 0]
 
 
 def least_below(above: Products, factors: Factors) -> Products:
