@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from hypar.costs.base import measured
-from hypar.sharding.amounts.factors import factors_of
-from hypar.sharding.amounts.priced import added_costs, moved_costs
+from hypar.sharding.amounts.places import Places, columns
+from hypar.sharding.amounts.priced import LevelOf, added_costs, least_costs, moved_costs
 from hypar.sharding.amounts.products import below, in_all, names_of
 from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Costs, Edge
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.products import Part, Products
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
+    from hypar.solve.edge import Indices
 
 
 def moved_structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:
@@ -100,7 +101,7 @@ def moved_graph(
                 sizes=(nodes[keys[ends[0]]][1], nodes[keys[ends[1]]][1]),
                 least=above.least,
             )
-            edges[pair] = way.costs(levels, above.products[at])[:, None, :]
+            edges[pair] = way.costs(levels, above.products[at], None)[:, None, :]
         found.append(Edge(source=ends[0], target=ends[1], terms=(edges[pair],)))
     return CostGraph(nodes=tuple(nodes[key][0] for key in keys), edges=tuple(found))
 
@@ -121,6 +122,10 @@ def _node(
         total = here if level is levels[0] else total.repeat(len(choices)) + here
         sizes = sizes.divided(layer.einsum, choices, level.ways) if level is not levels[-1] else sizes
     return total, left
+
+
+Kept = tuple["Indices", "Indices"] | None
+"""The tuples of two layers that are left to choose from; None for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,40 +150,49 @@ class Way:
     sizes: tuple[list[LocalSizes], list[LocalSizes]]
     least: bool
 
-    def costs(self, levels: Sequence[Level], products: Products) -> Costs:
-        """Return the cost of each pair of tuples, ``[tuples of the producer, tuples of the consumer]``."""
-        prices = [tuple(rates.price for rates in self.cost.rates(level)) for level in levels]
-        if len(levels) > 1 and len({*prices}) == 1 and None not in prices[0]:
-            return in_all(self.parts, self._below(levels, products), cast("tuple[float, float]", prices[0]))
-        total = np.zeros((1, 1))
-        for at, level in enumerate(levels):
-            options, sizes = self._at(at)
-            here = moved_costs(
-                self.between,
-                self.parts,
-                products,
-                self.ends,
-                options,
-                sizes,
-                level,
-                self.cost.rates(level),
-                least=self.least,
-            )
-            both = total[:, None, :, None] + here
-            total = both.reshape(len(total) * len(options[0]), -1)
-            if at + 1 < len(levels):
-                products = self._below(levels[at : at + 1], products, at)
-        return total
+    def costs(self, levels: Sequence[Level], products: Products, kept: Kept) -> Costs:
+        """Return the cost of each pair of tuples, ``[tuples of the producer, tuples of the consumer]``.
 
-    def _below(self, levels: Sequence[Level], products: Products, first: int = 0) -> Products:
+        Args:
+            levels: the levels.
+            products: the products of the levels above, of one tuple.
+            kept: the tuples of both; None for all of them.
+        """
+        here = [self.at(at, level) for at, level in enumerate(levels)]
+        rates = [self.cost.rates(level) for level in levels]
+        if self.least:
+            return least_costs(self.parts, here[0], products, rates[0])
+        if len(levels) == 1 and kept is None:
+            return moved_costs(self.parts, here[0], products, rates[0], None)
+        places = self.places(kept)
+        prices = {(inside.price, between.price) for inside, between in rates}
+        if len(prices) == 1 and None not in next(iter(prices)):
+            return in_all(
+                self.parts, self.below(here, products, places), cast("tuple[float, float]", prices.pop())
+            )
+        total: Costs | float = 0.0
+        for at, (level, own) in enumerate(zip(here, rates, strict=True)):
+            total = total + moved_costs(self.parts, level, products, own, places[at])
+            if at + 1 < len(levels):
+                products = self.below([level], products, [places[at]])
+        return np.asarray(total)
+
+    def below(self, levels: Sequence[LevelOf], products: Products, places: Sequence[Places]) -> Products:
         """Return the products below consecutive levels."""
         names = names_of(self.parts)
-        for at, level in enumerate(levels, first):
-            options, sizes = self._at(at)
-            factors = factors_of(self.ends, self.between, options, sizes[1], level.ways).factors
-            products = below(products, factors, names)
+        for level, own in zip(levels, places, strict=True):
+            products = below(products, level.at_level.factors, names, own)
         return products
 
-    def _at(self, at: int) -> tuple[tuple[Options, Options], tuple[LocalSizes, LocalSizes]]:
-        """Return the options at one of the levels, and the sizes above it."""
-        return (self.options[0][at], self.options[1][at]), (self.sizes[0][at], self.sizes[1][at])
+    def at(self, at: int, level: Level) -> LevelOf:
+        """Return one of the levels as both layers see it."""
+        options = (self.options[0][at], self.options[1][at])
+        return LevelOf(level, self.between, self.ends, options, (self.sizes[0][at], self.sizes[1][at]))
+
+    def places(self, kept: Kept) -> list[Places]:
+        """Return the tuples of both layers, seen from each level."""
+        made, read = (
+            columns([len(options) for options in of_layer], own)
+            for of_layer, own in zip(self.options, kept or (None, None), strict=True)
+        )
+        return [Places(*both) for both in zip(made, read, strict=True)]

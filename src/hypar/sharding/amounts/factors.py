@@ -1,7 +1,7 @@
 """The factors of one level: the fraction of a tensor between two layers that all devices of a group have together.
 
-A factor is an array of four axes: tuples above and options of the producer, tuples above and options of the consumer.
-An axis along which it does not vary has one entry.
+A factor is an array of three axes: options of the producer, tuples of the consumer above the level, options of the
+consumer. An axis along which it does not vary has one entry.
 """
 
 from __future__ import annotations
@@ -137,16 +137,16 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plai
     for op, tensor in between.made.output.items():
         summed = summed * (made.degree(op) if tensor in between.contracted else 1)
     terms = _terms(between.made, made, "output")
-    shared = both[None, :, None]
+    shared, whole = both[:, None], hold[:, None, None]
     flat = Factors(
-        need=need[None, None, None],
-        hold=hold[None, :, None, None],
-        kept=kept[None, :, None] if between.onward else hold[None, :, None, None],
+        need=need[None, None],
+        hold=whole,
+        kept=kept[:, None] if between.onward else whole,
         both=shared,
         back=shared,
         owned=np.minimum(shared, 1.0),
-        alone=(kept / summed[:, None])[None, :, None],
-        terms=terms[None, :, None, None],
+        alone=(kept / summed[:, None])[:, None],
+        terms=terms[:, None, None],
     )
     apart = np.array([[_apart(names, maker, reader) for reader in options[1]] for maker in options[0]])
     return Plain(flat, less_one(flat), _manners(between, (made, read), names, straight), apart & ~straight)
@@ -181,7 +181,7 @@ def _with_halos(einsum: Einsum, options: Options, found: Plain, rests: dict[str,
                 border = Border(dim, border_of(einsum, dim), choice.degree(dim), 1)
                 beyond[:, column] = halo(border, rests[dim])
     factors = found.factors
-    shared = factors.both * (1 + beyond * found.apart[None, :, None])
+    shared = factors.both * (1 + beyond * found.apart[:, None])
     return factors._replace(need=factors.need * (1 + beyond), both=shared)
 
 
@@ -209,8 +209,8 @@ def _grids_with_halos(
     index = which.reshape(-1)
     both = np.stack(shares, axis=1)[:, index]
     straight = factors.kept != factors.hold
-    both = np.where(straight, factors.both, both[None])
-    return factors._replace(need=np.stack(needs)[index][None, None], both=both)
+    both = np.where(straight, factors.both, both)
+    return factors._replace(need=np.stack(needs)[index][None], both=both)
 
 
 def _names(between: Between) -> Names:
