@@ -12,7 +12,8 @@ from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.contraction import ContractedGraph, Tensor
+    from hypar.sharding.amounts.flows import Flow
     from hypar.sharding.amounts.products import Part
     from hypar.sharding.placement import Options
 
@@ -47,14 +48,19 @@ class Above(list[LocalSizes]):
 def outermost(graph: ContractedGraph, convention: str) -> Above:
     """Return the state above the outermost level."""
     flows = flows_of(graph, convention)
-    between = []
-    for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
-        made, read = (graph.layers[end].einsum.unsized() for end in (tensor.producer, tensor.consumer))
-        dims = tuple(dim for dim, _ in tensor.content.shape)
-        between.append(Between(made, read, dims, tensor.content.contracted, bool(flow.made)))
+    between = [
+        between_of(graph, tensor, flow) for tensor, flow in zip(graph.tensors, flows.tensors, strict=True)
+    ]
     parts = tuple(parts_of(flow, one) for flow, one in zip(flows.tensors, between, strict=True))
     products = [OUTERMOST] * len(between)
     return Above([WHOLE_LAYER] * len(graph.layers), (flows, tuple(between), parts), products)
+
+
+def between_of(graph: ContractedGraph, tensor: Tensor, flow: Flow) -> Between:
+    """Return a tensor's dims at both ends."""
+    made, read = (graph.layers[end].einsum.unsized() for end in (tensor.producer, tensor.consumer))
+    dims = tuple(dim for dim, _ in tensor.content.shape)
+    return Between(made, read, dims, tensor.content.contracted, bool(flow.made))
 
 
 def below_level(
