@@ -1,0 +1,159 @@
+"""Cost graphs under ``moved`` and ``fused``.
+
+What a level moves between two layers depends on the choices of both at the levels above: on the product of a factor for
+each level. With several levels an edge is therefore a whole matrix over the pairs of tuples; equal edges share it.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.costs.base import measured
+from hypar.costs.graphs.ways import Way
+from hypar.sharding.amounts.priced import added_costs
+from hypar.solve.cost_graph import CostGraph, Link, Structure
+from hypar.solve.edge import Costs, Edge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.costs.base import Items, MovingCost
+    from hypar.network.contraction import ContractedGraph, CutLayer
+    from hypar.sharding.amounts.above import Above
+    from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.levels import Level, LocalSizes
+    from hypar.sharding.placement import Options
+    from hypar.solve.edge import Indices
+
+
+def moved_structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:
+    """Return the shape of the cost graph, for the sizes of its tables before they are built."""
+    sizes = tuple(math.prod(len(at_level) for at_level in at_layer) for at_layer in options)
+    links = (
+        Link(one.producer, one.consumer, (sizes[one.producer],), (sizes[one.consumer],))
+        for one in graph.tensors
+    )
+    return Structure(sizes=sizes, links=tuple(links))
+
+
+def layer_items(
+    cost: MovingCost, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes, sums: Sums
+) -> Items:
+    """Return the cost of each option inside a layer item by item, ``[tuples above, options]``."""
+    added = added_costs(layer.einsum, options, sizes, level, sums, cost.rates(level)[0])
+    return {**added, **cost.work(level, layer, options, sizes)}
+
+
+class Builder:
+    """The cost graph of the choices of consecutive levels, of which only some tuples may be built."""
+
+    def __init__(
+        self,
+        cost: MovingCost,
+        graph: ContractedGraph,
+        levels: Sequence[Level],
+        options: Sequence[tuple[Options, ...]],
+        above: Above,
+    ) -> None:
+        """Compute the costs of the nodes; equal layers share their arrays.
+
+        Args:
+            cost: the cost of a choice.
+            graph: the layers that are cut.
+            levels: the levels, outermost first.
+            options: for each layer, its options at each of the levels.
+            above: the state above the first level. If it has the least products of many tuples, there is one level, and
+                every cost is the least one or less.
+        """
+        self.graph, self.levels, self.above = graph, levels, above
+        nodes: dict[object, tuple[Costs, list[LocalSizes]]] = {}
+        numbers: dict[object, int] = {}
+        self.keys = []
+        for layer, choices, sizes, sums in zip(graph.layers, options, above, above.flows.sums, strict=True):
+            number = numbers.setdefault((choices, measured(cost, layer)), len(numbers))
+            key = (layer.einsum, number, sizes, sums)
+            self.keys.append(key)
+            if key not in nodes:
+                costs, left = _node(cost, layer, levels, choices, sizes, sums)
+                nodes[key] = (costs.reshape(-1, len(choices[0])).min(axis=0) if above.least else costs, left)
+        self.nodes = [nodes[key][0] for key in self.keys]
+        self.ways: list[Way] = []
+        shared: dict[object, Way] = {}
+        for at, tensor in enumerate(graph.tensors):
+            ends, products = (tensor.producer, tensor.consumer), above.products[at]
+            made, read = (self.keys[end][:3] for end in ends)
+            pair = (made, read, above.between[at], above.parts[at], id(products))
+            if pair not in shared:
+                shared[pair] = Way(
+                    cost=cost,
+                    between=above.between[at],
+                    parts=above.parts[at],
+                    ends=(graph.layers[ends[0]].einsum, graph.layers[ends[1]].einsum),
+                    options=(options[ends[0]], options[ends[1]]),
+                    sizes=(nodes[self.keys[ends[0]]][1], nodes[self.keys[ends[1]]][1]),
+                    products=products,
+                    least=above.least,
+                )
+            self.ways.append(shared[pair])
+
+    def least_alone(self) -> list[Costs]:
+        """Return the cost of each tuple of each layer, with what its edges cost whatever the other end is."""
+        found: dict[object, Costs] = {}
+        around: list[list[tuple[Way, int]]] = [[] for _ in self.nodes]
+        for tensor, way in zip(self.graph.tensors, self.ways, strict=True):
+            if way.counts_alone:
+                around[tensor.producer].append((way, 0))
+                around[tensor.consumer].append((way, 1))
+        for costs, beside in zip(self.nodes, around, strict=True):
+            key = (id(costs), *[(id(way), end) for way, end in beside])
+            if key not in found:
+                found[key] = costs + sum(way.alone(self.levels, end) for way, end in beside)
+        return [
+            found[id(costs), *[(id(way), end) for way, end in beside]]
+            for costs, beside in zip(self.nodes, around, strict=True)
+        ]
+
+    def built(self, kept: Sequence[Indices] | None = None) -> CostGraph:
+        """Return the cost graph of some tuples; equal selections of equal layers are one object.
+
+        Args:
+            kept: for each layer its tuples; None for all of them.
+        """
+        edges: dict[object, Costs] = {}
+        found = []
+        for tensor, way in zip(self.graph.tensors, self.ways, strict=True):
+            ends = (tensor.producer, tensor.consumer)
+            pair = None if kept is None else (kept[ends[0]], kept[ends[1]])
+            key = (id(way), *map(id, pair or ()))
+            if key not in edges:
+                edges[key] = way.costs(self.levels, pair)[:, None, :]
+            found.append(Edge(source=ends[0], target=ends[1], terms=(edges[key],)))
+        if kept is None:
+            return CostGraph(nodes=tuple(self.nodes), edges=tuple(found))
+        cut: dict[object, Costs] = {}
+        for costs, own in zip(self.nodes, kept, strict=True):
+            cut.setdefault((id(costs), id(own)), costs[own])
+        nodes = tuple(cut[id(costs), id(own)] for costs, own in zip(self.nodes, kept, strict=True))
+        return CostGraph(nodes=nodes, edges=tuple(found))
+
+
+def _node(
+    cost: MovingCost,
+    layer: CutLayer,
+    levels: Sequence[Level],
+    options: tuple[Options, ...],
+    sizes: LocalSizes,
+    sums: Sums,
+) -> tuple[Costs, list[LocalSizes]]:
+    """Return a layer's cost vector over tuples of choices, and its sizes above each level."""
+    total, left = np.zeros(1), []
+    for level, choices in zip(levels, options, strict=True):
+        left.append(sizes)
+        here = reduce(np.add, layer_items(cost, level, layer, choices, sizes, sums).values()).reshape(-1)
+        total = here if level is levels[0] else total.repeat(len(choices)) + here
+        sizes = sizes.divided(layer.einsum, choices, level.ways) if level is not levels[-1] else sizes
+    return total, left
