@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.execution.boxes import put, take
+from hypar.execution.boxes import mask, put, take
 from hypar.execution.loss import loss
 from hypar.registry import load_plugin
 
@@ -88,14 +88,15 @@ def compute(devices: Devices, step: Compute) -> None:
 
 
 def _add_up_loss(devices: Devices, step: Compute, results: Sequence[Mapping[str, Array]]) -> None:
-    """Note what each device adds to the loss: of devices with one box only the first."""
-    boxes = [
-        b"" if piece is None else b"|".join(own.tobytes() for own in piece.values()) for piece in step.pieces
-    ]
-    losses = devices.losses.setdefault(step.layer, np.zeros(len(boxes)))
-    for number, (box, done) in enumerate(zip(boxes, results, strict=True)):
-        if done and boxes.index(box) == number:
-            losses[number] += done["loss"]
+    """Note what each device adds to the loss: the elements that no device before it has."""
+    shape = next(done["loss"].shape for done in results if done)
+    losses = devices.losses.setdefault(step.layer, np.zeros(len(results)))
+    counted = np.zeros(shape, np.bool_)
+    for number, (piece, done) in enumerate(zip(step.pieces, results, strict=True)):
+        if piece is not None:
+            own = mask(shape, tuple(piece.values())) & ~counted
+            losses[number] += done["loss"][own].sum()
+            counted |= own
 
 
 def _forward(task: Task) -> dict[str, Array]:
@@ -134,7 +135,7 @@ def _bias(task: Task) -> dict[str, Array]:
 
 def _loss(task: Task) -> dict[str, Array]:
     found = loss(task.layer, task.reads["output"], tuple(task.piece.values()))
-    return {"error": found.error, "loss": np.asarray(found.value)}
+    return {"error": found.error, "loss": found.parts}
 
 
 def _error(task: Task) -> dict[str, Array]:

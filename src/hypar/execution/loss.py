@@ -23,10 +23,12 @@ class Loss(NamedTuple):
 
     Attributes:
         value: their sum.
+        parts: what each of them adds; NaN for all others.
         error: derivative of the loss by each of them; NaN for all others.
     """
 
     value: float
+    parts: Array
     error: Array
 
 
@@ -50,7 +52,8 @@ def loss(layer: Layer, output: Array, box: Box) -> Loss:
     else:
         value, error = _square(layer, take(output, box), box)
         count = output.size
-    return Loss(float(value.sum()) / count, put(output.shape, box, error / count))
+    parts = value / count
+    return Loss(float(parts.sum()), put(output.shape, box, parts), put(output.shape, box, error / count))
 
 
 def _cross_entropy(layer: Layer, local: Array, box: Box) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ import numpy as np
 from hypar.program.counting import overlapping
 from hypar.program.flow import pieces_of
 from hypar.program.forward import AXES, add_statistic
-from hypar.program.holding import Holding, copies_of
+from hypar.program.holding import Holding
 from hypar.program.reads import owned
 from hypar.program.steps import Compute, Item, Update
 
@@ -88,7 +88,7 @@ def _send(flow: Flow, layer: Layer, work: Work, number: int) -> None:
     made, terms = flow.made[source], work.needs[number]
     read = [own.any(axis=0) for own in terms.members]
     need = Holding(tuple(own & any_ for own, any_ in zip(made.holding.members, read, strict=True)))
-    copies = _copies(flow, layer, work)
+    copies = work.copies
     item = Item(layer.name, source, "backward", "input")
     inside = Item(layer.name, None, "backward", "input")
     array, name = f"E terms {layer.name} {number}", f"{layer.name} {number}"
@@ -122,13 +122,6 @@ def _update(flow: Flow, layer: Layer, work: Work, name: str, summed: str | None)
         array, copies = f"d terms {layer.name} {name}", flow.cuts[layer.name].copies(dims)
         summed = flow.add(array, f"d {layer.name} {name}", terms, holding, copies, item)
     flow.updates.append(Update(layer=layer.name, parameter=name, gradient=summed, holding=holding))
-
-
-def _copies(flow: Flow, layer: Layer, work: Work) -> np.ndarray:
-    """Return the copy of its terms of an input's error that each device has."""
-    if layer.op.weighted:
-        return flow.cuts[layer.name].copies([*work.dims])
-    return copies_of(tuple(work.dims.values()))
 
 
 def _held(flow: Flow, layer: Layer, work: Work, name: str) -> tuple[Members, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -46,19 +47,40 @@ class Cuts:
         return any(dim in level.bounds for level in self.levels for dim in dims)
 
     def copies(self, dims: Collection[str]) -> NDArray[np.int64]:
-        """Return which copy of its shards of some dims each device has: 0 for the first with them; -1 for an idle device."""
-        seen: dict[object, int] = {}
-        found = np.full(self.places.devices, -1, np.int64)
-        for device in np.flatnonzero(self.working):
-            shards = tuple(
-                (float(low[device]), float(high[device]))
-                for level in self.levels
-                for dim, (low, high) in level.bounds.items()
-                if dim in dims
-            )
-            found[device] = seen.get(shards, 0)
-            seen[shards] = int(found[device]) + 1
-        return found
+        """Return which copy of its shards of some dims each device has.
+
+        At every level the parts of a group that have the same shards are copies of one another. A copy at all levels is
+        whole if its shards make up the dims; in a tree of unequal groups some are not.
+
+        Returns:
+            0 for the devices of the first copy, 1 for those of the next whole one; -1 for a device that is idle, or whose
+            copy is not whole.
+        """
+        ranks = np.zeros((len(self.levels), self.places.devices), np.int64)
+        share = np.where(self.working, 1.0, 0.0)
+        for level, cut in enumerate(self.levels):
+            bounds = [cut.bounds[dim] for dim in sorted(cut.bounds) if dim in dims]
+            for low, high in bounds:
+                share *= high - low
+            for _, parts in self.places.inside(level):
+                seen: Counter[object] = Counter()
+                for part in parts:
+                    if cut.working[part[0]]:
+                        shards = tuple((float(low[part[0]]), float(high[part[0]])) for low, high in bounds)
+                        ranks[level, part] = seen[shards]
+                        seen[shards] += 1
+        _, copy = np.unique(ranks, axis=1, return_inverse=True)
+        whole = np.isclose(np.bincount(copy.reshape(-1), share), 1.0)
+        number = np.where(whole, np.cumsum(whole) - 1, -1)[copy.reshape(-1)]
+        return np.where(self.working, number, -1)
+
+    def without(self, dims: Collection[str]) -> Cuts:
+        """Return the cuts of a tensor that no longer has some dims: parts that these alone divided are copies."""
+        levels = [
+            LevelCut({dim: own for dim, own in cut.bounds.items() if dim not in dims}, cut.working)
+            for cut in self.levels
+        ]
+        return Cuts(self.places, tuple(levels))
 
     @property
     def working(self) -> NDArray[np.bool_]:

@@ -46,6 +46,7 @@ class Work:
         needs: for each input, who has what of it.
         operands: the arrays of the inputs.
         output: who computes what of the output.
+        copies: which copy of its terms each device has, where the op leaves terms.
         reads: arrays that the backward pass reads as well, by their role.
     """
 
@@ -53,6 +54,7 @@ class Work:
     needs: tuple[Holding, ...]
     operands: tuple[str, ...]
     output: Holding
+    copies: Numbers
     reads: Mapping[str, str]
 
     @property

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.program.cuts import scattered, uncut
 from hypar.program.flow import Made, Work, pieces_of
-from hypar.program.holding import Holding, copies_of, everywhere
+from hypar.program.holding import Holding, everywhere
 from hypar.program.pieces import divide
 from hypar.program.reads import read
 from hypar.program.steps import Compute, Item
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 SPATIAL = ("height", "width")
 AXES = ("batch", "channels", *SPATIAL)
+MADE = (*AXES, "out_channels", "groups")
+"""The dims of outputs, by the names of every op."""
 
 
 def forward(flow: Flow, layer: Layer) -> None:
@@ -60,7 +63,8 @@ def _weighted(flow: Flow, layer: Layer) -> None:
     )
     output = Holding((dims["batch"], _channels(dims, "out_channels"), *(dims[dim] for dim in spatial)))
     operand = _operand(flow, layer, 0, need)
-    work = Work(dims=dims, needs=(need,), operands=(operand,), output=output, reads={})
+    copies = cuts.copies([*dims])
+    work = Work(dims=dims, needs=(need,), operands=(operand,), output=output, copies=copies, reads={})
     flow.work[name] = work
     flow.steps.append(
         Compute(
@@ -71,7 +75,6 @@ def _weighted(flow: Flow, layer: Layer) -> None:
             writes={"output": f"terms {name}"},
         )
     )
-    copies = cuts.copies([*dims])
     left, cuts = _left(flow, layer, output, cuts)
     item = Item(name, None, "forward", "output")
     summed = flow.add(f"terms {name}", f"sums {name}", output, left, copies, item)
@@ -113,10 +116,12 @@ def _unweighted(flow: Flow, layer: Layer) -> None:
         flat = made[0].holding.members[1:]
         output = Holding((dims["batch"], _outer(flat)))
         dims = {"batch": output.members[0], "channels": output.members[1]}
-    work = Work(dims=dims | partial, needs=needs, operands=operands, output=output, reads={})
+    left = cuts if name in flow.cuts else cuts.without(layer.op.contracts(layer.input_shapes))
+    copies = (cuts if partial else left).copies(MADE)
+    work = Work(dims=dims | partial, needs=needs, operands=operands, output=output, copies=copies, reads={})
     reads = {f"input {number}": operand for number, operand in enumerate(operands)}
     statistics = _statistics(flow, layer, work, reads)
-    work = Work(dims=work.dims, needs=needs, operands=operands, output=output, reads=statistics)
+    work = replace(work, reads=statistics)
     flow.work[name] = work
     target = f"terms {name}" if partial else f"F {name}"
     flow.steps.append(
@@ -134,10 +139,10 @@ def _unweighted(flow: Flow, layer: Layer) -> None:
             f"F {name}",
             output,
             output,
-            copies_of(tuple(work.dims.values())),
+            copies,
             Item(name, None, "forward", "output"),
         )
-    flow.made[name] = Made(array=target, holding=output, cuts=cuts)
+    flow.made[name] = Made(array=target, holding=output, cuts=left)
 
 
 def _dims(flow: Flow, layer: Layer, cuts: Cuts) -> dict[str, Members]:
@@ -214,7 +219,7 @@ def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, terms: str, p
     """Add up one statistic over the devices that share its dims, and return the array of sums."""
     kept = Holding(tuple(own for dim, own in work.dims.items() if dim not in layer.op.statistics_over))
     item = Item(layer.name, None, phase, "statistics")
-    return flow.add(terms, f"{name} {layer.name}", kept, kept, copies_of(tuple(work.dims.values())), item)
+    return flow.add(terms, f"{name} {layer.name}", kept, kept, work.copies, item)
 
 
 def _operand(flow: Flow, layer: Layer, number: int, need: Holding) -> str:

@@ -66,25 +66,6 @@ class Holding:
         return bool((inside | (self.elements == 0)).all())
 
 
-def copies_of(members: Sequence[Members]) -> NDArray[np.int64]:
-    """Return which copy of its box each device has: 0 for the first device with that box, 1 for the next; -1 without one.
-
-    Copies count only if all boxes have equally many, so that every copy is a complete set of boxes; otherwise only the
-    first device with a box has one.
-    """
-    seen: dict[bytes, int] = {}
-    found = np.full(len(members[0]), -1, np.int64)
-    for device in range(len(found)):
-        rows = [own[device] for own in members]
-        if all(row.any() for row in rows):
-            key = b"".join(np.packbits(row).tobytes() + b"|" for row in rows)
-            found[device] = seen.get(key, 0)
-            seen[key] = int(found[device]) + 1
-    if len({*seen.values()}) > 1:
-        found[found > 0] = -1
-    return found
-
-
 def everywhere(shape: Sequence[int], devices: int) -> Holding:
     """Return the holding of a whole tensor on every device."""
     return Holding(tuple(np.ones((devices, size), bool) for size in shape))
