@@ -69,7 +69,11 @@ NOTHING = Entry(0, {})
 
 def array_machine(graph: LayerGraph, array: tuple[int, ...], choices: dict[str, Sequence[Choice]]) -> Machine:
     """Return an array of identical devices, and the cuts of each layer by a choice at each level."""
-    cuts = {layer.name: array_cuts(array, tuple(choices[layer.name])) for layer in graph.nodes(None).layers}
+    cuts = {
+        layer.name: array_cuts(array, tuple(choices[layer.name]))
+        for layer in graph.nodes(None).layers
+        if layer.name in choices
+    }
     return Machine(array_places(array), cuts, 1)
 
 

@@ -106,10 +106,12 @@ def _send(flow: Flow, layer: Layer, work: Work, number: int) -> None:
 
 def _one_each(reading: Holding, held: Holding) -> tuple[Members, ...]:
     """Return what each device reads, but rows of an image, or channels, that several pieces read by one of them."""
-    return tuple(
-        own if number == 0 else owned(own, theirs)
-        for number, (own, theirs) in enumerate(zip(reading.members, held.members, strict=True))
-    )
+    dims = reading.members
+    rest = [
+        owned(own, held.members[number], [*dims[:number], *dims[number + 1 :]])
+        for number, own in enumerate(dims[1:], start=1)
+    ]
+    return dims[0], *rest
 
 
 def _update(flow: Flow, layer: Layer, work: Work, name: str, summed: str | None) -> None:

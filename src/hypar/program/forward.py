@@ -46,11 +46,11 @@ def _weighted(flow: Flow, layer: Layer) -> None:
     made = flow.made[layer.inputs[0]]
     sizes = layer.einsum(flow.graph.batch).sizes
     held = made.holding.members
-    dims = {"batch": divide(flow.graph.batch, cuts, "batch", held[0])}
+    dims = {"batch": divide(flow.graph.batch, cuts, "batch", held[:1])}
     grouped = "groups" in sizes
     if grouped:
         dims["groups"] = divide(sizes["groups"], cuts, "groups")
-    dims["in_channels"] = divide(sizes["in_channels"], cuts, "in_channels", None if grouped else held[1])
+    dims["in_channels"] = divide(sizes["in_channels"], cuts, "in_channels", () if grouped else held[1:2])
     dims["out_channels"] = divide(sizes["out_channels"], cuts, "out_channels")
     spatial = tuple(dim for dim in SPATIAL if dim in sizes)
     dims |= {dim: divide(sizes[dim], cuts, dim) for dim in spatial}
@@ -97,7 +97,7 @@ def _left(flow: Flow, layer: Layer, output: Holding, cuts: Cuts) -> tuple[Holdin
         return output, cuts
     cuts = scattered(cuts, reader)
     members = [
-        divide(size, cuts, dim, own if dim in ("batch", "channels") else None)
+        divide(size, cuts, dim, (own,) if dim in ("batch", "channels") else ())
         for dim, size, own in zip(AXES, output.shape, output.members, strict=False)
     ]
     return Holding(tuple(members)), cuts
@@ -158,15 +158,15 @@ def _dims(flow: Flow, layer: Layer, cuts: Cuts) -> dict[str, Members]:
                 whole = dim not in windows
                 found[dim] = held[number] if whole else _resized(layer, cuts, dim)
         return found
-    found = {"batch": divide(flow.graph.batch, cuts, "batch", _agreed(batch))}
+    found = {"batch": divide(flow.graph.batch, cuts, "batch", batch)}
     if layer.op.concatenates:
         parts = [
-            divide(shape["channels"], cuts, "channels", source.holding.members[1])
+            divide(shape["channels"], cuts, "channels", source.holding.members[1:2])
             for shape, source in zip(layer.input_shapes, made, strict=True)
         ]
         found["channels"] = np.concatenate(parts, axis=1)
     else:
-        channels = _agreed([source.holding.members[1] for source in made])
+        channels = [source.holding.members[1] for source in made]
         found["channels"] = divide(layer.shape["channels"], cuts, "channels", channels)
     return found | {dim: divide(layer.shape[dim], cuts, dim) for dim in SPATIAL if dim in layer.shape}
 
@@ -246,8 +246,3 @@ def _outer(members: tuple[Members, ...]) -> Members:
     for own in members[1:]:
         found = (found[:, :, None] & own[:, None, :]).reshape(len(found), -1)
     return found
-
-
-def _agreed(members: list[Members]) -> Members | None:
-    """Return the indices that all inputs have alike; None if they differ."""
-    return members[0] if all(np.array_equal(members[0], own) for own in members) else None

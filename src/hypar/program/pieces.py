@@ -24,15 +24,15 @@ Indices = NDArray[np.intp]
 TINY = 1e-9
 
 
-def divide(size: int, cuts: Cuts, dim: str, held: Members | None = None) -> Members:
+def divide(size: int, cuts: Cuts, dim: str, held: Sequence[Members] = ()) -> Members:
     """Return the indices of a dim that each device gets.
 
     Args:
         size: number of indices.
         cuts: the cuts of the layer.
         dim: the dim of the layer's op.
-        held: the indices that each device has already; the pieces are then chosen among them where shares allow.
-            None for pieces of consecutive indices.
+        held: the indices of some tensors that each device has already; the pieces are then chosen among them where
+            shares allow. Nothing for pieces of consecutive indices.
 
     Returns:
         ``[devices, size]``; nothing for an idle device.
@@ -47,10 +47,10 @@ def divide(size: int, cuts: Cuts, dim: str, held: Members | None = None) -> Memb
             after = np.full(len(alike), -1)
             for number, piece in pieces.items():
                 shares = _shares(alike == number, low, high)
-                ordered = piece if held is None else _in_place(piece, held, list(shares.values()))
+                ordered = _in_place(piece, held, list(shares.values())) if held else piece
                 for devices, own in zip(shares.values(), _shared_out(ordered, [*shares]), strict=True):
                     after[devices] = len(below)
-                    below[len(below)] = own if held is None else np.sort(own)
+                    below[len(below)] = np.sort(own)
             alike, pieces = after, below
     found = np.zeros((len(alike), size), bool)
     for number, piece in pieces.items():
@@ -75,15 +75,19 @@ def _shares(which: NDArray[np.bool_], low: Shares, high: Shares) -> dict[tuple[f
     return {share: np.flatnonzero(which & (low == share[0]) & (high == share[1])) for share in own}
 
 
-def _in_place(piece: Indices, held: Members, shares: Sequence[Numbers]) -> Indices:
+def _in_place(piece: Indices, held: Sequence[Members], shares: Sequence[Numbers]) -> Indices:
     """Return the indices of a piece in the order in which consecutive shares stay where they are.
 
-    Indices that the devices of the first share have come first, those of the next one after them. Indices that all have
-    alike are mixed, so that each share has as many of every device's.
+    Indices that the devices of the first share have of most tensors come first, those of the next one after them. Indices
+    that all have alike are mixed, so that each share has as many of every device's.
     """
-    having = np.stack([held[np.ix_(devices, piece)].any(axis=0) for devices in shares])
+    having = np.stack(
+        [sum(own[np.ix_(devices, piece)].any(axis=0).astype(int) for own in held) for devices in shares]
+    )
     first = np.where(having.any(axis=0), having.argmax(axis=0), len(shares))
-    _, kind = np.unique(held[np.ix_(np.concatenate(shares), piece)], axis=1, return_inverse=True)
+    working = np.concatenate(shares)
+    every = np.concatenate([own[np.ix_(working, piece)] for own in held])
+    _, kind = np.unique(every, axis=1, return_inverse=True)
     kind = kind.reshape(-1)
     if (kind == kind[:1]).all():
         return piece

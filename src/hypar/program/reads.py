@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hypar.network.windows import Window
     from hypar.program.holding import Members
 
@@ -29,7 +31,7 @@ def read(window: Window, made: Members, size: int) -> Members:
     return np.asarray(made @ read_by)
 
 
-def owned(reading: Members, held: Members) -> Members:
+def owned(reading: Members, held: Members, others: Sequence[Members]) -> Members:
     """Return the indices that each device reads, but each by one of the pieces that read it.
 
     Where pieces overlap, an index belongs to the piece most of whose devices hold it, else to the one in whose middle it
@@ -38,6 +40,7 @@ def owned(reading: Members, held: Members) -> Members:
     Args:
         reading: the indices that each device reads; devices with equal rows have one piece.
         held: the indices that each device holds of the tensor that is read.
+        others: what each device reads along the other dims; pieces overlap only where these are alike.
     """
     pieces, which = np.unique(reading, axis=0, return_inverse=True)
     which = which.reshape(-1)
@@ -48,5 +51,11 @@ def owned(reading: Members, held: Members) -> Members:
     before, after = np.cumsum(pieces, axis=1), np.cumsum(pieces[:, ::-1], axis=1)[:, ::-1]
     depth = np.minimum(before, after) / (2.0 * pieces.shape[1])
     worth = np.where(pieces, holding + depth, -1.0)
-    owner = worth.argmax(axis=0)
-    return np.asarray((np.arange(len(pieces))[:, None] == owner)[which] & reading)
+    found = reading.copy()
+    _, alike = np.unique(np.concatenate(others, axis=1), axis=0, return_inverse=True)
+    for group in range(int(alike.max()) + 1):
+        devices = np.flatnonzero(alike.reshape(-1) == group)
+        own = np.unique(which[devices])
+        owner = own[worth[own].argmax(axis=0)]
+        found[devices] &= which[devices, None] == owner
+    return found
