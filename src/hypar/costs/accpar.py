@@ -15,6 +15,7 @@ import numpy as np
 from hypar.costs.base import GroupRates, machine_setting
 from hypar.machine.rates import time_rates
 from hypar.network.training import PHASES
+from hypar.sharding.conventions import PAPER, require_convention
 from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.rates import between_costs, inside_costs
 
@@ -35,6 +36,7 @@ class AccPar:
 
     Attributes:
         machine: the machine that the step runs on.
+        convention: the convention by which transfers are counted, one of ``BY_LEVELS``.
     """
 
     unit: ClassVar[str] = "seconds"
@@ -42,16 +44,27 @@ class AccPar:
     direct: ClassVar[bool] = False
     slowest: ClassVar[bool] = True
     machine: Machine | None = None
+    convention: str = PAPER
+
+    def __post_init__(self) -> None:
+        """Check the convention."""
+        require_convention(self.convention)
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Return the cost of adding up partial sums and, at the innermost level, of a device's operations."""
-        found = inside_costs(layer, options, sizes, level.ways, self._rates(level))
-        if level.innermost and layer.weighted and self.machine is not None:
-            left = sizes.divided(layer.einsum, options, level.ways)
-            own = np.prod([left.of(dim) for dim in CUTTABLE], axis=0)
-            flop = sum(layer.einsum.flop(phase) for phase in PHASES)
-            found["compute"] = (flop / self.machine.flop_per_s * own).reshape(found["sums"].shape)
-        return found
+        return {
+            **inside_costs(layer, options, sizes, level.ways, self.rates(level)[0]),
+            **self.work(level, layer, options, sizes),
+        }
+
+    def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+        """Return the seconds of a device's operations, at the innermost level."""
+        if not (level.innermost and layer.weighted and self.machine is not None):
+            return {}
+        left = sizes.divided(layer.einsum, options, level.ways)
+        own = np.prod([left.of(dim) for dim in CUTTABLE], axis=0)
+        flop = sum(layer.einsum.flop(phase) for phase in PHASES)
+        return {"compute": (flop / self.machine.flop_per_s * own).reshape(-1, len(options))}
 
     def tensor_costs(
         self,
@@ -62,7 +75,7 @@ class AccPar:
         sizes: LocalSizes,
     ) -> Costs:
         """Return the cost of F from producer to consumer and of E from consumer to producer."""
-        return between_costs(tensor, ends, options, sizes, level.ways, self._rates(level))
+        return between_costs(tensor, ends, options, sizes, level.ways, self.rates(level)[1])
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
         """Return the rates of a device group whose devices all receive, and all compute, at the same time."""
@@ -71,8 +84,10 @@ class AccPar:
             inside=element_s, between=element_s, once=group.latency_s, work=1 / group.flop_per_s
         )
 
-    def _rates(self, level: Level) -> Rates:
-        return time_rates(machine_setting("accpar", self.machine, level, "sgd"), level.index)
+    def rates(self, level: Level) -> tuple[Rates, Rates]:
+        """Return the seconds of an element at the bandwidth of a device on the links of a level."""
+        rates = time_rates(machine_setting("accpar", self.machine, level, "sgd"), level.index)
+        return rates, rates
 
 
 plugin: Cost = AccPar()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hypar.costs.base import GroupRates
 from hypar.errors import OptionError
+from hypar.sharding.conventions import PAPER, require_convention
 from hypar.sharding.rates import between_costs, even_rates, inside_costs
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
+    from hypar.sharding.rates import Rates
     from hypar.solve.edge import Costs
 
 
@@ -33,6 +35,7 @@ class Volume:
         inter_weight: weight of a byte between layers against a byte inside one. 1 counts the bytes that are moved;
             one half reproduces HyPar's Figures 5, 9 and 10, which count amounts inside a layer in both directions
             and amounts between layers in one.
+        convention: the convention by which transfers are counted, one of ``BY_LEVELS``.
     """
 
     unit: ClassVar[str] = "bytes"
@@ -40,9 +43,11 @@ class Volume:
     direct: ClassVar[bool] = False
     slowest: ClassVar[bool] = False
     inter_weight: float = 1.0
+    convention: str = PAPER
 
     def __post_init__(self) -> None:
-        """Check the weight."""
+        """Check the weight and the convention."""
+        require_convention(self.convention)
         if not (isinstance(self.inter_weight, int | float) and 0 <= self.inter_weight <= MOST_WEIGHT):
             raise OptionError(
                 "inter-weight", f"found {self.inter_weight}", f"a number from 0 to {MOST_WEIGHT:,}"
@@ -65,6 +70,14 @@ class Volume:
         """Return the bytes of F from producer to consumer and of E from consumer to producer."""
         rates = even_rates(self.inter_weight * level.groups * level.element_bytes)
         return sizes.at_work(between_costs(tensor, ends, options, sizes, level.ways, rates))
+
+    def rates(self, level: Level) -> tuple[Rates, Rates]:
+        """Return the bytes of an element inside layers, and their weighted bytes between two."""
+        return even_rates(level.element_bytes), even_rates(self.inter_weight * level.element_bytes)
+
+    def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:  # noqa: ARG002
+        """Return nothing: computation moves no bytes."""
+        return {}
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:  # noqa: ARG002
         """Return bytes for each element, the same for every device group."""

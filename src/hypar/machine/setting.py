@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.network.training import OPTIMIZERS
+from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Setting:
         element_bytes: bytes of one element.
         optimizer: one of ``OPTIMIZERS``.
         direct: whether the terms of E go straight to the devices that need them, and shards have whole elements.
+        convention: the convention by which transfers are counted where they are not ``direct``.
     """
 
     machine: Machine
@@ -34,6 +36,7 @@ class Setting:
     element_bytes: int
     optimizer: str = "sgd"
     direct: bool = False
+    convention: str = PAPER
 
     @property
     def update_accesses(self) -> int:

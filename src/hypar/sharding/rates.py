@@ -20,7 +20,7 @@ from hypar.sharding.transfers import between, borders, crossing, halo, insides, 
 if TYPE_CHECKING:
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.network.ops.base import Einsum, Roles
-    from hypar.sharding.grids.reshard import Manner
+    from hypar.sharding.grids.manners import Manner
     from hypar.sharding.placement import Options
     from hypar.sharding.transfers import Border
     from hypar.solve.edge import Costs
@@ -42,6 +42,12 @@ class Rates:
     once: tuple[float, ...]
     together: bool = False
     direct: bool = False
+
+    @property
+    def price(self) -> float | None:
+        """The cost of an element if it is the same for every collective, and transfers cost nothing else."""
+        same = len({*self.per_element}) == 1 and not any(self.once) and not self.together
+        return self.per_element[0] if same else None
 
     def each(self, collective: str, devices: int) -> float:
         """Return the cost of an element received by one of several devices."""
