@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.execution.exchange import mask
 from hypar.execution.loss import loss
 from hypar.registry import load_plugin
 
@@ -28,7 +29,7 @@ class Task:
         layer: the layer.
         piece: the indices of each dim that the device computes.
         reads: the arrays that it reads, by their role.
-        due: for each of them that was moved, which elements the device should have.
+        due: for each array of which the step says who has what, the elements that the device should have.
         own: the device's elements of the layer's trained tensors.
     """
 
@@ -64,6 +65,7 @@ def compute(devices: Devices, step: Compute) -> None:
     """Run a step on every device that has a piece, and stack what they write."""
     layer = next(layer for layer in devices.program.graph.layers if layer.name == step.layer)
     results: list[Mapping[str, Array]] = []
+    due = {role: mask(holding) for role, holding in step.due.items()}
     for device, piece in enumerate(step.pieces):
         if piece is None:
             results.append({})
@@ -72,9 +74,7 @@ def compute(devices: Devices, step: Compute) -> None:
             layer=layer,
             piece=piece,
             reads={role: devices.values[name][device] for role, name in step.reads.items()},
-            due={
-                role: devices.held[name][device] for role, name in step.reads.items() if name in devices.held
-            },
+            due={role: masks[device] for role, masks in due.items()},
             own=devices.parameters[device].get(layer.name, {}),
         )
         results.append(_KINDS[step.kind](task))

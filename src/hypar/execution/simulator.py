@@ -86,7 +86,6 @@ def _copy(devices: Devices, step: Copy, number: int, *, drop: bool) -> None:
         found = copy(devices.program.places, source, mask(step.have), need)
         devices.values[step.target] = found[0]
         devices.moved[number] += found[1]
-    devices.held[step.target] = need
 
 
 def _add(devices: Devices, step: Add, number: int, *, drop: bool) -> None:
@@ -98,4 +97,3 @@ def _add(devices: Devices, step: Add, number: int, *, drop: bool) -> None:
         found = add(devices.program.places, source, mask(step.terms), need, step.copies)
         devices.values[step.target] = found[0]
         devices.moved[number] += found[1]
-    devices.held[step.target] = need
