@@ -23,7 +23,8 @@ FLOORS = (
     {"program"},
     {"schedule", "costs"},
     {"planning"},
-    {"execution", "studies"},
+    {"execution"},
+    {"studies"},
     {"reports"},
     {"cli"},
 )
@@ -47,8 +48,8 @@ MAY_IMPORT = {
     "costs": "errors units registry solve network sharding machine",
     "planning": "activity errors units registry timeline results solve network sharding machine plan schedule costs",
     "execution": "errors registry network program",
-    "studies": "activity errors units registry timeline files results solve network sharding machine plan schedule costs planning",
-    "reports": "activity errors units registry timeline files results solve network sharding machine plan schedule costs planning studies",
+    "studies": "activity errors units registry timeline files results solve network sharding machine plan schedule costs planning program execution",
+    "reports": "activity errors units registry timeline files results solve network sharding machine plan schedule costs planning program execution studies",
     "cli": "errors registry units timeline files network sharding machine plan schedule costs planning studies reports",
 }
 """The packages that each package may import."""
@@ -64,7 +65,7 @@ INSIDE = {
     "planning": "chunks refinement searches sources strategies request records question claims uneven stages baselines timing planner replay",
     "program": "places holding counting steps cuts pieces reads flow forward backward lowering of_plan",
     "execution": "boxes draws taps normalisation kernels loss reference exchange devices compute simulator verify",
-    "studies": "comparison explanation notes report pipeline evaluation exploration sweep page sections papers",
+    "studies": "verification comparison explanation notes report pipeline evaluation exploration sweep page sections papers",
     "reports": "palette prose columns terminal page formats listings traces picture sections views",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""

@@ -29,6 +29,7 @@ def test_public_names_are_pinned() -> None:
         "Score",
         "Sweep",
         "Verdict",
+        "Verified",
         "__version__",
         "check_plan",
         "compare_strategies",
@@ -49,6 +50,7 @@ def test_public_names_are_pinned() -> None:
         "score_plan",
         "strategies",
         "sweep_model",
+        "verify_plan",
     ]
     assert dir(hypar) == sorted(hypar.__all__)
     assert all(getattr(hypar, name) is not None for name in hypar.__all__)

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from hypar.studies.pipeline.result import Pipeline
     from hypar.studies.profiling.measure import profile_model
     from hypar.studies.sweep import Run, Sweep, sweep_model
+    from hypar.studies.verification.result import Verified
+    from hypar.studies.verification.run import verify_plan
 
 __version__ = "0.1.0"
 
@@ -63,6 +65,7 @@ _HOMES = {
     "Score": "plan.score",
     "Sweep": "studies.sweep",
     "Verdict": "studies.check",
+    "Verified": "studies.verification.result",
     "check_plan": "studies.check",
     "compare_strategies": "studies.comparison",
     "diff_plans": "plan.diff",
@@ -82,6 +85,7 @@ _HOMES = {
     "score_plan": "planning.replay",
     "strategies": "registry",
     "sweep_model": "studies.sweep",
+    "verify_plan": "studies.verification.run",
 }
 
 _FORMER = {"MixedMachine": "HeterogeneousMachine", "load_mixed": "load_heterogeneous"}
@@ -105,6 +109,7 @@ __all__ = [
     "Score",
     "Sweep",
     "Verdict",
+    "Verified",
     "__version__",
     "check_plan",
     "compare_strategies",
@@ -125,6 +130,7 @@ __all__ = [
     "score_plan",
     "strategies",
     "sweep_model",
+    "verify_plan",
 ]
 
 

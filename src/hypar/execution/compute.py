@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.execution.boxes import mask, put, take
+from hypar.execution.boxes import put, take
+from hypar.execution.exchange import mask
 from hypar.execution.loss import loss
 from hypar.registry import load_plugin
 
@@ -29,7 +30,7 @@ class Task:
         layer: the layer.
         piece: the indices of each dim that the device computes.
         reads: the arrays that it reads, by their role.
-        due: for each of them that was moved, which elements the device should have.
+        due: for each array of which the step says who has what, the elements that the device should have.
         own: the device's elements of the layer's trained tensors.
     """
 
@@ -65,6 +66,7 @@ def compute(devices: Devices, step: Compute) -> None:
     """Run a step on every device that has a piece, and stack what they write."""
     layer = next(layer for layer in devices.program.graph.layers if layer.name == step.layer)
     results: list[Mapping[str, Array]] = []
+    due = {role: mask(holding) for role, holding in step.due.items()}
     for device, piece in enumerate(step.pieces):
         if piece is None:
             results.append({})
@@ -73,9 +75,7 @@ def compute(devices: Devices, step: Compute) -> None:
             layer=layer,
             piece=piece,
             reads={role: devices.values[name][device] for role, name in step.reads.items()},
-            due={
-                role: devices.held[name][device] for role, name in step.reads.items() if name in devices.held
-            },
+            due={role: masks[device] for role, masks in due.items()},
             own=devices.parameters[device].get(layer.name, {}),
         )
         results.append(_KINDS[step.kind](task))
@@ -94,9 +94,9 @@ def _add_up_loss(devices: Devices, step: Compute, results: Sequence[Mapping[str,
     counted = np.zeros(shape, np.bool_)
     for number, (piece, done) in enumerate(zip(step.pieces, results, strict=True)):
         if piece is not None:
-            own = mask(shape, tuple(piece.values())) & ~counted
-            losses[number] += done["loss"][own].sum()
-            counted |= own
+            box = np.ix_(*piece.values())
+            losses[number] += done["loss"][box][~counted[box]].sum()
+            counted[box] = True
 
 
 def _forward(task: Task) -> dict[str, Array]:

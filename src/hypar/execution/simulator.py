@@ -9,6 +9,7 @@ import numpy as np
 from hypar.execution.compute import compute
 from hypar.execution.devices import Devices
 from hypar.execution.exchange import add, copy, mask
+from hypar.execution.lifetimes import exchanges_gradients, last_reads
 from hypar.program.steps import Add, Compute, Copy, Update
 
 if TYPE_CHECKING:
@@ -29,16 +30,19 @@ def run(program: Program, starts: Sequence[Start], *, without: int | None = None
     """
     devices = Devices(program=program, moved={number: _nothing(program) for number in program.transfers})
     _load(devices, starts[0])
+    last = last_reads(program)
     for start in starts:
         _load_samples(devices, start)
         gradients = {name: devices.values[name] for name in program.accumulated if name in devices.values}
         for number, step in enumerate(program.steps):
-            if not (isinstance(step, Add) and step.item.phase == "gradient"):
+            if not exchanges_gradients(step):
                 _do(devices, step, number, drop=number == without)
+            for name in last.get(number, ()):
+                devices.values.pop(name, None)
         for name, before in gradients.items():
             devices.values[name] = devices.values[name] + before
     for number, step in enumerate(program.steps):
-        if isinstance(step, Add) and step.item.phase == "gradient":
+        if exchanges_gradients(step):
             _do(devices, step, number, drop=number == without)
     return devices
 
@@ -86,7 +90,6 @@ def _copy(devices: Devices, step: Copy, number: int, *, drop: bool) -> None:
         found = copy(devices.program.places, source, mask(step.have), need)
         devices.values[step.target] = found[0]
         devices.moved[number] += found[1]
-    devices.held[step.target] = need
 
 
 def _add(devices: Devices, step: Add, number: int, *, drop: bool) -> None:
@@ -98,4 +101,3 @@ def _add(devices: Devices, step: Add, number: int, *, drop: bool) -> None:
         found = add(devices.program.places, source, mask(step.terms), need, step.copies)
         devices.values[step.target] = found[0]
         devices.moved[number] += found[1]
-    devices.held[step.target] = need

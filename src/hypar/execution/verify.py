@@ -54,12 +54,14 @@ class Verification:
         expected_loss: the loss on one device.
         errors: for each trained tensor the largest error of its gradient and of its updated values on any device, relative
             to the largest value; infinite where an element is missing.
+        zero: the trained tensors whose gradient on one device is zero everywhere, so that it proves nothing.
     """
 
     transfers: tuple[Checked, ...]
     loss: float
     expected_loss: float
     errors: dict[str, float]
+    zero: tuple[str, ...] = ()
 
     @property
     def worst(self) -> float:
@@ -102,6 +104,11 @@ def verify_program(
         loss=devices.loss,
         expected_loss=sum(step.loss for step in expected),
         errors=_errors(devices, expected),
+        zero=tuple(
+            name
+            for name in expected[0].gradients
+            if not any(step.gradients[name].any() for step in expected)
+        ),
     )
 
 

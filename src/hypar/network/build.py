@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from hypar.network.ops.base import Op
     from hypar.network.spec.expansion import LayerSpec
 
 
@@ -99,3 +101,21 @@ def _shaped(spec: LayerSpec, shapes: dict[str, Shape]) -> Layer:
     return Layer(
         name=spec.name, op_name=spec.op_name, op=spec.op, inputs=spec.inputs, input_shapes=inputs, shape=shape
     )
+
+
+def with_ops(graph: LayerGraph, ops: Mapping[str, Op]) -> LayerGraph:
+    """Return a network with other ops in some of its layers, and infer all shapes again.
+
+    Raises:
+        ModelError: an op does not accept its inputs; ``where`` is the name of its layer.
+    """
+    shapes: dict[str, Shape] = {}
+    layers = []
+    for layer in graph.layers:
+        op, inputs = ops.get(layer.name, layer.op), tuple(shapes[name] for name in layer.inputs)
+        try:
+            shapes[layer.name] = op.output_shape(inputs)
+        except ShapeError as error:
+            raise ModelError(layer.name, str(error)) from None
+        layers.append(replace(layer, op=op, input_shapes=inputs, shape=shapes[layer.name]))
+    return replace(graph, layers=tuple(layers))

@@ -60,9 +60,16 @@ def _error(flow: Flow, layer: Layer) -> str:
     pieces = pieces_of(dict(zip(AXES, made.holding.members, strict=False)))
     sent = flow.errors.get(layer.name, [])
     kind = "error" if flow.readers(layer) else "loss"
-    reads = {str(number): array for number, array in enumerate(sent)} if sent else {"output": made.array}
+    reads = {str(number): array for number, (array, _) in enumerate(sent)} or {"output": made.array}
     flow.steps.append(
-        Compute(kind=kind, layer=layer.name, pieces=pieces, reads=reads, writes={"error": f"E {layer.name}"})
+        Compute(
+            kind=kind,
+            layer=layer.name,
+            pieces=pieces,
+            reads=reads,
+            writes={"error": f"E {layer.name}"},
+            due={str(number): holding for number, (_, holding) in enumerate(sent)},
+        )
     )
     return f"E {layer.name}"
 
@@ -101,7 +108,7 @@ def _send(flow: Flow, layer: Layer, work: Work, number: int) -> None:
         array = flow.add(array, f"E {name}", terms, need, copies, item)
     else:
         array = flow.copy(array, f"E {name}", terms, need, item)
-    flow.errors.setdefault(source, []).append(array)
+    flow.errors.setdefault(source, []).append((array, need))
 
 
 def _one_each(reading: Holding, held: Holding) -> tuple[Members, ...]:

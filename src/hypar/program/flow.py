@@ -84,7 +84,7 @@ class Flow:
         convention: what becomes of partial sums.
         made: the outputs of the layers so far.
         work: the forward passes so far.
-        errors: for each layer, the arrays of what its readers have sent back.
+        errors: for each layer, the arrays of what its readers have sent back, and who has what of them.
         steps: the steps so far.
         updates: the updates, which come last.
     """
@@ -95,13 +95,15 @@ class Flow:
     convention: str
     made: dict[str, Made] = field(default_factory=dict)
     work: dict[str, Work] = field(default_factory=dict)
-    errors: dict[str, list[str]] = field(default_factory=dict)
+    errors: dict[str, list[tuple[str, Holding]]] = field(default_factory=dict)
     trained: set[str] = field(default_factory=set)
     steps: list[Step] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
 
     def copy(self, source: str, target: str, have: Holding, need: Holding, item: Item) -> str:
-        """Copy a tensor to those who need it, and return the new array."""
+        """Copy a tensor to those who need it, and return the new array; the old one where all have what they need."""
+        if need.within(have):
+            return source
         self.steps.append(Copy(source=source, target=target, have=have, need=need, item=item))
         return target
 

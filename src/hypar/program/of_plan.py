@@ -30,11 +30,11 @@ def program_of(plan: Plan, graph: LayerGraph, convention: str = "moved") -> Prog
         graph: its network, with the samples of one microbatch.
         convention: what becomes of partial sums; see ``lower``.
     """
-    places, cuts = _cuts(plan)
+    places, cuts = cuts_of(plan)
     return lower(graph, places, cuts, convention)
 
 
-def _cuts(plan: Plan) -> tuple[Places, dict[str, Cuts]]:
+def cuts_of(plan: Plan) -> tuple[Places, dict[str, Cuts]]:
     """Return the devices of a plan and the cuts of each of its layers."""
     if plan.heterogeneous:
         return _tree_cuts(plan)

@@ -6,7 +6,7 @@ every device, of which a device has the elements of its holding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.program.counting import added, copied
@@ -100,6 +100,7 @@ class Compute:
         pieces: the piece of each device; None for a device that computes nothing.
         reads: the arrays that it reads, by their role.
         writes: the arrays that it writes, by their role.
+        due: for a kind that reads what not all devices have, who has what of each array, by its role.
     """
 
     kind: str
@@ -107,6 +108,7 @@ class Compute:
     pieces: tuple[Mapping[str, NDArray[np.intp]] | None, ...]
     reads: Mapping[str, str]
     writes: Mapping[str, str]
+    due: Mapping[str, Holding] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
