@@ -1,0 +1,145 @@
+"""The product form of the amounts, which costs and scores use, against the program's count, transfer by transfer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hypar.sharding.placement import WHOLE, Choice, cut
+from tests.effort import examples
+from tests.program.networks import network
+from tests.program.products import by_products, by_program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.network.graph import LayerGraph
+
+SIZE = 64
+ARRAYS = [(2,), (4,), (2, 2), (4, 2), (2, 4), (2, 2, 2)]
+FLAT = [(2,), (4,), (8,)]
+INPUT: dict[str, Any] = {"op": "input", "name": "in", "channels": SIZE}
+IMAGE: dict[str, Any] = {**INPUT, "height": SIZE, "width": SIZE}
+ROWS = {"height", "width"}
+
+
+def agree(
+    graph: LayerGraph, array: tuple[int, ...], choices: dict[str, Sequence[Choice]], convention: str
+) -> None:
+    expected = by_products(graph, array, choices, convention)
+    assert by_program(graph, array, choices, convention) == pytest.approx(expected, rel=1e-9)
+
+
+@st.composite
+def chosen(
+    draw: st.DrawFn, graph: LayerGraph, array: tuple[int, ...], rows: set[str]
+) -> dict[str, Sequence[Choice]]:
+    """Draw a choice of one dim for every layer and level; joins may be replicated."""
+    found = {}
+    for layer in graph.nodes(None).layers:
+        dims = [dim for dim in layer.einsum.sizes if not dim.startswith("kernel") and dim not in ROWS - rows]
+        options = [st.sampled_from([cut(dim, ways) for dim in dims] + [WHOLE] * layer.join) for ways in array]
+        found[layer.name] = [draw(option) for option in options]
+    return found
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> LayerGraph:
+    """Draw linear layers with pointwise ops between."""
+    layers = [INPUT]
+    for number in range(draw(st.integers(2, 4))):
+        layers.append(
+            {"op": "linear", "name": f"fc{number}", "out_features": SIZE, "bias": draw(st.booleans())}
+        )
+        layers += [{"op": "relu"}] * draw(st.booleans())
+    return network(*layers, batch=SIZE)
+
+
+@st.composite
+def convolutions(draw: st.DrawFn, kernel: int) -> LayerGraph:
+    """Draw convolutions; those of one element have strides, which leave gaps, and pools between."""
+    layers = [IMAGE]
+    for number in range(draw(st.integers(2, 3))):
+        window = {
+            "kernel": kernel,
+            "padding": kernel // 2,
+            "stride": draw(st.integers(1, 2)) if kernel == 1 else 1,
+        }
+        layers.append({"op": "conv", "name": f"conv{number}", "out_channels": SIZE, "bias": False, **window})
+        if kernel == 1 and draw(st.booleans()):
+            layers.append({"op": "pool", "mode": draw(st.sampled_from(["max", "average"])), "kernel": 2})
+    return network(*layers, batch=SIZE)
+
+
+@st.composite
+def joined(draw: st.DrawFn) -> LayerGraph:
+    """Draw linear layers and sums of two tensors."""
+    layers, names = [INPUT], ["in"]
+    for number in range(draw(st.integers(2, 6))):
+        pair = draw(st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True))
+        op = {"op": "linear", "out_features": SIZE, "bias": False} if len(pair) == 1 else {"op": "add"}
+        layers.append({**op, "name": f"{op['op']}{number}", "inputs": pair})
+        names.append(layers[-1]["name"])
+    needed, found = {names[-1]}, []
+    for layer in reversed(layers):
+        if layer["name"] in needed:
+            needed.update(layer.get("inputs", []))
+            found.append(layer)
+    last = {"op": "linear", "name": "last", "out_features": SIZE, "bias": False}
+    return network(*found[::-1], last, batch=SIZE)
+
+
+def independent(graph: LayerGraph, choices: dict[str, Sequence[Choice]]) -> bool:
+    """Return whether pieces of rows have equal shares of one another, though rows stay consecutive.
+
+    They have unless a level divides rows for both ends of a tensor, and an outer one for one end alone.
+    """
+    contracted = graph.contracted
+    for tensor in contracted.tensors:
+        ends = [choices[contracted.layers[end].name] for end in (tensor.producer, tensor.consumer)]
+        for dim in ROWS:
+            made, read = ([choice.degree(dim) > 1 for choice in own] for own in ends)
+            if any(
+                both == (True, True) and made[:level] != read[:level]
+                for level, both in enumerate(zip(made, read, strict=True))
+            ):
+                return False
+    return True
+
+
+@settings(max_examples=examples(200))
+@given(chains(), st.sampled_from(ARRAYS), st.data())
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+def test_chains_of_linear_layers(
+    convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject
+) -> None:
+    agree(graph, array, data.draw(chosen(graph, array, set())), convention)
+
+
+@settings(max_examples=examples(100))
+@given(convolutions(1), st.sampled_from(ARRAYS), st.data())
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+def test_chains_of_convolutions_without_halos(
+    convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject
+) -> None:
+    rows = ROWS if convention == "moved" or len(array) == 1 else set()
+    choices = data.draw(chosen(graph, array, rows).filter(lambda own: independent(graph, own)))
+    agree(graph, array, choices, convention)
+
+
+@settings(max_examples=examples(100))
+@given(convolutions(3), st.sampled_from(FLAT), st.data())
+def test_chains_of_convolutions_with_halos(
+    graph: LayerGraph, array: tuple[int, ...], data: st.DataObject
+) -> None:
+    agree(graph, array, data.draw(chosen(graph, array, ROWS)), "moved")
+
+
+@settings(max_examples=examples(200))
+@given(joined(), st.sampled_from(FLAT), st.data())
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+def test_joins(convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject) -> None:
+    agree(graph, array, data.draw(chosen(graph, array, set())), convention)
