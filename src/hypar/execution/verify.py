@@ -21,7 +21,9 @@ TOLERANCE = 1e-10
 """Largest error of a number, relative to the largest of its tensor."""
 
 SMALL = 1e-2
-"""A gradient that is zero but for rounding, as a bias's before batch normalisation, is held against this much of the largest."""
+"""A gradient that is zero but for rounding is held against this much of the largest one, or of the loss.
+
+The gradient of a bias before batch normalisation is zero, and every gradient is where all samples are alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +125,8 @@ def _errors(devices: Devices, expected: list[Step]) -> dict[str, float]:
     whole = {
         name: np.sum([step.gradients[name] for step in expected], axis=0) for name in expected[0].gradients
     }
-    largest = max((float(np.abs(own).max()) for own in whole.values()), default=1.0)
+    loss = abs(sum(step.loss for step in expected))
+    largest = max([loss, *(float(np.abs(own).max()) for own in whole.values())])
     for update in devices.program.steps:
         if isinstance(update, Update):
             name = f"{update.layer}.{update.parameter}"

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hypar.program.cuts import Cuts, LevelCut, array_cuts
+from hypar.program.holding import everywhere
+from hypar.program.pieces import divide
+from hypar.program.places import array_places
+from hypar.sharding.placement import WHOLE, cut, grid
+from tests.effort import examples
+from tests.program.machines import ARRAYS
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from hypar.program.holding import Members
+
+
+def pieces(members: Members) -> list[list[int]]:
+    return [np.flatnonzero(own).tolist() for own in members]
+
+
+def shares(*ends: float) -> Cuts:
+    """Return cuts of the batch at one level, between groups whose shares end there."""
+    low, high = np.array([0.0, *ends[:-1]]), np.array(ends)
+    return Cuts(array_places((len(ends),)), (LevelCut({"batch": (low, high)}, np.ones(len(ends), bool)),))
+
+
+@st.composite
+def cuts_of_dims(draw: st.DrawFn) -> tuple[tuple[int, ...], list[str], Cuts]:
+    array = draw(st.sampled_from(ARRAYS))
+    dims = [draw(st.sampled_from(["batch", "channels"])) for _ in array]
+    return (
+        array,
+        dims,
+        array_cuts(array, tuple(cut(dim, ways) for dim, ways in zip(dims, array, strict=True))),
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "ways", "sizes"), [(6, 4, [1, 2, 1, 2]), (7, 2, [3, 4]), (8, 4, [2] * 4), (2, 4, [0, 1, 0, 1])]
+)
+def test_a_piece_has_as_many_as_even_sizes_allow(size: int, ways: int, sizes: list[int]) -> None:
+    found = divide(size, array_cuts((ways,), (cut("batch", ways),)), "batch")
+    assert [len(piece) for piece in pieces(found)] == sizes
+    assert [index for piece in pieces(found) for index in piece] == [*range(size)]
+
+
+def test_levels_that_divide_other_dims_leave_a_piece_as_it_is() -> None:
+    cuts = array_cuts((2, 2, 2), (cut("batch", 2), cut("height", 2), cut("batch", 2)))
+    assert pieces(divide(8, cuts, "batch")) == [
+        [0, 1],
+        [2, 3],
+        [0, 1],
+        [2, 3],
+        [4, 5],
+        [6, 7],
+        [4, 5],
+        [6, 7],
+    ]
+
+
+def test_idle_devices_have_no_piece() -> None:
+    assert pieces(divide(4, array_cuts((4,), (cut("batch", 2),)), "batch")) == [[0, 1], [], [2, 3], []]
+    assert pieces(divide(2, array_cuts((2,), (cut("height", 1),)), "batch")) == [[0, 1], []]
+    assert pieces(divide(2, array_cuts((2,), (WHOLE,)), "batch")) == [[0, 1], [0, 1]]
+
+
+def test_shares_are_rounded_by_the_largest_remainders() -> None:
+    found = divide(10, shares(0.28, 0.55, 1.0), "batch")
+    assert [len(piece) for piece in pieces(found)] == [3, 3, 4]
+    assert [len(piece) for piece in pieces(divide(5, shares(0.01, 1.0), "batch"))] == [1, 4]
+
+
+@settings(max_examples=examples(200))
+@given(cuts_of_dims(), st.integers(0, 24), st.booleans(), st.randoms(use_true_random=False))
+def test_every_index_has_one_piece(
+    case: tuple[tuple[int, ...], list[str], Cuts], size: int, in_place: bool, random: Random
+) -> None:  # fmt: skip
+    array, dims, cuts = case
+    held = np.array([[random.random() < 0.4 for _ in range(size)] for _ in range(cuts.places.devices)], bool)
+    found = divide(size, cuts, "batch", (held.reshape(-1, size),) if in_place else ())
+    ways = int(np.prod([own for own, dim in zip(array, dims, strict=True) if dim == "batch"], dtype=int))
+    assert (found.sum(axis=0) == cuts.places.devices // ways).all()
+    widths = found.sum(axis=1)
+    assert widths.max() - widths.min() <= len(array)
+    coordinates = np.stack(np.unravel_index(np.arange(cuts.places.devices), array))
+    own = coordinates[[dim == "batch" for dim in dims]]
+    for device in range(cuts.places.devices):
+        alike = (own == own[:, device : device + 1]).all(axis=0)
+        assert (found[alike] == found[device]).all(), "pieces depend on the levels that divide the dim"
+
+
+class TestInPlace:
+    def test_indices_stay_where_they_are(self) -> None:
+        held = divide(8, array_cuts((2, 2), (cut("batch", 2), cut("batch", 2))), "batch")
+        swapped = held[[2, 0, 3, 1]]
+        found = divide(8, array_cuts((2, 2), (cut("batch", 2), cut("batch", 2))), "batch", (swapped,))
+        assert (found == swapped).all()
+
+    def test_what_all_have_is_in_order(self) -> None:
+        held = everywhere((8,), 4).members
+        assert pieces(divide(8, array_cuts((4,), (cut("batch", 4),)), "batch", held)) == [
+            [0, 1],
+            [2, 3],
+            [4, 5],
+            [6, 7],
+        ]
+
+    def test_shares_have_as_many_of_what_each_device_of_a_group_has(self) -> None:
+        """An inner level divided the samples: the outer level takes half of what each inner device has."""
+        held = divide(8, array_cuts((2, 2), (WHOLE, cut("batch", 2))), "batch")
+        found = divide(8, array_cuts((2, 2), (cut("batch", 2), WHOLE)), "batch", (held,))
+        assert (found & held).sum(axis=1).tolist() == [2, 2, 2, 2]
+
+    def test_pieces_are_no_larger_for_what_is_held(self) -> None:
+        held = np.zeros((2, 6), bool)
+        held[0, :5] = held[1, 5:] = True
+        assert pieces(divide(6, array_cuts((2,), (cut("batch", 2),)), "batch", (held,))) == [
+            [0, 1, 2],
+            [3, 4, 5],
+        ]
+
+    def test_a_tensor_that_all_have_does_not_disturb_the_order_of_another(self) -> None:
+        held = divide(8, array_cuts((2, 2), (WHOLE, cut("batch", 2))), "batch")
+        cuts = array_cuts((2, 2), (cut("batch", 2), cut("batch", 2)))
+        alone = divide(8, cuts, "batch", (held,))
+        assert (divide(8, cuts, "batch", (everywhere((8,), 4).members[0], held)) == alone).all()
+        assert (alone & ~held).sum() == 0
+
+
+def test_a_grid_divides_each_of_its_dims() -> None:
+    cuts = array_cuts((4,), (grid({"batch": 2, "channels": 2}),))
+    assert pieces(divide(4, cuts, "batch")) == [[0, 1], [0, 1], [2, 3], [2, 3]]
+    assert pieces(divide(4, cuts, "channels")) == [[0, 1], [2, 3], [0, 1], [2, 3]]
