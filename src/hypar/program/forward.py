@@ -211,8 +211,11 @@ def _statistics(flow: Flow, layer: Layer, work: Work, reads: Mapping[str, str]) 
 
 
 def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, terms: str, phase: str) -> str:
-    """Add up one statistic over the devices that share its dims, and return the array of sums."""
-    kept = Holding(tuple(own for dim, own in work.dims.items() if dim not in layer.op.statistics_over))
+    """Add up one statistic over the working devices that share its dims, and return the array of sums."""
+    working = work.active[:, None]
+    kept = Holding(
+        tuple(own & working for dim, own in work.dims.items() if dim not in layer.op.statistics_over)
+    )
     item = Item(layer.name, None, phase, "statistics")
     return flow.add(terms, f"{name} {layer.name}", kept, kept, copies_of(tuple(work.dims.values())), item)
 

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.program.tables import content_of, indices_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from hypar.program.tables import Content
 
 Members = NDArray[np.bool_]
 """Whether each device has each index of a dim, ``[devices, size]``."""
@@ -40,11 +44,22 @@ class Holding:
         return tuple(own.shape[1] for own in self.members)
 
     @cached_property
+    def content(self) -> tuple[Content, ...]:
+        """A key that holdings of the same elements share."""
+        return tuple(content_of(own) for own in self.members)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether every device has the same indices of both."""
+        return isinstance(other, Holding) and self.content == other.content
+
+    def __hash__(self) -> int:
+        """Return a hash of the content."""
+        return hash(self.content)
+
+    @cached_property
     def boxes(self) -> tuple[Box, ...]:
         """Indices of each dim, for each device."""
-        return tuple(
-            tuple(np.flatnonzero(own[device]) for own in self.members) for device in range(self.devices)
-        )
+        return tuple(zip(*(indices_of(own) for own in self.members), strict=True))
 
     @cached_property
     def elements(self) -> NDArray[np.int64]:
@@ -53,9 +68,7 @@ class Holding:
 
     def same(self, other: Holding) -> bool:
         """Return whether every device has the same elements of both."""
-        return self is other or all(
-            np.array_equal(own, theirs) for own, theirs in zip(self.members, other.members, strict=True)
-        )
+        return self is other or self == other
 
     def within(self, other: Holding) -> bool:
         """Return whether every device has in the other what it has in this."""
@@ -78,12 +91,12 @@ def copies_of(members: Sequence[Members], active: NDArray[np.bool_] | None = Non
     """
     seen: dict[bytes, int] = {}
     found = np.full(len(members[0]), -1, np.int64)
-    for device in range(len(found)):
-        rows = [own[device] for own in members]
-        if (active is None or active[device]) and all(row.any() for row in rows):
-            key = b"".join(np.packbits(row).tobytes() + b"|" for row in rows)
-            found[device] = seen.get(key, 0)
-            seen[key] = int(found[device]) + 1
+    working = np.all([own.any(axis=1) for own in members], axis=0)
+    rows = np.concatenate([np.packbits(own, axis=1) for own in members], axis=1)
+    for device in np.flatnonzero(working if active is None else working & active):
+        key = rows[device].tobytes()
+        found[device] = seen.get(key, 0)
+        seen[key] = int(found[device]) + 1
     if len({*seen.values()}) > 1:
         found[found > 0] = -1
     return found

@@ -6,11 +6,13 @@ need not be consecutive, so a reader takes those that its maker's devices alread
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.program.tables import content_of, kinds_of, table_of
 from hypar.sharding.uneven.remainder import whole_shares
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from hypar.program.cuts import Cuts, Shares
     from hypar.program.holding import Members
     from hypar.program.places import Numbers
+    from hypar.program.tables import Content
 
 Indices = NDArray[np.intp]
 TINY = 1e-9
@@ -37,6 +40,12 @@ def divide(size: int, cuts: Cuts, dim: str, held: Members | None = None) -> Memb
     Returns:
         ``[devices, size]``; nothing for an idle device.
     """
+    return _divided(size, cuts, dim, None if held is None else content_of(held))
+
+
+@lru_cache(maxsize=1024)
+def _divided(size: int, cuts: Cuts, dim: str, held_as: Content | None) -> Members:
+    held = None if held_as is None else table_of(held_as)
     # Devices whose pieces were alike so far have one number: pieces depend on the levels that divide the dim alone.
     alike = np.where(cuts.working, 0, -1)
     pieces = {0: np.arange(size)}
@@ -83,11 +92,9 @@ def _in_place(piece: Indices, held: Members, shares: Sequence[Numbers]) -> Indic
     """
     having = np.stack([held[np.ix_(devices, piece)].any(axis=0) for devices in shares])
     first = np.where(having.any(axis=0), having.argmax(axis=0), len(shares))
-    _, kind = np.unique(held[np.ix_(np.concatenate(shares), piece)], axis=1, return_inverse=True)
-    kind = kind.reshape(-1)
-    if (kind == kind[:1]).all():
+    _, kind, counts = kinds_of(held[np.ix_(np.concatenate(shares), piece)])
+    if len(counts) <= 1:
         return piece
-    counts = np.bincount(kind)
     order = np.argsort(kind, kind="stable")
     rank = np.empty(len(piece))
     rank[order] = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.program.tables import content_of, kinds_of, table_of
+
 if TYPE_CHECKING:
     from hypar.network.windows import Window
     from hypar.program.holding import Members
+    from hypar.program.tables import Content
 
 
 def read(window: Window, made: Members, size: int) -> Members:
@@ -39,8 +43,14 @@ def owned(reading: Members, held: Members) -> Members:
         reading: the indices that each device reads; devices with equal rows have one piece.
         held: the indices that each device holds of the tensor that is read.
     """
-    pieces, which = np.unique(reading, axis=0, return_inverse=True)
-    which = which.reshape(-1)
+    return _owned(content_of(reading), content_of(held))
+
+
+@lru_cache(maxsize=1024)
+def _owned(read_as: Content, held_as: Content) -> Members:
+    reading, held = table_of(read_as), table_of(held_as)
+    first, which, _ = kinds_of(reading.T)
+    pieces = reading[first]
     if not (pieces.sum(axis=0) > 1).any():
         return reading
     holding = np.zeros(pieces.shape)
