@@ -96,7 +96,7 @@ def _add(devices: Devices, step: Add, number: int, *, drop: bool) -> None:
     need = mask(step.need)
     source = devices.values[step.source]
     if drop:
-        devices.values[step.target] = np.where(need, np.nan_to_num(source), np.nan)
+        devices.values[step.target] = np.where(need & mask(step.terms), source, np.nan)
     else:
         found = add(devices.program.places, source, mask(step.terms), need, step.copies)
         devices.values[step.target] = found[0]

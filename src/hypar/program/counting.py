@@ -8,11 +8,13 @@ what level h itself moves is ``R(h) - R(h - 1)``. The indices of a dim that the 
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hypar.program.tables import kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 Cells = NDArray[np.bool_]
 
 
+@lru_cache(maxsize=1024)
 def copied(places: Places, have: Holding, need: Holding) -> Numbers:
     """Return the elements that each level moves so that every device gets what it needs, ``[levels]``."""
     levels = len(places.parts)
@@ -51,7 +54,12 @@ def added(places: Places, terms: Holding, need: Holding, copies: Numbers) -> Num
         need: the elements whose sums each device needs.
         copies: the copy of its terms that each device has; each copy is summed by itself.
     """
-    total = np.zeros(len(places.parts), np.int64)
+    return _added_up(places, terms, need, tuple(copies.tolist()))
+
+
+@lru_cache(maxsize=1024)
+def _added_up(places: Places, terms: Holding, need: Holding, copy_of: tuple[int, ...]) -> Numbers:
+    total, copies = np.zeros(len(places.parts), np.int64), np.array(copy_of)
     (having, needing), weights = _cells(terms, need)
     for copy in range(int(copies.max()) + 1):
         mine = copies == copy
@@ -100,9 +108,7 @@ def _cells(*holdings: Holding) -> tuple[list[Cells], Numbers]:
 def _classes(members: Sequence[Members]) -> tuple[list[Members], Numbers]:
     """Return one index of each class of a dim, ``[devices, classes]`` for each holding, and the sizes of the classes."""
     stacked = np.concatenate(members)
-    packed = np.ascontiguousarray(np.packbits(stacked, axis=0).T)
-    keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
-    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
+    first, _, counts = kinds_of(stacked)
     return np.split(stacked[:, first], np.cumsum([len(own) for own in members])[:-1]), counts
 
 
@@ -116,11 +122,19 @@ def _outer(rows: Sequence[Members]) -> Cells:
 
 def overlapping(terms: Holding, copies: Numbers) -> bool:
     """Return whether several devices have terms of an element, in one copy."""
+    return _overlapping(terms, tuple(copies.tolist()))
+
+
+@lru_cache(maxsize=1024)
+def _overlapping(terms: Holding, copy_of: tuple[int, ...]) -> bool:
+    copies = np.array(copy_of)
     (having,), _ = _cells(terms)
     return any(bool((having[copies == copy].sum(axis=0) > 1).any()) for copy in range(int(copies.max()) + 1))
 
 
 def lacking(terms: Holding, need: Holding, copies: Numbers) -> bool:
     """Return whether a device needs an element of which it has no term."""
+    if need.within(terms) and (copies >= 0).all():
+        return False
     (having, needing), _ = _cells(terms, need)
     return bool((needing & ~(having & (copies >= 0).reshape(-1, *[1] * (having.ndim - 1)))).any())

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hypar.program.counting import lacking, overlapping
 from hypar.program.steps import Add, Copy, Item, Step, Update
+from hypar.program.tables import indices_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from hypar.network.graph import LayerGraph
@@ -65,12 +65,8 @@ class Work:
 
 def pieces_of(dims: Mapping[str, Members]) -> tuple[Mapping[str, NDArray[np.intp]] | None, ...]:
     """Return the indices of each dim for each device; None for a device that has none of some dim."""
-    return tuple(
-        {dim: np.flatnonzero(own[device]) for dim, own in dims.items()}
-        if all(own[device].any() for own in dims.values())
-        else None
-        for device in range(len(dims["batch"]))
-    )
+    rows = zip(*(indices_of(own) for own in dims.values()), strict=True)
+    return tuple(dict(zip(dims, row, strict=True)) if all(map(len, row)) else None for row in rows)
 
 
 @dataclass(frozen=True, kw_only=True)

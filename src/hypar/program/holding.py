@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.program.tables import content_of, indices_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from hypar.program.tables import Content
 
 Members = NDArray[np.bool_]
 """Whether each device has each index of a dim, ``[devices, size]``."""
@@ -40,11 +44,22 @@ class Holding:
         return tuple(own.shape[1] for own in self.members)
 
     @cached_property
+    def content(self) -> tuple[Content, ...]:
+        """A key that holdings of the same elements share."""
+        return tuple(content_of(own) for own in self.members)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether every device has the same indices of both."""
+        return isinstance(other, Holding) and self.content == other.content
+
+    def __hash__(self) -> int:
+        """Return a hash of the content."""
+        return hash(self.content)
+
+    @cached_property
     def boxes(self) -> tuple[Box, ...]:
         """Indices of each dim, for each device."""
-        return tuple(
-            tuple(np.flatnonzero(own[device]) for own in self.members) for device in range(self.devices)
-        )
+        return tuple(zip(*(indices_of(own) for own in self.members), strict=True))
 
     @cached_property
     def elements(self) -> NDArray[np.int64]:
@@ -53,9 +68,7 @@ class Holding:
 
     def same(self, other: Holding) -> bool:
         """Return whether every device has the same elements of both."""
-        return self is other or all(
-            np.array_equal(own, theirs) for own, theirs in zip(self.members, other.members, strict=True)
-        )
+        return self is other or self == other
 
     def within(self, other: Holding) -> bool:
         """Return whether every device has in the other what it has in this."""

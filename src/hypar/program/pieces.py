@@ -6,11 +6,13 @@ need not be consecutive, so a reader takes those that its maker's devices alread
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.program.tables import content_of, kinds_of, table_of
 from hypar.sharding.uneven.remainder import whole_shares
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from hypar.program.cuts import Cuts, Shares
     from hypar.program.holding import Members
     from hypar.program.places import Numbers
+    from hypar.program.tables import Content
 
 Indices = NDArray[np.intp]
 TINY = 1e-9
@@ -37,6 +40,12 @@ def divide(size: int, cuts: Cuts, dim: str, held: Sequence[Members] = ()) -> Mem
     Returns:
         ``[devices, size]``; nothing for an idle device.
     """
+    return _divided(size, cuts, dim, tuple(content_of(own) for own in held))
+
+
+@lru_cache(maxsize=1024)
+def _divided(size: int, cuts: Cuts, dim: str, held_as: tuple[Content, ...]) -> Members:
+    held = [table_of(own) for own in held_as]
     # Devices whose pieces were alike so far have one number: pieces depend on the levels that divide the dim alone.
     alike = np.where(cuts.working, 0, -1)
     pieces = {0: np.arange(size)}
@@ -86,12 +95,9 @@ def _in_place(piece: Indices, held: Sequence[Members], shares: Sequence[Numbers]
     )
     first = np.where(having.any(axis=0), having.argmax(axis=0), len(shares))
     working = np.concatenate(shares)
-    every = np.concatenate([own[np.ix_(working, piece)] for own in held])
-    _, kind = np.unique(every, axis=1, return_inverse=True)
-    kind = kind.reshape(-1)
-    if (kind == kind[:1]).all():
+    _, kind, counts = kinds_of(np.concatenate([own[np.ix_(working, piece)] for own in held]))
+    if len(counts) <= 1:
         return piece
-    counts = np.bincount(kind)
     order = np.argsort(kind, kind="stable")
     rank = np.empty(len(piece))
     rank[order] = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)

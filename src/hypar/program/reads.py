@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from hypar.program.tables import content_of, kinds_of, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.windows import Window
     from hypar.program.holding import Members
+    from hypar.program.tables import Content
 
 
 def read(window: Window, made: Members, size: int) -> Members:
@@ -42,8 +46,14 @@ def owned(reading: Members, held: Members, others: Sequence[Members]) -> Members
         held: the indices that each device holds of the tensor that is read.
         others: what each device reads along the other dims; pieces overlap only where these are alike.
     """
-    pieces, which = np.unique(reading, axis=0, return_inverse=True)
-    which = which.reshape(-1)
+    return _owned(content_of(reading), content_of(held), tuple(content_of(own) for own in others))
+
+
+@lru_cache(maxsize=1024)
+def _owned(read_as: Content, held_as: Content, others_as: tuple[Content, ...]) -> Members:
+    reading, held = table_of(read_as), table_of(held_as)
+    first, which, _ = kinds_of(reading.T)
+    pieces = reading[first]
     if not (pieces.sum(axis=0) > 1).any():
         return reading
     holding = np.zeros(pieces.shape)
@@ -52,9 +62,9 @@ def owned(reading: Members, held: Members, others: Sequence[Members]) -> Members
     depth = np.minimum(before, after) / (2.0 * pieces.shape[1])
     worth = np.where(pieces, holding + depth, -1.0)
     found = reading.copy()
-    _, alike = np.unique(np.concatenate(others, axis=1), axis=0, return_inverse=True)
-    for group in range(int(alike.max()) + 1):
-        devices = np.flatnonzero(alike.reshape(-1) == group)
+    _, alike, counts = kinds_of(np.concatenate([table_of(own) for own in others_as], axis=1).T)
+    for group in range(len(counts)):
+        devices = np.flatnonzero(alike == group)
         own = np.unique(which[devices])
         owner = own[worth[own].argmax(axis=0)]
         found[devices] &= which[devices, None] == owner

@@ -145,9 +145,7 @@ class Facts:
             yield from self._of_levels(place)
         if self._uneven(reader) or self._uneven(maker):
             yield "e"
-        if self._flattened(reader) and (
-            self.cuts[maker].divides("height", "width") or self.cuts[reader].divides("in_channels")
-        ):
+        if self._flattened(reader) and self.cuts[maker].divides("height", "width"):
             yield "g"
         if self._joins(reader) or self._joins(maker):
             yield "i"
