@@ -87,12 +87,14 @@ def _shares(which: NDArray[np.bool_], low: Shares, high: Shares) -> dict[tuple[f
 def _in_place(piece: Indices, held: Sequence[Members], shares: Sequence[Numbers]) -> Indices:
     """Return the indices of a piece in the order in which consecutive shares stay where they are.
 
-    Indices that the devices of the first share have of most tensors come first, those of the next one after them. Indices
-    that all have alike are mixed, so that each share has as many of every device's.
+    Indices that the devices of the first share have of most tensors come first, those of the next one after them; where
+    as many tensors speak for two shares, the first tensor decides. Indices that all have alike are mixed, so that each
+    share has as many of every device's.
     """
-    having = np.stack(
-        [sum(own[np.ix_(devices, piece)].any(axis=0).astype(int) for own in held) for devices in shares]
-    )
+    having = np.zeros((len(shares), len(piece)))
+    for number, own in enumerate(held, start=1):
+        weight = 1 + 2.0**-number
+        having += weight * np.stack([own[np.ix_(devices, piece)].any(axis=0) for devices in shares])
     first = np.where(having.any(axis=0), having.argmax(axis=0), len(shares))
     working = np.concatenate(shares)
     _, kind, counts = kinds_of(np.concatenate([own[np.ix_(working, piece)] for own in held]))
