@@ -77,6 +77,14 @@ def test_shares_are_rounded_by_the_largest_remainders() -> None:
     assert [len(piece) for piece in pieces(divide(5, shares(0.01, 1.0), "batch"))] == [1, 4]
 
 
+def test_groups_of_unequal_shares_are_each_rounded_by_themselves() -> None:
+    """Two groups that divide the same samples have shares of their own: of 7, 2 and 5 in one, 4 and 3 in the other."""
+    low, high = np.array([0.0, 0.3, 0.0, 0.6]), np.array([0.3, 1.0, 0.6, 1.0])
+    levels = (LevelCut({}, np.ones(4, bool)), LevelCut({"batch": (low, high)}, np.ones(4, bool)))
+    found = divide(7, Cuts(array_places((2, 2)), levels), "batch")
+    assert [len(piece) for piece in pieces(found)] == [2, 5, 4, 3]
+
+
 @settings(max_examples=examples(200))
 @given(cuts_of_dims(), st.integers(0, 24), st.booleans(), st.randoms(use_true_random=False))
 def test_every_index_has_one_piece(

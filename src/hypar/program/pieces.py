@@ -49,17 +49,17 @@ def _divided(size: int, cuts: Cuts, dim: str, held_as: tuple[Content, ...]) -> M
     # Devices whose pieces were alike so far have one number: pieces depend on the levels that divide the dim alone.
     alike = np.where(cuts.working, 0, -1)
     pieces = {0: np.arange(size)}
-    for cut in cuts.levels:
+    for level, cut in enumerate(cuts.levels):
         if dim in cut.bounds:
-            low, high = cut.bounds[dim]
             below: dict[int, Indices] = {}
             after = np.full(len(alike), -1)
             for number, piece in pieces.items():
-                shares = _shares(alike == number, low, high)
-                ordered = _in_place(piece, held, list(shares.values())) if held else piece
-                for devices, own in zip(shares.values(), _shared_out(ordered, [*shares]), strict=True):
-                    after[devices] = len(below)
-                    below[len(below)] = np.sort(own)
+                groups = [group[alike[group] == number] for group in cuts.places.members(level - 1)]
+                for shares in _shares(groups, *cut.bounds[dim]):
+                    ordered = _in_place(piece, held, list(shares.values())) if held else piece
+                    for devices, own in zip(shares.values(), _shared_out(ordered, [*shares]), strict=True):
+                        after[devices] = len(below)
+                        below[len(below)] = np.sort(own)
             alike, pieces = after, below
     found = np.zeros((len(alike), size), bool)
     for number, piece in pieces.items():
@@ -78,10 +78,19 @@ def _shared_out(ordered: Indices, shares: Sequence[tuple[float, float]]) -> list
     ]
 
 
-def _shares(which: NDArray[np.bool_], low: Shares, high: Shares) -> dict[tuple[float, float], Numbers]:
-    """Return the devices of each share among some devices, the first share first."""
-    own = sorted({*zip(low[which].tolist(), high[which].tolist(), strict=True)})
-    return {share: np.flatnonzero(which & (low == share[0]) & (high == share[1])) for share in own}
+def _shares(groups: Sequence[Numbers], low: Shares, high: Shares) -> list[dict[tuple[float, float], Numbers]]:
+    """Return the devices of each share, the first share first, for all groups together that have the same shares."""
+    alike: dict[tuple[tuple[float, float], ...], list[Numbers]] = {}
+    for group in groups:
+        if len(group):
+            own = sorted({*zip(low[group].tolist(), high[group].tolist(), strict=True)})
+            alike.setdefault(tuple(own), []).append(group)
+    found = []
+    for shares, members in alike.items():
+        devices = np.concatenate(members)
+        which = [(low[devices] == start) & (high[devices] == end) for start, end in shares]
+        found.append({share: devices[own] for share, own in zip(shares, which, strict=True)})
+    return found
 
 
 def _in_place(piece: Indices, held: Sequence[Members], shares: Sequence[Numbers]) -> Indices:
