@@ -63,7 +63,7 @@ INSIDE = {
     "plan": "score chunks splits plan files canonical diff",
     "schedule": "chunks moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals scoring",
     "planning": "chunks refinement searches sources strategies request records question claims uneven stages baselines timing planner replay",
-    "program": "places tables holding counting steps cuts pieces reads flow forward backward lowering of_plan",
+    "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps normalisation kernels loss reference exchange devices compute lifetimes simulator verify",
     "studies": "verification comparison explanation notes report pipeline evaluation exploration sweep page sections papers",
     "reports": "palette prose columns terminal page formats listings traces picture sections views",

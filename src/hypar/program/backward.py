@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.program.counting import overlapping
-from hypar.program.flow import pieces_of
-from hypar.program.forward import AXES, add_statistic
+from hypar.program.flow import AXES, pieces_of
 from hypar.program.holding import Holding
 from hypar.program.reads import owned
 from hypar.program.steps import Compute, Item, Update
+from hypar.program.unweighted import add_statistic
 
 if TYPE_CHECKING:
     from hypar.network.layer import Layer
@@ -26,7 +26,7 @@ def backward(flow: Flow, layer: Layer) -> None:
     error = _error(flow, layer)
     work = flow.work[layer.name]
     held = flow.made[layer.name].holding
-    if not held.same(work.output):
+    if held != work.output:
         item = Item(layer.name, None, "backward", "output")
         error = flow.copy(error, f"E all {layer.name}", held, work.output, item)
     reads = {f"input {number}": operand for number, operand in enumerate(work.operands)}
@@ -95,17 +95,15 @@ def _send(flow: Flow, layer: Layer, work: Work, number: int) -> None:
     made, terms = flow.made[source], work.needs[number]
     read = [own.any(axis=0) for own in terms.members]
     need = Holding(tuple(own & any_ for own, any_ in zip(made.holding.members, read, strict=True)))
-    copies = work.copies
     item = Item(layer.name, source, "backward", "input")
-    inside = Item(layer.name, None, "backward", "input")
-    array, name = f"E terms {layer.name} {number}", f"{layer.name} {number}"
+    name = f"{layer.name} {number}"
+    array = f"E terms {name}"
     if flow.convention == "moved":
-        sums = Holding(_one_each(work.needs[number], made.holding))
-        array = flow.add(array, f"E sums {name}", terms, sums, copies, inside)
-        have = sums if array != f"E terms {layer.name} {number}" else terms
-        array = flow.copy(array, f"E {name}", have, need, item)
-    elif overlapping(terms, copies):
-        array = flow.add(array, f"E {name}", terms, need, copies, item)
+        sums, inside = Holding(_one_each(terms, made.holding)), Item(layer.name, None, "backward", "input")
+        array = flow.add(array, f"E sums {name}", terms, sums, work.copies, inside)
+        array = flow.copy(array, f"E {name}", sums, need, item)
+    elif overlapping(terms, work.copies):
+        array = flow.add(array, f"E {name}", terms, need, work.copies, item)
     else:
         array = flow.copy(array, f"E {name}", terms, need, item)
     flow.errors.setdefault(source, []).append((array, need))

@@ -12,14 +12,14 @@ from hypar.program.tables import indices_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
     from hypar.program.cuts import Cuts
-    from hypar.program.holding import Holding, Members
+    from hypar.program.holding import Holding, Members, Piece
     from hypar.program.places import Numbers, Places
+
+SPATIAL = ("height", "width")
+AXES = ("batch", "channels", *SPATIAL)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -58,12 +58,12 @@ class Work:
     reads: Mapping[str, str]
 
     @property
-    def pieces(self) -> tuple[Mapping[str, NDArray[np.intp]] | None, ...]:
+    def pieces(self) -> tuple[Piece | None, ...]:
         """The piece of each device; None where nothing is to compute."""
         return pieces_of(self.dims)
 
 
-def pieces_of(dims: Mapping[str, Members]) -> tuple[Mapping[str, NDArray[np.intp]] | None, ...]:
+def pieces_of(dims: Mapping[str, Members]) -> tuple[Piece | None, ...]:
     """Return the indices of each dim for each device; None for a device that has none of some dim."""
     rows = zip(*(indices_of(own) for own in dims.values()), strict=True)
     return tuple(dict(zip(dims, row, strict=True)) if all(map(len, row)) else None for row in rows)
@@ -102,6 +102,12 @@ class Flow:
             return source
         self.steps.append(Copy(source=source, target=target, have=have, need=need, item=item))
         return target
+
+    def operand(self, layer: Layer, number: int, need: Holding) -> str:
+        """Copy an input of a layer to the devices that read it, and return the array."""
+        source = layer.inputs[number]
+        made, item = self.made[source], Item(layer.name, source, "forward", "input")
+        return self.copy(made.array, f"in {layer.name} {number}", made.holding, need, item)
 
     def add(
         self, source: str, target: str, terms: Holding, need: Holding, copies: Numbers, item: Item

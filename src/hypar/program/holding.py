@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ Members = NDArray[np.bool_]
 
 Box = tuple[NDArray[np.intp], ...]
 """The indices of each dim that one device has."""
+
+Piece = Mapping[str, NDArray[np.intp]]
+"""The indices of each dim of an op that one device computes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +70,6 @@ class Holding:
         """Number of elements of each device, ``[devices]``."""
         return np.asarray(np.prod([own.sum(axis=1) for own in self.members], axis=0, dtype=np.int64))
 
-    def same(self, other: Holding) -> bool:
-        """Return whether every device has the same elements of both."""
-        return self is other or self == other
-
     def within(self, other: Holding) -> bool:
         """Return whether every device has in the other what it has in this."""
         inside = np.all(
@@ -82,3 +82,11 @@ class Holding:
 def everywhere(shape: Sequence[int], devices: int) -> Holding:
     """Return the holding of a whole tensor on every device."""
     return Holding(tuple(np.ones((devices, size), bool) for size in shape))
+
+
+def flattened(members: Sequence[Members]) -> Members:
+    """Return the indices of several dims as those of one, the first dim outermost."""
+    found = members[0]
+    for own in members[1:]:
+        found = (found[:, :, None] & own[:, None, :]).reshape(len(found), -1)
+    return found

@@ -14,15 +14,9 @@ from hypar.program.counting import added, copied
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from hypar.network.graph import LayerGraph
-    from hypar.program.holding import Holding
+    from hypar.program.holding import Holding, Piece
     from hypar.program.places import Numbers, Places
-
-Piece = "Mapping[str, NDArray[np.intp]]"
-"""The indices of each dim of an op that one device computes."""
 
 
 class Item(NamedTuple):
@@ -105,7 +99,7 @@ class Compute:
 
     kind: str
     layer: str
-    pieces: tuple[Mapping[str, NDArray[np.intp]] | None, ...]
+    pieces: tuple[Piece | None, ...]
     reads: Mapping[str, str]
     writes: Mapping[str, str]
     due: Mapping[str, Holding] = field(default_factory=dict)

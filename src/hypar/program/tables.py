@@ -6,7 +6,7 @@ Few different tables occur in a program, however many layers it has, so what is 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,7 @@ def kinds_of(table: Table) -> Kinds:
     if len(packed) <= WORD:
         words = np.zeros((table.shape[1], WORD), np.uint8)
         words[:, : len(packed)] = packed.T
-        keys = words.view(">u8").reshape(-1).astype(np.uint64)
+        keys: NDArray[Any] = words.view(">u8").reshape(-1).astype(np.uint64)
     else:
         keys = np.ascontiguousarray(packed.T).view(np.dtype((np.void, len(packed)))).reshape(-1)
     _, first, which, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
