@@ -12,7 +12,7 @@ from hypar.program.places import Places, array_places
 from hypar.sharding.placement import WHOLE, Choice, grid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
 
@@ -67,7 +67,9 @@ class Entry(NamedTuple):
 NOTHING = Entry(0, {})
 
 
-def array_machine(graph: LayerGraph, array: tuple[int, ...], choices: dict[str, Sequence[Choice]]) -> Machine:
+def array_machine(
+    graph: LayerGraph, array: tuple[int, ...], choices: Mapping[str, Sequence[Choice]]
+) -> Machine:
     """Return an array of identical devices, and the cuts of each layer by a choice at each level."""
     cuts = {
         layer.name: array_cuts(array, tuple(choices[layer.name]))
@@ -105,7 +107,7 @@ def machines(draw: st.DrawFn, graph: LayerGraph) -> Machine:
     return Machine(places, found, draw(st.integers(1, 3)))
 
 
-def _dims(sizes: dict[str, int]) -> tuple[str, ...]:
+def _dims(sizes: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(dim for dim in CUT_DIMS if dim in sizes)
 
 

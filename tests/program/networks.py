@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Fields = dict[str, Any]
 Shapes = dict[str, "Mapping[str, int]"]
 
+IMAGE: tuple[str, ...] = ("channels", "height", "width")
 WEIGHTED = ("conv", "conv_transpose", "linear")
 LARGEST = 12
 MOST_ELEMENTS = 700
@@ -61,10 +62,8 @@ def networks(draw: st.DrawFn, most: int = 9) -> LayerGraph:
     first: Fields = {"name": "in", "op": "input", "channels": draw(st.integers(1, 6) if image else size)}
     if image:
         first |= {"height": draw(size), "width": draw(st.integers(1, 8))}
-    layers, shapes = (
-        [first],
-        {"in": {dim: first[dim] for dim in ("channels", "height", "width") if dim in first}},
-    )
+    layers = [first]
+    shapes: Shapes = {"in": {dim: first[dim] for dim in IMAGE if dim in first}}
     for number in range(draw(st.integers(1, most))):
         names = [*shapes]
         source = names[-1] if draw(st.integers(0, 3)) else draw(st.sampled_from(names))

@@ -11,13 +11,15 @@ from hypar.program.places import array_places
 from hypar.sharding.amounts.listing import amounts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.program.steps import Item
+    from hypar.sharding.placement import Choice
+
+    Choices = Mapping[str, Sequence[Choice]]
 
 Key = tuple[object, ...]
-Choices = "Mapping[str, Sequence[Choice]]"
 
 
 def by_products(

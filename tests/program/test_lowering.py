@@ -15,7 +15,7 @@ from tests.program.machines import array_machine
 from tests.program.networks import network, perceptron
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
 
@@ -30,18 +30,20 @@ def image(channels: int = 4, height: int = 8, width: int = 8) -> dict[str, Any]:
 def moved(
     graph: LayerGraph,
     array: tuple[int, ...],
-    choices: dict[str, Sequence[Choice]],
+    choices: Mapping[str, Sequence[Choice]],
     convention: str = "moved",
 ) -> dict[tuple[str, str | None, str, str], list[int]]:
-    """Run a program, and return what each transfer that is no gradient's moved at each level."""
+    """Run a program, and return what the transfers of each item moved at each level."""
     machine = array_machine(graph, array, choices)
     found = verify_program(lower(graph, machine.places, machine.cuts, convention))
     assert found.agrees
     total: dict[tuple[str, str | None, str, str], list[int]] = {}
+    nothing = [0] * len(array)
     for transfer in found.transfers:
         if transfer.moved.any():
-            before = total.get(transfer.item, [0] * len(array))
-            total[tuple(transfer.item)] = (transfer.moved + before).tolist()
+            layer, maker, phase, tensor = transfer.item
+            key = (layer, maker, phase, tensor)
+            total[key] = (transfer.moved + total.get(key, nothing)).tolist()
     return total
 
 
@@ -95,6 +97,13 @@ class TestWeighted:
         assert moved(graph, (4,), {"conv": [cut("height", 4)]})["conv", None, "gradient", "bias"] == [
             2 * 3 * 6
         ]
+
+    def test_weights_follow_the_rows_of_an_image_that_is_cut(self) -> None:
+        """Of a flattened image every device has the channels of its rows, which are no range."""
+        layers = [image(), {**CONV, "name": "conv", "out_channels": 4}, {"op": "flatten"}]
+        graph = network(*layers, {"op": "linear", "name": "fc", "out_features": 6, "bias": False})
+        found = moved(graph, (4,), {"conv": [cut("height", 4)], "fc": [cut("in_channels", 4)]})
+        assert without_gradients(found) == {("fc", None, "forward", "output"): [2 * 3 * 8 * 6]}
 
 
 class TestBatchNorm:
@@ -219,7 +228,7 @@ class TestGroups:
 class TestJoins:
     def test_a_join_of_two_orders_takes_that_of_one(self) -> None:
         """Samples in two orders, as one branch divides them at the inner level first."""
-        layers = [
+        layers: list[dict[str, Any]] = [
             {"op": "input", "name": "in", "channels": 4},
             {"op": "linear", "name": "a", "out_features": 8, "bias": False},
             {"op": "linear", "name": "b", "out_features": 8, "inputs": ["in"], "bias": False},
@@ -239,7 +248,7 @@ class TestJoins:
         }
 
     def test_an_input_that_all_have_leaves_the_order_to_the_other(self) -> None:
-        layers = [
+        layers: list[dict[str, Any]] = [
             {"op": "input", "name": "in", "channels": 8},
             {"op": "linear", "name": "a", "out_features": 8, "bias": False},
             {"op": "add", "name": "sum", "inputs": ["in", "a"]},
@@ -254,7 +263,7 @@ class TestJoins:
     @pytest.mark.parametrize("convention", ["moved", "direct"])
     def test_a_concat_cut_in_channels_has_its_part_of_every_input(self, convention: str) -> None:
         """Its channels are no range, but a reader may take those that its devices have: 73,728 bytes, not 81,920."""
-        layers = [
+        layers: list[dict[str, Any]] = [
             image(2),
             {"op": "conv", "name": "a", "out_channels": 16, "kernel": 1, "bias": False},
             {"op": "conv", "name": "b", "out_channels": 8, "kernel": 1, "bias": False, "inputs": ["in"]},
@@ -271,7 +280,7 @@ class TestJoins:
         assert 4 * found["read", "both", "forward", "input"][0] == 73_728
 
     def test_replicas_of_a_join_send_back_one_error(self) -> None:
-        layers = [
+        layers: list[dict[str, Any]] = [
             {"op": "input", "name": "in", "channels": 8},
             {"op": "linear", "name": "a", "out_features": 8, "bias": False},
             {"op": "add", "name": "sum", "inputs": ["a", "a"]},
@@ -321,7 +330,7 @@ class TestFused:
         }
 
     def test_sums_that_two_layers_read_go_to_all(self) -> None:
-        layers = [
+        layers: list[dict[str, Any]] = [
             {"op": "input", "name": "in", "channels": 8},
             {"op": "linear", "name": "a", "out_features": 8, "bias": False},
             {"op": "linear", "name": "b", "out_features": 8, "bias": False},

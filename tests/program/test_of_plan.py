@@ -10,6 +10,7 @@ import pytest
 from hypar.execution.verify import verify_program
 from hypar.planning.planner import plan_model
 from hypar.program.of_plan import cuts_of, program_of
+from hypar.program.steps import Update
 from tests.heterogeneous import group, groups_of, kind, write_machine
 from tests.program.networks import network, perceptron
 
@@ -82,7 +83,7 @@ def test_a_group_has_its_share_of_each_layer(uneven: Path) -> None:
     """Samples are whole: the largest remainders are rounded up."""
     graph = perceptron(6, 6, batch=20)
     plan = plan_model(graph, hardware=uneven, space="batch", cost="accpar", shares="linear")
-    (update,) = (step for step in program_of(plan, graph).steps if hasattr(step, "parameter"))
+    (update,) = (step for step in program_of(plan, graph).steps if isinstance(step, Update))
     assert update.holding.elements.tolist() == [36] * 8
     _, cuts = cuts_of(plan)
     low, high = cuts["fc1"].levels[0].bounds["batch"]

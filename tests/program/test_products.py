@@ -14,7 +14,7 @@ from tests.program.networks import network
 from tests.program.products import by_products, by_program
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
 
@@ -27,7 +27,7 @@ ROWS = {"height", "width"}
 
 
 def agree(
-    graph: LayerGraph, array: tuple[int, ...], choices: dict[str, Sequence[Choice]], convention: str
+    graph: LayerGraph, array: tuple[int, ...], choices: Mapping[str, Sequence[Choice]], convention: str
 ) -> None:
     expected = by_products(graph, array, choices, convention)
     assert by_program(graph, array, choices, convention) == pytest.approx(expected, rel=1e-9)
@@ -36,7 +36,7 @@ def agree(
 @st.composite
 def chosen(
     draw: st.DrawFn, graph: LayerGraph, array: tuple[int, ...], rows: set[str]
-) -> dict[str, Sequence[Choice]]:
+) -> Mapping[str, Sequence[Choice]]:
     """Draw a choice of one dim for every layer and level; joins may be replicated."""
     found = {}
     for layer in graph.nodes(None).layers:
@@ -92,7 +92,7 @@ def joined(draw: st.DrawFn) -> LayerGraph:
     return network(*found[::-1], last, batch=SIZE)
 
 
-def independent(graph: LayerGraph, choices: dict[str, Sequence[Choice]]) -> bool:
+def independent(graph: LayerGraph, choices: Mapping[str, Sequence[Choice]]) -> bool:
     """Return whether pieces of rows have equal shares of one another, though rows stay consecutive.
 
     They have unless a level divides rows for both ends of a tensor, and an outer one for one end alone.

@@ -23,24 +23,10 @@ if TYPE_CHECKING:
 def weighted(flow: Flow, layer: Layer) -> None:
     """Bring F_in to the devices that read it, contract, add up partial sums and add the bias."""
     name, cuts = layer.name, flow.cuts[layer.name]
-    made = flow.made[layer.inputs[0]]
-    sizes = layer.einsum(flow.graph.batch).sizes
-    held = made.holding.members
-    dims = {"batch": divide(flow.graph.batch, cuts, "batch", held[:1])}
-    grouped = "groups" in sizes
-    if grouped:
-        dims["groups"] = divide(sizes["groups"], cuts, "groups")
-    dims["in_channels"] = divide(sizes["in_channels"], cuts, "in_channels", () if grouped else held[1:2])
-    dims["out_channels"] = divide(sizes["out_channels"], cuts, "out_channels")
-    spatial = tuple(dim for dim in SPATIAL if dim in sizes)
-    dims |= {dim: divide(sizes[dim], cuts, dim) for dim in spatial}
-    need = Holding(
-        (
-            dims["batch"],
-            _channels(dims, "in_channels"),
-            *_read(layer, {dim: dims[dim] for dim in spatial}),
-        )
-    )
+    dims = _dims(flow, layer, cuts)
+    spatial = tuple(dim for dim in SPATIAL if dim in dims)
+    rows = _read(layer, {dim: dims[dim] for dim in spatial})
+    need = Holding((dims["batch"], _channels(dims, "in_channels"), *rows))
     output = Holding((dims["batch"], _channels(dims, "out_channels"), *(dims[dim] for dim in spatial)))
     operand = flow.operand(layer, 0, need)
     copies = cuts.copies([*dims])
@@ -68,6 +54,15 @@ def weighted(flow: Flow, layer: Layer) -> None:
         )
     )
     flow.made[name] = Made(array=f"F {name}", holding=left, cuts=cuts)
+
+
+def _dims(flow: Flow, layer: Layer, cuts: Cuts) -> dict[str, Members]:
+    """Return the indices of each op dim that each device computes: samples and channels of F_in that it has, if shares allow."""
+    sizes = layer.einsum(flow.graph.batch).sizes
+    batch, channels = flow.made[layer.inputs[0]].holding.members[:2]
+    held = {"batch": (batch,), "in_channels": () if "groups" in sizes else (channels,)}
+    computed = [dim for dim in sizes if not dim.startswith("kernel")]
+    return {dim: divide(sizes[dim], cuts, dim, held.get(dim, ())) for dim in computed}
 
 
 def _left(flow: Flow, layer: Layer, output: Holding, cuts: Cuts) -> tuple[Holding, Cuts]:
