@@ -210,14 +210,17 @@ def _statistics(flow: Flow, layer: Layer, work: Work, reads: Mapping[str, str]) 
     return {name: add_statistic(flow, layer, work, name, writes[name], "forward") for name in names}
 
 
-def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, terms: str, phase: str) -> str:
-    """Add up one statistic over the working devices that share its dims, and return the array of sums."""
-    working = work.active[:, None]
-    kept = Holding(
-        tuple(own & working for dim, own in work.dims.items() if dim not in layer.op.statistics_over)
-    )
+def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, array: str, phase: str) -> str:
+    """Add up one statistic over the devices that share its dims, and return the array of sums.
+
+    Devices that compute nothing need the sum only if it is the gradient of a tensor that they hold.
+    """
+    own = [members for dim, members in work.dims.items() if dim not in layer.op.statistics_over]
+    terms = need = Holding(tuple(members & work.active[:, None] for members in own))
+    if phase == "backward" and name.removeprefix("back ") in layer.op.parameters(layer.input_shapes):
+        need = Holding(tuple(own))
     item = Item(layer.name, None, phase, "statistics")
-    return flow.add(terms, f"{name} {layer.name}", kept, kept, copies_of(tuple(work.dims.values())), item)
+    return flow.add(array, f"{name} {layer.name}", terms, need, copies_of(tuple(work.dims.values())), item)
 
 
 def _operand(flow: Flow, layer: Layer, number: int, need: Holding) -> str:

@@ -48,6 +48,7 @@ def kinds_of(table: Table) -> Kinds:
         [1, 2]
     """
     packed = np.packbits(table, axis=0)
+    keys: NDArray[np.uint64] | NDArray[np.void]
     if len(packed) <= WORD:
         words = np.zeros((table.shape[1], WORD), np.uint8)
         words[:, : len(packed)] = packed.T
