@@ -379,13 +379,13 @@ SCHEDULES = ["1f1b", "gpipe", "layer-block"]
 STAGED = [
     pytest.param(
         *(asked, overlap, schedule),
-        marks=[pytest.mark.slow] if (asked, overlap) == ("cut twice", "full") and schedule != "1f1b" else [],
+        marks=[pytest.mark.slow] if (asked, overlap) == ("cut twice", "full") else [],
     )
     for asked in REQUESTS
     for overlap in ("none", "full")
     for schedule in SCHEDULES
 ]
-"""Requests, overlap and schedules; where most spans are planned, the other schedules are slow."""
+"""Requests, overlap and schedules; where most spans are planned, they are slow."""
 
 
 @cache
