@@ -14,8 +14,9 @@ for a transfer come last, so that the devices do not wait for the transfer eithe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import Setting, degrees, working
 from hypar.schedule.chunked import ChunkedGradients
@@ -24,7 +25,7 @@ from hypar.schedule.moves import PHASE, Move, moves_between, moves_inside
 from hypar.schedule.tasks import Lowering
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.machine.machine import LayerTime
     from hypar.network.contraction import ContractedGraph
@@ -68,6 +69,20 @@ class Step:
     work: tuple[LaneWork, ...]
 
 
+class Transfers(NamedTuple):
+    """The transfers and the computation of a step, in no order.
+
+    Attributes:
+        moves: the transfers.
+        lanes: for each of them the lanes that it occupies.
+        work: the computation of each lane.
+    """
+
+    moves: tuple[Move, ...]
+    lanes: tuple[tuple[int, ...], ...]
+    work: tuple[LaneWork, ...]
+
+
 def lower(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> Step:
     """Lower one training step on identical devices to tasks.
 
@@ -105,6 +120,20 @@ def lower_lanes(
         lanes=tuple(flow.lowering.of),
         work=flow.work,
     )
+
+
+def transfers_of(lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> Transfers:
+    """Return the transfers that ``lower_lanes`` makes tasks of, each layer exchanging its own gradients."""
+    found = [
+        (move, (number,)) for number, lane in enumerate(lanes) for moves in _moves(lane) for move in moves
+    ]
+    for crossing in crossings:
+        for amount in chain.from_iterable((*crossing.inside, *crossing.between)):
+            for group, receiver in enumerate(crossing.receivers):
+                move = crossing.move(amount, group)
+                found += [] if move is None else [(move, receiver.lanes)]
+    moves, of = tuple(zip(*found, strict=True)) or ((), ())
+    return Transfers(moves, of, tuple(_work(lane) for lane in lanes))
 
 
 class _Flow:
@@ -225,6 +254,12 @@ def _work(lane: Lane) -> LaneWork:
     return LaneWork(
         times=times, working=tuple(working(chosen, lane.setting.array) for chosen in lane.choices)
     )
+
+
+def _moves(lane: Lane) -> Iterator[tuple[Move, ...]]:
+    """Yield the transfers of a lane inside each layer, then those of each tensor between two layers."""
+    yield from (_inside(lane, layer) for layer in range(len(lane.graph.layers)))
+    yield from (_between(lane, index) for index in range(len(lane.graph.tensors)))
 
 
 def _inside(lane: Lane, layer: int) -> tuple[Move, ...]:
