@@ -124,7 +124,7 @@ def lower_lanes(
 
 def transfers_of(lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> Transfers:
     """Return the transfers that ``lower_lanes`` makes tasks of, each layer exchanging its own gradients."""
-    found = [
+    found: list[tuple[Move, tuple[int, ...]]] = [
         (move, (number,)) for number, lane in enumerate(lanes) for moves in _moves(lane) for move in moves
     ]
     for crossing in crossings:

@@ -152,6 +152,7 @@ def between(
     return tuple(transfer for transfer in found if transfer.fraction)
 
 
+@lru_cache(maxsize=16384)
 def changes(
     made: Einsum, maker: Choice, read: Einsum, reader: Choice, contracted: frozenset[str]
 ) -> tuple[tuple[str, Placement, Placement], ...]:
