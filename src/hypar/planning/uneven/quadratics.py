@@ -121,8 +121,8 @@ def quadratics_of(split: UnevenSplit) -> Quadratics:
     """Compute the costs of all options of an uneven split; equal layers and equal tensors share their arrays."""
     amounts = _amounts(split.graph, split.options, len(split.groups))
     first_edge = max((place.stop for place in amounts.nodes), default=0)
-    inside = np.arange(amounts.computed.shape[-1]) < first_edge
-    per_element = np.array([np.where(inside, rates.inside, rates.between) for rates in split.rates])
+    of_layers = np.arange(amounts.computed.shape[-1]) < first_edge
+    per_element = np.array([np.where(of_layers, rates.inside, rates.between) for rates in split.rates])
     once, work = np.array([(rates.once, rates.work) for rates in split.rates]).T[:, :, None, None]
     costs = np.zeros(amounts.computed.shape)
     for moved in amounts.moved:
@@ -199,16 +199,21 @@ def _amounts(graph: ContractedGraph, options: tuple[Options, ...], count: int) -
                 ),
             )
         )
+    operations = np.zeros((count, len(SHARE), len(moved)))
+    for entry, own in enumerate(computed):
+        operations[:, :, entry] = own
+    return _Amounts(nodes, tuple(edges), _stacked(moved, count), operations)
+
+
+def _stacked(moved: Sequence[Sequence[Sequence[Number]]], count: int) -> Array:
+    """Return the elements of each entry, group and change as an array, 0 where there are fewer changes."""
     most = max((len(changes) for entry in moved for changes in entry), default=0)
     elements = np.zeros((most, count, len(SHARE), len(moved)))
     for entry, of_groups in enumerate(moved):
         for group, changes in enumerate(of_groups):
             for change, own in enumerate(changes):
                 elements[change, group, :, entry] = own
-    operations = np.zeros((count, len(SHARE), len(moved)))
-    for entry, own in enumerate(computed):
-        operations[:, :, entry] = own
-    return _Amounts(nodes, tuple(edges), elements, operations)
+    return elements
 
 
 def _own(amounts: Iterable[Amount], group: int) -> list[Number]:
