@@ -14,8 +14,9 @@ for a transfer come last, so that the devices do not wait for the transfer eithe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.schedule.chunked import ChunkedGradients
 from hypar.schedule.lanes import Lane, LaneWork
@@ -50,6 +51,20 @@ class Step:
     tasks: tuple[Task, ...]
     layers: tuple[int, ...]
     moves: tuple[Move | None, ...]
+    lanes: tuple[tuple[int, ...], ...]
+    work: tuple[LaneWork, ...]
+
+
+class Transfers(NamedTuple):
+    """The transfers and the computation of a step, in no order.
+
+    Attributes:
+        moves: the transfers.
+        lanes: for each of them the lanes that it occupies.
+        work: the computation of each lane.
+    """
+
+    moves: tuple[Move, ...]
     lanes: tuple[tuple[int, ...], ...]
     work: tuple[LaneWork, ...]
 
@@ -91,6 +106,23 @@ def lower_lanes(
         lanes=tuple(flow.lowering.of),
         work=flow.work,
     )
+
+
+def transfers_of(lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> Transfers:
+    """Return the transfers that ``lower_lanes`` makes tasks of, each layer exchanging its own gradients."""
+    found: list[tuple[Move, tuple[int, ...]]] = [
+        (move, (number,))
+        for number, lane in enumerate(lanes)
+        for moves in chain(lane.inner, lane.outer)
+        for move in moves
+    ]
+    for crossing in crossings:
+        for amount in chain.from_iterable((*crossing.inside, *crossing.between)):
+            for group, receiver in enumerate(crossing.receivers):
+                move = crossing.move(amount, group)
+                found += [] if move is None else [(move, receiver.lanes)]
+    moves, of = tuple(zip(*found, strict=True)) or ((), ())
+    return Transfers(moves, of, tuple(lane.work for lane in lanes))
 
 
 class _Flow:

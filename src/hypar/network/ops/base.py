@@ -144,13 +144,18 @@ class Einsum:
 
         Source: AccPar (HPCA 2020), the operation counts of its computation cost.
         """
-        if not self.macs:
-            return 0
-        result, steps = PHASES[phase].result, self.steps
-        contracted = math.prod(size for dim, size in steps.items() if dim not in self.dims(result))
-        if result == "output" and steps != self.sizes:
-            return self.macs + max(0, self.macs - self.elements(result))
-        return self.elements(result) * (contracted + max(0, contracted - 1))
+        return _flop(self, phase)
+
+
+@lru_cache(maxsize=16384)
+def _flop(einsum: Einsum, phase: str) -> int:
+    if not einsum.macs:
+        return 0
+    result, steps = PHASES[phase].result, einsum.steps
+    contracted = math.prod(size for dim, size in steps.items() if dim not in einsum.dims(result))
+    if result == "output" and steps != einsum.sizes:
+        return einsum.macs + max(0, einsum.macs - einsum.elements(result))
+    return einsum.elements(result) * (contracted + max(0, contracted - 1))
 
 
 @lru_cache(maxsize=1024)
