@@ -43,10 +43,10 @@ def test_boxes_add_up_to_the_whole_and_need_nothing_else(case: str) -> None:
 def test_a_missing_element_shows() -> None:
     layer = bench("softmax").layer
     output = np.full((3, 5), 0.2)
-    output[1, 2] = np.nan
+    output[1] = np.nan
     found = loss(layer, output, WHOLE)
     assert np.isnan(found.value)
-    assert np.argwhere(np.isnan(found.error)).tolist() == [[1, 2]]
+    assert np.isnan(found.error).sum(axis=1).tolist() == [0, 5, 0]
     assert not np.isnan(loss(layer, output, ODD).value)
 
 

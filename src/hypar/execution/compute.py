@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.execution.boxes import put, take
 from hypar.execution.exchange import mask
 from hypar.execution.loss import loss
 from hypar.registry import load_plugin
@@ -85,8 +86,8 @@ def compute(devices: Devices, step: Compute) -> None:
         _add_up_loss(devices, step, results)
     for role, name in step.writes.items():
         shape = next((done[role].shape for done in results if role in done), ())
-        nothing = np.full(shape, np.nan)
-        devices.values[name] = np.stack([done.get(role, nothing) for done in results])
+        # A device with an empty piece has terms of nothing, which take part in sums as zero.
+        devices.values[name] = np.stack([done.get(role, np.zeros(shape)) for done in results])
 
 
 def _add_up_loss(devices: Devices, step: Compute, results: Sequence[Mapping[str, Array]]) -> None:
@@ -127,6 +128,14 @@ def _backward(task: Task) -> dict[str, Array]:
     return {f"input {number}": values for number, values in enumerate(found.inputs)} | found.parameters
 
 
+def _bias(task: Task) -> dict[str, Array]:
+    """Sum the error over all but the channels, wherever the device has it."""
+    box = tuple(task.piece.values())
+    error = take(task.reads["error"], box)
+    over = tuple(axis for axis in range(error.ndim) if axis != 1)
+    return {"bias": put((task.layer.shape["channels"],), (box[1],), error.sum(over))}
+
+
 def _loss(task: Task) -> dict[str, Array]:
     found = loss(task.layer, task.reads["output"], tuple(task.piece.values()))
     return {"error": found.error, "loss": np.asarray(found.value)}
@@ -143,6 +152,7 @@ _KINDS: dict[str, Callable[[Task], dict[str, Array]]] = {
     "sums": _statistics,
     "back_sums": _back_statistics,
     "backward": _backward,
+    "bias": _bias,
     "loss": _loss,
     "error": _error,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,17 +19,20 @@ class Reading(NamedTuple):
     Attributes:
         elements: the input elements that any of the outputs reads, sorted.
         taps: position in ``elements`` of each tap, ``[outputs, kernel]``; -1 where a tap meets padding.
+        pairs: for each tap of the kernel the outputs whose tap meets no padding, and the positions of what they read; as
+            slices where both are evenly spaced.
     """
 
     elements: Indices
     taps: Indices
+    pairs: tuple[tuple[Any, Any], ...]
 
 
 def reading(window: Window, outputs: Indices, size: int) -> Reading:
     """Return what outputs read among ``size`` input elements.
 
     Examples:
-        >>> elements, taps = reading(Window(kernel=2, stride=2, padding=1), np.array([0, 2]), 5)
+        >>> elements, taps, _ = reading(Window(kernel=2, stride=2, padding=1), np.array([0, 2]), 5)
         >>> elements.tolist(), taps.tolist()
         ([0, 3, 4], [[-1, 0], [1, 2]])
         >>> reading(TransposedWindow(kernel=3, stride=2), np.array([1, 2]), 2).taps.tolist()
@@ -43,7 +46,18 @@ def _reading(window: Window, outputs: bytes, size: int) -> Reading:
     found = _inputs(window, np.frombuffer(outputs, dtype=np.intp)[:, None])
     found[(found < 0) | (found >= size)] = -1
     elements = np.unique(found[found >= 0])
-    return Reading(elements, np.where(found < 0, -1, np.searchsorted(elements, found)))
+    taps = np.where(found < 0, -1, np.searchsorted(elements, found))
+    met = [(np.flatnonzero(tap >= 0), tap[tap >= 0]) for tap in taps.T]
+    return Reading(elements, taps, tuple((_selection(places), _selection(read)) for places, read in met))
+
+
+def _selection(indices: Indices) -> Any:
+    """Return a slice for evenly spaced indices, which is much faster, else the indices."""
+    steps = np.diff(indices)
+    if not len(indices) or (steps != steps[:1]).any():
+        return indices
+    step = int(steps[0]) if len(steps) else 1
+    return slice(int(indices[0]), int(indices[-1]) + 1, step)
 
 
 def _inputs(window: Window, outputs: Indices) -> Indices:
@@ -57,7 +71,7 @@ def _inputs(window: Window, outputs: Indices) -> Indices:
 
 
 def gather(image: Array, rows: Reading, columns: Reading, border: float = 0.0) -> Array:
-    """Return every tap's element, ``[batch, channels, outputs, taps, outputs, taps]``.
+    """Return every tap's element, ``[channels, kernel_height, kernel_width, batch, outputs, outputs]``.
 
     Args:
         image: the elements read, ``[batch, channels, rows.elements, columns.elements]``.
@@ -65,24 +79,27 @@ def gather(image: Array, rows: Reading, columns: Reading, border: float = 0.0) -
         columns: what they read along the width.
         border: the value of padding.
     """
-    batch, channels, height, width = image.shape
-    # The last row and column are the padding, which is where a tap of -1 points.
-    framed = np.full((batch, channels, height + 1, width + 1), border)
-    framed[:, :, :height, :width] = image
-    return framed[:, :, rows.taps][:, :, :, :, columns.taps]
+    batch, channels, height, _ = image.shape
+    places, kernel = zip(rows.taps.shape, columns.taps.shape, strict=True)
+    across = np.full((channels, kernel[1], batch, height, places[1]), border)
+    for tap, (made, read) in enumerate(columns.pairs):
+        across[:, tap][..., made] = image[:, :, :, read].transpose(1, 0, 2, 3)
+    every = np.full((channels, *kernel, batch, *places), border)
+    for tap, (made, read) in enumerate(rows.pairs):
+        every[:, tap][:, :, :, made] = across[:, :, :, read]
+    return every
 
 
 def scatter(errors: Array, rows: Reading, columns: Reading) -> Array:
     """Return the sum of all taps' errors at each element that they read: the transpose of ``gather``."""
-    batch, channels, places = errors.shape[:3]
-    height, width = len(rows.elements) + 1, len(columns.elements) + 1
-    across = np.zeros((batch, channels, places, rows.taps.shape[1], width))
-    for tap, elements in enumerate(columns.taps.T):  # elements of one tap differ, but for padding
-        across[..., elements] += errors[..., tap]
-    summed = np.zeros((batch, channels, height, width))
-    for tap, elements in enumerate(rows.taps.T):
-        summed[:, :, elements] += across[:, :, :, tap]
-    return summed[:, :, :-1, :-1]
+    channels, _, taps, batch, _, width = errors.shape
+    across = np.zeros((channels, taps, batch, len(rows.elements), width))
+    for tap, (made, read) in enumerate(rows.pairs):  # elements of one tap differ
+        across[:, :, :, read] += errors[:, tap][:, :, :, made]
+    summed = np.zeros((batch, channels, len(rows.elements), len(columns.elements)))
+    for tap, (made, read) in enumerate(columns.pairs):
+        summed[:, :, :, read] += across[:, tap][..., made].transpose(1, 0, 2, 3)
+    return summed
 
 
 def matrix(rows: Reading, weights: Array) -> Array:

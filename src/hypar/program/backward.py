@@ -8,7 +8,7 @@ import numpy as np
 
 from hypar.program.counting import overlapping
 from hypar.program.flow import pieces_of
-from hypar.program.forward import add_statistic
+from hypar.program.forward import AXES, add_statistic
 from hypar.program.holding import Holding, copies_of
 from hypar.program.reads import owned
 from hypar.program.steps import Compute, Item, Update
@@ -33,12 +33,21 @@ def backward(flow: Flow, layer: Layer) -> None:
     reads |= dict(work.reads) | {"error": error}
     sums = _statistics(flow, layer, work, reads)
     sent = [number for number, name in enumerate(layer.inputs) if name in flow.trained]
-    parameters = [name for name in layer.op.parameters(layer.input_shapes) if name not in sums]
     writes = {f"input {number}": f"E terms {layer.name} {number}" for number in sent}
-    writes |= {name: f"d terms {layer.name} {name}" for name in parameters}
+    writes |= {"weight": f"d terms {layer.name} weight"} if layer.op.weighted else {}
     flow.steps.append(
         Compute(kind="backward", layer=layer.name, pieces=work.pieces, reads=reads | sums, writes=writes)
     )
+    if layer.op.weighted and "bias" in layer.op.parameters(layer.input_shapes):
+        flow.steps.append(
+            Compute(
+                kind="bias",
+                layer=layer.name,
+                pieces=pieces_of(dict(zip(AXES, work.output.members, strict=False))),
+                reads={"error": error},
+                writes={"bias": f"d terms {layer.name} bias"},
+            )
+        )
     for number in sent:
         _send(flow, layer, work, number)
     for name in layer.op.parameters(layer.input_shapes):
@@ -48,9 +57,7 @@ def backward(flow: Flow, layer: Layer) -> None:
 def _error(flow: Flow, layer: Layer) -> str:
     """Add up what the readers of a layer's output have sent back; at an output of the network take the loss."""
     made = flow.made[layer.name]
-    pieces = pieces_of(
-        dict(zip(("batch", "channels", "height", "width"), made.holding.members, strict=False))
-    )
+    pieces = pieces_of(dict(zip(AXES, made.holding.members, strict=False)))
     sent = flow.errors.get(layer.name, [])
     kind = "error" if flow.readers(layer) else "loss"
     reads = {str(number): array for number, (array, _) in enumerate(sent)} or {"output": made.array}
@@ -86,11 +93,9 @@ def _send(flow: Flow, layer: Layer, work: Work, number: int) -> None:
     """Add up the terms of an input's error and bring the sums to the devices that have the input."""
     source = layer.inputs[number]
     made, terms = flow.made[source], work.needs[number]
-    active = work.active[:, None]
-    terms = Holding((terms.members[0] & active, *terms.members[1:]))
     read = [own.any(axis=0) for own in terms.members]
     need = Holding(tuple(own & any_ for own, any_ in zip(made.holding.members, read, strict=True)))
-    copies = copies_of(tuple(work.dims.values()))
+    copies = _copies(flow, layer, work)
     item = Item(layer.name, source, "backward", "input")
     inside = Item(layer.name, None, "backward", "input")
     array, name = f"E terms {layer.name} {number}", f"{layer.name} {number}"
@@ -118,19 +123,19 @@ def _update(flow: Flow, layer: Layer, work: Work, name: str, summed: str | None)
     """Add up the gradient of a trained tensor, and update it where it is held."""
     holding = Holding(_held(flow, layer, work, name))
     if summed is None:
-        copies = _gradient_copies(work, name)
-        terms = f"d terms {layer.name} {name}"
-        made = holding.members[0] if len(holding.members) > 1 else work.output.members[1]
-        active = Holding((made & work.active[:, None], *holding.members[1:]))
+        dims = [dim for dim in work.dims if name == "weight" or dim != "in_channels"]
+        terms = holding if name == "weight" else Holding((work.output.members[1],))
         item = Item(layer.name, None, "gradient", name)
-        summed = flow.add(terms, f"d {layer.name} {name}", active, holding, copies, item)
+        array, copies = f"d terms {layer.name} {name}", flow.cuts[layer.name].copies(dims)
+        summed = flow.add(array, f"d {layer.name} {name}", terms, holding, copies, item)
     flow.updates.append(Update(layer=layer.name, parameter=name, gradient=summed, holding=holding))
 
 
-def _gradient_copies(work: Work, name: str) -> np.ndarray:
-    """Return the copy of a gradient's terms that each device has: those of a bias are alike for all input channels."""
-    dims = [own for dim, own in work.dims.items() if name == "weight" or dim != "in_channels"]
-    return copies_of(dims, work.active)
+def _copies(flow: Flow, layer: Layer, work: Work) -> np.ndarray:
+    """Return the copy of its terms of an input's error that each device has."""
+    if layer.op.weighted:
+        return flow.cuts[layer.name].copies([*work.dims])
+    return copies_of(tuple(work.dims.values()))
 
 
 def _held(flow: Flow, layer: Layer, work: Work, name: str) -> tuple[Members, ...]:

@@ -13,7 +13,7 @@ from hypar.program.places import Places, array_places
 from hypar.sharding.grids.layouts import layout
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from hypar.sharding.placement import Choice
 
@@ -44,6 +44,21 @@ class Cuts:
     def divides(self, *dims: str) -> bool:
         """Return whether any level divides one of some dims."""
         return any(dim in level.bounds for level in self.levels for dim in dims)
+
+    def copies(self, dims: Collection[str]) -> NDArray[np.int64]:
+        """Return which copy of its shards of some dims each device has: 0 for the first with them; -1 for an idle device."""
+        seen: dict[object, int] = {}
+        found = np.full(self.places.devices, -1, np.int64)
+        for device in np.flatnonzero(self.working):
+            shards = tuple(
+                (float(low[device]), float(high[device]))
+                for level in self.levels
+                for dim, (low, high) in level.bounds.items()
+                if dim in dims
+            )
+            found[device] = seen.get(shards, 0)
+            seen[shards] = int(found[device]) + 1
+        return found
 
     @property
     def working(self) -> NDArray[np.bool_]:

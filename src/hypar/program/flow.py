@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hypar.program.counting import lacking, overlapping
 from hypar.program.steps import Add, Copy, Item, Step, Update
 from hypar.program.tables import indices_of
@@ -14,6 +12,7 @@ from hypar.program.tables import indices_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from hypar.network.graph import LayerGraph
@@ -60,11 +59,6 @@ class Work:
     def pieces(self) -> tuple[Mapping[str, NDArray[np.intp]] | None, ...]:
         """The piece of each device; None where nothing is to compute."""
         return pieces_of(self.dims)
-
-    @property
-    def active(self) -> NDArray[np.bool_]:
-        """Whether each device has something to compute."""
-        return np.asarray(np.all([own.any(axis=1) for own in self.dims.values()], axis=0))
 
 
 def pieces_of(dims: Mapping[str, Members]) -> tuple[Mapping[str, NDArray[np.intp]] | None, ...]:

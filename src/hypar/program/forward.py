@@ -71,7 +71,7 @@ def _weighted(flow: Flow, layer: Layer) -> None:
             writes={"output": f"terms {name}"},
         )
     )
-    copies = copies_of(tuple(dims.values()))
+    copies = cuts.copies([*dims])
     left, cuts = _left(flow, layer, output, cuts)
     item = Item(name, None, "forward", "output")
     summed = flow.add(f"terms {name}", f"sums {name}", output, left, copies, item)
@@ -215,8 +215,9 @@ def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, array: str, p
 
     Devices that compute nothing need the sum only if it is the gradient of a tensor that they hold.
     """
+    active = np.all([members.any(axis=1) for members in work.dims.values()], axis=0)
     own = [members for dim, members in work.dims.items() if dim not in layer.op.statistics_over]
-    terms = need = Holding(tuple(members & work.active[:, None] for members in own))
+    terms = need = Holding(tuple(members & active[:, None] for members in own))
     if phase == "backward" and name.removeprefix("back ") in layer.op.parameters(layer.input_shapes):
         need = Holding(tuple(own))
     item = Item(layer.name, None, phase, "statistics")

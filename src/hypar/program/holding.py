@@ -79,21 +79,17 @@ class Holding:
         return bool((inside | (self.elements == 0)).all())
 
 
-def copies_of(members: Sequence[Members], active: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+def copies_of(members: Sequence[Members]) -> NDArray[np.int64]:
     """Return which copy of its box each device has: 0 for the first device with that box, 1 for the next; -1 without one.
 
     Copies count only if all boxes have equally many, so that every copy is a complete set of boxes; otherwise only the
     first device with a box has one.
-
-    Args:
-        members: the rows that make up a box.
-        active: the devices that count; all by default.
     """
     seen: dict[bytes, int] = {}
     found = np.full(len(members[0]), -1, np.int64)
     working = np.all([own.any(axis=1) for own in members], axis=0)
     rows = np.concatenate([np.packbits(own, axis=1) for own in members], axis=1)
-    for device in np.flatnonzero(working if active is None else working & active):
+    for device in np.flatnonzero(working):
         key = rows[device].tobytes()
         found[device] = seen.get(key, 0)
         seen[key] = int(found[device]) + 1

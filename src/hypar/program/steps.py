@@ -94,8 +94,8 @@ class Compute:
     """Every device computes on its own piece, and moves nothing.
 
     Attributes:
-        kind: ``forward``, ``finish`` (the bias), ``sums``, ``back_sums``, ``backward``, ``loss`` or ``error`` (the sum of
-            what all readers of a tensor send back).
+        kind: ``forward``, ``finish`` (the bias), ``sums``, ``back_sums``, ``backward``, ``bias`` (its
+            gradient), ``loss`` or ``error`` (the sum of what all readers of a tensor send back).
         layer: name of the layer.
         pieces: the piece of each device; None for a device that computes nothing.
         reads: the arrays that it reads, by their role.

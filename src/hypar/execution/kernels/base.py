@@ -233,10 +233,10 @@ class _Part(NamedTuple):
 
 
 class Convolution(Weighted):
-    """A convolution or its transpose: one multiplication of matrices, a group at a time.
+    """A convolution or its transpose: one multiplication of matrices for each group.
 
-    Its matrices are ``[groups, places, taps] . [groups, taps, out_channels]``: places are batch, height and width, taps
-    in_channels and the kernel.
+    It is ``[out_channels, taps] . [taps, places]``, where taps are in_channels and the kernel, and places are batch, height
+    and width.
     """
 
     def weight_shape(self, layer: Layer) -> tuple[int, ...]:
@@ -284,11 +284,9 @@ class Convolution(Weighted):
         """Return the terms over the piece's input channels."""
         part = self.part(layer, piece)
         batch, groups, _, made, height, width = part.sizes
-        product = self._windows(part, inputs[0]) @ self._filters(part, parameters["weight"])
-        value = product.reshape(groups, batch, height, width, made).transpose(1, 0, 4, 2, 3)
-        return put(
-            output_shape(layer, inputs), part.output, value.reshape(batch, groups * made, height, width)
-        )
+        product = self._filters(part, parameters["weight"]) @ self._windows(part, inputs[0])
+        value = product.reshape(groups * made, batch, height, width).transpose(1, 0, 2, 3)
+        return put(output_shape(layer, inputs), part.output, value)
 
     def backward(
         self,
@@ -305,33 +303,28 @@ class Convolution(Weighted):
         batch, groups, read, made, height, width = part.sizes
         kernel = self.weight_shape(layer)[3:]
         local = take(error, part.output)
-        errors = local.reshape(batch, groups, made, height, width).transpose(1, 0, 3, 4, 2)
-        errors = errors.reshape(groups, batch * height * width, made)
-        by_tap = self._windows(part, inputs[0]).transpose(0, 2, 1) @ errors
+        errors = local.transpose(1, 0, 2, 3).reshape(groups, made, batch * height * width)
+        by_tap = self._windows(part, inputs[0]) @ errors.transpose(0, 2, 1)
         weight = by_tap.reshape(groups, read, *kernel, made).transpose(0, 1, 4, 2, 3)
-        taps = errors @ self._filters(part, parameters["weight"]).transpose(0, 2, 1)
-        taps = taps.reshape(groups, batch, height, width, read, *kernel).transpose(1, 0, 4, 2, 5, 3, 6)
-        taps = taps.reshape(batch, groups * read, height, kernel[0], width, kernel[1])
+        taps = self._filters(part, parameters["weight"]).transpose(0, 2, 1) @ errors
+        taps = taps.reshape(groups * read, *kernel, batch, height, width)
         back = put(inputs[0].shape, part.input, scatter(taps, part.rows, part.columns))
         found = self.gradients(parameters, part.output[1], local, (part.weight, weight))
         return Gradients((back,), found)
 
     @staticmethod
     def _windows(part: _Part, image: Array) -> Array:
-        """Return the elements that windows read: ``[groups, places, taps]``."""
+        """Return the elements that windows read: ``[groups, taps, places]``."""
         batch, groups, read, _, height, width = part.sizes
         windows = gather(take(image, part.input), part.rows, part.columns)
-        kernel = windows.shape[3], windows.shape[5]
-        windows = windows.reshape(batch, groups, read, height, kernel[0], width, kernel[1])
-        places, taps = batch * height * width, read * math.prod(kernel)
-        return windows.transpose(1, 0, 3, 5, 2, 4, 6).reshape(groups, places, taps)
+        return windows.reshape(groups, read * math.prod(windows.shape[1:3]), batch * height * width)
 
     @staticmethod
     def _filters(part: _Part, weight: Array) -> Array:
-        """Return the weight: ``[groups, taps, out_channels]``."""
+        """Return the weight: ``[groups, out_channels, taps]``."""
         filters = take(weight, part.weight)
         groups, read, made, height, width = filters.shape
-        return filters.transpose(0, 1, 3, 4, 2).reshape(groups, read * height * width, made)
+        return filters.transpose(0, 2, 1, 3, 4).reshape(groups, made, read * height * width)
 
 
 class Resampling(Kernel):

@@ -54,20 +54,21 @@ class Pool(Resampling):
         local = np.where(np.isnan(value), np.nan, take(error, self.output(layer, piece)))
         rows, columns = self.readings(layer, piece)
         kernel = rows.taps.shape[1], columns.taps.shape[1]
-        hits = chosen[..., None] == np.arange(kernel[0] * kernel[1])
-        taps = np.where(hits, local[..., None], 0.0).reshape(*local.shape, *kernel)
+        hits = chosen[:, None] == np.arange(kernel[0] * kernel[1])[:, None, None, None]
+        taps = np.where(hits, local.transpose(1, 0, 2, 3)[:, None], 0.0)
+        taps = taps.reshape(len(taps), *kernel, *taps.shape[2:])
         (box,) = self.boxes(layer, piece)
-        summed = scatter(taps.transpose(0, 1, 2, 4, 3, 5), rows, columns)
-        return Gradients((put(inputs[0].shape, box, summed),), {})
+        return Gradients((put(inputs[0].shape, box, scatter(taps, rows, columns)),), {})
 
     def _largest(self, layer: Layer, image: Array, piece: Piece) -> tuple[Array, Indices]:
-        """Return the largest element of each window and the number of its tap; NaN is larger than all numbers."""
+        """Return the largest element of each window, NaN above all numbers; and the number of its tap, channels first."""
         (box,) = self.boxes(layer, piece)
         windows = gather(take(image, box), *self.readings(layer, piece), border=-np.inf)
-        batch, channels, height, down, width, across = windows.shape
-        windows = windows.transpose(0, 1, 2, 4, 3, 5).reshape(batch, channels, height, width, down * across)
-        chosen = windows.argmax(axis=-1)
-        return np.take_along_axis(windows, chosen[..., None], axis=-1)[..., 0], chosen
+        channels, height, width, *places = windows.shape
+        windows = windows.reshape(channels, height * width, *places)
+        chosen = windows.argmax(axis=1)
+        value = np.take_along_axis(windows, chosen[:, None], axis=1)[:, 0]
+        return value.transpose(1, 0, 2, 3), chosen
 
 
 plugin: Kernel = Pool()

@@ -248,13 +248,15 @@ class _Verification:
         for item, own in self.counts:
             maker = item.maker if item.maker is None else sources[item.maker]
             key = item._replace(maker=maker)
-            found[key] = found.get(key, 0) + own * float(self.graph.element_bytes)
+            found[key] = found.get(key, np.zeros(len(own))) + own * float(self.graph.element_bytes)
         return {item: own for item, own in found.items() if own.any()}
 
     def _moved(self) -> Bytes:
         transfers = () if self.found is None else self.found.transfers
         nothing = np.zeros(len(self._names()), np.int64)
-        return self.graph.element_bytes * np.sum([nothing, *(each.moved for each in transfers)], axis=0)
+        return np.asarray(
+            self.graph.element_bytes * np.sum([nothing, *(each.moved for each in transfers)], axis=0)
+        )
 
     def _differences(self, amounts: Amounts, own: Amounts, names: list[str]) -> tuple[Difference, ...]:
         """Return the transfers and levels at which the plan's count and the program's differ, with their cases."""
@@ -309,7 +311,7 @@ class _Verification:
                 key = seam(stage_of[end], item.phase)
                 found.setdefault(key, np.zeros(len(own)))[0] += within[0]
                 within[0] = 0
-            found[item] = found.get(item, 0) + within
+            found[item] = found.get(item, np.zeros(len(own))) + within
         return found
 
     def _order(self, item: Item) -> tuple[int, int, str, str]:
