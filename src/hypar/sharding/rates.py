@@ -46,8 +46,7 @@ class Rates:
     @property
     def price(self) -> float | None:
         """The cost of an element if it is the same for every collective, and transfers cost nothing else."""
-        same = len({*self.per_element}) == 1 and not any(self.once) and not self.together
-        return self.per_element[0] if same else None
+        return _price(self)
 
     def each(self, collective: str, devices: int) -> float:
         """Return the cost of an element received by one of several devices."""
@@ -58,6 +57,13 @@ class Rates:
         return self.once[COLLECTIVES.index(collective)]
 
 
+@lru_cache(maxsize=256)
+def _price(rates: Rates) -> float | None:
+    same = len({*rates.per_element}) == 1 and not any(rates.once) and not rates.together
+    return float(rates.per_element[0]) if same else None
+
+
+@lru_cache(maxsize=256)
 def even_rates(per_element: float, *, direct: bool = False) -> Rates:
     """Return rates with the same cost per element for every collective."""
     return Rates((per_element,) * len(COLLECTIVES), (0.0,) * len(COLLECTIVES), direct=direct)

@@ -92,7 +92,7 @@ def below_level(
         place = (between, pair, above[tensor.consumer], ends[1], parts, id(products))
         if place not in kept:
             if least:
-                kept[place] = least_below(products, plain(between, pair, ways).factors)
+                kept[place] = least_below(products, plain(between, pair, ways).at_level.factors)
             else:
                 factors = factors_of(ends, between, pair, above[tensor.consumer], ways).factors
                 names = names_of(parts)

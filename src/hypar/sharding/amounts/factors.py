@@ -79,10 +79,12 @@ class AtLevel(NamedTuple):
     Attributes:
         factors: the factors.
         growth: the factors less 1: by how much the level multiplies what is there.
+        flat: ``growth`` of two axes, ``[made, read]``, if no factor varies with the tuples above.
     """
 
     factors: Factors
     growth: Factors
+    flat: Factors | None = None
 
 
 class Manners(NamedTuple):
@@ -105,14 +107,12 @@ class Plain(NamedTuple):
     """The factors and collectives of one level if no window reads across a border.
 
     Attributes:
-        factors: the factors.
-        growth: the factors less 1: by how much a level multiplies what is there.
+        at_level: the factors.
         manners: the collectives.
         apart: whether the producer keeps other shards than the consumer reads, ``[made, read]``.
     """
 
-    factors: Factors
-    growth: Factors
+    at_level: AtLevel
     manners: Manners
     apart: NDArray[np.bool_]
 
@@ -152,7 +152,9 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plai
         left=np.where(straight, need, terms[:, None])[:, None],
     )
     apart = np.array([[_apart(names, maker, reader) for reader in options[1]] for maker in options[0]])
-    return Plain(flat, less_one(flat), _manners(between, (made, read), names, straight), apart & ~straight)
+    growth = less_one(flat)
+    at_level = AtLevel(flat, growth, Factors._make([one[:, 0] for one in growth]))
+    return Plain(at_level, _manners(between, (made, read), names, straight), apart & ~straight)
 
 
 def factors_of(
@@ -166,12 +168,12 @@ def factors_of(
     found = plain(between, options, ways)
     dims = cut_windows(ends[1], options[1])
     if not dims:
-        return AtLevel(found.factors, found.growth)
+        return found.at_level
     rests = {dim: rest_of(ends[1], dim, sizes) for dim in dims}
     if all(simple(choice, ways) for end in options for choice in end):
         factors = _with_halos(ends[1], options[1], found, rests)
     else:
-        factors = _grids_with_halos(ends[1], between, options, found.factors, rests, ways)
+        factors = _grids_with_halos(ends[1], between, options, found.at_level.factors, rests, ways)
     return AtLevel(factors, less_one(factors))
 
 
@@ -183,7 +185,7 @@ def _with_halos(einsum: Einsum, options: Options, found: Plain, rests: dict[str,
             if dim in rests:
                 border = Border(dim, border_of(einsum, dim), choice.degree(dim), 1)
                 beyond[:, column] = halo(border, rests[dim])
-    factors = found.factors
+    factors = found.at_level.factors
     shared = factors.both * (1 + beyond * found.apart[:, None])
     return _reaching(factors, factors.need * (1 + beyond), shared)
 

@@ -170,7 +170,7 @@ def _alone(
     """Return the factors of one pair of choices without halos, those less 1, and their collectives, as numbers."""
     found = plain(between, ((pair[0],), (pair[1],)), ways)
     kinds = {name: COLLECTIVES[codes[0, 0]] for name, codes in found.manners._asdict().items()}
-    return _numbers(found.factors), _numbers(found.growth), kinds
+    return _numbers(found.at_level.factors), _numbers(found.at_level.growth), kinds
 
 
 def _numbers(factors: Factors) -> Factors:

@@ -77,7 +77,10 @@ def moved_costs(
         rates: the rates inside layers and between them.
         places: the pairs of tuples; None for the options of the level.
     """
-    growth = spread_all(level.at_level.growth, names_of(parts), places)
+    here = level.at_level
+    growth = here.flat if places is None else None
+    if growth is None:
+        growth = spread_all(here.growth, names_of(parts), places)
     return _priced(parts, level, rates, places, [received(part, products, growth) for part in parts])
 
 
@@ -85,7 +88,7 @@ def least_costs(
     parts: tuple[Part, ...], level: LevelOf, products: Products, rates: tuple[Rates, Rates]
 ) -> Costs:
     """Return a lower bound of ``moved_costs`` of each pair of options, whatever the tuples above."""
-    factors = plain(level.between, level.options, level.level.ways).factors
+    factors = plain(level.between, level.options, level.level.ways).at_level.factors
     return _priced(parts, level, rates, None, [least_received(part, products, factors) for part in parts])
 
 
@@ -123,6 +126,10 @@ def _priced(
     total = None
     for part, elements in zip(parts, received_by, strict=True):
         own = rates[0] if part.inside else rates[1]
+        price = own.price
+        if price is not None:
+            total = elements * price if total is None else total + elements * price
+            continue
         each, once = _weights(level.between, level.options, level.level.ways, part.manner, own)
         costs = elements * (each if isinstance(each, float) else spread(each, places))
         if own.together:
