@@ -89,14 +89,14 @@ def below_level(
     ):
         ends = (graph.layers[tensor.producer].einsum, graph.layers[tensor.consumer].einsum)
         pair = (options[tensor.producer], options[tensor.consumer])
-        place = (between, pair, above[tensor.consumer], ends[1], parts, id(products))
+        place = (id(parts), pair, above[tensor.consumer], ends[1], id(products))
         if place not in kept:
             if least:
                 kept[place] = least_below(products, plain(between, pair, ways).at_level.factors)
             else:
-                factors = factors_of(ends, between, pair, above[tensor.consumer], ways).factors
-                names = names_of(parts)
-                kept[place] = below(products, spread_all(factors, names, None), names)
+                here = factors_of(ends, between, pair, above[tensor.consumer], ways)
+                factors = here.flat[0] if here.flat else spread_all(here.factors, names_of(parts), None)
+                kept[place] = below(products, factors, names_of(parts))
         found.append(kept[place])
     keys = [(layer.einsum, *own) for layer, *own in zip(graph.layers, above, options, strict=True)]
     return Above([sizes[key] for key in keys], above.network, found, least=least)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.sharding.amounts.places import spread_all
 from hypar.sharding.amounts.rows import border_of, cut_windows, rest_of
 from hypar.sharding.grids.intersection import boxes, shared_elements
 from hypar.sharding.grids.layouts import layout
@@ -79,12 +80,12 @@ class AtLevel(NamedTuple):
     Attributes:
         factors: the factors.
         growth: the factors less 1: by how much the level multiplies what is there.
-        flat: ``growth`` of two axes, ``[made, read]``, if no factor varies with the tuples above.
+        flat: both of two axes, ``[made, read]``, if no factor varies with the tuples above.
     """
 
     factors: Factors
     growth: Factors
-    flat: Factors | None = None
+    flat: tuple[Factors, Factors] | None = None
 
 
 class Manners(NamedTuple):
@@ -118,8 +119,11 @@ class Plain(NamedTuple):
 
 
 def less_one(factors: Factors) -> Factors:
-    """Return each factor less 1."""
-    return Factors(*[factor - 1.0 for factor in factors])
+    """Return each factor less 1; those that are one object stay one."""
+    found: dict[int, Costs] = {}
+    for factor in factors:
+        found.setdefault(id(factor), factor - 1.0)
+    return Factors._make([found[id(factor)] for factor in factors])
 
 
 @lru_cache(maxsize=4096)
@@ -153,7 +157,8 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plai
     )
     apart = np.array([[_apart(names, maker, reader) for reader in options[1]] for maker in options[0]])
     growth = less_one(flat)
-    at_level = AtLevel(flat, growth, Factors._make([one[:, 0] for one in growth]))
+    both_flat = (spread_all(flat, Factors._fields, None), spread_all(growth, Factors._fields, None))
+    at_level = AtLevel(flat, growth, both_flat)
     return Plain(at_level, _manners(between, (made, read), names, straight), apart & ~straight)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from hypar.sharding.amounts.factors import factors_of, plain
 from hypar.sharding.amounts.inside import added, computing
 from hypar.sharding.amounts.places import spread, spread_all
-from hypar.sharding.amounts.products import least_received, names_of, received
+from hypar.sharding.amounts.products import at_one, least_received, names_of, received
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE
 from hypar.sharding.levels import WORKING
@@ -78,9 +78,13 @@ def moved_costs(
         places: the pairs of tuples; None for the options of the level.
     """
     here = level.at_level
-    growth = here.flat if places is None else None
-    if growth is None:
+    if places is None and here.flat is not None:
+        growth = here.flat[1]
+    else:
         growth = spread_all(here.growth, names_of(parts), places)
+    inside, between = rates[0].price, rates[1].price
+    if places is None and inside is not None and between is not None:
+        return at_one(parts, products, growth, (inside, between))
     return _priced(parts, level, rates, places, [received(part, products, growth) for part in parts])
 
 
@@ -126,10 +130,6 @@ def _priced(
     total = None
     for part, elements in zip(parts, received_by, strict=True):
         own = rates[0] if part.inside else rates[1]
-        price = own.price
-        if price is not None:
-            total = elements * price if total is None else total + elements * price
-            continue
         each, once = _weights(level.between, level.options, level.level.ways, part.manner, own)
         costs = elements * (each if isinstance(each, float) else spread(each, places))
         if own.together:

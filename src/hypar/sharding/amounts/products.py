@@ -132,19 +132,43 @@ def in_all(parts: tuple[Part, ...], products: Products, prices: tuple[float, flo
     Returns:
         ``[tuples of the producer, tuples of the consumer]``.
     """
+    return _weighted(parts, products, prices, None)
+
+
+def at_one(parts: tuple[Part, ...], above: Products, growth: Factors, prices: tuple[float, float]) -> Costs:
+    """Return the cost of one level where an element costs the same for every collective.
+
+    Args:
+        parts: the transfers.
+        above: the products of the levels above, of one tuple.
+        growth: the factors of the level less 1.
+        prices: the cost of an element inside layers, and between two.
+
+    Returns:
+        ``[options of the producer, options of the consumer]``.
+    """
+    return _weighted(parts, growth, prices, above)
+
+
+def _weighted(
+    parts: tuple[Part, ...], arrays: Factors, prices: tuple[float, float], above: Products | None
+) -> Costs:
+    """Return the sum of arrays that transfers count, each by its elements, their price and what is above the level."""
     weights: dict[int, float] = {}
-    arrays: dict[int, Costs] = {}
+    found: dict[int, Costs] = {}
     for part in parts:
         price = prices[0] if part.inside else prices[1]
         for size, gets, has in part.changes:
             for name, weight in ((gets, size * price), (has, -size * price)):
-                array = getattr(products, name) if name else ONE
-                arrays[id(array)] = array
-                weights[id(array)] = weights.get(id(array), 0.0) + weight
-    largest, *others = sorted(arrays, key=lambda key: -arrays[key].size)
-    total: Costs = arrays[largest] * weights[largest]
+                if name or above is None:
+                    array = getattr(arrays, name) if name else ONE
+                    scale = 1.0 if above is None else getattr(above, name).item()
+                    found[id(array)] = array
+                    weights[id(array)] = weights.get(id(array), 0.0) + weight * scale
+    largest, *others = sorted(found, key=lambda key: -found[key].size)
+    total: Costs = found[largest] * weights[largest]
     for key in others:
-        total += arrays[key] * weights[key]
+        total += found[key] * weights[key]
     return total
 
 
