@@ -10,7 +10,7 @@ import pytest
 
 from hypar import load_model, plan_model
 from hypar.planning.searches.base import load_search
-from hypar.sharding.amounts import listing
+from hypar.sharding.amounts import counted, listing
 from tests.conventions import THREE_TYPES, question_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def test_counting_a_plan(benchmark: BenchmarkFixture, levels: int) -> None:
     found = load_search("greedy").run(question_of(graph_of("resnet50"), (2,) * levels, "moved"))
 
     def count() -> list[listing.Amount]:
-        for cached in (listing.received_inside, listing.received_between):
+        for cached in (counted.received_inside, counted.received_between):
             cached.cache_clear()
         return listing.amounts(graph, (2,) * levels, found.choices, "moved")
 

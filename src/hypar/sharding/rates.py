@@ -103,7 +103,7 @@ def between_costs(
     Returns:
         ``[options of producer, tuples above of consumer, options of consumer]``.
     """
-    if rates.direct or not _all_simple(options, ways):
+    if rates.direct or not all_simple(options, ways):
         return _reshard_costs(tensor, ends, options, sizes, ways, rates)
     made, read, contracted = ends[0].einsum, ends[1].einsum, tensor.content.contracted
     each, once = _between(made.unsized(), read.unsized(), options, contracted, ways, rates)
@@ -165,7 +165,8 @@ def _weights(manner: Manner, rates: Rates) -> tuple[Costs, Costs | None]:
 
 
 @lru_cache(maxsize=4096)
-def _all_simple(options: tuple[Options, Options], ways: int) -> bool:
+def all_simple(options: tuple[Options, Options], ways: int) -> bool:
+    """Return whether every choice of both layers is simple."""
     return all(simple(choice, ways) for end in options for choice in end)
 
 

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.sharding.amounts.parts import names_of
 from hypar.sharding.amounts.places import Places, columns, spread_all
 from hypar.sharding.amounts.priced import LevelOf, least_costs, moved_costs
-from hypar.sharding.amounts.products import below, in_all, names_of
+from hypar.sharding.amounts.products import below, in_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.ops.base import Einsum
-    from hypar.sharding.amounts.factors import Between
-    from hypar.sharding.amounts.products import Part, Products
+    from hypar.sharding.amounts.between import Between
+    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.amounts.products import Products
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.sharding.rates import Rates

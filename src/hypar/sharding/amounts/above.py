@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.sharding.amounts.factors import Between, factors_of, plain
+from hypar.sharding.amounts.between import Between
+from hypar.sharding.amounts.factors import factors_of, plain
 from hypar.sharding.amounts.flows import Flows, flows_of
+from hypar.sharding.amounts.parts import names_of, parts_of
 from hypar.sharding.amounts.places import spread_all
-from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below, names_of, parts_of
+from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from hypar.network.contraction import ContractedGraph, Tensor
     from hypar.sharding.amounts.flows import Flow
-    from hypar.sharding.amounts.products import Part
+    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Options
 
 

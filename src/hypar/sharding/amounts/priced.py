@@ -9,8 +9,9 @@ import numpy as np
 
 from hypar.sharding.amounts.factors import factors_of, plain
 from hypar.sharding.amounts.inside import added, computing
+from hypar.sharding.amounts.parts import names_of
 from hypar.sharding.amounts.places import spread, spread_all
-from hypar.sharding.amounts.products import at_one, least_received, names_of, received
+from hypar.sharding.amounts.products import at_one, least_received, received
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE
 from hypar.sharding.levels import WORKING
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.ops.base import Einsum, Roles
-    from hypar.sharding.amounts.factors import AtLevel, Between
+    from hypar.sharding.amounts.between import AtLevel, Between
     from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.places import Places
-    from hypar.sharding.amounts.products import Part, Products
+    from hypar.sharding.amounts.products import Products
     from hypar.sharding.grids.manners import Codes
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
