@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import degrees, working
-from hypar.schedule.moves import Move, moves_between, moves_inside
+from hypar.schedule.moves import Move, moves_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,24 +73,16 @@ class Lane(_Devices):
     @cached_property
     def inner(self) -> tuple[tuple[Move, ...], ...]:
         """For each layer the transfers inside it."""
-        return tuple(
-            ()
-            if layer.empty
-            else moves_inside(self.setting, layer.einsum, layer.output_elements, self.choices[number])
-            for number, layer in enumerate(self.graph.layers)
-        )
+        return tuple(self._moved[0])
 
     @cached_property
     def outer(self) -> tuple[tuple[Move, ...], ...]:
         """For each tensor the transfers between its two layers."""
-        layers, found = self.graph.layers, []
-        for tensor in self.graph.tensors:
-            made, read = layers[tensor.producer], layers[tensor.consumer]
-            chosen = (self.choices[tensor.producer], self.choices[tensor.consumer])
-            ends = (made.einsum, read.einsum)
-            idle = made.empty or read.empty
-            found.append(() if idle else moves_between(self.setting, ends, tensor.content, chosen))
-        return tuple(found)
+        return tuple(self._moved[1])
+
+    @cached_property
+    def _moved(self) -> tuple[list[tuple[Move, ...]], list[tuple[Move, ...]]]:
+        return moves_of(self.setting, self.graph, self.choices)
 
 
 class Receiver(NamedTuple):

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from hypar.costs.base import Cost, Items, MovingCost, convention_of, cost_graph, structure
-from hypar.costs.graphs.moved import layer_items, moved_graph, moved_structure
+from hypar.costs.graphs.moved import Builder, layer_items, moved_structure
+from hypar.costs.graphs.narrowed import Narrowed, narrowed
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import Above, below_level, outermost
 from hypar.sharding.conventions import FUSED, MOVED
@@ -64,9 +65,18 @@ class Question:
     def cost_graph(self, first: int, last: int, sizes: list[LocalSizes]) -> CostGraph:
         """Return the cost graph of the same levels, given the local sizes of each layer above them."""
         options, levels = [at_layer[first:last] for at_layer in self.options], self.levels[first:last]
-        if isinstance(sizes, Above):
-            return moved_graph(cast("MovingCost", self.cost), self.graph, levels, options, sizes)
+        if self.by_products:
+            return Builder(
+                cast("MovingCost", self.cost), self.graph, levels, options, cast("Above", sizes)
+            ).built()
         return cost_graph(self.cost, self.graph, levels, options, sizes)
+
+    def narrowed(self, known: float) -> Narrowed:
+        """Return the cost graph of all levels of the tuples that a plan of a known cost, or a cheaper one, may have."""
+        above = outermost(self.graph, convention_of(self.cost))
+        return narrowed(
+            Builder(cast("MovingCost", self.cost), self.graph, self.levels, self.options, above), known
+        )
 
     def relaxed_graph(self, index: int, sizes: list[LocalSizes]) -> CostGraph:
         """Return the cost graph of a level with the least costs of all tuples above it, for a lower bound."""
@@ -74,22 +84,24 @@ class Question:
             [at_layer[index : index + 1] for at_layer in self.options],
             self.levels[index : index + 1],
         )
-        if isinstance(sizes, Above):
-            return moved_graph(cast("MovingCost", self.cost), self.graph, levels, options, sizes)
+        if self.by_products:
+            return Builder(
+                cast("MovingCost", self.cost), self.graph, levels, options, cast("Above", sizes)
+            ).built()
         return cost_graph(self.cost, self.graph, levels, options, sizes, relaxed=True)
 
     def below(self, sizes: list[LocalSizes], choices: Sequence[Choice], ways: int) -> list[LocalSizes]:
         """Return the local sizes of each layer below a level; equal sizes share one object."""
         options = [(choice,) for choice in choices]
-        if isinstance(sizes, Above):
-            return below_level(self.graph, sizes, options, ways)
+        if self.by_products:
+            return below_level(self.graph, cast("Above", sizes), options, ways)
         return self._divided(sizes, options, ways)
 
     def below_all(self, index: int, sizes: list[LocalSizes]) -> list[LocalSizes]:
         """Return the distinct local sizes of each layer below a level, for all options and tuples above it."""
         options, ways = [at_layer[index] for at_layer in self.options], self.levels[index].ways
-        if isinstance(sizes, Above):
-            return below_level(self.graph, sizes, options, ways, least=True)
+        if self.by_products:
+            return below_level(self.graph, cast("Above", sizes), options, ways, least=True)
         return self._divided(sizes, options, ways, distinct=True)
 
     def _divided(
@@ -109,8 +121,8 @@ class Question:
     def layer_items(self, index: int, layer: int, sizes: list[LocalSizes]) -> Items:
         """Return the cost of each option inside a layer at a level item by item, ``[tuples above, options]``."""
         level, cut, options = self.levels[index], self.graph.layers[layer], self.options[layer][index]
-        if isinstance(sizes, Above):
-            sums = sizes.flows.sums[layer]
+        if self.by_products:
+            sums = cast("Above", sizes).flows.sums[layer]
             return layer_items(cast("MovingCost", self.cost), level, cut, options, sizes[layer], sums)
         return self.cost.layer_costs(level, cut, options, sizes[layer])
 

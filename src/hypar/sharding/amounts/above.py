@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.sharding.amounts.factors import Between, factors_of, plain
+from hypar.sharding.amounts.between import Between
+from hypar.sharding.amounts.factors import factors_of, plain
 from hypar.sharding.amounts.flows import Flows, flows_of
-from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below, names_of, parts_of
+from hypar.sharding.amounts.parts import names_of, parts_of
+from hypar.sharding.amounts.places import spread_all
+from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.contraction import ContractedGraph
-    from hypar.sharding.amounts.products import Part
+    from hypar.network.contraction import ContractedGraph, Tensor
+    from hypar.sharding.amounts.flows import Flow
+    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Options
 
 
@@ -47,14 +51,19 @@ class Above(list[LocalSizes]):
 def outermost(graph: ContractedGraph, convention: str) -> Above:
     """Return the state above the outermost level."""
     flows = flows_of(graph, convention)
-    between = []
-    for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
-        made, read = (graph.layers[end].einsum.unsized() for end in (tensor.producer, tensor.consumer))
-        dims = tuple(dim for dim, _ in tensor.content.shape)
-        between.append(Between(made, read, dims, tensor.content.contracted, bool(flow.made)))
+    between = [
+        between_of(graph, tensor, flow) for tensor, flow in zip(graph.tensors, flows.tensors, strict=True)
+    ]
     parts = tuple(parts_of(flow, one) for flow, one in zip(flows.tensors, between, strict=True))
     products = [OUTERMOST] * len(between)
     return Above([WHOLE_LAYER] * len(graph.layers), (flows, tuple(between), parts), products)
+
+
+def between_of(graph: ContractedGraph, tensor: Tensor, flow: Flow) -> Between:
+    """Return a tensor's dims at both ends."""
+    made, read = (graph.layers[end].einsum.unsized() for end in (tensor.producer, tensor.consumer))
+    dims = tuple(dim for dim, _ in tensor.content.shape)
+    return Between(made, read, dims, tensor.content.contracted, bool(flow.made))
 
 
 def below_level(
@@ -82,12 +91,13 @@ def below_level(
     ):
         ends = (graph.layers[tensor.producer].einsum, graph.layers[tensor.consumer].einsum)
         pair = (options[tensor.producer], options[tensor.consumer])
-        place = (between, pair, above[tensor.consumer], ends[1], parts, id(products))
+        place = (id(parts), pair, above[tensor.consumer], ends[1], id(products))
         if place not in kept:
             if least:
-                kept[place] = least_below(products, plain(between, pair, ways).factors)
+                kept[place] = least_below(products, plain(between, pair, ways).at_level.factors)
             else:
-                factors = factors_of(ends, between, pair, above[tensor.consumer], ways).factors
+                here = factors_of(ends, between, pair, above[tensor.consumer], ways)
+                factors = here.flat[0] if here.flat else spread_all(here.factors, names_of(parts), None)
                 kept[place] = below(products, factors, names_of(parts))
         found.append(kept[place])
     keys = [(layer.einsum, *own) for layer, *own in zip(graph.layers, above, options, strict=True)]

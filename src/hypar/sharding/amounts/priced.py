@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.sharding.amounts.factors import factors_of, plain
 from hypar.sharding.amounts.inside import added, computing
-from hypar.sharding.amounts.products import least_received, received
+from hypar.sharding.amounts.parts import names_of
+from hypar.sharding.amounts.places import spread, spread_all
+from hypar.sharding.amounts.products import at_one, least_received, received
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE
 from hypar.sharding.levels import WORKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hypar.network.ops.base import Einsum, Roles
-    from hypar.sharding.amounts.factors import Between
+    from hypar.sharding.amounts.between import AtLevel, Between
     from hypar.sharding.amounts.flows import Sums
-    from hypar.sharding.amounts.products import Part, Products
+    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.amounts.places import Places
+    from hypar.sharding.amounts.products import Products
     from hypar.sharding.grids.manners import Codes
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
@@ -58,65 +64,90 @@ def _added_weights(
 
 
 def moved_costs(
-    between: Between,
     parts: tuple[Part, ...],
+    level: LevelOf,
     products: Products,
-    ends: tuple[Einsum, Einsum],
-    options: tuple[Options, Options],
-    sizes: tuple[LocalSizes, LocalSizes],
-    level: Level,
     rates: tuple[Rates, Rates],
-    *,
-    least: bool = False,
+    places: Places | None,
 ) -> Costs:
-    """Return the costs of a tensor's transfers at a level.
+    """Return the costs of a tensor's transfers at a level, for each pair of tuples.
 
     Args:
-        between: the tensor's dims at both ends.
-        parts: its transfers.
+        parts: the transfers.
+        level: the level, as both layers see it.
         products: the products of the levels above.
-        ends: producer and consumer.
-        options: their options at the level.
-        sizes: their sizes above the level.
-        level: the level.
         rates: the rates inside layers and between them.
-        least: whether the products are the least ones and a lower bound is to be returned.
-
-    Returns:
-        ``[tuples above, options of the producer, tuples above, options of the consumer]``.
+        places: the pairs of tuples; None for the options of the level.
     """
-    at_level = None if least else factors_of(ends, between, options, sizes[1], level.ways)
+    here = level.at_level
+    if places is None and here.flat is not None:
+        growth = here.flat[1]
+    else:
+        growth = spread_all(here.growth, names_of(parts), places)
+    inside, between = rates[0].price, rates[1].price
+    if places is None and inside is not None and between is not None:
+        return at_one(parts, products, growth, (inside, between))
+    return _priced(parts, level, rates, places, [received(part, products, growth) for part in parts])
+
+
+def least_costs(
+    parts: tuple[Part, ...], level: LevelOf, products: Products, rates: tuple[Rates, Rates]
+) -> Costs:
+    """Return a lower bound of ``moved_costs`` of each pair of options, whatever the tuples above."""
+    factors = plain(level.between, level.options, level.level.ways).at_level.factors
+    return _priced(parts, level, rates, None, [least_received(part, products, factors) for part in parts])
+
+
+class LevelOf(NamedTuple):
+    """A level, as the two layers of a tensor see it.
+
+    Attributes:
+        level: the level.
+        between: the tensor's dims at both ends.
+        ends: producer and consumer.
+        options: their options.
+        sizes: their sizes above the level.
+    """
+
+    level: Level
+    between: Between
+    ends: tuple[Einsum, Einsum]
+    options: tuple[Options, Options]
+    sizes: tuple[LocalSizes, LocalSizes]
+
+    @property
+    def at_level(self) -> AtLevel:
+        """The factors of the level."""
+        return factors_of(self.ends, self.between, self.options, self.sizes[1], self.level.ways)
+
+
+def _priced(
+    parts: tuple[Part, ...],
+    level: LevelOf,
+    rates: tuple[Rates, Rates],
+    places: Places | None,
+    received_by: Sequence[Costs],
+) -> Costs:
+    """Return the costs of the elements of each transfer."""
     total = None
-    for part in parts:
-        if at_level is None:
-            elements = least_received(part, products, plain(between, options, level.ways).factors)
-        else:
-            elements = received(part, products, at_level.growth)
+    for part, elements in zip(parts, received_by, strict=True):
         own = rates[0] if part.inside else rates[1]
-        each, once = _weights(between, options, level.ways, part.manner, own)
-        costs = elements * each
+        each, once = _weights(level.between, level.options, level.level.ways, part.manner, own)
+        costs = elements * (each if isinstance(each, float) else spread(each, places))
         if own.together:
-            costs = costs / _devices(part, options, sizes, level, least=least)
+            costs = costs / _devices(part, level, places)
         if once is not None:
-            costs = costs + once * (elements > RESIDUE * part.changes[0].elements)
+            costs = costs + spread(once, places) * (elements > RESIDUE * part.changes[0].elements)
         total = costs if total is None else total + costs
     return np.asarray(total)
 
 
-def _devices(
-    part: Part,
-    options: tuple[Options, Options],
-    sizes: tuple[LocalSizes, LocalSizes],
-    level: Level,
-    *,
-    least: bool,
-) -> Costs:
-    """Return the number of devices that receive, on the four axes; for a lower bound the most."""
+def _devices(part: Part, level: LevelOf, places: Places | None) -> Costs:
+    """Return the number of devices that receive; without places the most over the tuples above."""
     end = int(part.forward)
-    found = _working(options[end], sizes[end], level)
-    if least:
-        found = found.max(axis=0, keepdims=True)
-    return found[None, None] if end else found[:, :, None, None]
+    found = _working(level.options[end], level.sizes[end], level.level)
+    own = found.max(axis=0) if places is None else found.reshape(-1)[places[end].prefix]
+    return own[None] if end else own[:, None]
 
 
 def _working(options: Options, sizes: LocalSizes, level: Level) -> Costs:
@@ -129,11 +160,11 @@ def _working(options: Options, sizes: LocalSizes, level: Level) -> Costs:
 def _weights(
     between: Between, options: tuple[Options, Options], ways: int, manner: str, rates: Rates
 ) -> tuple[Costs | float, Costs | None]:
-    """Return the cost of an element, and of a transfer if that costs anything, on the four axes."""
-    codes = getattr(plain(between, options, ways).manners, manner)[None, :, None]
+    """Return the cost of an element, and of a transfer if that costs anything, on the axes of factors."""
+    codes = getattr(plain(between, options, ways).manners, manner)[:, None]
     return _taken(rates.per_element, codes), np.take(rates.once, codes) if any(rates.once) else None
 
 
 def _taken(numbers: tuple[float, ...], codes: Codes) -> Costs | float:
     """Return the number for each code; one number if all are equal."""
-    return numbers[0] if len({*numbers}) == 1 else np.asarray(np.take(numbers, codes))
+    return float(numbers[0]) if len({*numbers}) == 1 else np.asarray(np.take(numbers, codes))

@@ -1,113 +1,56 @@
-"""The products of factors over levels, and the transfers of a tensor between two layers that follow."""
+"""The products of factors over levels, and what they make of the transfers of a tensor between two layers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hypar.sharding.amounts.factors import Factors
+from hypar.sharding.amounts.between import Factors
+from hypar.sharding.amounts.places import spread
 
 if TYPE_CHECKING:
-    from hypar.sharding.amounts.factors import Between
-    from hypar.sharding.amounts.flows import Flow
+    from hypar.sharding.amounts.parts import Part
     from hypar.solve.edge import Costs
 
-Products = Factors
-"""The products over the levels above, ``[tuples of the producer, 1, tuples of the consumer, 1]``."""
+Number = Any
+"""A float, or an array over pairs of tuples."""
 
-_ONE = np.ones((1, 1, 1, 1))
-OUTERMOST = Products(*[_ONE] * len(Factors._fields))
+Products = Factors
+"""The products over the levels above, ``[tuples of the producer, tuples of the consumer]``."""
+
+ONE = np.ones((1, 1))
+OUTERMOST = Products(*[ONE] * len(Factors._fields))
 """The products at the outermost level."""
 
 
-class Change(NamedTuple):
-    """Elements that enter groups: a tensor's elements times the products of one factor, without those of another.
+def received(part: Part, above: Products, growth: Factors) -> Number:
+    """Return the elements of a transfer that all devices receive at a level.
 
-    Attributes:
-        elements: elements of the tensor.
-        gets: name of the factor that counts what is needed in the end.
-        has: name of the factor that counts what is there already; empty for one copy.
+    Args:
+        part: the transfer.
+        above: the products of the levels above.
+        growth: the factors of the level less 1, as numbers or for each pair of tuples.
     """
-
-    elements: float
-    gets: str
-    has: str
-
-
-class Part(NamedTuple):
-    """A transfer of a tensor between two layers.
-
-    Attributes:
-        phase: the phase.
-        tensor: ``input`` of the consumer, or ``output`` of the producer for its sums.
-        forward: whether the consumer receives; otherwise the producer does.
-        manner: name of its collectives in ``Manners``.
-        changes: the elements that are received.
-    """
-
-    phase: str
-    tensor: str
-    forward: bool
-    manner: str
-    changes: tuple[Change, ...]
-
-    @property
-    def inside(self) -> bool:
-        """Whether it adds up partial sums of the producer, which belong to the layer."""
-        return self.manner == "sums" and self.tensor == "output"
-
-
-def parts_of(flow: Flow, between: Between) -> tuple[Part, ...]:
-    """Return the transfers of a tensor in the order in which they run: of F, then of E."""
-    size, made = flow.elements, float(flow.made)
-    found = []
-    if made:
-        found.append(
-            Part("forward", "output", False, "sums", (Change(made, "terms", ""), Change(made, "kept", "")))
-        )
-    if between.contracted:
-        found.append(Part("forward", "input", False, "sums", (Change(2 * size, "kept", "alone"),)))
-    found.append(Part("forward", "input", True, "forward", (Change(size, "need", "both"),)))
-    if flow.error and flow.terms:
-        changes = (Change(size, "need", "owned"), Change(size, "kept", ""))
-        found.append(Part("backward", "input", False, "errors", changes))
-    elif flow.error:
-        manner = "errors" if made else "backward"
-        found.append(Part("backward", "input", False, manner, (Change(size, "kept", "back"),)))
-    if flow.error and made:
-        found.append(Part("backward", "output", False, "backward", (Change(made, "hold", "kept"),)))
-    return tuple(found)
-
-
-def received(part: Part, above: Products, growth: Factors) -> Costs:
-    """Return the elements of a transfer that all devices receive at a level, on the four axes of factors."""
     total = None
     for size, gets, has in part.changes:
-        more: Costs = getattr(above, gets) * getattr(growth, gets)
+        more = getattr(above, gets) * getattr(growth, gets)
         if has:
             more = more - getattr(above, has) * getattr(growth, has)
         more = more * size
         total = more if total is None else total + more
-    return np.asarray(total)
-
-
-def names_of(parts: tuple[Part, ...]) -> tuple[str, ...]:
-    """Return the names of the factors that transfers count."""
-    return tuple({name: None for part in parts for change in part.changes for name in change[1:] if name})
+    return total
 
 
 def below(above: Products, factors: Factors, names: tuple[str, ...]) -> Products:
-    """Return the products of some factors below a level, for each tuple above and each option of the level."""
-    grown: dict[tuple[int, int], Costs] = {}
+    """Return the products of some factors below a level; those that are one object stay one."""
+    grown: dict[tuple[int, int], Number] = {}
     found = {}
     for name in names:
         product, factor = getattr(above, name), getattr(factors, name)
         key = (id(product), id(factor))
         if key not in grown:
-            both = product * factor
-            made, option, read, other = both.shape
-            grown[key] = both.reshape(made * option, 1, read * other, 1)
+            grown[key] = factor if product is ONE else product * factor
         found[name] = grown[key]
     return above._replace(**found)
 
@@ -123,20 +66,44 @@ def in_all(parts: tuple[Part, ...], products: Products, prices: tuple[float, flo
     Returns:
         ``[tuples of the producer, tuples of the consumer]``.
     """
+    return _weighted(parts, products, prices, None)
+
+
+def at_one(parts: tuple[Part, ...], above: Products, growth: Factors, prices: tuple[float, float]) -> Costs:
+    """Return the cost of one level where an element costs the same for every collective.
+
+    Args:
+        parts: the transfers.
+        above: the products of the levels above, of one tuple.
+        growth: the factors of the level less 1.
+        prices: the cost of an element inside layers, and between two.
+
+    Returns:
+        ``[options of the producer, options of the consumer]``.
+    """
+    return _weighted(parts, growth, prices, above)
+
+
+def _weighted(
+    parts: tuple[Part, ...], arrays: Factors, prices: tuple[float, float], above: Products | None
+) -> Costs:
+    """Return the sum of arrays that transfers count, each by its elements, their price and what is above the level."""
     weights: dict[int, float] = {}
-    arrays: dict[int, Costs] = {}
+    found: dict[int, Costs] = {}
     for part in parts:
         price = prices[0] if part.inside else prices[1]
         for size, gets, has in part.changes:
             for name, weight in ((gets, size * price), (has, -size * price)):
-                array = getattr(products, name) if name else _ONE
-                arrays[id(array)] = array
-                weights[id(array)] = weights.get(id(array), 0.0) + weight
-    largest, *others = sorted(arrays, key=lambda key: -arrays[key].size)
-    total = arrays[largest] * weights[largest]
+                if name or above is None:
+                    array = getattr(arrays, name) if name else ONE
+                    scale = 1.0 if above is None else getattr(above, name).item()
+                    found[id(array)] = array
+                    weights[id(array)] = weights.get(id(array), 0.0) + weight * scale
+    largest, *others = sorted(found, key=lambda key: -found[key].size)
+    total: Costs = found[largest] * weights[largest]
     for key in others:
-        total += arrays[key] * weights[key]
-    return np.asarray(total)[:, 0, :, 0]
+        total += found[key] * weights[key]
+    return total
 
 
 def least_below(above: Products, factors: Factors) -> Products:
@@ -148,7 +115,8 @@ def least_received(part: Part, above: Products, factors: Factors) -> Costs:
     """Return a lower bound of ``received`` from the least products: no product grows faster than what it is part of."""
     total: Costs | float = 0.0
     for change in part.changes:
-        gets, has = getattr(factors, change.gets), getattr(factors, change.has) if change.has else _ONE
+        gets = spread(getattr(factors, change.gets), None)
+        has = spread(getattr(factors, change.has), None) if change.has else ONE
         more = getattr(above, change.gets) * (gets - 1.0)
         if change.has:
             held = getattr(above, change.has)

@@ -1,0 +1,75 @@
+"""The amounts of one plan: the elements of every transfer, layer by layer and level by level."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.errors import OptionError
+from hypar.sharding.amounts.above import between_of
+from hypar.sharding.amounts.counted import received_between, received_inside
+from hypar.sharding.amounts.flows import flows_of
+from hypar.sharding.amounts.parts import parts_of
+from hypar.sharding.conventions import FUSED, MOVED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.network.contraction import ContractedGraph
+    from hypar.sharding.placement import Options
+
+
+class Amount(NamedTuple):
+    """The elements of one transfer at one level.
+
+    Attributes:
+        layer: name of the layer inside which sums are added up; between two layers both names.
+        level: the level, 0 for the outermost.
+        phase: the phase.
+        tensor: the tensor, as in ``Received``.
+        elements: elements that all devices receive.
+    """
+
+    layer: str | tuple[str, str]
+    level: int
+    phase: str
+    tensor: str
+    elements: float
+
+
+def amounts(
+    graph: ContractedGraph, array: Sequence[int], choices: Sequence[Options], convention: str
+) -> list[Amount]:
+    """Return the amounts of a plan under ``moved`` or ``fused``.
+
+    Args:
+        graph: the layers.
+        array: ways of each level, outermost first.
+        choices: for each layer a choice at each level.
+        convention: ``moved`` or ``fused``.
+
+    Raises:
+        OptionError: it is another convention.
+
+    Examples:
+        >>> from hypar import load_model
+        >>> from hypar.sharding.placement import cut
+        >>> sfc = load_model("sfc").contracted
+        >>> found = amounts(sfc, (2,), [(cut("in_channels", 2),)] * 4, "moved")
+        >>> [tuple(one) for one in found if one.layer == ("fc1", "fc2")]
+        [(('fc1', 'fc2'), 0, 'backward', 'input', 2097152.0)]
+    """
+    if convention not in {MOVED, FUSED}:
+        raise OptionError("convention", f"found {convention!r}", f"{MOVED}, {FUSED}")
+    ways, flows = tuple(array), flows_of(graph, convention)
+    found = []
+    for layer, sums, own in zip(graph.layers, flows.sums, choices, strict=True):
+        moves = received_inside(layer.einsum, sums, ways, own)
+        found += [Amount(layer.name, one.level, one.phase, one.tensor, one.elements) for one in moves]
+    for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
+        made, read = graph.layers[tensor.producer], graph.layers[tensor.consumer]
+        between, pair = between_of(graph, tensor, flow), (choices[tensor.producer], choices[tensor.consumer])
+        moves = received_between((made.einsum, read.einsum), between, parts_of(flow, between), ways, pair)
+        for one in moves:
+            place = made.name if one.inside else (made.name, read.name)
+            found.append(Amount(place, one.level, one.phase, one.tensor, one.elements))
+    return found
