@@ -187,7 +187,9 @@ def test_names_complete(typed: list[str], offered: set[str]) -> None:
     assert {line.partition(",")[2] for line in result.stdout.split()} == offered
 
 
-@pytest.mark.parametrize(("typed", "hint"), [("pln", "did you mean 'plan'?"), ("qqq", "strategies, sweep")])
+@pytest.mark.parametrize(
+    ("typed", "hint"), [("pln", "did you mean 'plan'?"), ("qqq", "strategies, sweep, verify")]
+)
 def test_a_misspelt_command_is_wrong_usage(typed: str, hint: str) -> None:
     result = run(typed, "vgg16")
     assert (result.exit_code, result.stdout) == (2, "")

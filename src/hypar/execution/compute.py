@@ -64,6 +64,9 @@ class Task:
 
 def compute(devices: Devices, step: Compute) -> None:
     """Run a step on every device that has a piece, and stack what they write."""
+    if step.kind == "finish":
+        _finish(devices, step)
+        return
     layer = next(layer for layer in devices.program.graph.layers if layer.name == step.layer)
     results: list[Mapping[str, Array]] = []
     due = {role: mask(holding) for role, holding in step.due.items()}
@@ -103,12 +106,13 @@ def _forward(task: Task) -> dict[str, Array]:
     return {"output": task.kernel.forward(task.layer, task.inputs, task.own, task.piece, task.sums)}
 
 
-def _finish(task: Task) -> dict[str, Array]:
-    """Add the bias to sums, on whichever channels the device has them."""
-    values = task.reads["output"]
-    if "bias" in task.own:
-        values = values + task.own["bias"].reshape(1, -1, *[1] * (values.ndim - 2))
-    return {"output": values}
+def _finish(devices: Devices, step: Compute) -> None:
+    """Add the bias to sums, on all devices at once, on whichever channels each has them."""
+    values = devices.values[step.reads["output"]]
+    bias = devices.values.get(f"W {step.layer}.bias")
+    if bias is not None:
+        values = values + bias.reshape(len(bias), 1, -1, *[1] * (values.ndim - 3))
+    devices.values[step.writes["output"]] = values
 
 
 def _statistics(task: Task) -> dict[str, Array]:
@@ -146,7 +150,6 @@ def _error(task: Task) -> dict[str, Array]:
 
 _KINDS: dict[str, Callable[[Task], dict[str, Array]]] = {
     "forward": _forward,
-    "finish": _finish,
     "sums": _statistics,
     "back_sums": _back_statistics,
     "backward": _backward,

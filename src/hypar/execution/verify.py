@@ -107,9 +107,7 @@ def verify_program(
         expected_loss=sum(step.loss for step in expected),
         errors=_errors(devices, expected),
         zero=tuple(
-            name
-            for name in expected[0].gradients
-            if not any(step.gradients[name].any() for step in expected)
+            name for name in expected[0].gradients if not any(step.gradients[name].any() for step in expected)
         ),
     )
 

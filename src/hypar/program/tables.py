@@ -6,7 +6,7 @@ Few different tables occur in a program, however many layers it has, so what is 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,10 +48,11 @@ def kinds_of(table: Table) -> Kinds:
         [1, 2]
     """
     packed = np.packbits(table, axis=0)
+    keys: NDArray[np.uint64] | NDArray[np.void]
     if len(packed) <= WORD:
         words = np.zeros((table.shape[1], WORD), np.uint8)
         words[:, : len(packed)] = packed.T
-        keys: NDArray[Any] = words.view(">u8").reshape(-1).astype(np.uint64)
+        keys = words.view(">u8").reshape(-1).astype(np.uint64)
     else:
         keys = np.ascontiguousarray(packed.T).view(np.dtype((np.void, len(packed)))).reshape(-1)
     _, first, which, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)

@@ -137,8 +137,15 @@ def _statistics(flow: Flow, layer: Layer, work: Work, reads: Mapping[str, str]) 
     return {name: add_statistic(flow, layer, work, name, writes[name], "forward") for name in names}
 
 
-def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, terms: str, phase: str) -> str:
-    """Add up one statistic over the devices that share its dims, and return the array of sums."""
-    kept = Holding(tuple(own for dim, own in work.dims.items() if dim not in layer.op.statistics_over))
+def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, array: str, phase: str) -> str:
+    """Add up one statistic over the devices that share its dims, and return the array of sums.
+
+    Devices that compute nothing need the sum only if it is the gradient of a tensor that they hold.
+    """
+    active = np.all([members.any(axis=1) for members in work.dims.values()], axis=0)
+    own = [members for dim, members in work.dims.items() if dim not in layer.op.statistics_over]
+    terms = need = Holding(tuple(members & active[:, None] for members in own))
+    if phase == "backward" and name.removeprefix("back ") in layer.op.parameters(layer.input_shapes):
+        need = Holding(tuple(own))
     item = Item(layer.name, None, phase, "statistics")
-    return flow.add(terms, f"{name} {layer.name}", kept, kept, work.copies, item)
+    return flow.add(array, f"{name} {layer.name}", terms, need, work.copies, item)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hypar.cli.commands.base import as_json, complete_hardware, complete_model, full_option
+from hypar.cli.commands.base import as_json, complete_hardware, complete_model
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, Command, option
 from hypar.reports.listings.verifications import verification_data, verification_page
 from hypar.reports.terminal import progress_bar, show_page, write_json
@@ -50,11 +50,19 @@ from hypar.studies.verification.run import verify_plan
     help="What becomes of partial sums: {names}.  [default: as the plan's cost counts; moved for paper]",
 )
 @option("--count", heading=OUTPUT, is_flag=True, help="Count the bytes alone, and run nothing.")
-@full_option
+@option(
+    "--full",
+    heading=OUTPUT,
+    is_flag=True,
+    help="Show each transfer and level that differs in a row of its own.",
+)
 @as_json
 @click.pass_context
-def command(ctx: click.Context, plan: str, full: bool, as_json: bool, **asked: Any) -> None:
-    """Run one step of a stored PLAN on simulated devices; exit 1 if numbers or bytes differ from one device, the count."""
+def command(ctx: click.Context, /, plan: str, full: bool, as_json: bool, **asked: Any) -> None:
+    """Run a step of a stored PLAN on simulated devices; exit 1 if its numbers or bytes are wrong, 3 on an error.
+
+    The numbers must be those of one device, and every level must move the bytes that are counted there.
+    """
     with progress_bar(f"verifying {plan}"):
         found = verify_plan(plan, **asked)
     if as_json:

@@ -11,7 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BeforeValidator, Field
@@ -62,7 +62,7 @@ class Roles(NamedTuple):
         return carried
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Einsum:
     """A layer's three phases as contractions of three tensors over named dims.
 
@@ -91,8 +91,15 @@ class Einsum:
 
     def dims(self, tensor: str) -> frozenset[str]:
         """Return the op dims of a tensor: ``input``, ``weight`` or ``output``."""
-        carried: frozenset[str] = frozenset(getattr(self, tensor))
-        return carried
+        return self._carried[tensor]
+
+    @cached_property
+    def _carried(self) -> Mapping[str, frozenset[str]]:
+        return {
+            "input": frozenset(self.input),
+            "weight": frozenset(self.weight),
+            "output": frozenset(self.output),
+        }
 
     @property
     def content(self) -> object:
@@ -116,7 +123,7 @@ class Einsum:
         dims: tuple[str, ...] = tuple(getattr(self, tensor))
         return math.prod([self.sizes[dim] for dim in dims]) if dims else 0
 
-    @property
+    @cached_property
     def steps(self) -> Mapping[str, int]:
         """The loop counts of the contraction: ``sizes``, but for inputs instead of outputs along transposed windows."""
         over = {
@@ -124,7 +131,7 @@ class Einsum:
         }
         return {**self.sizes, **over} if over else self.sizes
 
-    @property
+    @cached_property
     def macs(self) -> int:
         """Number of multiply-accumulates in the forward phase; 0 without a weight."""
         return math.prod(self.steps.values()) if self.weight else 0
@@ -137,13 +144,18 @@ class Einsum:
 
         Source: AccPar (HPCA 2020), the operation counts of its computation cost.
         """
-        if not self.macs:
-            return 0
-        result, steps = PHASES[phase].result, self.steps
-        contracted = math.prod(size for dim, size in steps.items() if dim not in self.dims(result))
-        if result == "output" and steps != self.sizes:
-            return self.macs + max(0, self.macs - self.elements(result))
-        return self.elements(result) * (contracted + max(0, contracted - 1))
+        return _flop(self, phase)
+
+
+@lru_cache(maxsize=16384)
+def _flop(einsum: Einsum, phase: str) -> int:
+    if not einsum.macs:
+        return 0
+    result, steps = PHASES[phase].result, einsum.steps
+    contracted = math.prod(size for dim, size in steps.items() if dim not in einsum.dims(result))
+    if result == "output" and steps != einsum.sizes:
+        return einsum.macs + max(0, einsum.macs - einsum.elements(result))
+    return einsum.elements(result) * (contracted + max(0, contracted - 1))
 
 
 @lru_cache(maxsize=1024)

@@ -44,7 +44,9 @@ def verification_page(found: Verified, *, full: bool = False) -> Page:
         tables.append(differences_table(found.differences, full=full))
     letters = dict.fromkeys(sorted(each.case for each in found.differences))
     below = [Note(letter, REASONS[letter]) for letter in letters]
-    return Page(above=f"{headline(found)}\n{asked_line(found)}", tables=tables, below=[*below, *_notes(found)])
+    return Page(
+        above=f"{headline(found)}\n{asked_line(found)}", tables=tables, below=[*below, *_notes(found)]
+    )
 
 
 def headline(found: Verified) -> str:

@@ -65,12 +65,24 @@ class VerificationView:
             for each in found.levels
         ]
         rows += [
-            [each.level, transfer_of(each.item), num_bytes(each.planned), num_bytes(each.counted), "", each.case]
+            [
+                each.level,
+                transfer_of(each.item),
+                num_bytes(each.planned),
+                num_bytes(each.counted),
+                "",
+                each.case,
+            ]
             for each in found.differences[:MOST_ROWS]
         ]
         letters = dict.fromkeys(sorted(each.case for each in found.differences[:MOST_ROWS]))
         reasons = [f"{letter}: {REASONS[letter]}" for letter in letters]
-        notes = [*more(len(found.differences), MOST_ROWS), *reasons, *number_lines(found.numbers), *found.notes]
+        notes = [
+            *more(len(found.differences), MOST_ROWS),
+            *reasons,
+            *number_lines(found.numbers),
+            *found.notes,
+        ]
         heads = ["level", "transfer", "planned", "counted", "moved", "case"]
         return fragment(headline(found), heads, rows, notes)
 

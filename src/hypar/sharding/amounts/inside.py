@@ -10,7 +10,7 @@ import numpy as np
 from hypar.sharding.amounts.flows import fraction_read
 from hypar.sharding.amounts.rows import border_of, rest_of, rows_read, windowed
 from hypar.sharding.grids.layouts import layout
-from hypar.sharding.levels import TENSORS, WORKING
+from hypar.sharding.levels import QUANTITIES, TENSORS, WORKING
 from hypar.sharding.transfers import Border, halo
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def added(einsum: Einsum, options: Options, sizes: LocalSizes, level: Level, sum
     """
     copies = level.groups * sizes.of(WORKING) * sizes.fractions[: len(TENSORS)]
     at_level = computing(einsum.roles, options, level.ways)
-    elements = _elements(einsum, sums)
+    elements = elements_of(einsum, sums)
     total: Costs = (elements * copies)[:, :, None] * at_level[:, None, :, 1]
     dims = windowed(einsum) if sums.input else ()
     if any(choice.degree(dim) > 1 for dim in dims for choice in options) or any(
@@ -39,6 +39,10 @@ def added(einsum: Einsum, options: Options, sizes: LocalSizes, level: Level, sum
     ):
         total[0] += elements[0] * _borders(einsum, dims, options, sizes, (copies[0], at_level[0, :, 0]))
     return total
+
+
+_IMAGE = slice(QUANTITIES.index("height"), QUANTITIES.index("width") + 1)
+"""The rows of ``LocalSizes.fractions`` of an image's dims."""
 
 
 @lru_cache(maxsize=4096)
@@ -60,7 +64,7 @@ def computing(roles: Roles, options: Options, ways: int) -> Costs:
 
 
 @lru_cache(maxsize=4096)
-def _elements(einsum: Einsum, sums: Sums) -> Costs:
+def elements_of(einsum: Einsum, sums: Sums) -> Costs:
     """Return the elements of each of ``TENSORS``, none of those whose sums are not added up inside the layer."""
     read = einsum.input_elements * fraction_read(einsum) if sums.input else 0.0
     made = einsum.elements("output") if sums.output else 0.0

@@ -106,7 +106,7 @@ class Facts:
         if item.tensor in {"bias", "statistics"} or item.layer not in self.nodes:
             yield "j"
             return
-        if item.phase == "backward" and item.layer not in self.fed:
+        if item[2:] == ("backward", "input") and item.layer not in self.fed:
             yield "l"
         if self.run == FUSED != self.planned and item.phase != "gradient":
             yield "m"
@@ -190,7 +190,7 @@ class Facts:
     def _flattened(self, layer: str) -> bool:
         """Return whether an image becomes a vector in front of a layer."""
         read = self.layers[layer]
-        while read.inputs and read.name not in self.nodes or read.name == layer:
+        while (read.inputs and read.name not in self.nodes) or read.name == layer:
             if read.op.view:
                 return True
             read = self.layers[read.inputs[0]]

@@ -186,7 +186,7 @@ def _of_stages(stages: Sequence[CutSpan], microbatches: int, levels: int) -> Amo
         inside = span.cuts.lane._replace(depth=1)
         for item, own in _of_lanes([inside], levels).items():
             times = 1 if item.phase == "gradient" else microbatches
-            found[item] = found.get(item, 0) + times * own
+            found[item] = found.get(item, np.zeros(levels)) + times * own
         for phase, num_bytes in (("forward", span.received_bytes), ("backward", span.returned_bytes)):
             _add(found, seam(number, phase), 0, levels, microbatches * num_bytes)
     return found

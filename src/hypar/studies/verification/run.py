@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hypar.activity import tell
 from hypar.costs.base import convention_of, load_cost
@@ -19,7 +20,6 @@ from hypar.plan.splits import FLUSHES
 from hypar.planning.replay import choices_of
 from hypar.planning.sources import machine_of, model_of
 from hypar.program.of_plan import cuts_of, program_of
-from hypar.program.steps import Item
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.studies.verification.cases import Facts, Place
 from hypar.studies.verification.planned import Amounts, by_products, planned, seam
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from hypar.execution.verify import Checked, Verification
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
-    from hypar.program.steps import Program
+    from hypar.program.steps import Item, Program
+
+Bytes = NDArray[np.int64]
+"""Bytes, or elements, of each level."""
 
 MOST_ELEMENTS = 2**28
 """Elements that all simulated devices hold at once, at most: 2 GiB."""
@@ -245,12 +248,15 @@ class _Verification:
         for item, own in self.counts:
             maker = item.maker if item.maker is None else sources[item.maker]
             key = item._replace(maker=maker)
-            found[key] = found.get(key, 0) + own * float(self.graph.element_bytes)
+            found[key] = found.get(key, np.zeros(len(own))) + own * float(self.graph.element_bytes)
         return {item: own for item, own in found.items() if own.any()}
 
-    def _moved(self) -> np.ndarray:
+    def _moved(self) -> Bytes:
         transfers = () if self.found is None else self.found.transfers
-        return self.graph.element_bytes * sum((each.moved for each in transfers), np.int64(0))
+        nothing = np.zeros(len(self._names()), np.int64)
+        return np.asarray(
+            self.graph.element_bytes * np.sum([nothing, *(each.moved for each in transfers)], axis=0)
+        )
 
     def _differences(self, amounts: Amounts, own: Amounts, names: list[str]) -> tuple[Difference, ...]:
         """Return the transfers and levels at which the plan's count and the program's differ, with their cases."""
@@ -268,7 +274,7 @@ class _Verification:
             products = by_products(plan, self.graph, asked.run_by)
         amounts, own = (self._without_seams(each) for each in (amounts, own))
         found = []
-        for item in sorted({*amounts, *own}, key=lambda item: self._order(item)):
+        for item in sorted({*amounts, *own}, key=self._order):
             before, after = (each.get(item, np.zeros(len(names))) for each in (amounts, own))
             for level, name in enumerate(names):
                 if np.isclose(before[level], after[level], rtol=ROUNDING, atol=ROUNDING):
@@ -305,7 +311,7 @@ class _Verification:
                 key = seam(stage_of[end], item.phase)
                 found.setdefault(key, np.zeros(len(own)))[0] += within[0]
                 within[0] = 0
-            found[item] = found.get(item, 0) + within
+            found[item] = found.get(item, np.zeros(len(own))) + within
         return found
 
     def _order(self, item: Item) -> tuple[int, int, str, str]:
@@ -316,7 +322,9 @@ class _Verification:
 
     def _mismatches(self, names: list[str]) -> tuple[Mismatch, ...]:
         size = self.graph.element_bytes
-        wrong: list[Checked] = [each for each in self.found.transfers if not each.agrees] if self.found else []
+        wrong: list[Checked] = (
+            [each for each in self.found.transfers if not each.agrees] if self.found else []
+        )
         return tuple(
             Mismatch(item=each.item, level=name, counted=int(each.counted[level]) * size, moved=int(each.moved[level]) * size)
             for each in wrong
@@ -331,11 +339,13 @@ class _Verification:
         if plan.heterogeneous and not plan.integral:
             found.append("shares that are not of whole elements are rounded by the largest remainder")
         if self.asked.microbatches > 1:
-            found.append(f"{self.asked.microbatches} microbatches of {self.graph.batch // self.asked.microbatches:,} samples")
+            found.append(
+                f"{self.asked.microbatches} microbatches of {self.graph.batch // self.asked.microbatches:,} samples"
+            )
         return tuple(found)
 
 
-def _counts(program: Program, microbatches: int) -> list[tuple[Item, np.ndarray]]:
+def _counts(program: Program, microbatches: int) -> list[tuple[Item, Bytes]]:
     """Return the elements of each transfer of a mini-batch."""
     return [
         (step.item, (1 if exchanges_gradients(step) else microbatches) * step.counted(program.places))

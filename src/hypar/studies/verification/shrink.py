@@ -186,7 +186,7 @@ def _halvings_of_image(graph: LayerGraph) -> int:
 
 
 def _halves(size: int, times: int) -> bool:
-    return size % 2**times == 0 and size // 2**times >= LEAST_CHANNELS
+    return size % (1 << times) == 0 and size >> times >= LEAST_CHANNELS
 
 
 def _depthwise(layer: Layer) -> bool:

@@ -1,0 +1,155 @@
+"""``hypar verify``: its exit status, what it prints, and one line for what it cannot do."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from rich.cells import cell_len
+
+from hypar import plan_model, verify_plan
+from hypar.cli.commands import verify as command
+from hypar.cli.main import main
+from hypar.execution.verify import verify_program
+from hypar.studies.verification import run as module
+from hypar.studies.verification.cases import REASONS
+from tests.cli.test_bad_input import assert_refused, run
+from tests.prose import unbroken
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+SFC, LENET, STAGES = (
+    str(GOLDEN / f"{name}.json") for name in ("sfc-hypar", "lenet-c-hypar", "resnet18-stages")
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to be in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_plan_whose_numbers_and_bytes_agree_exits_0() -> None:
+    result = run("verify", SFC, "--shrink")
+    assert result.exit_code == 0
+    words = unbroken(result.stdout)
+    assert "sfc: the numbers of 16 devices equal those of one device, and every level moved what was" in words
+    assert "planned: volume counted by paper" in words
+    assert "smaller than planned: batch 256 to 4" in words
+    assert REASONS["a"] in words
+    assert "allowed: 1e-10" in words
+
+
+def test_a_plan_whose_numbers_differ_exits_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        module, "verify_program", lambda program, **named: verify_program(program, without=1, **named)
+    )
+    result = run("verify", SFC, "--shrink")
+    assert result.exit_code == 1
+    assert "differ from those of one device, but every level moved" not in result.stdout
+    assert "differ from those of one device" in unbroken(result.stdout)
+    found = json.loads(run("verify", SFC, "--shrink", "--json").stdout)
+    assert (found["ok"], found["numbers"]["agree"]) == (False, False)
+
+
+def test_a_plan_that_moves_otherwise_than_counted_exits_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*given: Any, **named: Any) -> Any:
+        found = verify_program(*given, **named)
+        found.transfers[0].moved[:] += 1
+        return found
+
+    monkeypatch.setattr(module, "verify_program", wrong)
+    result = run("verify", SFC, "--shrink")
+    assert result.exit_code == 1
+    assert "some level did not move what was counted" in unbroken(result.stdout)
+    assert re.search(r"^transfer +level +counted +moved$", result.stdout, re.MULTILINE)
+
+
+def test_counting_runs_nothing_and_exits_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "verify_program", None)
+    result = run("verify", LENET, "--count")
+    assert result.exit_code == 0
+    assert "counted on 16 devices, nothing was run" in result.stdout
+    assert "moved " not in result.stdout.partition("\n\n")[2].partition("\n")[0]
+    found = json.loads(run("verify", LENET, "--count", "--json").stdout)
+    assert found["numbers"] is None
+    assert {level["moved_bytes"] for level in found["levels"]} == {None}
+
+
+def test_json_has_whole_numbers_and_every_difference() -> None:
+    found = json.loads(run("verify", LENET, "--shrink", "--json").stdout)
+    assert found["ok"]
+    for level in found["levels"]:
+        assert all(isinstance(level[f"{name}_bytes"], int) for name in ("planned", "counted", "moved"))
+    rows = verify_plan(LENET, shrink=True).differences
+    assert [(each["case"], each["layer"], each["level"]) for each in found["differences"]] == [
+        (row.case, row.item.layer, row.level) for row in rows
+    ]
+    assert {each["reason"] for each in found["differences"]} == {REASONS[row.case] for row in rows}
+
+
+@pytest.mark.parametrize("options", [(), ("--full",)], ids=["parts", "full"])
+@pytest.mark.parametrize("width", [80, 60])
+@pytest.mark.parametrize("file", [SFC, LENET, STAGES], ids=["sfc", "lenet-c", "stages"])
+def test_no_line_is_wider_and_every_number_is_whole(
+    file: str, width: int, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = verify_plan(file, count=True)
+    monkeypatch.setattr(command, "verify_plan", lambda *_given, **_named: found)
+    result = CliRunner().invoke(main, ["verify", file, "--count", *options], env={"COLUMNS": str(width)})
+    assert max(map(cell_len, result.stdout.splitlines())) <= width
+    assert "\u2026" not in result.stdout
+    amounts = [amount for each in found.levels for amount in (each.planned, each.counted)]
+    if options:
+        amounts += [each.counted for each in found.differences]
+    for amount in amounts:
+        assert re.search(rf"(?<![\d,.]){amount:,.0f}(?![\d,.])", result.stdout), amount
+
+
+def test_what_differs_is_named_item_by_item_if_asked() -> None:
+    parts, full = (run("verify", LENET, "--count", *options).stdout for options in ((), ("--full",)))
+    assert "E from fc2 to fc1" in full
+    assert "E from fc2 to fc1" not in parts
+    assert "E between layers" in parts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["none.json"], "none.json"),
+        ([LENET, "--model", "vgg16"], "model.name: found 'lenet-c'; allowed: 'vgg16', as --model says"),
+        ([LENET, "--batch", "0"], "batch: found 0; allowed: a whole number from 1"),
+        ([STAGES, "--batch", "7"], "batch: found 7; allowed: a multiple of the plan's 4 microbatches"),
+        ([LENET, "--convention", "papr"], "no convention 'papr'; allowed: paper, moved, fused, direct; did you mean"),
+        ([str(GOLDEN / "vgg16-hypar.json")], "try --shrink or a smaller --batch, or --count to count alone"),
+        ([STAGES, "--hardware", "none.yaml", "--shrink"], "none.yaml"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_verified_is_refused_in_one_line(arguments: list[str], part: str) -> None:
+    assert_refused(["verify", *arguments], (part,))
+
+
+def test_stale_weights_are_refused_in_one_line() -> None:
+    plan_model("sfc", levels=1, hardware="hmc", stages=2, batch=32, schedule="layer-block").write(
+        "stale.json"
+    )
+    part = "stale.json: stages.schedule: found 'layer-block', whose weights are stale"
+    assert_refused(["verify", "stale.json"], (part, "allowed: a schedule that flushes: gpipe, 1f1b"))
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-1", '"many"', "null"])
+def test_a_plan_with_a_batch_that_is_no_number_is_refused(number: str) -> None:
+    text = Path(SFC).read_text(encoding="utf-8")
+    bad = re.sub(r'"batch": 256', f'"batch": {number}', text, count=1)
+    assert bad != text
+    Path("bad.json").write_text(bad, encoding="utf-8")
+    assert_refused(["verify", "bad.json"], ("bad.json",))
+
+
+def test_a_batch_that_is_no_number_is_wrong_usage() -> None:
+    assert run("verify", SFC, "--batch", "NaN").exit_code == 2
+    assert run("verify").exit_code == 2

@@ -1,0 +1,97 @@
+"""Each case in which a plan's count and a correct execution differ is found where it is, and nowhere else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hypar import plan_model, verify_plan
+from hypar.studies.verification.cases import REASONS
+from tests.studies.verification.nets import chain, layer, mlp, network, planned, residual
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hypar import LayerGraph
+
+B, IN, OUT, H = "batch", "in_channels", "out_channels", "height"
+RIGID = network(
+    layer("c1", "conv", "in", out_channels=8, kernel=3, padding=1, bias=False),
+    layer("c2", "conv", "c1", out_channels=6, kernel=3, stride=2, padding=1, bias=False),
+    image=12,
+    channels=4,
+)
+
+CASES: dict[str, tuple[LayerGraph, Sequence[int], Mapping[str, Sequence[str]], tuple[str, str, str], tuple[float, int]]] = {
+    "a": (mlp(), (2, 2), {"l1": (IN, IN), "l2": (IN, IN)}, ("l2", "backward", "H2"), (512, 1024)),
+    "b": (chain(), (2,), {"c1": (IN,), "c2": (H,)}, ("c1", "forward", "H1"), (8192, 32768)),
+    "c": (mlp(), (2, 2), {"l1": (B, B), "l2": (IN, IN)}, ("l2", "forward", "H2"), (256, 128)),
+    "d": (mlp(), (2, 2), {"l1": (B, B), "l2": (OUT, IN)}, ("l2", "backward", "H2"), (512, 256)),
+    "e": (RIGID, (4,), {"c1": (H,), "c2": (H,)}, ("c2", "forward", "H1"), (9216, 15360)),
+    "f": (residual(), (2,), {"c1": (B,), "c2": (IN,)}, ("c2", "forward", "H1"), (8192, 2048)),
+    "g": (chain(), (2, 2), {"c2": (H, H), "l": (IN, IN)}, ("l", "forward", "H1"), (2048, 0)),
+    "h": (chain(), (2, 2), {"c1": (B, B), "c2": (H, H)}, ("c2", "forward", "H2"), (4096, 4608)),
+    "i": (
+        residual(),
+        (2, 2),
+        {"c1": (B, B), "c2": (B, IN), "a": (IN, B), "add": ("channels", B)},
+        ("add", "forward", "H2"),
+        (0, 2048),
+    ),
+    "j": (chain(), (2,), {"c1": (B,)}, ("c1", "gradient", "H1"), (0, 64)),
+    "l": (mlp(), (2,), {"l1": (OUT,)}, ("l1", "backward", "H1"), (1024, 0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("letter", CASES)
+def test_a_case_is_named_with_its_bytes(letter: str) -> None:
+    graph, array, choices, (name, phase, level), (before, after) = CASES[letter]
+    found = verify_plan(planned(graph, array, choices), model=graph)
+    assert found.ok
+    own = [
+        each for each in found.differences
+        if (each.item.layer, each.item.phase, each.level, each.case) == (name, phase, level, letter)
+    ]  # fmt: skip
+    assert [(each.planned, each.counted) for each in own] == [(before, after)]
+
+
+def test_a_direct_owner() -> None:
+    graph = mlp()
+    found = verify_plan(
+        planned(graph, (2, 2), {"l1": (IN, IN), "l2": (IN, IN)}), model=graph, convention="direct"
+    )
+    assert found.ok
+    assert {each.case for each in found.differences} == {"k"}
+
+
+def test_sums_straight_to_their_readers() -> None:
+    graph = mlp()
+    found = verify_plan(
+        planned(graph, (2, 2), {"l1": (IN, IN), "l2": (IN, IN)}), model=graph, convention="fused"
+    )
+    assert {each.case for each in found.differences} == {"m"}
+
+
+def test_what_enters_a_stage_is_one_item() -> None:
+    plan = plan_model(
+        "lenet-c", levels=1, hardware="hmc", stages=2, batch=32, pins=["conv2@H1=mp", "fc1@H1=mp"]
+    )
+    found = verify_plan(plan, count=True)
+    seams = [each for each in found.differences if each.level == "stages"]
+    assert {each.case for each in seams} <= {"n"}
+    assert all(each.item.layer.startswith("stage ") for each in seams)
+
+
+def test_every_letter_has_a_test() -> None:
+    assert {*REASONS} - {*CASES} == {"k", "m", "n", "?"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("second", [(a, b) for a in (B, IN, OUT, H) for b in (B, IN, OUT, H)], ids=str)
+def test_no_difference_is_unexplained(second: tuple[str, str]) -> None:
+    graph = residual()
+    for first in ((B, IN), (OUT, B), (H, IN), (IN, H)):
+        for add in (("batch", "channels"), ("channels", "height")):
+            plan = planned(graph, (2, 2), {"c2": first, "a": second, "add": add, "c3": second})
+            assert "?" not in {each.case for each in verify_plan(plan, model=graph, count=True).differences}

@@ -1,0 +1,207 @@
+"""Stored plans are run on simulated devices: their numbers are those of one device, their bytes those of the count."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hypar import LayerGraph, Plan, plan_model, read_plan, verify_plan
+from hypar.errors import OptionError, PlanError, UnknownNameError
+from hypar.execution.lifetimes import most_elements
+from hypar.execution.verify import TOLERANCE, verify_program
+from hypar.program.of_plan import program_of
+from hypar.reports.listings.verifications import verification_data
+from hypar.studies.verification import run as module
+from tests.studies.verification.nets import chain, mlp, planned, residual
+
+GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("*.json"))
+QUICK = ("lenet-c-hypar", "sfc-hypar", "vgg16-accpar-joint", "resnet18-accpar-pinned")
+SLICES = [
+    pytest.param(file, id=file.stem, marks=[] if file.stem in QUICK else [pytest.mark.slow])
+    for file in GOLDEN
+]
+
+TWO = {"l1": ("in_channels", "in_channels"), "l2": ("in_channels", "in_channels")}
+
+
+@pytest.mark.parametrize("file", SLICES)
+def test_every_golden_plan_shrunk_gives_the_numbers_and_bytes_of_one_device_and_of_the_count(
+    file: Path,
+) -> None:
+    found = verify_plan(file, shrink=True)
+    assert found.ok
+    assert found.numbers is not None
+    assert found.numbers.worst <= TOLERANCE
+    assert not found.numbers.zero
+    assert [each.counted for each in found.levels] == [each.moved for each in found.levels]
+    assert "?" not in {each.case for each in found.differences}
+
+
+@pytest.mark.parametrize("file", SLICES)
+def test_differences_add_up_to_the_difference_of_every_level(file: Path) -> None:
+    found = verify_plan(file, count=True, shrink=True)
+    for level in found.levels:
+        own = [each for each in found.differences if each.level == level.level]
+        assert sum(each.counted - each.planned for each in own) == pytest.approx(
+            level.counted - level.planned
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", GOLDEN, ids=lambda file: str(file.stem))
+def test_every_golden_plan_is_counted_at_full_size(file: Path) -> None:
+    found = verify_plan(file, count=True)
+    assert found.numbers is None
+    assert all(level.counted > 0 or level.planned == 0 for level in found.levels)
+
+
+@pytest.mark.parametrize(
+    ("convention", "run_by", "counted"),
+    [(None, "moved", 7680), ("moved", "moved", 7680), ("paper", "moved", 7680), ("fused", "fused", 6144)],
+)
+def test_two_layers_cut_in_their_inputs_count_as_published(
+    convention: str | None, run_by: str, counted: int
+) -> None:
+    """The smallest plan whose bytes HyPar's tables undercount: 7,168 planned."""
+    graph = mlp()
+    found = verify_plan(planned(graph, (2, 2), TWO), model=graph, convention=convention)
+    assert found.ok
+    assert found.convention == run_by
+    assert sum(level.planned for level in found.levels) == 7168
+    assert sum(level.counted for level in found.levels) == counted
+    assert [level.moved for level in found.levels] == [level.counted for level in found.levels]
+
+
+def test_a_plan_whose_cost_counts_directly_is_run_directly() -> None:
+    plan = plan_model("lenet-c", array=[4], strategy="deepa", hardware="p100-4x4", batch=8)
+    found = verify_plan(plan)
+    assert found.ok
+    assert (found.convention, found.planned_by) == ("direct", "direct")
+
+
+def test_uneven_shares_are_rounded_and_a_note_says_so() -> None:
+    plan = plan_model("sfc", batch=32, hardware="tpu-v2-v3", array=None)
+    found = verify_plan(plan, count=True)
+    assert found.ok
+    assert found.notes == ("shares that are not of whole elements are rounded by the largest remainder",)
+    assert len(found.levels) == max(len(group.above) + len(group.splits) for group in plan.groups)
+
+
+@pytest.mark.slow
+def test_unlike_devices_give_the_numbers_of_one() -> None:
+    plan = plan_model("sfc", batch=256, hardware="tpu-v2-v3")
+    assert verify_plan(plan, shrink=True).ok
+
+
+def test_stages_run_their_microbatches() -> None:
+    plan = plan_model("sfc", levels=1, hardware="hmc", stages=2, batch=32, schedule="gpipe")
+    found = verify_plan(plan, shrink=True)
+    assert found.ok
+    assert [level.level for level in found.levels] == ["stages", "H1"]
+    assert found.notes[-1] == "2 microbatches of 4 samples"
+
+
+def test_stale_weights_are_refused_by_name() -> None:
+    plan = plan_model("sfc", levels=1, hardware="hmc", stages=2, batch=32, schedule="layer-block")
+    with pytest.raises(PlanError, match="'layer-block', whose weights are stale"):
+        verify_plan(plan)
+
+
+def test_two_verifications_are_equal() -> None:
+    graph = residual()
+    plan = planned(graph, (2, 2), {"c2": ("batch", "in_channels")})
+    first, second = (verification_data(verify_plan(plan, model=graph)) for _ in range(2))
+    assert json.dumps(first) == json.dumps(second)
+
+
+MUTATED: dict[str, tuple[LayerGraph, dict[str, tuple[str, ...]]]] = {
+    "linear": (mlp(), {"l1": ("in_channels", "batch"), "l2": ("out_channels", "in_channels")}),
+    "chain": (chain(), {"c1": ("batch", "height"), "c2": ("in_channels", "out_channels"), "l": ("in_channels",)}),
+    "residual": (residual(), {"c2": ("height", "in_channels"), "a": ("batch", "out_channels"), "add": ("channels",)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused", "direct"])
+@pytest.mark.parametrize("name", MUTATED)
+def test_leaving_out_any_transfer_shows_in_the_numbers(name: str, convention: str) -> None:
+    graph, choices = MUTATED[name]
+    program = program_of(planned(graph, (2, 2), choices), graph, convention)
+    assert verify_program(program).agrees
+    assert len(program.transfers) >= 3
+    for number, step in program.transfers.items():
+        assert verify_program(program, without=number).worst > TOLERANCE, step.item
+
+
+def test_what_moves_otherwise_than_counted_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A count that is wrong by one element at each level is found, and makes the plan fail."""
+    graph = mlp()
+    plan = planned(graph, (2, 2), TWO)
+    real = verify_program
+
+    def wrong(*given: object, **named: object) -> object:
+        found = real(*given, **named)  # type: ignore[arg-type]
+        for transfer in found.transfers:
+            transfer.moved[0] += 1
+        return found
+
+    monkeypatch.setattr(module, "verify_program", wrong)
+    found = verify_plan(plan, model=graph)
+    assert not found.ok
+    assert [each.level for each in found.mismatches] == ["H1"] * len(found.mismatches)
+    assert {each.moved - each.counted for each in found.mismatches} == {graph.element_bytes}
+
+
+def test_a_missing_sum_makes_the_plan_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = mlp()
+    plan = planned(graph, (2, 2), TWO)
+    monkeypatch.setattr(
+        module, "verify_program", lambda program, **named: verify_program(program, without=1, **named)
+    )
+    found = verify_plan(plan, model=graph)
+    assert found.numbers is not None
+    assert not found.numbers.agree
+    assert not found.ok
+
+
+def test_a_run_that_would_be_too_large_is_refused_before_it_allocates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = read_plan(next(file for file in GOLDEN if file.stem == "vgg16-hypar"))
+    with pytest.raises(
+        PlanError, match=r"at most 268,435,456; try --shrink or a smaller --batch, or --count"
+    ):
+        verify_plan(plan)
+    monkeypatch.setattr(module, "MOST_ENTRIES", 10)
+    with pytest.raises(
+        PlanError, match=r"to count a step of 'vgg16' on 16 devices takes .* entries; allowed: at most 10"
+    ):
+        verify_plan(plan, count=True)
+
+
+def test_a_larger_batch_takes_more_elements() -> None:
+    graph = chain()
+    plan = planned(graph, (2, 2), {})
+    small, large = (most_elements(program_of(plan, graph.with_batch(batch))) for batch in (8, 16))
+    assert small < large < 2 * small + 1
+
+
+@pytest.fixture
+def staged() -> Plan:
+    return plan_model("sfc", levels=1, hardware="hmc", stages=2, batch=32)
+
+
+def test_a_batch_that_no_microbatches_make_is_refused(staged: Plan) -> None:
+    with pytest.raises(OptionError, match="batch: found 7; allowed: a multiple of the plan's 2 microbatches"):
+        verify_plan(staged, batch=7)
+
+
+def test_an_unknown_convention_is_refused(staged: Plan) -> None:
+    with pytest.raises(UnknownNameError, match=r"no convention 'mved'; allowed: .*; did you mean 'moved'"):
+        verify_plan(staged, convention="mved")
+
+
+def test_another_model_is_refused() -> None:
+    with pytest.raises(PlanError, match="is not what was planned"):
+        verify_plan(planned(mlp(), (2,), {}), model=chain())
