@@ -132,10 +132,33 @@ def test_chains_of_convolutions_without_halos(
 
 @settings(max_examples=examples(100))
 @given(convolutions(3), st.sampled_from(FLAT), st.data())
+@pytest.mark.parametrize("convention", ["moved", "fused"])
 def test_chains_of_convolutions_with_halos(
-    graph: LayerGraph, array: tuple[int, ...], data: st.DataObject
+    convention: str, graph: LayerGraph, array: tuple[int, ...], data: st.DataObject
 ) -> None:
-    agree(graph, array, data.draw(chosen(graph, array, ROWS)), "moved")
+    agree(graph, array, data.draw(chosen(graph, array, ROWS)), convention)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="rows stay consecutive, but products take the cuts of all levels as independent"
+)
+@pytest.mark.parametrize(
+    ("convention", "made", "read"),
+    [
+        ("moved", ("height", "height"), ("batch", "height")),
+        ("moved", ("batch", "height"), ("height", "height")),
+        ("fused", ("in_channels", "height"), ("height", "width")),
+    ],
+)
+def test_rows_that_an_outer_level_divides_at_one_end(
+    convention: str, made: Sequence[str], read: Sequence[str]
+) -> None:
+    """The shares of an inner level do not line up: a half of a quarter of the rows is in one half, or in the other."""
+    conv = {"op": "conv", "out_channels": 4, "kernel": 1, "bias": False}
+    small = {"op": "input", "channels": 4, "height": 8, "width": 8}
+    graph = network(small, {**conv, "name": "conv0"}, {**conv, "name": "conv1"}, batch=8)
+    choices = {name: [cut(dim, 2) for dim in own] for name, own in (("conv0", made), ("conv1", read))}
+    agree(graph, (2, 2), choices, convention)
 
 
 @settings(max_examples=examples(200))

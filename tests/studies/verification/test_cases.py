@@ -35,7 +35,7 @@ CASES: dict[str, tuple[LayerGraph, Sequence[int], Mapping[str, Sequence[str]], t
     "i": (
         residual(),
         (2, 2),
-        {"c1": (B, B), "c2": (B, IN), "a": (IN, B), "add": ("channels", B)},
+        {"c1": (IN, OUT), "c2": (IN, B), "a": (B, OUT), "add": (B, B)},
         ("add", "forward", "H2"),
         (0, 2048),
     ),
