@@ -20,6 +20,7 @@ from hypar.plan.splits import FLUSHES
 from hypar.planning.replay import choices_of
 from hypar.planning.sources import machine_of, model_of
 from hypar.program.of_plan import cuts_of, program_of
+from hypar.program.steps import Item
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.studies.verification.cases import Facts, Place
 from hypar.studies.verification.planned import Amounts, by_products, planned, seam
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from hypar.execution.verify import Checked, Verification
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
-    from hypar.program.steps import Item, Program
+    from hypar.program.steps import Program
 
 Bytes = NDArray[np.int64]
 """Bytes, or elements, of each level."""
@@ -244,10 +245,9 @@ class _Verification:
     def _counted(self) -> Amounts:
         """Return the bytes of the program by what the plan's cost would name them."""
         found: Amounts = {}
-        sources = _planned_sources(self.graph, {*self.asked.plan.layers})
+        names = _PlannedNames(self.graph, {*self.asked.plan.layers})
         for item, own in self.counts:
-            maker = item.maker if item.maker is None else sources[item.maker]
-            key = item._replace(maker=maker)
+            key = names.of(item)
             found[key] = found.get(key, np.zeros(len(own))) + own * float(self.graph.element_bytes)
         return {item: own for item, own in found.items() if own.any()}
 
@@ -353,13 +353,29 @@ def _counts(program: Program, microbatches: int) -> list[tuple[Item, Bytes]]:
     ]
 
 
-def _planned_sources(graph: LayerGraph, layers: set[str]) -> dict[str, str]:
-    """Return for each layer the planned layer whose output it passes on, itself if it is one."""
-    found: dict[str, str] = {}
-    for layer in graph.layers:
-        passes = layer.name not in layers and layer.inputs
-        found[layer.name] = found[layer.inputs[0]] if passes else layer.name
-    return found
+class _PlannedNames:
+    """The names that a plan's count has for the transfers of a program: those of the layers that are cut."""
+
+    def __init__(self, graph: LayerGraph, planned_layers: set[str]) -> None:
+        """Find the planned layer whose output each layer passes on, and the first one that reads each output."""
+        self.sources: dict[str, str] = {}
+        self.readers: dict[str, str] = {}
+        self.sums: set[str] = set()
+        for layer in graph.layers:
+            passes = layer.name not in planned_layers and layer.inputs
+            self.sources[layer.name] = self.sources[layer.inputs[0]] if passes else layer.name
+            if passes and layer.op.contracts(layer.input_shapes):
+                self.sums.add(layer.name)
+        for layer in reversed(graph.layers):
+            reader = layer.name if layer.name in planned_layers else self.readers.get(layer.name)
+            if reader is not None:
+                self.readers |= dict.fromkeys(layer.inputs, reader)
+
+    def of(self, item: Item) -> Item:
+        """Return the item as a plan counts it: sums of an op without choices belong to the tensor that it passes on."""
+        if item.layer in self.sums and item.layer in self.readers and item[2:] == ("forward", "output"):
+            return Item(self.readers[item.layer], self.sources[item.layer], "forward", "input")
+        return item if item.maker is None else item._replace(maker=self.sources[item.maker])
 
 
 def _numbers(found: Verification) -> Numbers:
