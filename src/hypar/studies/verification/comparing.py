@@ -94,9 +94,11 @@ class Comparison:
     def _products(self) -> Amounts | None:
         """Return what products over levels count by the program's convention; None where there are none."""
         plan, asked = self.asked.plan, self.asked
-        if plan.heterogeneous or plan.staged or asked.run_by not in {MOVED, FUSED}:
+        if plan.heterogeneous or not plan.array or asked.run_by not in {MOVED, FUSED}:
             return None
-        return by_products(plan, self.graph, asked.run_by)
+        inside = by_products(plan, self.graph, asked.run_by)
+        # Inside a stage tensors move as without stages; the level outside all others divides the stages.
+        return {item: np.concatenate([np.zeros(int(plan.staged)), own]) for item, own in inside.items()}
 
     def _with_seams(self, amounts: Amounts) -> Amounts:
         """Return amounts in which everything that a stage receives from others in a phase is one item."""
