@@ -83,6 +83,15 @@ def test_what_enters_a_stage_is_one_item() -> None:
     assert all(each.item.layer.startswith("stage ") for each in seams)
 
 
+def test_inside_a_stage_cases_are_those_without_stages() -> None:
+    plan = plan_model("lenet-c", levels=2, hardware="hmc", stages=2, batch=32, pins=["fc1=mp", "fc2=mp"])
+    assert plan.stages is not None
+    assert plan.stages.stages[1].layers[-2:] == ["fc1", "fc2"]
+    found = verify_plan(plan, count=True)
+    own = {each.case for each in found.differences if each.item[:3] == ("fc2", "fc1", "backward")}
+    assert own == {"a"}
+
+
 def test_every_letter_has_a_test() -> None:
     assert {*REASONS} - {*CASES} == {"k", "m", "n", "?"}
 

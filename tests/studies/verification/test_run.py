@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hypar import LayerGraph, Plan, plan_model, read_plan, verify_plan
+from hypar.activity import listening
 from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.execution.lifetimes import most_elements
 from hypar.execution.verify import TOLERANCE, verify_program
@@ -205,3 +206,19 @@ def test_an_unknown_convention_is_refused(staged: Plan) -> None:
 def test_another_model_is_refused() -> None:
     with pytest.raises(PlanError, match="is not what was planned"):
         verify_plan(planned(mlp(), (2,), {}), model=chain())
+
+
+def test_a_verification_says_what_it_does() -> None:
+    graph = mlp()
+    told: list[str] = []
+    with listening(told.append):
+        verify_plan(planned(graph, (2, 2), TWO), model=graph, batch=16)
+    assert told[-3:] == [
+        "lowering net by hypar over 4 devices",
+        "running net on 4 simulated devices, and on one",
+        "comparing the counts of net",
+    ]
+
+
+def test_a_plan_in_memory_knows_its_network() -> None:
+    assert verify_plan(planned(mlp(), (2, 2), TWO)).ok

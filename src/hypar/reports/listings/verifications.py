@@ -54,12 +54,11 @@ def headline(found: Verified) -> str:
     name, ways = found.plan.model.name, f"{found.devices:,} devices"
     if found.numbers is None:
         return f"{name}: counted on {ways}, nothing was run"
-    numbers = "equal those of one device" if found.numbers.agree else "differ from those of one device"
-    moved = "moved what was counted" if not found.mismatches else "did not move what was counted"
-    joined = "and" if found.numbers.agree is not bool(found.mismatches) else "but"
-    return f"{name}: the numbers of {ways} {numbers}, {joined} every level {moved}".replace(
-        "every level did not move", "some level did not move"
-    )
+    agree = found.numbers.agree
+    numbers = "equal those of one device" if agree else "differ from those of one device"
+    moved = "some level did not move" if found.mismatches else "every level moved"
+    joined = "and" if agree != bool(found.mismatches) else "but"
+    return f"{name}: the numbers of {ways} {numbers}, {joined} {moved} what was counted"
 
 
 def asked_line(found: Verified) -> str:
@@ -73,8 +72,12 @@ def asked_line(found: Verified) -> str:
 
 def _notes(found: Verified) -> list[Note]:
     """Return the numbers and what was changed."""
-    notes = [Note("numbers", line) for line in number_lines(found.numbers)]
-    return [*notes, *(Note("note", text) for text in found.notes)]
+    return [*_labelled("numbers", number_lines(found.numbers)), *_labelled("run", found.notes)]
+
+
+def _labelled(label: str, lines: Sequence[str]) -> list[Note]:
+    """Return notes of which the first has a label."""
+    return [Note("" if at else label, line) for at, line in enumerate(lines)]
 
 
 def number_lines(numbers: Numbers | None) -> list[str]:

@@ -33,7 +33,7 @@ REASONS = {
     "k": "terms of an error go to an owner that has terms itself",
     "l": "no error is sent to the network's input, which the cost counts",
     "m": "sums go straight to the devices that read them next, which the cost does not count so",
-    "n": "an element enters a stage once and is handed on inside it",
+    "n": "each layer of a stage gets what it reads, an element once; the cost counts a tensor once, but for every device",
     "?": "none of the known cases",
 }
 """What each case means. The letters a to k are those of the algebra's page."""

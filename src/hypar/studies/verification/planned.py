@@ -16,13 +16,8 @@ from hypar.planning.uneven.replay import branch_of
 from hypar.planning.uneven.tree import lanes_of
 from hypar.program.steps import Item
 from hypar.schedule.lanes import Lane
-from hypar.schedule.moves import moves_between, moves_inside
-from hypar.sharding.amounts.above import below_level, outermost
-from hypar.sharding.amounts.factors import factors_of
-from hypar.sharding.amounts.inside import added
-from hypar.sharding.amounts.products import received
+from hypar.sharding.amounts.listing import amounts
 from hypar.sharding.conventions import DIRECT, FUSED, MOVED
-from hypar.sharding.levels import TENSORS, levels_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,15 +28,12 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.planning.stages.span import CutSpan
     from hypar.schedule.lanes import Crossing
-    from hypar.sharding.placement import Options
 
 Amounts = dict[Item, NDArray[np.float64]]
 """Bytes that each level moves, ``[levels]``, of each transfer."""
 
 RESULTS = {"forward": "output", "backward": "input", "gradient": "weight"}
 """The tensor whose partial sums a phase adds up."""
-
-PHASES = {tensor: phase for phase, tensor in RESULTS.items()}
 
 
 class _Free:
@@ -90,46 +82,16 @@ def planned(
 
 def by_products(plan: Plan, graph: LayerGraph, convention: str) -> Amounts:
     """Return the bytes that products over levels count, by ``moved`` or ``fused``."""
-    nodes, size = graph.nodes(plan.graph), graph.element_bytes
     found: Amounts = {}
-    above = outermost(nodes, convention)
-    names = [layer.name for layer in nodes.layers]
-    reducers = _reducers(graph, {*names})
-    for level in levels_of(tuple(plan.array), size):
-        options: list[Options] = [(plan.choices(name)[level.index],) for name in names]
-        for number, layer in enumerate(nodes.layers):
-            sums = added(layer.einsum, options[number], above[number], level, above.flows.sums[number])
-            for tensor, own in zip(TENSORS, sums.reshape(len(TENSORS)).tolist(), strict=True):
-                item = Item(layer.name, None, PHASES[tensor], tensor)
-                _add(found, item, level.index, len(plan.array), own * size)
-        for number, edge in enumerate(nodes.tensors):
-            ends = (nodes.layers[edge.producer].einsum, nodes.layers[edge.consumer].einsum)
-            pair = (options[edge.producer], options[edge.consumer])
-            growth = factors_of(ends, above.between[number], pair, above[edge.consumer], level.ways).growth
-            maker, reader = names[edge.producer], names[edge.consumer]
-            for part in above.parts[number]:
-                item = Item(reader, maker, part.phase, "input")
-                if part.tensor == "output":
-                    item = Item(maker, None, part.phase, "output")
-                elif part.manner == "sums":
-                    item = Item(reducers.get(maker, maker), None, "forward", "output")
-                elements = float(received(part, above.products[number], growth).reshape(-1)[0])
-                _add(found, item, level.index, len(plan.array), elements * size)
-        above = below_level(nodes, above, options, level.ways)
-    return found
-
-
-def _reducers(graph: LayerGraph, planned_layers: set[str]) -> dict[str, str]:
-    """Return the op without choices behind each planned layer that sums up an image."""
-    source: dict[str, str] = {}
-    found: dict[str, str] = {}
-    for layer in graph.layers:
-        here = layer.name in planned_layers
-        source[layer.name] = (
-            layer.name if here or not layer.inputs else source.get(layer.inputs[0], layer.name)
-        )
-        if not here and layer.inputs and layer.op.contracts(layer.input_shapes):
-            found.setdefault(source[layer.name], layer.name)
+    choices = [plan.choices(layer) for layer in plan.layers]
+    for one in amounts(graph.nodes(plan.graph), plan.array, choices, convention):
+        if isinstance(one.layer, str):
+            item = Item(one.layer, None, one.phase, one.tensor)
+        elif one.tensor == "output":
+            item = Item(one.layer[0], None, one.phase, "output")
+        else:
+            item = Item(one.layer[1], one.layer[0], one.phase, "input")
+        _add(found, item, one.level, len(plan.array), one.elements * graph.element_bytes)
     return found
 
 
@@ -143,19 +105,16 @@ def _of_lanes(lanes: Sequence[Lane], levels: int) -> Amounts:
     found: Amounts = {}
     for lane in lanes:
         layers = lane.graph.layers
-        for layer, chosen in zip(layers, lane.choices, strict=True):
-            if not layer.empty:
-                for move in moves_inside(lane.setting, layer.einsum, layer.output_elements, chosen):
-                    item = Item(layer.name, None, move.phase, RESULTS[move.phase])
-                    _add(found, item, lane.depth + move.level, levels, move.total_bytes)
-        for edge in lane.graph.tensors:
-            made, read = layers[edge.producer], layers[edge.consumer]
-            if made.empty or read.empty:
-                continue
-            pair = (lane.choices[edge.producer], lane.choices[edge.consumer])
-            for move in moves_between(lane.setting, (made.einsum, read.einsum), edge.content, pair):
-                item = Item(read.name, made.name, move.phase, "input")
-                _add(found, item, lane.depth + move.level, levels, move.total_bytes)
+        items = [
+            (Item(layer.name, None, move.phase, RESULTS[move.phase]), move)
+            for layer, moves in zip(layers, lane.inner, strict=True)
+            for move in moves
+        ]
+        for edge, moves in zip(lane.graph.tensors, lane.outer, strict=True):
+            ends = layers[edge.consumer].name, layers[edge.producer].name
+            items += [(Item(*ends, move.phase, "input"), move) for move in moves]
+        for item, move in items:
+            _add(found, item, lane.depth + move.level, levels, move.total_bytes)
     return found
 
 
@@ -167,12 +126,12 @@ def _with_crossings(
         inside = zip(graph.layers, crossing.inside, strict=True)
         items = [
             (Item(layer.name, None, amount.phase, RESULTS[amount.phase]), amount)
-            for layer, amounts in inside
-            for amount in amounts
+            for layer, added_up in inside
+            for amount in added_up
         ]
-        for edge, amounts in zip(graph.tensors, crossing.between, strict=True):
+        for edge, crossed in zip(graph.tensors, crossing.between, strict=True):
             ends = graph.layers[edge.consumer].name, graph.layers[edge.producer].name
-            items += [(Item(*ends, amount.phase, "input"), amount) for amount in amounts]
+            items += [(Item(*ends, amount.phase, "input"), amount) for amount in crossed]
         for item, amount in items:
             elements = math.fsum(float(own) for own in amount.elements)
             _add(found, item, crossing.level, levels, elements * crossing.element_bytes)

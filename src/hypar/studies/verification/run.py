@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hypar.activity import tell
-from hypar.costs.base import convention_of, load_cost
-from hypar.errors import InputError, OptionError, PlanError, UnknownNameError
+from hypar.errors import PlanError
 from hypar.execution.lifetimes import entries_of, exchanges_gradients, most_elements
 from hypar.execution.verify import verify_program
-from hypar.network.graph import LayerGraph
-from hypar.plan.plan import Plan, read_plan
-from hypar.plan.splits import FLUSHES
-from hypar.planning.replay import choices_of
-from hypar.planning.sources import machine_of, model_of
-from hypar.program.of_plan import cuts_of, program_of
-from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
-from hypar.studies.verification.cases import Facts, Place
-from hypar.studies.verification.planned import Amounts, by_products, planned, seam
-from hypar.studies.verification.result import Difference, LevelBytes, Mismatch, Numbers, Verified
-from hypar.studies.verification.shrink import changes_of, shrunk
+from hypar.program.of_plan import program_of
+from hypar.studies.verification.asked import ask
+from hypar.studies.verification.comparing import Comparison
+from hypar.studies.verification.planned import planned
+from hypar.studies.verification.result import LevelBytes, Mismatch, Numbers, Verified
+from hypar.studies.verification.shrink import changes_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hypar.execution.verify import Checked, Verification
-    from hypar.machine.heterogeneous import HeterogeneousMachine
-    from hypar.machine.machine import Machine
+    from hypar.network.graph import LayerGraph
+    from hypar.plan.plan import Plan
     from hypar.program.steps import Item, Program
+    from hypar.studies.verification.asked import Asked
 
 Bytes = NDArray[np.int64]
 """Bytes, or elements, of each level."""
@@ -40,9 +35,6 @@ MOST_ELEMENTS = 2**28
 
 MOST_ENTRIES = 2**30
 """Entries at most of the tables that say which device holds what."""
-
-ROUNDING = 1e-6
-"""Relative difference of two amounts that counts as rounding."""
 
 
 def verify_plan(
@@ -77,103 +69,14 @@ def verify_plan(
         >>> found.ok, [level.moved == level.counted for level in found.levels]
         (True, [True, True])
     """
-    asked = _asked(plan, model, hardware, convention)
+    asked = ask(plan, model, hardware, convention)
     return _Verification(asked, asked.sized(batch, shrink=shrink), count=count).result()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """What is to be verified.
-
-    Attributes:
-        plan: the plan.
-        file: its file.
-        graph: its network.
-        machine: the machine of its score, where its count needs one.
-        planned_by: the convention of its count.
-        run_by: the convention of its program.
-    """
-
-    plan: Plan
-    file: Path
-    graph: LayerGraph
-    machine: Machine | HeterogeneousMachine | None
-    planned_by: str
-    run_by: str
-
-    @property
-    def microbatches(self) -> int:
-        """The number of microbatches of a mini-batch."""
-        return self.plan.stages.microbatches if self.plan.stages is not None and self.plan.staged else 1
-
-    def sized(self, batch: int | None, *, shrink: bool) -> LayerGraph:
-        """Return the network that is run.
-
-        Raises:
-            OptionError: the mini-batch does not divide into the plan's microbatches.
-        """
-        own = self.graph if batch is None else self.graph.with_batch(batch)
-        if own.batch % self.microbatches:
-            allowed = f"a multiple of the plan's {self.microbatches} microbatches"
-            raise OptionError("batch", f"found {own.batch:,}", allowed)
-        return shrunk(self.plan, self.graph, self.microbatches, batch) if shrink else own
-
-
-def _asked(
-    given: Plan | str | Path,
-    model: LayerGraph | str | Path | None,
-    hardware: str | Path | None,
-    convention: str | None,
-) -> _Asked:
-    """Read what is to be verified, and refuse what cannot be.
-
-    Raises:
-        InputError: a file cannot be read, the plan is for another network, or its weights would be stale.
-    """
-    if convention is not None and convention not in CONVENTIONS:
-        raise UnknownNameError("convention", str(convention), CONVENTIONS)
-    file = Path("plan") if isinstance(given, Plan) else Path(given)
-    plan = given if isinstance(given, Plan) else read_plan(given)
-    graph = model if isinstance(model, LayerGraph) else model_of(plan, file, model)
-    graph = graph.with_batch(plan.model.batch)
-    if graph.digest != plan.model.digest:
-        found = f"model {graph.name!r} is not what was planned: it has changed, or is another"
-        raise PlanError(f"{file}: model.digest", found, hint="plan it again, or name its file with --model")
-    if plan.stages is not None and plan.staged and not FLUSHES[plan.stages.schedule]:
-        flushing = ", ".join(name for name, flushes in FLUSHES.items() if flushes)
-        found = f"found {plan.stages.schedule!r}, whose weights are stale: no step equals one device's"
-        raise PlanError(f"{file}: stages.schedule", found, f"a schedule that flushes: {flushing}")
-    choices_of(plan, graph, file)
-    needed = plan.heterogeneous or plan.staged
-    own = _convention(plan, file)
-    run_by = convention or own
-    return _Asked(
-        plan=plan,
-        file=file,
-        graph=graph,
-        machine=machine_of(plan, file, hardware) if needed else None,
-        planned_by=PAPER if convention == PAPER else own,
-        run_by=run_by if run_by in {FUSED, DIRECT} else MOVED,
-    )
-
-
-def _convention(plan: Plan, file: Path) -> str:
-    """Return the convention of a plan's cost.
-
-    Raises:
-        PlanError: the cost is unknown, or does not take the plan's parameters.
-    """
-    try:
-        context = {"convention": getattr(plan, "convention", None) or PAPER}
-        return convention_of(load_cost(plan.cost.name, plan.cost.parameters, context))
-    except InputError as error:
-        raise PlanError(f"{file}: cost", error.found, error.allowed, error.hint) from None
 
 
 class _Verification:
     """A verification under way: the program of a plan, its counts, and its run."""
 
-    def __init__(self, asked: _Asked, graph: LayerGraph, *, count: bool) -> None:
+    def __init__(self, asked: Asked, graph: LayerGraph, *, count: bool) -> None:
         """Lower the plan, count it, and run it unless counting is enough.
 
         Raises:
@@ -210,7 +113,8 @@ class _Verification:
         tell(f"comparing the counts of {self.graph.name}")
         amounts = planned(plan, self.graph, asked.planned_by, asked.machine)
         names = self._names()
-        own = self._counted()
+        comparison = Comparison(asked, self.graph, names)
+        own = comparison.counted(self.counts)
         sums = [np.sum([np.zeros(len(names)), *each.values()], axis=0) for each in (amounts, own)]
         moved = None if self.found is None else self._moved()
         levels = tuple(
@@ -229,7 +133,7 @@ class _Verification:
             convention=asked.run_by,
             planned_by=asked.planned_by,
             levels=levels,
-            differences=self._differences(amounts, own, names),
+            differences=comparison.differences(amounts, own),
             mismatches=self._mismatches(names),
             numbers=None if self.found is None else _numbers(self.found),
             notes=self._notes(),
@@ -241,84 +145,12 @@ class _Verification:
         staged = self.asked.plan.staged
         return [*["stages"] * staged, *(f"H{level + 1}" for level in range(levels - staged))]
 
-    def _counted(self) -> Amounts:
-        """Return the bytes of the program by what the plan's cost would name them."""
-        found: Amounts = {}
-        sources = _planned_sources(self.graph, {*self.asked.plan.layers})
-        for item, own in self.counts:
-            maker = item.maker if item.maker is None else sources[item.maker]
-            key = item._replace(maker=maker)
-            found[key] = found.get(key, np.zeros(len(own))) + own * float(self.graph.element_bytes)
-        return {item: own for item, own in found.items() if own.any()}
-
     def _moved(self) -> Bytes:
         transfers = () if self.found is None else self.found.transfers
         nothing = np.zeros(len(self._names()), np.int64)
         return np.asarray(
             self.graph.element_bytes * np.sum([nothing, *(each.moved for each in transfers)], axis=0)
         )
-
-    def _differences(self, amounts: Amounts, own: Amounts, names: list[str]) -> tuple[Difference, ...]:
-        """Return the transfers and levels at which the plan's count and the program's differ, with their cases."""
-        plan, asked = self.asked.plan, self.asked
-        facts = Facts(
-            graph=self.graph,
-            nodes={node.name: node for node in self.graph.nodes(plan.graph).layers},
-            cuts=cuts_of(plan)[1],
-            planned=asked.planned_by,
-            run=asked.run_by,
-            seams=plan.staged,
-        )
-        products = None
-        if not (plan.heterogeneous or plan.staged) and asked.run_by in {MOVED, FUSED}:
-            products = by_products(plan, self.graph, asked.run_by)
-        amounts, own = (self._without_seams(each) for each in (amounts, own))
-        found = []
-        for item in sorted({*amounts, *own}, key=self._order):
-            before, after = (each.get(item, np.zeros(len(names))) for each in (amounts, own))
-            for level, name in enumerate(names):
-                if np.isclose(before[level], after[level], rtol=ROUNDING, atol=ROUNDING):
-                    continue
-                product = None
-                if products is not None:
-                    there = products.get(item, np.zeros(len(names)))[level]
-                    product = bool(np.isclose(there, after[level], rtol=ROUNDING, atol=ROUNDING))
-                place = Place(
-                    item=item, level=level, more=bool(after[level] > before[level]), in_products=product
-                )
-                found.append(
-                    Difference(
-                        item=item,
-                        level=name,
-                        planned=float(before[level]),
-                        counted=int(after[level]),
-                        case=facts.case(place),
-                    )
-                )
-        return tuple(found)
-
-    def _without_seams(self, amounts: Amounts) -> Amounts:
-        """Return amounts in which everything that a stage receives from others in a phase is one item."""
-        plan = self.asked.plan
-        if plan.stages is None or not plan.staged:
-            return amounts
-        stage_of = {name: number for number, stage in enumerate(plan.stages.stages) for name in stage.layers}
-        found: Amounts = {}
-        for item, own in amounts.items():
-            end = item.maker if item.phase == "backward" and item.maker in stage_of else item.layer
-            within = own.copy()
-            if end in stage_of and within[0]:
-                key = seam(stage_of[end], item.phase)
-                found.setdefault(key, np.zeros(len(own)))[0] += within[0]
-                within[0] = 0
-            found[item] = found.get(item, np.zeros(len(own))) + within
-        return found
-
-    def _order(self, item: Item) -> tuple[int, int, str, str]:
-        phases = ("forward", "backward", "gradient")
-        names = [layer.name for layer in self.graph.layers]
-        place = names.index(item.layer) if item.layer in names else len(names)
-        return phases.index(item.phase), place, item.tensor, item.maker or ""
 
     def _mismatches(self, names: list[str]) -> tuple[Mismatch, ...]:
         size = self.graph.element_bytes
@@ -351,15 +183,6 @@ def _counts(program: Program, microbatches: int) -> list[tuple[Item, Bytes]]:
         (step.item, (1 if exchanges_gradients(step) else microbatches) * step.counted(program.places))
         for step in program.transfers.values()
     ]
-
-
-def _planned_sources(graph: LayerGraph, layers: set[str]) -> dict[str, str]:
-    """Return for each layer the planned layer whose output it passes on, itself if it is one."""
-    found: dict[str, str] = {}
-    for layer in graph.layers:
-        passes = layer.name not in layers and layer.inputs
-        found[layer.name] = found[layer.inputs[0]] if passes else layer.name
-    return found
 
 
 def _numbers(found: Verification) -> Numbers:

@@ -1,0 +1,120 @@
+"""What is to be verified: the plan, its network, and the conventions of its count and of its program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hypar.costs.base import convention_of, load_cost
+from hypar.errors import InputError, OptionError, PlanError, UnknownNameError
+from hypar.network.graph import LayerGraph
+from hypar.plan.plan import Plan, read_plan
+from hypar.plan.splits import FLUSHES
+from hypar.planning.replay import choices_of
+from hypar.planning.sources import machine_of, model_of, network_of, scored_on
+from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
+from hypar.studies.verification.shrink import shrunk
+
+if TYPE_CHECKING:
+    from hypar.machine.heterogeneous import HeterogeneousMachine
+    from hypar.machine.machine import Machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is to be verified.
+
+    Attributes:
+        plan: the plan.
+        file: its file.
+        graph: its network.
+        machine: the machine of its score, where its count needs one.
+        planned_by: the convention of its count.
+        run_by: the convention of its program.
+    """
+
+    plan: Plan
+    file: Path
+    graph: LayerGraph
+    machine: Machine | HeterogeneousMachine | None
+    planned_by: str
+    run_by: str
+
+    @property
+    def microbatches(self) -> int:
+        """The number of microbatches of a mini-batch."""
+        return self.plan.stages.microbatches if self.plan.stages is not None and self.plan.staged else 1
+
+    def sized(self, batch: int | None, *, shrink: bool) -> LayerGraph:
+        """Return the network that is run.
+
+        Raises:
+            OptionError: the mini-batch does not divide into the plan's microbatches.
+        """
+        own = self.graph if batch is None else self.graph.with_batch(batch)
+        if own.batch % self.microbatches:
+            allowed = f"a multiple of the plan's {self.microbatches} microbatches"
+            raise OptionError("batch", f"found {own.batch:,}", allowed)
+        return shrunk(self.plan, self.graph, self.microbatches, batch) if shrink else own
+
+
+def ask(
+    given: Plan | str | Path,
+    model: LayerGraph | str | Path | None,
+    hardware: str | Path | None,
+    convention: str | None,
+) -> Asked:
+    """Read what is to be verified, and refuse what cannot be.
+
+    Raises:
+        InputError: a file cannot be read, the plan is for another network, or its weights would be stale.
+    """
+    if convention is not None and convention not in CONVENTIONS:
+        raise UnknownNameError("convention", str(convention), CONVENTIONS)
+    file = Path("plan") if isinstance(given, Plan) else Path(given)
+    plan = given if isinstance(given, Plan) else read_plan(given)
+    if plan is given or isinstance(model, LayerGraph):
+        graph = network_of(plan, model)
+    else:
+        graph = model_of(plan, file, model)
+    graph = graph.with_batch(plan.model.batch)
+    if graph.digest != plan.model.digest:
+        found = f"model {graph.name!r} is not what was planned: it has changed, or is another"
+        raise PlanError(f"{file}: model.digest", found, hint="plan it again, or name its file with --model")
+    if plan.stages is not None and plan.staged and not FLUSHES[plan.stages.schedule]:
+        flushing = ", ".join(name for name, flushes in FLUSHES.items() if flushes)
+        found = f"found {plan.stages.schedule!r}, whose weights are stale: no step equals one device's"
+        raise PlanError(f"{file}: stages.schedule", found, f"a schedule that flushes: {flushing}")
+    choices_of(plan, graph, file)
+    needed = plan.heterogeneous or plan.staged
+    own = _convention(plan, file)
+    run_by = convention or own
+    return Asked(
+        plan=plan,
+        file=file,
+        graph=graph,
+        machine=_machine(plan, file, hardware, known=plan is given) if needed else None,
+        planned_by=PAPER if convention == PAPER else own,
+        run_by=run_by if run_by in {FUSED, DIRECT} else MOVED,
+    )
+
+
+def _machine(
+    plan: Plan, file: Path, hardware: str | Path | None, *, known: bool
+) -> Machine | HeterogeneousMachine | None:
+    """Return the machine of a plan's score: for a plan in memory the one that it was made for."""
+    return scored_on(plan) if known and hardware is None else machine_of(plan, file, hardware)
+
+
+def _convention(plan: Plan, file: Path) -> str:
+    """Return the convention of a plan's cost.
+
+    Raises:
+        PlanError: the cost is unknown, or does not take the plan's parameters.
+    """
+    try:
+        context = {"convention": getattr(plan, "convention", None) or PAPER}
+        return convention_of(load_cost(plan.cost.name, plan.cost.parameters, context))
+    except InputError as error:
+        raise PlanError(f"{file}: cost", error.found, error.allowed, error.hint) from None
