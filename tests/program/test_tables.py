@@ -42,4 +42,3 @@ def test_holdings_are_equal_by_content() -> None:
     assert one == other
     assert len({one, other}) == 1
     assert one != Holding((np.eye(3, dtype=bool), np.zeros((3, 2), bool)))
-    assert one.same(other)
