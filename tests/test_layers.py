@@ -56,10 +56,10 @@ INSIDE = {
     "network": "training windows ops layer spec contraction graph build gradients",
     "sharding": "dims conventions placement redistribution space pins grids transfers levels uneven rates",
     "machine": "compute_models schema topologies routing machine heterogeneous setting routes rates profiles load load_heterogeneous",
-    "plan": "score chunks splits plan files canonical diff",
+    "plan": "conventions score chunks splits plan files canonical diff",
     "schedule": "chunks moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals scoring",
-    "planning": "chunks refinement searches sources strategies request records question claims uneven stages baselines timing planner replay",
-    "studies": "comparison explanation notes report pipeline evaluation exploration sweep page sections papers",
+    "planning": "chunks refinement searches sources strategies request records question counting claims uneven stages baselines timing planner replay",
+    "studies": "counted comparison explanation notes report pipeline evaluation exploration sweep page sections papers",
     "reports": "palette prose columns terminal page formats listings traces picture sections views",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""

@@ -114,6 +114,7 @@ def overlap_notes(found: Overlap) -> list[Note]:
         ),
         Note("time", ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in sums.items())),
         Note("critical", f"layer {found.critical_layer}, the last of chunk {found.critical + 1}"),
+        *([Note("counted", "by paper: gradients alone have no other count")] if found.machine else []),
         *(Note("" if at else "claim", line) for at, line in enumerate(_claim(found))),
     ]
 
