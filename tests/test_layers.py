@@ -54,7 +54,7 @@ INSIDE = {
     "files": "validation targets text quantities canvas figures timelines grids yaml_file json_file csv_file",
     "solve": "edge cost_graph partition balance elimination solvers",
     "network": "training windows ops layer spec contraction graph build gradients",
-    "sharding": "dims conventions placement redistribution space pins grids transfers levels uneven rates",
+    "sharding": "dims conventions placement redistribution space pins grids transfers levels uneven rates amounts",
     "machine": "compute_models schema topologies routing machine heterogeneous setting routes rates profiles load load_heterogeneous",
     "plan": "conventions score chunks splits plan files canonical diff",
     "schedule": "chunks moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals scoring",

@@ -52,13 +52,19 @@ class AccPar:
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Return the cost of adding up partial sums and, at the innermost level, of a device's operations."""
-        found = inside_costs(layer, options, sizes, level.ways, self._rates(level))
-        if level.innermost and layer.weighted and self.machine is not None:
-            left = sizes.divided(layer.einsum, options, level.ways)
-            own = np.prod([left.of(dim) for dim in CUTTABLE], axis=0)
-            flop = sum(layer.einsum.flop(phase) for phase in PHASES)
-            found["compute"] = (flop / self.machine.flop_per_s * own).reshape(found["sums"].shape)
-        return found
+        return {
+            **inside_costs(layer, options, sizes, level.ways, self.rates(level)[0]),
+            **self.work(level, layer, options, sizes),
+        }
+
+    def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+        """Return the seconds of a device's operations, at the innermost level."""
+        if not (level.innermost and layer.weighted and self.machine is not None):
+            return {}
+        left = sizes.divided(layer.einsum, options, level.ways)
+        own = np.prod([left.of(dim) for dim in CUTTABLE], axis=0)
+        flop = sum(layer.einsum.flop(phase) for phase in PHASES)
+        return {"compute": (flop / self.machine.flop_per_s * own).reshape(-1, len(options))}
 
     def tensor_costs(
         self,
@@ -69,7 +75,7 @@ class AccPar:
         sizes: LocalSizes,
     ) -> Costs:
         """Return the cost of F from producer to consumer and of E from consumer to producer."""
-        return between_costs(tensor, ends, options, sizes, level.ways, self._rates(level))
+        return between_costs(tensor, ends, options, sizes, level.ways, self.rates(level)[1])
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
         """Return the rates of a device group whose devices all receive, and all compute, at the same time."""
@@ -78,8 +84,10 @@ class AccPar:
             inside=element_s, between=element_s, once=group.latency_s, work=1 / group.flop_per_s
         )
 
-    def _rates(self, level: Level) -> Rates:
-        return time_rates(machine_setting("accpar", self.machine, level, "sgd"), level.index)
+    def rates(self, level: Level) -> tuple[Rates, Rates]:
+        """Return the seconds of an element at the bandwidth of a device on the links of a level."""
+        rates = time_rates(machine_setting("accpar", self.machine, level, "sgd"), level.index)
+        return rates, rates
 
 
 plugin: Cost = AccPar()

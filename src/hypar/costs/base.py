@@ -18,6 +18,7 @@ import numpy as np
 from hypar.errors import OptionError
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
+from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Costs, Edge
 from hypar.units import exact_number
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
+    from hypar.sharding.rates import Rates
 
 CONTEXT = ("machine", "optimizer", "profile", "convention")
 """Names of the fields that a cost may have besides its parameters."""
@@ -105,6 +107,26 @@ class Cost(Protocol):
         Returns:
             ``[options of producer, tuples above of consumer, options of consumer]``.
         """
+
+
+class MovingCost(Cost, Protocol):
+    """A cost that also counts by ``moved`` and ``fused``, which multiply its rates by their own elements."""
+
+    @property
+    def convention(self) -> str:
+        """The convention by which transfers are counted: ``layer_costs`` and ``tensor_costs`` are ``paper``'s."""
+
+    def rates(self, level: Level) -> tuple[Rates, Rates]:
+        """Return the rates of an element received anywhere at a level: inside layers, and between two."""
+
+    def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+        """Return the items of ``layer_costs`` that are no transfers."""
+
+
+def convention_of(cost: Cost) -> str:
+    """Return the convention by which a cost counts transfers."""
+    found: str = DIRECT if cost.direct else getattr(cost, "convention", PAPER)
+    return found
 
 
 def load_cost(
@@ -201,7 +223,7 @@ def cost_graph(
         (
             layer.einsum,
             layer.output_elements,
-            numbers.setdefault((choices, _measured(cost, layer)), len(numbers)),
+            numbers.setdefault((choices, measured(cost, layer)), len(numbers)),
             before,
         )
         for layer, choices, before in zip(graph.layers, options, sizes, strict=True)
@@ -228,7 +250,7 @@ def cost_graph(
     return CostGraph(nodes=tuple(nodes[key][0] for key in keys), edges=tuple(found))
 
 
-def _measured(cost: Cost, layer: CutLayer) -> frozenset[tuple[str, float]]:
+def measured(cost: Cost, layer: CutLayer) -> frozenset[tuple[str, float]]:
     """Return the measured times of a layer, which tell apart layers that are equal otherwise."""
     profile: Profile | None = getattr(cost, "profile", None)
     return frozenset() if profile is None else frozenset(profile.seconds.get(layer.name, {}).items())

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
+    from hypar.sharding.rates import Rates
     from hypar.solve.edge import Costs
 
 
@@ -50,12 +51,23 @@ class Time:
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Return the cost of adding up partial sums and, at the innermost level, of a device's computation."""
-        setting = self._setting(level)
-        found = inside_costs(layer, options, sizes, level.ways, time_rates(setting, level.index))
-        if level.innermost and layer.weighted:
-            left = sizes.divided(layer.einsum, options, level.ways)
-            found["compute"] = computation(setting, layer.einsum, left).reshape(found["sums"].shape)
-        return found
+        return {
+            **inside_costs(layer, options, sizes, level.ways, self.rates(level)[0]),
+            **self.work(level, layer, options, sizes),
+        }
+
+    def rates(self, level: Level) -> tuple[Rates, Rates]:
+        """Return the seconds of an element on the links of a level."""
+        rates = time_rates(self._setting(level), level.index)
+        return rates, rates
+
+    def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+        """Return the seconds of a device's computation, at the innermost level."""
+        if not (level.innermost and layer.weighted):
+            return {}
+        left = sizes.divided(layer.einsum, options, level.ways)
+        seconds = computation(self._setting(level), layer.einsum, left)
+        return {"compute": seconds.reshape(-1, len(options))}
 
     def tensor_costs(
         self,
@@ -66,9 +78,7 @@ class Time:
         sizes: LocalSizes,
     ) -> Costs:
         """Return the cost of F from producer to consumer and of E from consumer to producer."""
-        return between_costs(
-            tensor, ends, options, sizes, level.ways, time_rates(self._setting(level), level.index)
-        )
+        return between_costs(tensor, ends, options, sizes, level.ways, self.rates(level)[1])
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> None:  # noqa: ARG002
         """Return None: uneven shards are not priced on a machine's links."""

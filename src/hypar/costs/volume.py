@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
+    from hypar.sharding.rates import Rates
     from hypar.solve.edge import Costs
 
 
@@ -69,6 +70,14 @@ class Volume:
         """Return the bytes of F from producer to consumer and of E from consumer to producer."""
         rates = even_rates(self.inter_weight * level.groups * level.element_bytes)
         return sizes.at_work(between_costs(tensor, ends, options, sizes, level.ways, rates))
+
+    def rates(self, level: Level) -> tuple[Rates, Rates]:
+        """Return the bytes of an element inside layers, and their weighted bytes between two."""
+        return even_rates(level.element_bytes), even_rates(self.inter_weight * level.element_bytes)
+
+    def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:  # noqa: ARG002
+        """Return nothing: computation moves no bytes."""
+        return {}
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:  # noqa: ARG002
         """Return bytes for each element, the same for every device group."""

@@ -20,7 +20,7 @@ from hypar.sharding.transfers import between, borders, crossing, halo, insides, 
 if TYPE_CHECKING:
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.network.ops.base import Einsum, Roles
-    from hypar.sharding.grids.reshard import Manner
+    from hypar.sharding.grids.manners import Manner
     from hypar.sharding.placement import Options
     from hypar.sharding.transfers import Border
     from hypar.solve.edge import Costs

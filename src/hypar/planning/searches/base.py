@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
-from hypar.costs.base import Cost, cost_graph, structure
+from hypar.costs.base import Cost, Items, MovingCost, convention_of, cost_graph, structure
+from hypar.costs.graphs.moved import layer_items, moved_graph, moved_structure
 from hypar.registry import load_plugin
-from hypar.sharding.levels import WHOLE_LAYER
+from hypar.sharding.amounts.above import Above, below_level, outermost
+from hypar.sharding.conventions import FUSED, MOVED
+from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.contraction import ContractedGraph
-    from hypar.sharding.levels import Level, LocalSizes
+    from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
     from hypar.solve.cost_graph import CostGraph, Structure
 
@@ -42,27 +45,74 @@ class Question:
         """Whether every layer has a single option at every level, so that there is nothing to search."""
         return all(len(options) == 1 for at_layer in self.options for options in at_layer)
 
+    @property
+    def by_products(self) -> bool:
+        """Whether transfers are counted as products over levels."""
+        return convention_of(self.cost) in {MOVED, FUSED}
+
     def structure(self, first: int, last: int) -> Structure:
         """Return the structure of the cost graph of the levels from ``first`` up to ``last``, without costs."""
-        return structure(self.graph, [at_layer[first:last] for at_layer in self.options])
-
-    def cost_graph(
-        self, first: int, last: int, sizes: Sequence[LocalSizes], *, relaxed: bool = False
-    ) -> CostGraph:
-        """Return the cost graph of the same levels, given the local sizes of each layer above them."""
         options = [at_layer[first:last] for at_layer in self.options]
-        return cost_graph(self.cost, self.graph, self.levels[first:last], options, sizes, relaxed=relaxed)
+        return moved_structure(self.graph, options) if self.by_products else structure(self.graph, options)
 
-    def below(self, sizes: Sequence[LocalSizes], choices: Sequence[Choice], ways: int) -> list[LocalSizes]:
+    def outermost(self) -> list[LocalSizes]:
+        """Return the local sizes of each layer above the outermost level."""
+        if self.by_products:
+            return outermost(self.graph, convention_of(self.cost))
+        return [WHOLE_LAYER] * len(self.graph.layers)
+
+    def cost_graph(self, first: int, last: int, sizes: list[LocalSizes]) -> CostGraph:
+        """Return the cost graph of the same levels, given the local sizes of each layer above them."""
+        options, levels = [at_layer[first:last] for at_layer in self.options], self.levels[first:last]
+        if isinstance(sizes, Above):
+            return moved_graph(cast("MovingCost", self.cost), self.graph, levels, options, sizes)
+        return cost_graph(self.cost, self.graph, levels, options, sizes)
+
+    def relaxed_graph(self, index: int, sizes: list[LocalSizes]) -> CostGraph:
+        """Return the cost graph of a level with the least costs of all tuples above it, for a lower bound."""
+        options, levels = (
+            [at_layer[index : index + 1] for at_layer in self.options],
+            self.levels[index : index + 1],
+        )
+        if isinstance(sizes, Above):
+            return moved_graph(cast("MovingCost", self.cost), self.graph, levels, options, sizes)
+        return cost_graph(self.cost, self.graph, levels, options, sizes, relaxed=True)
+
+    def below(self, sizes: list[LocalSizes], choices: Sequence[Choice], ways: int) -> list[LocalSizes]:
         """Return the local sizes of each layer below a level; equal sizes share one object."""
+        options = [(choice,) for choice in choices]
+        if isinstance(sizes, Above):
+            return below_level(self.graph, sizes, options, ways)
+        return self._divided(sizes, options, ways)
+
+    def below_all(self, index: int, sizes: list[LocalSizes]) -> list[LocalSizes]:
+        """Return the distinct local sizes of each layer below a level, for all options and tuples above it."""
+        options, ways = [at_layer[index] for at_layer in self.options], self.levels[index].ways
+        if isinstance(sizes, Above):
+            return below_level(self.graph, sizes, options, ways, least=True)
+        return self._divided(sizes, options, ways, distinct=True)
+
+    def _divided(
+        self, sizes: list[LocalSizes], options: Sequence[Options], ways: int, *, distinct: bool = False
+    ) -> list[LocalSizes]:
+        """Divide the sizes of each layer; equal ones share one object."""
         shared: dict[object, LocalSizes] = {}
-        found = []
-        for layer, before, choice in zip(self.graph.layers, sizes, choices, strict=True):
-            key = (layer.einsum, before, choice)
-            if key not in shared:
-                shared[key] = before.divided(layer.einsum, (choice,), ways)
-            found.append(shared[key])
-        return found
+        keys = [
+            (layer.einsum, before, choices)
+            for layer, before, choices in zip(self.graph.layers, sizes, options, strict=True)
+        ]
+        for einsum, before, choices in dict.fromkeys(keys):
+            left = before.divided(einsum, choices, ways)
+            shared[einsum, before, choices] = left.distinct() if distinct else left
+        return [shared[key] for key in keys]
+
+    def layer_items(self, index: int, layer: int, sizes: list[LocalSizes]) -> Items:
+        """Return the cost of each option inside a layer at a level item by item, ``[tuples above, options]``."""
+        level, cut, options = self.levels[index], self.graph.layers[layer], self.options[layer][index]
+        if isinstance(sizes, Above):
+            sums = sizes.flows.sums[layer]
+            return layer_items(cast("MovingCost", self.cost), level, cut, options, sizes[layer], sums)
+        return self.cost.layer_costs(level, cut, options, sizes[layer])
 
     def level_structures(self) -> list[Structure]:
         """Return the structure of each level's own cost graph; levels with equal options appear once."""
@@ -125,7 +175,7 @@ def layer_costs(problem: CostGraph, assignment: Sequence[int]) -> tuple[float, .
 def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tuple[float, ...], ...]:
     """Return the cost of every layer at each level, given its choices."""
     made = replace(question, options=tuple(tuple((choice,) for choice in at_layer) for at_layer in choices))
-    sizes = [WHOLE_LAYER] * len(choices)
+    sizes = made.outermost()
     costs = []
     for index in range(len(question.levels)):
         problem = made.cost_graph(index, index + 1, sizes)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.planning.searches.base import Answer, Question, Search, layer_costs
-from hypar.sharding.levels import WHOLE_LAYER
 
 if TYPE_CHECKING:
     from hypar.sharding.placement import Choice
@@ -23,7 +22,7 @@ class Greedy:
 
     def run(self, question: Question) -> Answer:
         """Solve one cost graph for each level."""
-        sizes = [WHOLE_LAYER] * len(question.graph.layers)
+        sizes = question.outermost()
         name, solver = question.pick_solver(*question.level_structures())
         chosen: list[list[Choice]] = []
         costs, bounds, exact = [], [], True

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.planning.searches.base import Answer, Question, Search, costs_by_level, load_search
-from hypar.sharding.levels import WHOLE_LAYER
 from hypar.solve.solvers.base import FALLBACK, load_solver, require_tables
 
 if TYPE_CHECKING:
-    from hypar.sharding.levels import LocalSizes
     from hypar.sharding.placement import Options
 
 
@@ -38,7 +36,7 @@ class Joint:
             return _level_by_level(question)
         if tables is not None:
             require_tables(name, tables)
-        solution = solver.solve(question.cost_graph(0, len(question.levels), _whole(question)))
+        solution = solver.solve(question.cost_graph(0, len(question.levels), question.outermost()))
         proven = solver.exact or solution.cost == solution.bound
         answer = _answer(
             question,
@@ -61,18 +59,11 @@ def _level_by_level(question: Question) -> Answer:
     """Return the greedy plan, with the sum of the lower bounds of the single levels."""
     solver = load_solver(FALLBACK)
     bounds = []
-    left = _whole(question)
-    for index, level in enumerate(question.levels):
-        solution = solver.solve(question.cost_graph(index, index + 1, left, relaxed=True))
+    left = question.outermost()
+    for index in range(len(question.levels)):
+        solution = solver.solve(question.relaxed_graph(index, left))
         bounds.append(solution.cost if solution.bound is None else solution.bound)
-        below: dict[object, LocalSizes] = {}
-        keys = [
-            (layer.einsum, sizes, options[index])
-            for layer, sizes, options in zip(question.graph.layers, left, question.options, strict=True)
-        ]
-        for einsum, sizes, options in dict.fromkeys(keys):
-            below[einsum, sizes, options] = sizes.divided(einsum, options, level.ways).distinct()
-        left = [below[key] for key in keys]
+        left = question.below_all(index, left)
     return _greedy(question, math.fsum(bounds))
 
 
@@ -95,10 +86,6 @@ def _answer(
 
 def _cost(answer: Answer) -> float:
     return math.fsum(cost for at_level in answer.costs for cost in at_level)
-
-
-def _whole(question: Question) -> list[LocalSizes]:
-    return [WHOLE_LAYER] * len(question.graph.layers)
 
 
 def _decoded(options: tuple[Options, ...], chosen: int) -> Options:

@@ -1,0 +1,1 @@
+"""Cost graphs of conventions under which a transfer depends on all choices of both layers."""

@@ -1,0 +1,100 @@
+"""The tensors of a network that an execution moves, whatever the choices."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.sharding.conventions import FUSED
+
+if TYPE_CHECKING:
+    from hypar.network.contraction import ContractedGraph
+    from hypar.network.ops.base import Einsum
+
+
+class Sums(NamedTuple):
+    """The partial sums of a layer that are added up inside it.
+
+    Attributes:
+        output: whether F_out is added up inside the layer.
+        input: whether E_in is.
+    """
+
+    output: bool
+    input: bool
+
+
+class Flow(NamedTuple):
+    """The amounts of a tensor between two layers.
+
+    Attributes:
+        elements: elements of F and of E that the consumer reads.
+        made: elements of the producer's F_out before the ops between; 0 if its sums are added up inside it.
+        error: whether E is sent back.
+        terms: whether E is sent as terms, which are not added up inside the consumer.
+    """
+
+    elements: float
+    made: int
+    error: bool
+    terms: bool
+
+
+class Flows(NamedTuple):
+    """The amounts of a network.
+
+    Attributes:
+        sums: for each layer the sums that are added up inside it.
+        tensors: the amounts of each tensor.
+    """
+
+    sums: tuple[Sums, ...]
+    tensors: tuple[Flow, ...]
+
+
+def flows_of(graph: ContractedGraph, convention: str) -> Flows:
+    """Return the amounts of a network under ``moved`` or ``fused``.
+
+    No error is sent to a layer before which nothing is trained. Under ``fused`` the sums of an output that one layer
+    reads, and the terms of an error, are added up on the way to the next layer.
+    """
+    layers, fused = graph.layers, convention == FUSED
+    needed = [False] * len(layers)
+    readers = [0] * len(layers)
+    for tensor in graph.tensors:
+        readers[tensor.producer] += 1
+    sums = [Sums(output=True, input=False)] * len(layers)
+    found = []
+    for tensor in sorted(graph.tensors, key=lambda one: one.consumer):
+        made, read = layers[tensor.producer], layers[tensor.consumer]
+        error = made.weighted or needed[tensor.producer]
+        needed[tensor.consumer] |= error
+        onward = fused and made.weighted and readers[tensor.producer] == 1
+        terms = fused and read.weighted and error
+        if onward:
+            sums[tensor.producer] = sums[tensor.producer]._replace(output=False)
+        sums[tensor.consumer] = sums[tensor.consumer]._replace(input=needed[tensor.consumer] and not terms)
+        elements = tensor.elements * fraction_read(read.einsum)
+        found.append((tensor, Flow(elements, made.einsum.elements("output") if onward else 0, error, terms)))
+    flows = {id(tensor): flow for tensor, flow in found}
+    return Flows(tuple(sums), tuple(flows[id(tensor)] for tensor in graph.tensors))
+
+
+@lru_cache(maxsize=4096)
+def fraction_read(einsum: Einsum) -> float:
+    """Return the fraction of F_in that the windows of a layer read: below 1 if their stride leaves gaps.
+
+    Examples:
+        >>> from hypar import load_model
+        >>> layer = next(one for one in load_model("resnet18").contracted.layers if one.name == "layer2.0.downsample.0")
+        >>> fraction_read(layer.einsum)
+        0.25
+    """
+    found = 1.0
+    for dim, window in einsum.windows.items():
+        size = einsum.input_sizes[dim]
+        if window.gaps and size:
+            starts = (place * window.stride - window.padding for place in range(einsum.sizes[dim]))
+            taken = (min(start + window.extent, size) - max(start, 0) for start in starts)
+            found *= sum(max(0, count) for count in taken) / size
+    return found

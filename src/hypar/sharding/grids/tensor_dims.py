@@ -1,0 +1,129 @@
+"""The dims of a tensor between two layers, as the choices of producer and consumer divide them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.sharding.grids.bounds import Bounds, Intersections, bounds, intersections, reach
+
+if TYPE_CHECKING:
+    from hypar.network.contraction import Content
+    from hypar.network.ops.base import Einsum
+    from hypar.network.windows import Window
+    from hypar.sharding.grids.layouts import Layout
+
+INNER = "channels_in_group"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GridDim:
+    """A dim of a tensor, as producer and consumer divide it.
+
+    Attributes:
+        made: the producer's op dim; None if it has none.
+        read: the consumer's op dim; None if it has none.
+        size: elements of the dim; for real shares 1, or the remaining fraction.
+        held: the producer's shards.
+        needed: the elements that the consumer's shards read.
+        intersections: the intersections of shards held and needed.
+        core: the intersections of shards held and the consumer's shards without halo.
+    """
+
+    made: str | None
+    read: str | None
+    size: float
+    held: Bounds
+    needed: Bounds
+    intersections: Intersections
+    core: Intersections
+
+
+def grid_dims(
+    ends: tuple[Einsum, Einsum],
+    layouts: tuple[Layout, Layout],
+    content: Content,
+    fractions: tuple[float, ...],
+    direct: bool,
+) -> tuple[GridDim, ...]:
+    """Return a tensor's dims as producer and consumer divide them."""
+    made, read = ends
+    makes = {tensor: op for op, tensor in made.output.items() if tensor not in content.contracted}
+    reads = {tensor: op for op, tensor in read.input.items()}
+    left = dict(zip(read.input, fractions, strict=True))
+    image = dict(content.shape)
+    flat = image.get("height", 1) * image.get("width", 1) > 1 and "height" not in reads
+    found = []
+    for dim, whole_size in (("batch", read.sizes["batch"]), *content.shape, (INNER, 1)):
+        own, theirs = makes.get(dim), reads.get(dim)
+        rest, window = left.get(theirs or "", 1.0), read.windows.get(theirs or "")
+        degrees = (layouts[0].of(own), layouts[1].of(theirs))
+        if not direct or dim == INNER:
+            halo = 0.0 if window is None else min(1.0, window.halo / read.input_sizes[theirs or ""] / rest)
+            # Channels in a group have no size of their own; in direct transfers their rest is the size.
+            found.append(divided(own, theirs, *degrees, halo, rest if direct else 1.0))
+        else:
+            size = math.ceil(whole_size * rest - 1e-9)
+            output = size if window is None else math.ceil(read.sizes[theirs or ""] * rest - 1e-9)
+            # A shard of a flattened image is a range of its channels, of which the last may be incomplete.
+            ranges = flat and dim == "channels"
+            units = (_unit(made, own, whole_size), _unit(read, theirs, whole_size))
+            found.append(_elements(own, theirs, *degrees, size, output, window, units, whole=not ranges))
+    return tuple(found)
+
+
+def _unit(einsum: Einsum, dim: str | None, size: int) -> int:
+    return size // einsum.sizes["groups"] if dim == "groups" else 1
+
+
+@lru_cache(maxsize=1024)
+def divided(
+    made: str | None,
+    read: str | None,
+    makers: tuple[int, ...],
+    readers: tuple[int, ...],
+    halo: float,
+    size: float,
+) -> GridDim:
+    """Return a dim divided into shares of real size, with the halo that windows read."""
+    held, core = bounds(makers, size, False), bounds(readers, size, False)
+    needed = _with_halo(core, halo) if halo and len(core.low) > 1 else core
+    alone = intersections(made, read, held, core)
+    return GridDim(
+        made,
+        read,
+        size,
+        held,
+        needed,
+        alone if needed is core else intersections(made, read, held, needed),
+        alone,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _elements(
+    made: str | None,
+    read: str | None,
+    makers: tuple[int, ...],
+    readers: tuple[int, ...],
+    size: int,
+    output: int,
+    window: Window | None,
+    units: tuple[int, int],
+    *,
+    whole: bool,
+) -> GridDim:
+    """Return a dim divided into whole elements, with the elements that windows read."""
+    held, core = bounds(makers, size, True, units[0]), bounds(readers, output, whole, units[1])
+    needed = core if window is None else reach(core, window, size)
+    both = intersections(made, read, held, needed)
+    return GridDim(made, read, size, held, needed, both, both)
+
+
+def _with_halo(core: Bounds, halo: float) -> Bounds:
+    low, high = np.maximum(core.low - halo / 2, 0.0), np.minimum(core.high + halo / 2, 1.0)
+    return Bounds(low, high, high - low)
