@@ -7,6 +7,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import Setting, working
+from hypar.sharding.amounts.above import between_of
+from hypar.sharding.amounts.flows import flows_of
+from hypar.sharding.amounts.listing import received_between, received_inside
+from hypar.sharding.amounts.products import parts_of
+from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.grids.reshard import Gap, reshard
 from hypar.sharding.placement import divisor
@@ -23,8 +28,11 @@ from hypar.sharding.transfers import (
 )
 
 if TYPE_CHECKING:
-    from hypar.network.contraction import Content
+    from collections.abc import Sequence
+
+    from hypar.network.contraction import Content, ContractedGraph, Tensor
     from hypar.network.ops.base import Einsum
+    from hypar.sharding.amounts.listing import Received
     from hypar.sharding.placement import Choice, Options
 
 
@@ -48,6 +56,63 @@ class Move(NamedTuple):
     subgroup_devices: int
     total_bytes: float
     collective: str
+
+
+def moves_of(
+    setting: Setting, graph: ContractedGraph, choices: Sequence[Options]
+) -> tuple[list[tuple[Move, ...]], list[tuple[Move, ...]]]:
+    """Return the transfers inside each layer, and those of each tensor between two layers."""
+    if setting.direct or setting.convention == PAPER:
+        inner = [
+            () if layer.empty else moves_inside(setting, layer.einsum, layer.output_elements, choices[at])
+            for at, layer in enumerate(graph.layers)
+        ]
+        return inner, [_paper_between(setting, graph, choices, tensor) for tensor in graph.tensors]
+    flows = flows_of(graph, setting.convention)
+    inner, outer = [], []
+    for layer, sums, chosen in zip(graph.layers, flows.sums, choices, strict=True):
+        inner.append(_timed(setting, received_inside(layer.einsum, sums, setting.array, chosen)))
+    for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
+        ends = (tensor.producer, tensor.consumer)
+        between, pair = between_of(graph, tensor, flow), (choices[ends[0]], choices[ends[1]])
+        einsums = (graph.layers[ends[0]].einsum, graph.layers[ends[1]].einsum)
+        found = received_between(einsums, between, parts_of(flow, between), setting.array, pair)
+        sums_up = tuple(one for one in reversed(found) if one.inside)
+        inner[ends[0]] += _timed(setting, sums_up)
+        outer.append(_timed(setting, tuple(one for one in found if not one.inside)))
+    return inner, outer
+
+
+def _paper_between(
+    setting: Setting, graph: ContractedGraph, choices: Sequence[Options], tensor: Tensor
+) -> tuple[Move, ...]:
+    """Return the transfers of a tensor, each level by itself."""
+    made, read = graph.layers[tensor.producer], graph.layers[tensor.consumer]
+    if made.empty or read.empty:
+        return ()
+    chosen = (choices[tensor.producer], choices[tensor.consumer])
+    return moves_between(setting, (made.einsum, read.einsum), tensor.content, chosen)
+
+
+@lru_cache(maxsize=16384)
+def _timed(setting: Setting, found: tuple[Received, ...]) -> tuple[Move, ...]:
+    """Return the timed transfers of counted elements."""
+    moves = []
+    for one in found:
+        total_bytes = one.elements * setting.element_bytes
+        link, subgroup_bytes = setting.machine.links(setting.array)[one.level], total_bytes / one.receivers
+        moves.append(
+            Move(
+                phase=one.phase,
+                level=one.level,
+                seconds=link.seconds(one.collective, subgroup_bytes),
+                subgroup_bytes=subgroup_bytes,
+                subgroup_devices=math.prod(setting.array[one.level + 1 :]),
+                total_bytes=total_bytes,
+                collective=one.collective,
+            )
+        )
+    return tuple(moves)
 
 
 @lru_cache(maxsize=16384)

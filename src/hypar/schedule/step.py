@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from hypar.machine.setting import Setting, degrees, working
 from hypar.schedule.chunked import ChunkedGradients
 from hypar.schedule.lanes import Lane
-from hypar.schedule.moves import PHASE, Move, moves_between, moves_inside
+from hypar.schedule.moves import PHASE, Move, moves_of
 from hypar.schedule.tasks import Lowering
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ class _Flow:
         self.lanes, self.crossings = lanes, crossings
         self.lowering = Lowering(lanes)
         self.work = tuple(_work(lane) for lane in lanes)
-        self.inner = [[_inside(lane, layer) for layer in range(len(lane.graph.layers))] for lane in lanes]
-        self.outer = [[_between(lane, index) for index in range(len(lane.graph.tensors))] for lane in lanes]
+        moved = [moves_of(lane.setting, lane.graph, lane.choices) for lane in lanes]
+        self.inner, self.outer = [inner for inner, _ in moved], [outer for _, outer in moved]
         count = len(lanes[0].graph.layers)
         self.made_by: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         self.read_by: list[list[tuple[int, int]]] = [[] for _ in range(count)]
@@ -225,24 +225,6 @@ def _work(lane: Lane) -> LaneWork:
     return LaneWork(
         times=times, working=tuple(working(chosen, lane.setting.array) for chosen in lane.choices)
     )
-
-
-def _inside(lane: Lane, layer: int) -> tuple[Move, ...]:
-    own = lane.graph.layers[layer]
-    if own.empty:
-        return ()
-    return moves_inside(lane.setting, own.einsum, own.output_elements, lane.choices[layer])
-
-
-def _between(lane: Lane, tensor: int) -> tuple[Move, ...]:
-    """Return the transfers of a lane between the two layers of a tensor."""
-    edge = lane.graph.tensors[tensor]
-    made, read = lane.graph.layers[edge.producer], lane.graph.layers[edge.consumer]
-    if made.empty or read.empty:
-        return ()
-    ends = (made.einsum, read.einsum)
-    chosen = (lane.choices[edge.producer], lane.choices[edge.consumer])
-    return moves_between(lane.setting, ends, edge.content, chosen)
 
 
 def exchanging(step: Step) -> tuple[int, ...]:

@@ -43,6 +43,12 @@ class Rates:
     together: bool = False
     direct: bool = False
 
+    @property
+    def price(self) -> float | None:
+        """The cost of an element if it is the same for every collective, and transfers cost nothing else."""
+        same = len({*self.per_element}) == 1 and not any(self.once) and not self.together
+        return self.per_element[0] if same else None
+
     def each(self, collective: str, devices: int) -> float:
         """Return the cost of an element received by one of several devices."""
         return self.per_element[COLLECTIVES.index(collective)] / (devices if self.together else 1)

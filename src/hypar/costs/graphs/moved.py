@@ -7,15 +7,16 @@ each level. With several levels an edge is therefore a whole matrix over the pai
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from hypar.costs.base import measured
-from hypar.sharding.amounts.factors import factors_of
-from hypar.sharding.amounts.priced import added_costs, moved_costs
-from hypar.sharding.amounts.products import below, parts_of
+from hypar.sharding.amounts.places import Places, columns
+from hypar.sharding.amounts.priced import LevelOf, added_costs, least_costs, moved_costs
+from hypar.sharding.amounts.products import below, in_all, names_of
 from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Costs, Edge
 
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
     from hypar.network.ops.base import Einsum
     from hypar.sharding.amounts.above import Above
     from hypar.sharding.amounts.factors import Between
-    from hypar.sharding.amounts.flows import Flow, Sums
-    from hypar.sharding.amounts.products import Products
+    from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.amounts.products import Part, Products
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
+    from hypar.solve.edge import Indices
 
 
 def moved_structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:
@@ -47,7 +49,7 @@ def layer_items(
     cost: MovingCost, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes, sums: Sums
 ) -> Items:
     """Return the cost of each option inside a layer item by item, ``[tuples above, options]``."""
-    added = added_costs(layer, options, sizes, level, sums, cost.rates(level)[0])
+    added = added_costs(layer.einsum, options, sizes, level, sums, cost.rates(level)[0])
     return {**added, **cost.work(level, layer, options, sizes)}
 
 
@@ -82,14 +84,24 @@ def moved_graph(
     found = []
     for at, tensor in enumerate(graph.tensors):
         ends = (tensor.producer, tensor.consumer)
-        flow, products = above.flows.tensors[at], above.products[at]
-        pair = (keys[ends[0]][:3], keys[ends[1]][:3], above.between[at], flow, id(products))
+        pair = (
+            keys[ends[0]][:3],
+            keys[ends[1]][:3],
+            above.between[at],
+            above.parts[at],
+            id(above.products[at]),
+        )
         if pair not in edges:
-            einsums = (graph.layers[ends[0]].einsum, graph.layers[ends[1]].einsum)
-            lefts = (nodes[keys[ends[0]]][1], nodes[keys[ends[1]]][1])
-            both = (options[ends[0]], options[ends[1]])
-            way = Way(cost, above.between[at], flow, einsums, least=above.least)
-            edges[pair] = way.costs(levels, both, lefts, products)[:, None, :]
+            way = Way(
+                cost=cost,
+                between=above.between[at],
+                parts=above.parts[at],
+                ends=(graph.layers[ends[0]].einsum, graph.layers[ends[1]].einsum),
+                options=(options[ends[0]], options[ends[1]]),
+                sizes=(nodes[keys[ends[0]]][1], nodes[keys[ends[1]]][1]),
+                least=above.least,
+            )
+            edges[pair] = way.costs(levels, above.products[at], None)[:, None, :]
         found.append(Edge(source=ends[0], target=ends[1], terms=(edges[pair],)))
     return CostGraph(nodes=tuple(nodes[key][0] for key in keys), edges=tuple(found))
 
@@ -112,41 +124,75 @@ def _node(
     return total, left
 
 
+Kept = tuple["Indices", "Indices"] | None
+"""The tuples of two layers that are left to choose from; None for all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """A tensor between two layers, for its costs over pairs of tuples."""
+    """A tensor between two layers, with their options at some levels.
 
-    def __init__(
-        self, cost: MovingCost, between: Between, flow: Flow, ends: tuple[Einsum, Einsum], *, least: bool
-    ) -> None:
-        """Keep the tensor; ``least`` asks for lower bounds."""
-        self.cost, self.between, self.ends, self.least = cost, between, ends, least
-        self.parts = parts_of(flow, between)
+    Attributes:
+        cost: the cost.
+        between: the tensor's dims at both ends.
+        parts: its transfers.
+        ends: producer and consumer.
+        options: their options at each level.
+        sizes: their sizes above each level.
+        least: whether lower bounds are asked for.
+    """
 
-    def costs(
-        self,
-        levels: Sequence[Level],
-        options: tuple[tuple[Options, ...], tuple[Options, ...]],
-        left: tuple[list[LocalSizes], list[LocalSizes]],
-        products: Products,
-    ) -> Costs:
-        """Return the cost of each pair of tuples, ``[tuples of the producer, tuples of the consumer]``."""
-        total = np.zeros((1, 1))
-        for level, *pair, made, read in zip(levels, *options, *left, strict=True):
-            choices = (pair[0], pair[1])
-            here = moved_costs(
-                self.between,
-                self.parts,
-                products,
-                self.ends,
-                choices,
-                (made, read),
-                level,
-                self.cost.rates(level),
-                least=self.least,
+    cost: MovingCost
+    between: Between
+    parts: tuple[Part, ...]
+    ends: tuple[Einsum, Einsum]
+    options: tuple[tuple[Options, ...], tuple[Options, ...]]
+    sizes: tuple[list[LocalSizes], list[LocalSizes]]
+    least: bool
+
+    def costs(self, levels: Sequence[Level], products: Products, kept: Kept) -> Costs:
+        """Return the cost of each pair of tuples, ``[tuples of the producer, tuples of the consumer]``.
+
+        Args:
+            levels: the levels.
+            products: the products of the levels above, of one tuple.
+            kept: the tuples of both; None for all of them.
+        """
+        here = [self.at(at, level) for at, level in enumerate(levels)]
+        rates = [self.cost.rates(level) for level in levels]
+        if self.least:
+            return least_costs(self.parts, here[0], products, rates[0])
+        if len(levels) == 1 and kept is None:
+            return moved_costs(self.parts, here[0], products, rates[0], None)
+        places = self.places(kept)
+        prices = {(inside.price, between.price) for inside, between in rates}
+        if len(prices) == 1 and None not in next(iter(prices)):
+            return in_all(
+                self.parts, self.below(here, products, places), cast("tuple[float, float]", prices.pop())
             )
-            shape = (len(total), len(choices[0]), total.shape[1], len(choices[1]))
-            both = np.broadcast_to(here, shape) if level is levels[0] else total[:, None, :, None] + here
-            total = both.reshape(shape[0] * shape[1], -1)
-            if level is not levels[-1]:
-                products = below(products, factors_of(self.ends, self.between, choices, read, level.ways))
-        return total
+        total: Costs | float = 0.0
+        for at, (level, own) in enumerate(zip(here, rates, strict=True)):
+            total = total + moved_costs(self.parts, level, products, own, places[at])
+            if at + 1 < len(levels):
+                products = self.below([level], products, [places[at]])
+        return np.asarray(total)
+
+    def below(self, levels: Sequence[LevelOf], products: Products, places: Sequence[Places]) -> Products:
+        """Return the products below consecutive levels."""
+        names = names_of(self.parts)
+        for level, own in zip(levels, places, strict=True):
+            products = below(products, level.at_level.factors, names, own)
+        return products
+
+    def at(self, at: int, level: Level) -> LevelOf:
+        """Return one of the levels as both layers see it."""
+        options = (self.options[0][at], self.options[1][at])
+        return LevelOf(level, self.between, self.ends, options, (self.sizes[0][at], self.sizes[1][at]))
+
+    def places(self, kept: Kept) -> list[Places]:
+        """Return the tuples of both layers, seen from each level."""
+        made, read = (
+            columns([len(options) for options in of_layer], own)
+            for of_layer, own in zip(self.options, kept or (None, None), strict=True)
+        )
+        return [Places(*both) for both in zip(made, read, strict=True)]

@@ -180,7 +180,10 @@ def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tu
     for index in range(len(question.levels)):
         problem = made.cost_graph(index, index + 1, sizes)
         costs.append(layer_costs(problem, [0] * len(choices)))
-        sizes = question.below(sizes, [at_layer[index] for at_layer in choices], question.levels[index].ways)
+        if index + 1 < len(question.levels):
+            sizes = question.below(
+                sizes, [at_layer[index] for at_layer in choices], question.levels[index].ways
+            )
     return tuple(costs)
 
 

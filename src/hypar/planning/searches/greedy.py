@@ -36,7 +36,8 @@ class Greedy:
                 [options[index][pick] for options, pick in zip(question.options, assignment, strict=True)]
             )
             costs.append(layer_costs(problem, assignment))
-            sizes = question.below(sizes, chosen[-1], question.levels[index].ways)
+            if index + 1 < len(question.levels):
+                sizes = question.below(sizes, chosen[-1], question.levels[index].ways)
         choices = tuple(zip(*chosen, strict=True))
         return Answer(choices=choices, costs=tuple(costs), solver=name, exact=exact, bounds=tuple(bounds))
 

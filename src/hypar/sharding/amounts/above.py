@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from hypar.sharding.amounts.factors import Between, factors_of, plain
 from hypar.sharding.amounts.flows import Flows, flows_of
-from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below, parts_of
+from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below, names_of, parts_of
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.contraction import ContractedGraph, Tensor
+    from hypar.sharding.amounts.flows import Flow
     from hypar.sharding.amounts.products import Part
     from hypar.sharding.placement import Options
 
@@ -47,14 +48,19 @@ class Above(list[LocalSizes]):
 def outermost(graph: ContractedGraph, convention: str) -> Above:
     """Return the state above the outermost level."""
     flows = flows_of(graph, convention)
-    between = []
-    for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
-        made, read = (graph.layers[end].einsum.unsized() for end in (tensor.producer, tensor.consumer))
-        dims = tuple(dim for dim, _ in tensor.content.shape)
-        between.append(Between(made, read, dims, tensor.content.contracted, bool(flow.made)))
+    between = [
+        between_of(graph, tensor, flow) for tensor, flow in zip(graph.tensors, flows.tensors, strict=True)
+    ]
     parts = tuple(parts_of(flow, one) for flow, one in zip(flows.tensors, between, strict=True))
     products = [OUTERMOST] * len(between)
     return Above([WHOLE_LAYER] * len(graph.layers), (flows, tuple(between), parts), products)
+
+
+def between_of(graph: ContractedGraph, tensor: Tensor, flow: Flow) -> Between:
+    """Return a tensor's dims at both ends."""
+    made, read = (graph.layers[end].einsum.unsized() for end in (tensor.producer, tensor.consumer))
+    dims = tuple(dim for dim, _ in tensor.content.shape)
+    return Between(made, read, dims, tensor.content.contracted, bool(flow.made))
 
 
 def below_level(
@@ -77,16 +83,18 @@ def below_level(
             left = before.divided(layer.einsum, choices, ways)
             sizes[key] = left.distinct() if least else left
     found = []
-    for tensor, between, products in zip(graph.tensors, above.between, above.products, strict=True):
+    for tensor, between, parts, products in zip(
+        graph.tensors, above.between, above.parts, above.products, strict=True
+    ):
         ends = (graph.layers[tensor.producer].einsum, graph.layers[tensor.consumer].einsum)
         pair = (options[tensor.producer], options[tensor.consumer])
-        place = (between, pair, above[tensor.consumer], ends[1], id(products))
+        place = (between, pair, above[tensor.consumer], ends[1], parts, id(products))
         if place not in kept:
             if least:
                 kept[place] = least_below(products, plain(between, pair, ways).factors)
             else:
-                factors = factors_of(ends, between, pair, above[tensor.consumer], ways)
-                kept[place] = below(products, factors)
+                factors = factors_of(ends, between, pair, above[tensor.consumer], ways).factors
+                kept[place] = below(products, factors, names_of(parts))
         found.append(kept[place])
     keys = [(layer.einsum, *own) for layer, *own in zip(graph.layers, above, options, strict=True)]
     return Above([sizes[key] for key in keys], above.network, found, least=least)

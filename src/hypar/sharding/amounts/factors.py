@@ -1,7 +1,7 @@
 """The factors of one level: the fraction of a tensor between two layers that all devices of a group have together.
 
-A factor is an array of four axes: tuples above and options of the producer, tuples above and options of the consumer.
-An axis along which it does not vary has one entry.
+A factor is an array of three axes: options of the producer, tuples of the consumer above the level, options of the
+consumer. An axis along which it does not vary has one entry.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.rows import border_of, rest_of, windowed
+from hypar.sharding.amounts.rows import border_of, cut_windows, rest_of
 from hypar.sharding.grids.intersection import boxes, shared_elements
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE, back, forth, undivided
@@ -71,6 +71,18 @@ class Factors(NamedTuple):
     terms: Costs
 
 
+class AtLevel(NamedTuple):
+    """The factors of one level.
+
+    Attributes:
+        factors: the factors.
+        growth: the factors less 1: by how much the level multiplies what is there.
+    """
+
+    factors: Factors
+    growth: Factors
+
+
 class Manners(NamedTuple):
     """The collectives of one level, as indices into ``COLLECTIVES``, ``[made, read]``.
 
@@ -92,13 +104,20 @@ class Plain(NamedTuple):
 
     Attributes:
         factors: the factors.
+        growth: the factors less 1: by how much a level multiplies what is there.
         manners: the collectives.
         apart: whether the producer keeps other shards than the consumer reads, ``[made, read]``.
     """
 
     factors: Factors
+    growth: Factors
     manners: Manners
     apart: NDArray[np.bool_]
+
+
+def less_one(factors: Factors) -> Factors:
+    """Return each factor less 1."""
+    return Factors(*[factor - 1.0 for factor in factors])
 
 
 @lru_cache(maxsize=4096)
@@ -118,18 +137,19 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plai
     for op, tensor in between.made.output.items():
         summed = summed * (made.degree(op) if tensor in between.contracted else 1)
     terms = _terms(between.made, made, "output")
+    shared, whole = both[:, None], hold[:, None, None]
     flat = Factors(
-        need=need[None, None, None],
-        hold=hold[None, :, None, None],
-        kept=kept[None, :, None],
-        both=both[None, :, None],
-        back=both[None, :, None],
-        owned=np.minimum(both, 1.0)[None, :, None],
-        alone=(kept / summed[:, None])[None, :, None],
-        terms=terms[None, :, None, None],
+        need=need[None, None],
+        hold=whole,
+        kept=kept[:, None] if between.onward else whole,
+        both=shared,
+        back=shared,
+        owned=np.minimum(shared, 1.0),
+        alone=(kept / summed[:, None])[:, None],
+        terms=terms[:, None, None],
     )
     apart = np.array([[_apart(names, maker, reader) for reader in options[1]] for maker in options[0]])
-    return Plain(flat, _manners(between, (made, read), names, straight), apart & ~straight)
+    return Plain(flat, less_one(flat), _manners(between, (made, read), names, straight), apart & ~straight)
 
 
 def factors_of(
@@ -138,16 +158,18 @@ def factors_of(
     options: tuple[Options, Options],
     sizes: LocalSizes,
     ways: int,
-) -> Factors:
+) -> AtLevel:
     """Return the factors of a level below the levels above, whose choices leave the consumer some sizes."""
     found = plain(between, options, ways)
-    dims = [dim for dim in windowed(ends[1]) if any(choice.degree(dim) > 1 for choice in options[1])]
+    dims = cut_windows(ends[1], options[1])
     if not dims:
-        return found.factors
+        return AtLevel(found.factors, found.growth)
     rests = {dim: rest_of(ends[1], dim, sizes) for dim in dims}
     if all(simple(choice, ways) for end in options for choice in end):
-        return _with_halos(ends[1], options[1], found, rests)
-    return _grids_with_halos(ends[1], between, options, found.factors, rests, ways)
+        factors = _with_halos(ends[1], options[1], found, rests)
+    else:
+        factors = _grids_with_halos(ends[1], between, options, found.factors, rests, ways)
+    return AtLevel(factors, less_one(factors))
 
 
 def _with_halos(einsum: Einsum, options: Options, found: Plain, rests: dict[str, Costs]) -> Factors:
@@ -159,7 +181,7 @@ def _with_halos(einsum: Einsum, options: Options, found: Plain, rests: dict[str,
                 border = Border(dim, border_of(einsum, dim), choice.degree(dim), 1)
                 beyond[:, column] = halo(border, rests[dim])
     factors = found.factors
-    shared = factors.both * (1 + beyond * found.apart[None, :, None])
+    shared = factors.both * (1 + beyond * found.apart[:, None])
     return factors._replace(need=factors.need * (1 + beyond), both=shared)
 
 
@@ -187,8 +209,8 @@ def _grids_with_halos(
     index = which.reshape(-1)
     both = np.stack(shares, axis=1)[:, index]
     straight = factors.kept != factors.hold
-    both = np.where(straight, factors.both, both[None])
-    return factors._replace(need=np.stack(needs)[index][None, None], both=both)
+    both = np.where(straight, factors.both, both)
+    return factors._replace(need=np.stack(needs)[index][None], both=both)
 
 
 def _names(between: Between) -> Names:

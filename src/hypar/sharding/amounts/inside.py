@@ -2,83 +2,82 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.sharding.amounts.flows import Sums, fraction_read
+from hypar.sharding.amounts.flows import fraction_read
 from hypar.sharding.amounts.rows import border_of, rest_of, rows_read, windowed
 from hypar.sharding.grids.layouts import layout
-from hypar.sharding.levels import WORKING
-from hypar.sharding.transfers import PHASE_OF, Border, halo
+from hypar.sharding.levels import TENSORS, WORKING
+from hypar.sharding.transfers import Border, halo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from hypar.network.contraction import CutLayer
-    from hypar.network.ops.base import Einsum
-    from hypar.sharding.grids.layouts import Layout
+    from hypar.network.ops.base import Einsum, Roles
+    from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
 
-class Added(NamedTuple):
-    """A result whose partial sums are added up at a level.
-
-    Attributes:
-        phase: the phase that computes it.
-        tensor: ``output``, ``input`` or ``weight``.
-        summed: whether devices have terms of all of it, and not of border rows alone, ``[options]``.
-        elements: elements that all devices receive, ``[tuples above, options]``.
-    """
-
-    phase: str
-    tensor: str
-    summed: NDArray[np.bool_]
-    elements: Costs
-
-
-def added(layer: CutLayer, options: Options, sizes: LocalSizes, level: Level, sums: Sums) -> Iterator[Added]:
-    """Yield the results of a layer that are added up, wherever a device has terms of them.
+def added(einsum: Einsum, options: Options, sizes: LocalSizes, level: Level, sums: Sums) -> Costs:
+    """Return the elements received to add up the partial sums of a layer.
 
     Terms go to an owner of each element, and its sum to all that had terms of it; rows beside a border have one owner.
+
+    Returns:
+        Elements that all devices receive, ``[TENSORS, tuples above, options]``.
     """
-    einsum, own = layer.einsum, layout(options, level.ways)
-    above = level.groups * sizes.of(WORKING)
-    for tensor in ("output", "input", "weight"):
-        if not (einsum.weight or tensor == "input") or not getattr(sums, tensor, True):
-            continue
-        copies, at_level = above * sizes.of(tensor), _copies(einsum, own, tensor)
-        whole = copies[:, None] * (at_level - 1.0)
-        elements = float(einsum.elements(tensor)) * (fraction_read(einsum) if tensor == "input" else 1.0)
-        total = 2.0 * whole if einsum.weight else np.zeros_like(whole)
-        if tensor == "input" and windowed(einsum):
-            total = total + _borders(einsum, options, sizes, (copies, at_level))
-        if total.any():
-            yield Added(PHASE_OF[tensor], tensor, (at_level > 1) & bool(einsum.weight), elements * total)
+    copies = level.groups * sizes.of(WORKING) * sizes.fractions[: len(TENSORS)]
+    at_level = computing(einsum.roles, options, level.ways)
+    elements = _elements(einsum, sums)
+    total: Costs = (elements * copies)[:, :, None] * at_level[:, None, :, 1]
+    dims = windowed(einsum) if sums.input else ()
+    if any(choice.degree(dim) > 1 for dim in dims for choice in options) or any(
+        sizes.of(dim).min() < 1 for dim in dims
+    ):
+        total[0] += elements[0] * _borders(einsum, dims, options, sizes, (copies[0], at_level[0, :, 0]))
+    return total
 
 
-def _copies(einsum: Einsum, own: Layout, tensor: str) -> Costs:
-    """Return the number of devices that compute each element of a tensor, ``[options]``."""
-    found: Costs = own.working.astype(np.float64)
-    for dim in einsum.dims(tensor):
-        found = found / own.degree(dim)
+@lru_cache(maxsize=4096)
+def computing(roles: Roles, options: Options, ways: int) -> Costs:
+    """Return the devices that compute each element of each of ``TENSORS``, and the copies of it that are received.
+
+    Returns:
+        ``[TENSORS, options, 2]``; no copies are received of the results of an op without a weight, which have no terms.
+    """
+    own = layout(options, ways)
+    found = np.zeros((len(TENSORS), len(options), 2))
+    for row, tensor in enumerate(TENSORS):
+        found[row, :, 0] = own.working
+        for dim in roles.dims(tensor):
+            found[row, :, 0] /= own.degree(dim)
+    if roles.weight:
+        found[:, :, 1] = 2.0 * (found[:, :, 0] - 1.0)
     return found
 
 
-def _borders(einsum: Einsum, options: Options, sizes: LocalSizes, copies: tuple[Costs, Costs]) -> Costs:
-    """Return the multiple of E_in that is received for the rows beside borders, ``[tuples above, options]``."""
+@lru_cache(maxsize=4096)
+def _elements(einsum: Einsum, sums: Sums) -> Costs:
+    """Return the elements of each of ``TENSORS``, none of those whose sums are not added up inside the layer."""
+    read = einsum.input_elements * fraction_read(einsum) if sums.input else 0.0
+    made = einsum.elements("output") if sums.output else 0.0
+    return np.array([[read], [einsum.elements("weight")], [made]], dtype=np.float64)
+
+
+def _borders(
+    einsum: Einsum, dims: tuple[str, ...], options: Options, sizes: LocalSizes, copies: tuple[Costs, Costs]
+) -> Costs:
+    """Return the multiple of E_in that rows beside borders add, ``[tuples above, options]``."""
     above, beyond = np.ones(1), np.ones((sizes.fractions.shape[1], len(options)))
-    for dim in windowed(einsum):
+    for dim in dims:
         above = above * rows_read(border_of(einsum, dim), sizes.of(dim))
         rest = rest_of(einsum, dim, sizes)
         for column, choice in enumerate(options):
             if choice.degree(dim) > 1:
                 border = Border(dim, border_of(einsum, dim), choice.degree(dim), 1)
                 beyond[:, column] *= 1.0 + halo(border, rest)
-    (before, here), above = copies, above[:, None]
-    with_rows = above * (here * beyond - 1.0)
-    return before[:, None] * (with_rows - (here - 1.0))
+    before, here = copies
+    return before[:, None] * (above[:, None] * (here * beyond - 1.0) - (here - 1.0))

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.sharding.amounts.factors import factors_of, plain
-from hypar.sharding.amounts.inside import added
+from hypar.sharding.amounts.inside import added, computing
+from hypar.sharding.amounts.places import spread
 from hypar.sharding.amounts.products import least_received, received
 from hypar.sharding.grids.layouts import layout
+from hypar.sharding.grids.manners import CODE
 from hypar.sharding.levels import WORKING
-from hypar.sharding.redistribution import COLLECTIVES
 
 if TYPE_CHECKING:
-    from hypar.network.contraction import CutLayer
-    from hypar.network.ops.base import Einsum
-    from hypar.sharding.amounts.factors import Between
+    from collections.abc import Sequence
+
+    from hypar.network.ops.base import Einsum, Roles
+    from hypar.sharding.amounts.factors import AtLevel, Between
     from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.amounts.places import Places
     from hypar.sharding.amounts.products import Part, Products
     from hypar.sharding.grids.manners import Codes
     from hypar.sharding.levels import Level, LocalSizes
@@ -30,83 +34,111 @@ RESIDUE = 1e-9
 
 
 def added_costs(
-    layer: CutLayer, options: Options, sizes: LocalSizes, level: Level, sums: Sums, rates: Rates
+    einsum: Einsum, options: Options, sizes: LocalSizes, level: Level, sums: Sums, rates: Rates
 ) -> dict[str, Costs]:
     """Return the costs of adding up a layer's partial sums: ``[tuples above, options]`` per item.
 
     Returns:
         ``update`` for weight gradients; ``sums`` for F_out, E_in, and the rows of E_in beside borders.
     """
-    shape = (sizes.fractions.shape[1], len(options))
-    found = {"update": np.zeros(shape), "sums": np.zeros(shape)}
-    devices = _working(options, sizes, level) if rates.together else 1.0
-    for one in added(layer, options, sizes, level, sums):
-        codes = np.where(one.summed, COLLECTIVES.index("all_reduce"), COLLECTIVES.index("neighbours"))
-        costs = one.elements * np.take(rates.per_element, codes) / devices
-        if any(rates.once):
-            costs = costs + np.take(rates.once, codes) * (one.elements > 0)
-        found["update" if one.tensor == "weight" else "sums"] += costs
-    return found
+    elements = added(einsum, options, sizes, level, sums)
+    each, once = _added_weights(einsum.roles, options, level.ways, rates)
+    found = elements * each
+    if rates.together:
+        found = found / _working(options, sizes, level)
+    if once is not None:
+        found += once * (elements > 0)
+    return {"update": found[1], "sums": found[0] + found[2]}
+
+
+@lru_cache(maxsize=4096)
+def _added_weights(
+    roles: Roles, options: Options, ways: int, rates: Rates
+) -> tuple[Costs | float, Costs | None]:
+    """Return the cost of an element and of a transfer, ``[TENSORS, 1, options]``: of sums, or of border rows alone."""
+    summed = computing(roles, options, ways)[:, None, :, 1] > 0
+    codes = np.where(summed, CODE["all_reduce"], CODE["neighbours"])
+    return _taken(rates.per_element, codes), np.take(rates.once, codes) if any(rates.once) else None
 
 
 def moved_costs(
-    between: Between,
     parts: tuple[Part, ...],
+    level: LevelOf,
     products: Products,
-    ends: tuple[Einsum, Einsum],
-    options: tuple[Options, Options],
-    sizes: tuple[LocalSizes, LocalSizes],
-    level: Level,
     rates: tuple[Rates, Rates],
-    *,
-    least: bool = False,
+    places: Places | None,
 ) -> Costs:
-    """Return the costs of a tensor's transfers at a level.
+    """Return the costs of a tensor's transfers at a level, for each pair of tuples.
 
     Args:
-        between: the tensor's dims at both ends.
-        parts: its transfers.
+        parts: the transfers.
+        level: the level, as both layers see it.
         products: the products of the levels above.
-        ends: producer and consumer.
-        options: their options at the level.
-        sizes: their sizes above the level.
-        level: the level.
         rates: the rates inside layers and between them.
-        least: whether the products are the least ones and a lower bound is to be returned.
-
-    Returns:
-        ``[tuples above, options of the producer, tuples above, options of the consumer]``.
+        places: the pairs of tuples; None for the options of the level.
     """
-    found = plain(between, options, level.ways)
-    factors = found.factors if least else factors_of(ends, between, options, sizes[1], level.ways)
-    total: Costs | float = 0.0
-    for part in parts:
-        elements = (least_received if least else received)(part, products, factors)
+    growth = level.at_level.growth
+    return _priced(parts, level, rates, places, [received(part, products, growth, places) for part in parts])
+
+
+def least_costs(
+    parts: tuple[Part, ...], level: LevelOf, products: Products, rates: tuple[Rates, Rates]
+) -> Costs:
+    """Return a lower bound of ``moved_costs`` of each pair of options, whatever the tuples above."""
+    factors = plain(level.between, level.options, level.level.ways).factors
+    return _priced(parts, level, rates, None, [least_received(part, products, factors) for part in parts])
+
+
+class LevelOf(NamedTuple):
+    """A level, as the two layers of a tensor see it.
+
+    Attributes:
+        level: the level.
+        between: the tensor's dims at both ends.
+        ends: producer and consumer.
+        options: their options.
+        sizes: their sizes above the level.
+    """
+
+    level: Level
+    between: Between
+    ends: tuple[Einsum, Einsum]
+    options: tuple[Options, Options]
+    sizes: tuple[LocalSizes, LocalSizes]
+
+    @property
+    def at_level(self) -> AtLevel:
+        """The factors of the level."""
+        return factors_of(self.ends, self.between, self.options, self.sizes[1], self.level.ways)
+
+
+def _priced(
+    parts: tuple[Part, ...],
+    level: LevelOf,
+    rates: tuple[Rates, Rates],
+    places: Places | None,
+    received_by: Sequence[Costs],
+) -> Costs:
+    """Return the costs of the elements of each transfer."""
+    total = None
+    for part, elements in zip(parts, received_by, strict=True):
         own = rates[0] if part.inside else rates[1]
-        each, once = _weights(getattr(found.manners, part.manner), own)
-        costs = elements * each
+        each, once = _weights(level.between, level.options, level.level.ways, part.manner, own)
+        costs = elements * (each if isinstance(each, float) else spread(each, places))
         if own.together:
-            costs = costs / _devices(part, options, sizes, level, least=least)
+            costs = costs / _devices(part, level, places)
         if once is not None:
-            costs = costs + once * (elements > RESIDUE * part.changes[0].elements)
-        total = total + costs
+            costs = costs + spread(once, places) * (elements > RESIDUE * part.changes[0].elements)
+        total = costs if total is None else total + costs
     return np.asarray(total)
 
 
-def _devices(
-    part: Part,
-    options: tuple[Options, Options],
-    sizes: tuple[LocalSizes, LocalSizes],
-    level: Level,
-    *,
-    least: bool,
-) -> Costs:
-    """Return the number of devices that receive, on the four axes; for a lower bound the most."""
+def _devices(part: Part, level: LevelOf, places: Places | None) -> Costs:
+    """Return the number of devices that receive; without places the most over the tuples above."""
     end = int(part.forward)
-    found = _working(options[end], sizes[end], level)
-    if least:
-        found = found.max(axis=0, keepdims=True)
-    return found[None, None] if end else found[:, :, None, None]
+    found = _working(level.options[end], level.sizes[end], level.level)
+    own = found.max(axis=0) if places is None else found.reshape(-1)[places[end].prefix]
+    return own[None] if end else own[:, None]
 
 
 def _working(options: Options, sizes: LocalSizes, level: Level) -> Costs:
@@ -115,15 +147,15 @@ def _working(options: Options, sizes: LocalSizes, level: Level) -> Costs:
     return above[:, None] * layout(options, level.ways).working
 
 
-def _weights(codes: Codes, rates: Rates) -> tuple[Costs | float, Costs | None]:
-    """Return the cost of an element, and of a transfer if that costs anything, on the four axes."""
-    each, once = _taken(rates.per_element, codes), None
-    if any(rates.once):
-        once = np.take(rates.once, codes)[None, :, None]
-    return each, once
+@lru_cache(maxsize=4096)
+def _weights(
+    between: Between, options: tuple[Options, Options], ways: int, manner: str, rates: Rates
+) -> tuple[Costs | float, Costs | None]:
+    """Return the cost of an element, and of a transfer if that costs anything, on the axes of factors."""
+    codes = getattr(plain(between, options, ways).manners, manner)[:, None]
+    return _taken(rates.per_element, codes), np.take(rates.once, codes) if any(rates.once) else None
 
 
 def _taken(numbers: tuple[float, ...], codes: Codes) -> Costs | float:
-    if len({*numbers}) == 1:
-        return numbers[0]
-    return np.asarray(np.take(numbers, codes))[None, :, None]
+    """Return the number for each code; one number if all are equal."""
+    return float(numbers[0]) if len({*numbers}) == 1 else np.asarray(np.take(numbers, codes))

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.sharding.amounts.factors import Factors
+from hypar.sharding.amounts.places import spread
 
 if TYPE_CHECKING:
     from hypar.sharding.amounts.factors import Between
     from hypar.sharding.amounts.flows import Flow
+    from hypar.sharding.amounts.places import Places
     from hypar.solve.edge import Costs
 
 Products = Factors
-"""The products over the levels above, ``[tuples of the producer, 1, tuples of the consumer, 1]``."""
+"""The products over the levels above, ``[tuples of the producer, tuples of the consumer]``."""
 
-_ONE = np.ones((1, 1, 1, 1))
-OUTERMOST = Products(*[_ONE] * len(Factors._fields))
+ONE = np.ones((1, 1))
+OUTERMOST = Products(*[ONE] * len(Factors._fields))
 """The products at the outermost level."""
 
 
@@ -32,7 +34,7 @@ class Change(NamedTuple):
 
     elements: float
     gets: str
-    has: str
+    has: str = ""
 
 
 class Part(NamedTuple):
@@ -40,7 +42,7 @@ class Part(NamedTuple):
 
     Attributes:
         phase: the phase.
-        tensor: ``input`` of the consumer, or ``output`` of the producer for its sums.
+        tensor: ``input`` of the consumer, or ``output`` of the producer.
         forward: whether the consumer receives; otherwise the producer does.
         manner: name of its collectives in ``Manners``.
         changes: the elements that are received.
@@ -63,14 +65,12 @@ def parts_of(flow: Flow, between: Between) -> tuple[Part, ...]:
     size, made = flow.elements, float(flow.made)
     found = []
     if made:
-        found.append(
-            Part("forward", "output", False, "sums", (Change(made, "terms", ""), Change(made, "kept", "")))
-        )
+        found.append(Part("forward", "output", False, "sums", (Change(made, "terms"), Change(made, "kept"))))
     if between.contracted:
         found.append(Part("forward", "input", False, "sums", (Change(2 * size, "kept", "alone"),)))
     found.append(Part("forward", "input", True, "forward", (Change(size, "need", "both"),)))
     if flow.error and flow.terms:
-        changes = (Change(size, "need", "owned"), Change(size, "kept", ""))
+        changes = (Change(size, "need", "owned"), Change(size, "kept"))
         found.append(Part("backward", "input", False, "errors", changes))
     elif flow.error:
         manner = "errors" if made else "backward"
@@ -80,25 +80,71 @@ def parts_of(flow: Flow, between: Between) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def received(part: Part, above: Products, factors: Factors) -> Costs:
-    """Return the elements of a transfer that all devices receive at a level, on the four axes of factors."""
-    total: Costs | float = 0.0
-    for change in part.changes:
-        gets = getattr(above, change.gets) * (getattr(factors, change.gets) - 1.0)
-        if change.has:
-            gets = gets - getattr(above, change.has) * (getattr(factors, change.has) - 1.0)
-        total = total + change.elements * gets
+def names_of(parts: tuple[Part, ...]) -> tuple[str, ...]:
+    """Return the names of the factors that transfers count."""
+    return tuple({name: None for part in parts for change in part.changes for name in change[1:] if name})
+
+
+def received(part: Part, above: Products, growth: Factors, places: Places | None = None) -> Costs:
+    """Return the elements of a transfer that all devices receive at a level, for each pair of tuples.
+
+    Args:
+        part: the transfer.
+        above: the products of the levels above.
+        growth: the factors of the level less 1.
+        places: the pairs of tuples; None for the options of the level.
+    """
+    total = None
+    for size, gets, has in part.changes:
+        more: Costs = getattr(above, gets) * spread(getattr(growth, gets), places)
+        if has:
+            more = more - getattr(above, has) * spread(getattr(growth, has), places)
+        more = more * size
+        total = more if total is None else total + more
     return np.asarray(total)
 
 
-def below(above: Products, factors: Factors) -> Products:
-    """Return the products below a level, for each tuple above and each option of the level."""
-    found = []
-    for product, factor in zip(above, factors, strict=True):
-        grown = product * factor
-        made, option, read, other = grown.shape
-        found.append(grown.reshape(made * option, 1, read * other, 1))
-    return Products(*found)
+def below(
+    above: Products, factors: Factors, names: tuple[str, ...], places: Places | None = None
+) -> Products:
+    """Return the products of some factors below a level, for each pair of tuples."""
+    grown: dict[tuple[int, int], Costs] = {}
+    found = {}
+    for name in names:
+        product, factor = getattr(above, name), getattr(factors, name)
+        key = (id(product), id(factor))
+        if key not in grown:
+            here = spread(factor, places)
+            grown[key] = here if product is ONE else product * here
+        found[name] = grown[key]
+    return above._replace(**found)
+
+
+def in_all(parts: tuple[Part, ...], products: Products, prices: tuple[float, float]) -> Costs:
+    """Return the cost of all levels together where an element costs the same at every level.
+
+    Args:
+        parts: the transfers.
+        products: the products of all levels.
+        prices: the cost of an element inside layers, and between two.
+
+    Returns:
+        ``[tuples of the producer, tuples of the consumer]``.
+    """
+    weights: dict[int, float] = {}
+    arrays: dict[int, Costs] = {}
+    for part in parts:
+        price = prices[0] if part.inside else prices[1]
+        for size, gets, has in part.changes:
+            for name, weight in ((gets, size * price), (has, -size * price)):
+                array = getattr(products, name) if name else ONE
+                arrays[id(array)] = array
+                weights[id(array)] = weights.get(id(array), 0.0) + weight
+    largest, *others = sorted(arrays, key=lambda key: -arrays[key].size)
+    total: Costs = arrays[largest] * weights[largest]
+    for key in others:
+        total += arrays[key] * weights[key]
+    return total
 
 
 def least_below(above: Products, factors: Factors) -> Products:
@@ -110,7 +156,8 @@ def least_received(part: Part, above: Products, factors: Factors) -> Costs:
     """Return a lower bound of ``received`` from the least products: no product grows faster than what it is part of."""
     total: Costs | float = 0.0
     for change in part.changes:
-        gets, has = getattr(factors, change.gets), getattr(factors, change.has) if change.has else _ONE
+        gets = spread(getattr(factors, change.gets), None)
+        has = spread(getattr(factors, change.has), None) if change.has else ONE
         more = getattr(above, change.gets) * (gets - 1.0)
         if change.has:
             held = getattr(above, change.has)

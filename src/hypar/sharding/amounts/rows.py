@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,18 +12,27 @@ from hypar.sharding.transfers import Border, halo
 if TYPE_CHECKING:
     from hypar.network.ops.base import Einsum
     from hypar.sharding.levels import LocalSizes
+    from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
 
+@lru_cache(maxsize=4096)
 def border_of(einsum: Einsum, dim: str) -> float:
     """Return the fraction of F_in that two neighbouring shards of a dim both read."""
     window = einsum.windows.get(dim)
     return 0.0 if window is None or not einsum.input_sizes[dim] else window.halo / einsum.input_sizes[dim]
 
 
+@lru_cache(maxsize=4096)
 def windowed(einsum: Einsum) -> tuple[str, ...]:
     """Return the dims in which neighbouring shards read the same rows."""
     return tuple(dim for dim in einsum.windows if border_of(einsum, dim))
+
+
+@lru_cache(maxsize=4096)
+def cut_windows(einsum: Einsum, options: Options) -> tuple[str, ...]:
+    """Return the dims of ``windowed`` that some option divides."""
+    return tuple(dim for dim in windowed(einsum) if any(choice.degree(dim) > 1 for choice in options))
 
 
 def rest_of(einsum: Einsum, dim: str, sizes: LocalSizes) -> Costs:
