@@ -63,7 +63,7 @@ def by_time(rows: Sequence[Row]) -> list[Row]:
 def score_page(ran: ScoredStep) -> Page:
     """Return the totals of a step on a machine, and the items of each."""
     below = [Note("chunks", line) for line in chunk_lines(ran.plan.chunks)]
-    counted = [Note("counted", line) for line in counting_lines(ran.plan, ran.graph, ran.score)]
+    counted = [Note("bytes", line) for line in counting_lines(ran.plan, ran.graph, ran.score)]
     return Page(
         above=heading(ran.plan, ran.score),
         tables=groups_table(ran.score, ran.stages),
