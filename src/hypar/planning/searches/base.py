@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from hypar.costs.base import Cost, Items, MovingCost, convention_of, cost_graph, structure
-from hypar.costs.graphs.moved import layer_items, moved_graph, moved_structure
+from hypar.costs.graphs.moved import Builder, layer_items, moved_structure
+from hypar.costs.graphs.narrowed import Narrowed, narrowed
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import Above, below_level, outermost
 from hypar.sharding.conventions import FUSED, MOVED
@@ -65,8 +66,15 @@ class Question:
         """Return the cost graph of the same levels, given the local sizes of each layer above them."""
         options, levels = [at_layer[first:last] for at_layer in self.options], self.levels[first:last]
         if isinstance(sizes, Above):
-            return moved_graph(cast("MovingCost", self.cost), self.graph, levels, options, sizes)
+            return Builder(cast("MovingCost", self.cost), self.graph, levels, options, sizes).built()
         return cost_graph(self.cost, self.graph, levels, options, sizes)
+
+    def narrowed(self, known: float) -> Narrowed:
+        """Return the cost graph of all levels of the tuples that a plan of a known cost, or a cheaper one, may have."""
+        above = outermost(self.graph, convention_of(self.cost))
+        return narrowed(
+            Builder(cast("MovingCost", self.cost), self.graph, self.levels, self.options, above), known
+        )
 
     def relaxed_graph(self, index: int, sizes: list[LocalSizes]) -> CostGraph:
         """Return the cost graph of a level with the least costs of all tuples above it, for a lower bound."""
@@ -75,7 +83,7 @@ class Question:
             self.levels[index : index + 1],
         )
         if isinstance(sizes, Above):
-            return moved_graph(cast("MovingCost", self.cost), self.graph, levels, options, sizes)
+            return Builder(cast("MovingCost", self.cost), self.graph, levels, options, sizes).built()
         return cost_graph(self.cost, self.graph, levels, options, sizes, relaxed=True)
 
     def below(self, sizes: list[LocalSizes], choices: Sequence[Choice], ways: int) -> list[LocalSizes]:

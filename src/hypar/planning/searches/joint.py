@@ -18,7 +18,16 @@ from hypar.planning.searches.base import Answer, Question, Search, costs_by_leve
 from hypar.solve.solvers.base import FALLBACK, load_solver, require_tables
 
 if TYPE_CHECKING:
+    from hypar.costs.graphs.narrowed import Narrowed
     from hypar.sharding.placement import Options
+    from hypar.solve.cost_graph import Structure
+
+
+NARROWING_PAYS = 2**20
+"""Entries of a cost graph of whole matrices from which tuples are left out first."""
+
+MOST_TUPLES = 2**22
+"""Most tuples of all layers whose costs are computed one by one."""
 
 
 class Joint:
@@ -30,19 +39,27 @@ class Joint:
     def run(self, question: Question) -> Answer:
         """Search one cost graph for all levels."""
         structure = question.structure(0, len(question.levels))
+        found = _narrowed(question, structure)
+        if found is not None:
+            structure = found.problem.structure
         name, solver = question.pick_solver(structure)
         tables = solver.tables(structure)
         if name == FALLBACK and tables is not None and not tables.fit:
             return _level_by_level(question)
         if tables is not None:
             require_tables(name, tables)
-        solution = solver.solve(question.cost_graph(0, len(question.levels), question.outermost()))
+        if found is None:
+            solution = solver.solve(question.cost_graph(0, len(question.levels), question.outermost()))
+            assignment = solution.assignment
+        else:
+            solution = solver.solve(found.problem)
+            assignment = found.original(solution.assignment)
         proven = solver.exact or solution.cost == solution.bound
         answer = _answer(
             question,
             tuple(
                 _decoded(options, chosen)
-                for options, chosen in zip(question.options, solution.assignment, strict=True)
+                for options, chosen in zip(question.options, assignment, strict=True)
             ),
             name,
             exact=proven,
@@ -53,6 +70,17 @@ class Joint:
             if proven or name != FALLBACK
             else min(answer, _greedy(question, solution.bound), key=_cost)
         )
+
+
+def _narrowed(question: Question, structure: Structure) -> Narrowed | None:
+    """Leave out the tuples that cost more than the greedy plan, where whole matrices of pairs would be large."""
+    exact = question.solver is None or load_solver(question.solver).exact
+    if not (question.by_products and exact and structure.entries > NARROWING_PAYS):
+        return None
+    if sum(structure.sizes) > MOST_TUPLES:
+        return None
+    known = load_search("greedy").run(replace(question, solver=None))
+    return question.narrowed(_cost(known))
 
 
 def _level_by_level(question: Question) -> Answer:

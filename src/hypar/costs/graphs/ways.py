@@ -1,0 +1,126 @@
+"""The cost of a tensor between two layers, for pairs of tuples of their choices at several levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from hypar.sharding.amounts.places import Places, columns
+from hypar.sharding.amounts.priced import LevelOf, least_costs, moved_costs
+from hypar.sharding.amounts.products import below, in_all, names_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.costs.base import MovingCost
+    from hypar.network.ops.base import Einsum
+    from hypar.sharding.amounts.factors import Between
+    from hypar.sharding.amounts.products import Part, Products
+    from hypar.sharding.levels import Level, LocalSizes
+    from hypar.sharding.placement import Options
+    from hypar.solve.edge import Costs, Indices
+
+Kept = tuple["Indices | None", "Indices | None"] | None
+"""The tuples of two layers that are left to choose from; None for all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A tensor between two layers, with their options at some levels.
+
+    Attributes:
+        cost: the cost.
+        between: the tensor's dims at both ends.
+        parts: its transfers.
+        ends: producer and consumer.
+        options: their options at each level.
+        sizes: their sizes above each level.
+        products: the products of the levels above the first one, of one tuple.
+        least: whether lower bounds are asked for.
+    """
+
+    cost: MovingCost
+    between: Between
+    parts: tuple[Part, ...]
+    ends: tuple[Einsum, Einsum]
+    options: tuple[tuple[Options, ...], tuple[Options, ...]]
+    sizes: tuple[list[LocalSizes], list[LocalSizes]]
+    products: Products
+    least: bool
+
+    def costs(self, levels: Sequence[Level], kept: Kept = None) -> Costs:
+        """Return the cost of each pair of tuples, ``[tuples of the producer, tuples of the consumer]``.
+
+        Args:
+            levels: the levels.
+            kept: the tuples of both; None for all of them.
+        """
+        products = self.products
+        here = [self.at(at, level) for at, level in enumerate(levels)]
+        rates = [self.cost.rates(level) for level in levels]
+        if self.least:
+            return least_costs(self.parts, here[0], products, rates[0])
+        if len(levels) == 1 and kept is None:
+            return moved_costs(self.parts, here[0], products, rates[0], None)
+        places = self.places(kept)
+        prices = {(inside.price, between.price) for inside, between in rates}
+        if len(prices) == 1 and None not in next(iter(prices)):
+            return in_all(
+                self.parts, self.below(here, products, places), cast("tuple[float, float]", prices.pop())
+            )
+        total: Costs | float = 0.0
+        for at, (level, own) in enumerate(zip(here, rates, strict=True)):
+            total = total + moved_costs(self.parts, level, products, own, places[at])
+            if at + 1 < len(levels):
+                products = self.below([level], products, [places[at]])
+        return np.asarray(total)
+
+    def below(self, levels: Sequence[LevelOf], products: Products, places: Sequence[Places]) -> Products:
+        """Return the products below consecutive levels."""
+        names = names_of(self.parts)
+        for level, own in zip(levels, places, strict=True):
+            products = below(products, level.at_level.factors, names, own)
+        return products
+
+    def at(self, at: int, level: Level) -> LevelOf:
+        """Return one of the levels as both layers see it."""
+        options = (self.options[0][at], self.options[1][at])
+        return LevelOf(level, self.between, self.ends, options, (self.sizes[0][at], self.sizes[1][at]))
+
+    def places(self, kept: Kept) -> list[Places]:
+        """Return the tuples of both layers, seen from each level."""
+        made, read = (
+            columns([len(options) for options in of_layer], own)
+            for of_layer, own in zip(self.options, kept or (None, None), strict=True)
+        )
+        return [Places(*both) for both in zip(made, read, strict=True)]
+
+    @property
+    def counts_alone(self) -> bool:
+        """Whether some costs of an end's tuples are the same whatever the other end's are: those of ``fused`` sums."""
+        return any(_alone(change.gets, change.has) for part in self.parts for change in part.changes)
+
+    def alone(self, levels: Sequence[Level], end: int) -> Costs | float:
+        """Return the least cost of each tuple of one end, whatever that of the other; 0 if rates differ by level."""
+        prices = {(inside.price, between.price) for inside, between in map(self.cost.rates, levels)}
+        if len(prices) > 1 or None in next(iter(prices)):
+            return 0.0
+        places = self.places((None, np.zeros(1, np.intp)) if end == 0 else (np.zeros(1, np.intp), None))
+        products = self.below([self.at(at, level) for at, level in enumerate(levels)], self.products, places)
+        inside, between = cast("tuple[float, float]", prices.pop())
+        total: Costs | float = 0.0
+        for part in self.parts:
+            for change in part.changes:
+                if ("need" if end else "terms") == change.gets and _alone(change.gets, change.has):
+                    price = inside if part.inside else between
+                    total = total + price * change.elements * (
+                        getattr(products, change.gets).reshape(-1) - 1.0
+                    )
+        return total
+
+
+def _alone(gets: str, has: str) -> bool:
+    """Return whether a change is at least ``gets - 1``, which depends on one end."""
+    return gets in {"need", "terms"} and has in {"", "owned"}

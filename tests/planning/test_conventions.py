@@ -1,0 +1,180 @@
+"""Searches under ``moved`` and ``fused``: optima, bounds, ties, and the known optima of networks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from hypar import load_machine, load_model, plan_model
+from hypar.planning.searches import joint
+from hypar.planning.searches.base import Question, load_search
+from hypar.planning.searches.joint import Joint
+from tests.conventions import THREE_TYPES, cost_of, drawn, network, question_of, random_network
+
+if TYPE_CHECKING:
+    from hypar.sharding.placement import Options
+
+graph_of = cache(load_model)
+BY_PRODUCTS = ("moved", "fused")
+
+
+def total(costs: tuple[tuple[float, ...], ...]) -> float:
+    return math.fsum(cost for at_level in costs for cost in at_level)
+
+
+def chain(rng: random.Random, layers: int) -> Question:
+    """Linear layers of random sizes."""
+    lines = [f"{{op: input, channels: {rng.randint(1, 40)}}}"]
+    lines += [f"{{name: fc{at}, op: linear, out_features: {rng.randint(1, 40)}}}" for at in range(layers)]
+    convention = rng.choice(BY_PRODUCTS)
+    return question_of(network(lines, rng.randint(1, 40)), (2, rng.choice([2, 3])), convention)
+
+
+def branch(rng: random.Random) -> Question:
+    """A branch that joins again."""
+    lines = [
+        f"{{op: input, channels: {rng.choice([2, 4])}, height: 6, width: 6}}",
+        f"{{name: stem, op: conv, out_channels: {rng.choice([2, 8])}, kernel: 3, padding: 1}}",
+        f"{{name: side, op: conv, out_channels: {rng.choice([2, 8])}, kernel: 3, padding: 1}}",
+        "{name: join, op: concat, inputs: [stem, side]}",
+    ]
+    space = rng.choice([THREE_TYPES, "batch,in_channels,height"])
+    return question_of(network(lines, rng.choice([2, 16])), (2, 2), rng.choice(BY_PRODUCTS), space=space)
+
+
+def every(question: Question) -> list[tuple[Options, ...]]:
+    """Every plan."""
+    return list(itertools.product(*(list(itertools.product(*at_layer)) for at_layer in question.options)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_joint_optimum_is_the_cheapest_of_all_plans(seed: int) -> None:
+    rng = random.Random(seed)
+    question = chain(rng, 2) if seed % 3 else branch(rng)
+    found = Joint().run(question)
+    assert found.exact
+    assert total(found.costs) == pytest.approx(
+        min(cost_of(question, plan) for plan in every(question)), rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_greedy_level_is_the_cheapest_below_those_above(seed: int) -> None:
+    rng = random.Random(seed)
+    question = chain(rng, 3) if seed % 3 else branch(rng)
+    found = load_search("greedy").run(question)
+    above: tuple[Options, ...] = ((),) * len(question.options)
+    for index in range(len(question.levels)):
+        here = [at_layer[index] for at_layer in question.options]
+        first = replace(question, levels=question.levels[: index + 1])
+        plans = [
+            tuple((*own, choice) for own, choice in zip(above, level, strict=True))
+            for level in itertools.product(*here)
+        ]
+        above = tuple(own[: index + 1] for own in found.choices)
+        assert cost_of(first, above) == pytest.approx(min(cost_of(first, plan) for plan in plans), rel=1e-9)
+
+
+@pytest.mark.parametrize("convention", BY_PRODUCTS)
+@pytest.mark.parametrize("space", [THREE_TYPES, "all"])
+@pytest.mark.parametrize("model", ["sfc", "lenet-c", "alexnet", "resnet18"])
+def test_leaving_tuples_out_changes_no_plan(
+    model: str, space: str, convention: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = question_of(graph_of(model), (2, 2, 2), convention, space=space)
+    monkeypatch.setattr(joint, "NARROWING_PAYS", math.inf)
+    whole = Joint().run(question)
+    monkeypatch.setattr(joint, "NARROWING_PAYS", 0)
+    narrowed = Joint().run(question)
+    assert narrowed.choices == whole.choices
+    assert narrowed.costs == whole.costs
+
+
+def test_few_tuples_are_left_and_the_optimum_is_among_them() -> None:
+    question = question_of(graph_of("vgg16"), (2,) * 4, "moved", space="all")
+    best = Joint().run(question)
+    left = question.narrowed(total(best.costs))
+    sizes = [kept.size for kept in left.kept]
+    assert sum(sizes) < sum(question.structure(0, 4).sizes) / 10
+    for kept, options, chosen in zip(left.kept, question.options, best.choices, strict=True):
+        digits = [at_level.index(choice) for at_level, choice in zip(options, chosen, strict=True)]
+        assert np.ravel_multi_index(digits, [len(at_level) for at_level in options]) in kept
+
+
+@pytest.mark.parametrize("convention", BY_PRODUCTS)
+@pytest.mark.parametrize(("model", "space"), [("sfc", "all"), ("alexnet", THREE_TYPES), ("resnet18", "all")])
+def test_levels_by_themselves_bound_the_optimum(model: str, space: str, convention: str) -> None:
+    question = question_of(graph_of(model), (2, 2), convention, space=space)
+    best = Joint().run(question)
+    assert best.exact
+    found = joint._level_by_level(question)
+    assert 0 < found.bounds[0] <= total(best.costs) * (1 + 1e-12)
+    assert total(best.costs) <= total(found.costs) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("convention", BY_PRODUCTS)
+@pytest.mark.parametrize("cost", ["time", "accpar"])
+def test_the_joint_optimum_of_seconds_is_that_of_counting_everything_out(cost: str, convention: str) -> None:
+    machine = load_machine("hmc", {"latency": "1 us"})
+    asked = question_of(graph_of("sfc"), (2, 2), convention, cost=cost, machine=machine)
+    best = Joint().run(replace(asked, solver="exhaustive"))
+    assert total(Joint().run(asked).costs) == pytest.approx(total(best.costs), rel=1e-9)
+    rng = random.Random(cost + convention)
+    assert all(cost_of(asked, drawn(asked, rng)) >= total(best.costs) * (1 - 1e-9) for _ in range(200))
+
+
+@pytest.mark.parametrize(
+    ("model", "paper", "that_plan", "moved", "fused"),
+    [
+        ("sfc", 0.255, 0.260, 0.252, 0.202),
+        ("alexnet", 0.646, 0.651, 0.643, 0.617),
+        ("vgg16", 2.037, 2.221, 2.036, 1.993),
+    ],
+)
+def test_the_optima_of_four_levels(
+    model: str, paper: float, that_plan: float, moved: float, fused: float
+) -> None:
+    asked = {
+        convention: question_of(graph_of(model), (2,) * 4, convention)
+        for convention in ("paper", "moved", "fused")
+    }
+    best = {convention: Joint().run(question) for convention, question in asked.items()}
+    found = [total(best[convention].costs) for convention in ("paper", "moved", "fused")]
+    found.insert(1, cost_of(asked["moved"], best["paper"].choices))
+    assert [round(cost / 1e9, 3) for cost in found] == [paper, that_plan, moved, fused]
+
+
+@pytest.mark.parametrize("model", ["lenet-c", "alexnet", "vgg-a", "resnet18"])
+def test_no_strategy_s_plan_moves_less_than_the_optimum(model: str) -> None:
+    question = question_of(graph_of(model), (2,) * 4, "moved", space="all")
+    least = total(Joint().run(question).costs)
+    for strategy in ("dp", "mp", "owt", "hypar", "accpar", "optimal"):
+        plan = plan_model(graph_of(model), levels=4, strategy=strategy)
+        assert cost_of(question, [plan.choices(layer) for layer in plan.layers]) >= least * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("convention", BY_PRODUCTS)
+@pytest.mark.parametrize("search", ["greedy", "joint"])
+def test_costs_of_layers_and_levels_add_up(search: str, convention: str) -> None:
+    for seed in range(6):
+        question = question_of(random_network(random.Random(seed)), (2, 2), convention, space="all")
+        first, again = (load_search(search).run(question) for _ in range(2))
+        assert first == again
+        assert total(first.costs) == pytest.approx(cost_of(question, first.choices), rel=1e-12)
+
+
+@pytest.mark.parametrize("convention", BY_PRODUCTS)
+def test_items_of_a_layer_add_up_to_its_node(convention: str) -> None:
+    question = question_of(graph_of("resnet18"), (2, 2), convention, space="all")
+    sizes = question.outermost()
+    problem = question.cost_graph(0, 1, sizes)
+    for node, costs in enumerate(problem.nodes):
+        items = question.layer_items(0, node, sizes)
+        assert np.allclose(sum(part.reshape(-1) for part in items.values()), costs)
