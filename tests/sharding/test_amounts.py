@@ -351,3 +351,25 @@ def test_a_grid_over_one_dim_is_the_cut_of_that_dim(convention: str) -> None:
         simple = [(cut(dim, 4),) for dim in dims]
         grids: list[tuple[Choice, ...]] = [(grid({dim: 4}),) for dim in dims]
         assert amounts(graph, (4,), simple, convention) == amounts(graph, (4,), grids, convention)
+
+
+@pytest.mark.parametrize("after", ["batch", "in_channels", "out_channels"])
+def test_sums_before_a_global_pool_are_of_the_whole_image(after: str) -> None:
+    lines = [
+        "{op: input, channels: 4, height: 8, width: 8}",
+        "{name: conv, op: conv, out_channels: 4, kernel: 1}",
+        "{op: pool, mode: average, window: global}",
+        "{op: flatten}",
+        "{name: fc, op: linear, out_features: 4}",
+    ]
+    graph = network(lines).contracted
+    size, pooled = 8 * 4 * 8 * 8, 8 * 4
+    for convention in ("moved", "fused"):
+        height = amounts(graph, (2,), [(cut("height", 2),), (cut(after, 2),)], convention)
+        averages = [one.elements for one in height if one.phase == "forward" and one.layer == ("conv", "fc")]
+        assert averages == [2 * pooled]
+        assert not [one for one in height if one.layer == "conv" and one.tensor == "output"]
+        partial = amounts(graph, (2,), [(cut("in_channels", 2),), (cut(after, 2),)], convention)
+        straight = convention == "fused" and after != "out_channels"
+        sums = [one.elements for one in partial if one.layer == "conv" and one.tensor == "output"]
+        assert sums == [size if straight else 2 * size]

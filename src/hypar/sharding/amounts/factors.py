@@ -56,9 +56,10 @@ class Factors(NamedTuple):
         kept: fraction at the places between: the producer's, or the consumer's where sums go straight there.
         both: fraction that devices need as F and hold already.
         back: fraction that they need as E and hold already.
-        owned: the part of ``back`` at one owner of each element.
+        owned: fraction at one owner of each element of E, of which it has a term.
         alone: the part of ``kept`` that has no terms of the sums that ops between the layers take.
-        terms: fraction of the producer's F_out of which it has terms.
+        terms: fraction of the producer's F_out of which it has terms, before the ops between; also that of E_out.
+        left: fraction of F_out at the places to which its sums go.
     """
 
     need: Costs
@@ -69,6 +70,7 @@ class Factors(NamedTuple):
     owned: Costs
     alone: Costs
     terms: Costs
+    left: Costs
 
 
 class AtLevel(NamedTuple):
@@ -131,7 +133,7 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plai
     both = np.broadcast_to(
         shared_elements(made, read, [table.core for table in tables]), (len(hold), len(need))
     )
-    straight = _straight(between, made, ways)[:, None] & ~undivided(read, [theirs for _, theirs in names])
+    straight = _straight(between, made, ways)[:, None] & _divides(names, options[1], ways)
     kept, both = np.where(straight, need, hold[:, None]), np.where(straight, need, both)
     summed = np.ones(len(hold))
     for op, tensor in between.made.output.items():
@@ -147,6 +149,7 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plai
         owned=np.minimum(shared, 1.0),
         alone=(kept / summed[:, None])[:, None],
         terms=terms[:, None, None],
+        left=np.where(straight, need, terms[:, None])[:, None],
     )
     apart = np.array([[_apart(names, maker, reader) for reader in options[1]] for maker in options[0]])
     return Plain(flat, less_one(flat), _manners(between, (made, read), names, straight), apart & ~straight)
@@ -182,7 +185,12 @@ def _with_halos(einsum: Einsum, options: Options, found: Plain, rests: dict[str,
                 beyond[:, column] = halo(border, rests[dim])
     factors = found.factors
     shared = factors.both * (1 + beyond * found.apart[:, None])
-    return factors._replace(need=factors.need * (1 + beyond), both=shared)
+    return _reaching(factors, factors.need * (1 + beyond), shared)
+
+
+def _reaching(factors: Factors, need: Costs, both: Costs) -> Factors:
+    """Replace what is read, and of it what is held, by amounts with halos; terms of E reach as far."""
+    return factors._replace(need=need, both=both, owned=np.minimum(both, 1.0))
 
 
 def _grids_with_halos(
@@ -210,7 +218,7 @@ def _grids_with_halos(
     both = np.stack(shares, axis=1)[:, index]
     straight = factors.kept != factors.hold
     both = np.where(straight, factors.both, both)
-    return factors._replace(need=np.stack(needs)[index][None], both=both)
+    return _reaching(factors, np.stack(needs)[index][None], both)
 
 
 def _names(between: Between) -> Names:
@@ -237,6 +245,12 @@ def _terms(einsum: Einsum, own: Layout, tensor: str) -> Costs:
 def _straight(between: Between, made: Layout, ways: int) -> NDArray[np.bool_]:
     """Return whether every device has terms of the whole F_out, so that its sum may go to any of them."""
     return np.asarray(_terms(between.made, made, "output") == ways) & (between.onward and ways > 1)
+
+
+def _divides(names: Names, readers: Options, ways: int) -> NDArray[np.bool_]:
+    """Return whether a consumer's choice divides one dim of the tensor over all devices; groups stay together."""
+    dims = {theirs for _, theirs in names} - {"groups", None}
+    return np.array([simple(choice, ways) and bool({*choice.divided} & dims) for choice in readers])
 
 
 def _manners(

@@ -65,7 +65,7 @@ def parts_of(flow: Flow, between: Between) -> tuple[Part, ...]:
     size, made = flow.elements, float(flow.made)
     found = []
     if made:
-        found.append(Part("forward", "output", False, "sums", (Change(made, "terms"), Change(made, "kept"))))
+        found.append(Part("forward", "output", False, "sums", (Change(made, "terms"), Change(made, "left"))))
     if between.contracted:
         found.append(Part("forward", "input", False, "sums", (Change(2 * size, "kept", "alone"),)))
     found.append(Part("forward", "input", True, "forward", (Change(size, "need", "both"),)))
@@ -76,7 +76,7 @@ def parts_of(flow: Flow, between: Between) -> tuple[Part, ...]:
         manner = "errors" if made else "backward"
         found.append(Part("backward", "input", False, manner, (Change(size, "kept", "back"),)))
     if flow.error and made:
-        found.append(Part("backward", "output", False, "backward", (Change(made, "hold", "kept"),)))
+        found.append(Part("backward", "output", False, "backward", (Change(made, "terms", "left"),)))
     return tuple(found)
 
 
