@@ -616,7 +616,10 @@ def output_in_full(plan: Plan) -> str:
 
 def test_where_no_stages_are_faster_the_plan_says_so(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"hardware": HMC, "levels": 1}
-    best, whole = plan_model("sconv", stages="best", **asked), plan_model("sconv", **asked)
+    best, whole = (
+        plan_model("sconv", stages="best", **asked),
+        plan_model("sconv", convention="paper", **asked),
+    )
     assert not best.staged
     assert best.splits == whole.splits
     assert best.score == whole.score

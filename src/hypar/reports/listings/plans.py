@@ -26,7 +26,12 @@ def comparison_data(rows: Comparison) -> Data:
         {
             "strategy": row.name,
             "cost": row.plan and row.plan.cost.model_dump(),
-            "counted": row.plan and {"convention": rows.convention, "value": exact_number(row.cost)},
+            "counted": row.plan
+            and {
+                "convention": rows.convention,
+                "value": exact_number(row.cost),
+                "levels": [exact_number(cost) for cost in row.costs],
+            },
             "gain": row.gain,
             **_score_gains(rows[0], row),
             "note": row.note,
