@@ -52,10 +52,12 @@ def figure_8(ran: Evaluation) -> Section:
             " reading that gives one. The paper names three means and prints two numbers; they are taken as those of mp and"
             " HyPar. It says that on the six large networks dp moves almost ten times less than mp and HyPar another ten"
             f" times less than dp: here {_span(over['mp', 'dp'])} and {_span(over['dp', 'hypar'])} times less."
-            " The last four columns count the same plans as a correct execution moves them: moved with every sum handed to"
-            " all devices at once, fused with a sum sent straight to the shards that are read next (docs/algebra.md,"
-            " Conventions). The paper's tables count too little where a tensor is whole inside a group and an outer"
-            " level brings new parts of it, and where a pool reduces partial sums; dp moves the same under all three."
+            " The last four columns are what a correct execution of the same plans moves, by the two"
+            " [conventions](../algebra.md#conventions) that count that: moved, where every sum is handed to all devices at"
+            " once, and fused, where a sum goes straight to the shards that are read next. The paper's tables count too"
+            " little where a tensor is whole inside a group and an outer level brings new parts of it, and where a pool"
+            " reduces partial sums; dp moves the same by all three. Fused, HyPar moves"
+            f" {executed['hypar', FUSED]['sfc']:.3f} GB on SFC, published as {GIGABYTES['sfc', 'hypar']}."
         ),
         heads=("network", "dp", *heads, *conventions),
         rows=tuple(rows),
