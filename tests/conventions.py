@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from hypar import LayerGraph
     from hypar.machine.machine import Machine
-    from hypar.network.contraction import ContractedGraph
     from hypar.sharding.placement import Options
 
 THREE_TYPES = "batch,in_channels,out_channels"
@@ -65,7 +64,7 @@ def random_network(rng: random.Random) -> LayerGraph:
 
 
 def question_of(
-    graph: LayerGraph | ContractedGraph,
+    graph: LayerGraph,
     array: Sequence[int],
     convention: str,
     *,
@@ -75,7 +74,7 @@ def question_of(
     idle: bool = False,
 ) -> Question:
     """Ask for the choices of a network that cost least under a convention."""
-    cut = getattr(graph, "contracted", graph)
+    cut = graph.contracted
     found = parse_space(space)
     return Question(
         graph=cut,

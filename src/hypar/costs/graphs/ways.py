@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from hypar.sharding.amounts.places import Places, columns
+from hypar.sharding.amounts.places import Places, columns, spread_all
 from hypar.sharding.amounts.priced import LevelOf, least_costs, moved_costs
 from hypar.sharding.amounts.products import below, in_all, names_of
 
@@ -81,7 +81,7 @@ class Way:
         """Return the products below consecutive levels."""
         names = names_of(self.parts)
         for level, own in zip(levels, places, strict=True):
-            products = below(products, level.at_level.factors, names, own)
+            products = below(products, spread_all(level.at_level.factors, names, own), names)
         return products
 
     def at(self, at: int, level: Level) -> LevelOf:

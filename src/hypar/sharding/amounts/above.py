@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypar.sharding.amounts.factors import Between, factors_of, plain
 from hypar.sharding.amounts.flows import Flows, flows_of
+from hypar.sharding.amounts.places import spread_all
 from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below, names_of, parts_of
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 
@@ -94,7 +95,8 @@ def below_level(
                 kept[place] = least_below(products, plain(between, pair, ways).factors)
             else:
                 factors = factors_of(ends, between, pair, above[tensor.consumer], ways).factors
-                kept[place] = below(products, factors, names_of(parts))
+                names = names_of(parts)
+                kept[place] = below(products, spread_all(factors, names, None), names)
         found.append(kept[place])
     keys = [(layer.einsum, *own) for layer, *own in zip(graph.layers, above, options, strict=True)]
     return Above([sizes[key] for key in keys], above.network, found, least=least)

@@ -31,7 +31,7 @@ def added(einsum: Einsum, options: Options, sizes: LocalSizes, level: Level, sum
     """
     copies = level.groups * sizes.of(WORKING) * sizes.fractions[: len(TENSORS)]
     at_level = computing(einsum.roles, options, level.ways)
-    elements = _elements(einsum, sums)
+    elements = elements_of(einsum, sums)
     total: Costs = (elements * copies)[:, :, None] * at_level[:, None, :, 1]
     dims = windowed(einsum) if sums.input else ()
     if any(choice.degree(dim) > 1 for dim in dims for choice in options) or any(
@@ -60,7 +60,7 @@ def computing(roles: Roles, options: Options, ways: int) -> Costs:
 
 
 @lru_cache(maxsize=4096)
-def _elements(einsum: Einsum, sums: Sums) -> Costs:
+def elements_of(einsum: Einsum, sums: Sums) -> Costs:
     """Return the elements of each of ``TENSORS``, none of those whose sums are not added up inside the layer."""
     read = einsum.input_elements * fraction_read(einsum) if sums.input else 0.0
     made = einsum.elements("output") if sums.output else 0.0

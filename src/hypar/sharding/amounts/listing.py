@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from hypar.errors import OptionError
 from hypar.sharding.amounts.above import between_of
-from hypar.sharding.amounts.factors import Between, factors_of, plain
+from hypar.sharding.amounts.factors import Between, Factors, factors_of, plain
 from hypar.sharding.amounts.flows import Sums, flows_of
-from hypar.sharding.amounts.inside import added, computing
-from hypar.sharding.amounts.products import OUTERMOST, Part, below, names_of, parts_of, received
+from hypar.sharding.amounts.inside import added, computing, elements_of
+from hypar.sharding.amounts.products import Part, Products, below, names_of, parts_of, received
+from hypar.sharding.amounts.rows import cut_windows, windowed
 from hypar.sharding.conventions import FUSED, MOVED
-from hypar.sharding.levels import TENSORS, WHOLE_LAYER, WORKING, LocalSizes, levels_of
+from hypar.sharding.levels import TENSORS, WHOLE_LAYER, Level, LocalSizes, levels_of
 from hypar.sharding.redistribution import COLLECTIVES
 from hypar.sharding.transfers import PHASE_OF
 
@@ -21,7 +26,7 @@ if TYPE_CHECKING:
 
     from hypar.network.contraction import ContractedGraph
     from hypar.network.ops.base import Einsum
-    from hypar.sharding.placement import Options
+    from hypar.sharding.placement import Choice, Options
 
 RESIDUE = 1e-9
 """Fraction of a tensor below which nothing is received."""
@@ -112,15 +117,21 @@ def received_inside(
     einsum: Einsum, sums: Sums, array: tuple[int, ...], chosen: Options
 ) -> tuple[Received, ...]:
     """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
-    found = []
-    for level, sizes, choice in zip(levels_of(array, 1), _left(einsum, array, chosen), chosen, strict=False):
-        summed = computing(einsum.roles, (choice,), level.ways)[:, 0, 1] > 0
-        receivers = round(level.groups * sizes.of(WORKING)[0]) * choice.devices(level.ways)
-        here = added(einsum, (choice,), sizes, level, sums)[:, 0, 0].tolist()
-        for tensor, elements, whole in zip(TENSORS, here, summed.tolist(), strict=True):
-            if elements:
-                kind = "all_reduce" if whole else "neighbours"
-                found.append(Received(level.index, PHASE_OF[tensor], tensor, kind, elements, receivers, True))
+    found, above = [], np.ones(len(TENSORS))
+    elements, receivers = elements_of(einsum, sums)[:, 0], _receivers(array, chosen)
+    sizes = _left(einsum, array, chosen) if sums.input and _divides(einsum, chosen) else None
+    for level, choice in zip(_levels(array), chosen, strict=True):
+        at_level = computing(einsum.roles, (choice,), level.ways)[:, 0]
+        if sizes is None:
+            here = elements * above * at_level[:, 1]
+        else:
+            here = added(einsum, (choice,), sizes[level.index], level, sums)[:, 0, 0]
+        above = above * at_level[:, 0]
+        for tensor, amount, summed in zip(TENSORS, here.tolist(), at_level[:, 1].tolist(), strict=True):
+            if amount:
+                kind = "all_reduce" if summed else "neighbours"
+                to = receivers[level.index]
+                found.append(Received(level.index, PHASE_OF[tensor], tensor, kind, amount, to, True))
     return tuple(reversed(found))
 
 
@@ -133,25 +144,54 @@ def received_between(
     chosen: tuple[Options, Options],
 ) -> tuple[Received, ...]:
     """Return the transfers of a tensor between two layers at all levels, in the order of its parts, outermost first."""
-    products, names = OUTERMOST, names_of(parts)
+    products, names = _WHOLE, names_of(parts)
     found: list[list[Received]] = [[] for _ in parts]
-    left = [_left(einsum, array, own) for einsum, own in zip(ends, chosen, strict=True)]
-    for level in levels_of(array, 1):
-        pair = ((chosen[0][level.index],), (chosen[1][level.index],))
-        manners = plain(between, pair, level.ways).manners
-        here = factors_of(ends, between, pair, left[1][level.index], level.ways)
+    receivers = tuple(_receivers(array, own) for own in chosen)
+    for level, *pair in zip(_levels(array), *chosen, strict=True):
+        factors, growth, kinds = _alone(between, (pair[0], pair[1]), level.ways)
+        if cut_windows(ends[1], (pair[1],)):
+            sizes = _left(ends[1], array, chosen[1])[level.index]
+            here = factors_of(ends, between, ((pair[0],), (pair[1],)), sizes, level.ways)
+            factors, growth = _numbers(here.factors), _numbers(here.growth)
         for own, part in zip(found, parts, strict=True):
-            elements = float(received(part, products, here.growth)[0, 0])
+            elements = received(part, products, growth)
             if elements > RESIDUE * part.changes[0].elements:
-                kind = COLLECTIVES[getattr(manners, part.manner)[0, 0]]
-                end = int(part.forward)
-                groups = round(level.groups * left[end][level.index].of(WORKING)[0])
-                receivers = groups * pair[end][0].devices(level.ways)
-                own.append(
-                    Received(level.index, part.phase, part.tensor, kind, elements, receivers, part.inside)
-                )
-        products = below(products, here.factors, names)
+                kind, to = kinds[part.manner], receivers[part.forward][level.index]
+                own.append(Received(level.index, part.phase, part.tensor, kind, elements, to, part.inside))
+        if level.index + 1 < len(array):
+            products = below(products, factors, names)
     return tuple(one for own in found for one in own)
+
+
+@lru_cache(maxsize=16384)
+def _alone(
+    between: Between, pair: tuple[Choice, Choice], ways: int
+) -> tuple[Factors, Factors, dict[str, str]]:
+    """Return the factors of one pair of choices without halos, those less 1, and their collectives, as numbers."""
+    found = plain(between, ((pair[0],), (pair[1],)), ways)
+    kinds = {name: COLLECTIVES[codes[0, 0]] for name, codes in found.manners._asdict().items()}
+    return _numbers(found.factors), _numbers(found.growth), kinds
+
+
+def _numbers(factors: Factors) -> Factors:
+    return Factors._make([factor.item() for factor in factors])
+
+
+@lru_cache(maxsize=16384)
+def _receivers(array: tuple[int, ...], chosen: Options) -> tuple[int, ...]:
+    """Return the number of groups of the next level that work, for each level."""
+    working = (own.devices(ways) for own, ways in zip(chosen, array, strict=True))
+    return tuple(accumulate(working, operator.mul))
+
+
+def _divides(einsum: Einsum, chosen: Options) -> bool:
+    """Return whether a choice divides an image whose windows read across borders."""
+    return any(choice.degree(dim) > 1 for dim in windowed(einsum) for choice in chosen)
+
+
+@lru_cache(maxsize=64)
+def _levels(array: tuple[int, ...]) -> tuple[Level, ...]:
+    return levels_of(array, 1)
 
 
 @lru_cache(maxsize=16384)
@@ -161,3 +201,7 @@ def _left(einsum: Einsum, array: tuple[int, ...], chosen: Options) -> tuple[Loca
     for choice, ways in zip(chosen, array, strict=True):
         found.append(found[-1].divided(einsum, (choice,), ways))
     return tuple(found)
+
+
+_WHOLE = Products(*[1.0] * len(Factors._fields))  # type: ignore[arg-type]
+"""The products above the outermost level, as numbers."""

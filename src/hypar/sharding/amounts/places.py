@@ -9,6 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.sharding.amounts.factors import Factors
     from hypar.solve.edge import Costs, Indices
 
 
@@ -58,3 +59,13 @@ def spread(factor: Costs, places: Places | None) -> Costs:
     if above * read > 1:
         flat = flat.take(places.read.digit if above == 1 else places.read.prefix, axis=1)
     return flat.take(places.made.digit, axis=0) if made > 1 else flat
+
+
+def spread_all(factors: Factors, names: tuple[str, ...], places: Places | None) -> Factors:
+    """Return some factors for each pair of tuples; those that are one object stay one."""
+    done: dict[int, Costs] = {}
+    for name in names:
+        factor = getattr(factors, name)
+        if id(factor) not in done:
+            done[id(factor)] = spread(factor, places)
+    return factors._replace(**{name: done[id(getattr(factors, name))] for name in names})

@@ -9,8 +9,8 @@ import numpy as np
 
 from hypar.sharding.amounts.factors import factors_of, plain
 from hypar.sharding.amounts.inside import added, computing
-from hypar.sharding.amounts.places import spread
-from hypar.sharding.amounts.products import least_received, received
+from hypar.sharding.amounts.places import spread, spread_all
+from hypar.sharding.amounts.products import least_received, names_of, received
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE
 from hypar.sharding.levels import WORKING
@@ -77,8 +77,8 @@ def moved_costs(
         rates: the rates inside layers and between them.
         places: the pairs of tuples; None for the options of the level.
     """
-    growth = level.at_level.growth
-    return _priced(parts, level, rates, places, [received(part, products, growth, places) for part in parts])
+    growth = spread_all(level.at_level.growth, names_of(parts), places)
+    return _priced(parts, level, rates, places, [received(part, products, growth) for part in parts])
 
 
 def least_costs(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,8 +13,10 @@ from hypar.sharding.amounts.places import spread
 if TYPE_CHECKING:
     from hypar.sharding.amounts.factors import Between
     from hypar.sharding.amounts.flows import Flow
-    from hypar.sharding.amounts.places import Places
     from hypar.solve.edge import Costs
+
+Number = Any
+"""A float, or an array over pairs of tuples."""
 
 Products = Factors
 """The products over the levels above, ``[tuples of the producer, tuples of the consumer]``."""
@@ -60,6 +63,7 @@ class Part(NamedTuple):
         return self.manner == "sums" and self.tensor == "output"
 
 
+@lru_cache(maxsize=4096)
 def parts_of(flow: Flow, between: Between) -> tuple[Part, ...]:
     """Return the transfers of a tensor in the order in which they run: of F, then of E."""
     size, made = flow.elements, float(flow.made)
@@ -80,42 +84,39 @@ def parts_of(flow: Flow, between: Between) -> tuple[Part, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=4096)
 def names_of(parts: tuple[Part, ...]) -> tuple[str, ...]:
     """Return the names of the factors that transfers count."""
     return tuple({name: None for part in parts for change in part.changes for name in change[1:] if name})
 
 
-def received(part: Part, above: Products, growth: Factors, places: Places | None = None) -> Costs:
-    """Return the elements of a transfer that all devices receive at a level, for each pair of tuples.
+def received(part: Part, above: Products, growth: Factors) -> Number:
+    """Return the elements of a transfer that all devices receive at a level.
 
     Args:
         part: the transfer.
         above: the products of the levels above.
-        growth: the factors of the level less 1.
-        places: the pairs of tuples; None for the options of the level.
+        growth: the factors of the level less 1, as numbers or for each pair of tuples.
     """
     total = None
     for size, gets, has in part.changes:
-        more: Costs = getattr(above, gets) * spread(getattr(growth, gets), places)
+        more = getattr(above, gets) * getattr(growth, gets)
         if has:
-            more = more - getattr(above, has) * spread(getattr(growth, has), places)
+            more = more - getattr(above, has) * getattr(growth, has)
         more = more * size
         total = more if total is None else total + more
-    return np.asarray(total)
+    return total
 
 
-def below(
-    above: Products, factors: Factors, names: tuple[str, ...], places: Places | None = None
-) -> Products:
-    """Return the products of some factors below a level, for each pair of tuples."""
-    grown: dict[tuple[int, int], Costs] = {}
+def below(above: Products, factors: Factors, names: tuple[str, ...]) -> Products:
+    """Return the products of some factors below a level; those that are one object stay one."""
+    grown: dict[tuple[int, int], Number] = {}
     found = {}
     for name in names:
         product, factor = getattr(above, name), getattr(factors, name)
         key = (id(product), id(factor))
         if key not in grown:
-            here = spread(factor, places)
-            grown[key] = here if product is ONE else product * here
+            grown[key] = factor if product is ONE else product * factor
         found[name] = grown[key]
     return above._replace(**found)
 
