@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -122,6 +123,9 @@ def test_a_line_says_what_the_cost_counted_and_what_moves() -> None:
     for convention in BY_LEVELS:
         alike = plan_model("lenet-c", levels=2, convention=convention, hardware="hmc")
         assert [*counting_lines(alike, load_model("lenet-c"))] == []
+    deep = load_model("resnet152")
+    (line,) = counting_lines(plan_model(deep, levels=4), deep)
+    assert re.fullmatch(r"counted by paper: [\d,]+ B; a correct execution moves [\d,]+ B", line)
     one = plan_model(graph, levels=1)
     assert [*counting_lines(one, graph)] == []
 

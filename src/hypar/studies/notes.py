@@ -106,7 +106,10 @@ def counting_lines(plan: Plan, graph: LayerGraph, score: Score | None = None) ->
     counted, received = (bytes_received(plan, graph, convention) for convention in (own, moved))
     if not math.isclose(counted, received):
         what = "a correct execution moves" if own == PAPER else f"by {moved}:"
-        yield f"counted by {own}: {format_bytes(counted)}; {what} {format_bytes(received)}"
+        texts = [format_bytes(counted), format_bytes(received)]
+        if texts[0] == texts[1]:
+            texts = [f"{number:,.0f} B" for number in (counted, received)]
+        yield f"counted by {own}: {texts[0]}; {what} {texts[1]}"
 
 
 def _pins_cost(plan: Plan, request: Request, graph: LayerGraph) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.reports.listings.base import make_table
 from hypar.reports.prose import Note
+from hypar.sharding.conventions import PAPER
 from hypar.units import format_bytes, format_gain, format_seconds
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def overlap_data(found: Overlap) -> dict[str, Any]:
         "table": found.table,
         "exchange": found.exchange,
         "chunks_by": found.by,
+        "convention": PAPER,
         "step_s": found.step_s,
         "typical_s": found.typical_s,
         "speedup": found.speedup,

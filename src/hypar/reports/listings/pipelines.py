@@ -9,6 +9,7 @@ from hypar.reports.listings.base import make_table
 from hypar.reports.prose import Note
 from hypar.schedule.pipeline import STEPS
 from hypar.schedule.pipeline_orders import SCHEDULES
+from hypar.sharding.conventions import PAPER
 from hypar.studies.pipeline.costs import BALANCES
 from hypar.studies.pipeline.starts import places
 from hypar.timeline import Timeline
@@ -27,6 +28,7 @@ def pipeline_data(found: Pipeline) -> dict[str, Any]:
     return {
         "model": {"name": graph.name, "digest": graph.digest, "batch": graph.batch},
         "schedule": found.schedule,
+        "convention": PAPER,
         "microbatches": found.microbatches,
         "balance": found.balance,
         "bottleneck": None
