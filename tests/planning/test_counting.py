@@ -22,7 +22,7 @@ OF_PAPERS = {"hypar", "accpar", "deepa"}
 
 
 def recorded(plan: Plan) -> tuple[str | None, str | None]:
-    return plan.convention, plan.score and plan.score.convention
+    return plan.convention, None if plan.score is None else plan.score.convention
 
 
 @pytest.mark.parametrize("strategy", sorted({*plugin_names("strategies")} - {"deepa"}))
