@@ -88,10 +88,19 @@ def test_words_and_elements_of_other_sizes_are_said() -> None:
 def test_score_prints_totals_and_items(plan: str) -> None:
     text = output("score", plan, "--hardware", "hmc")
     notes = score_notes(read_plan(plan), score_plan(plan, hardware="hmc"))
-    head = "alexnet on hmc: 357 ms a step strategy hypar, batch 256, 16 devices (2x2x2x2)"
-    assert unbroken(text) == " ".join([head, *(part for note in notes for part in note)])
-    for item in ("time 357 ms: forward", "energy 5.52 J: arithmetic", "on each device: weights"):
+    head = "alexnet on hmc: 379 ms a step strategy hypar, batch 256, 16 devices (2x2x2x2)"
+    moves = "bytes counted by paper: 803 MB; a correct execution moves 875 MB"
+    assert unbroken(text) == " ".join([head, *(part for note in notes for part in note), moves])
+    for item in ("time 379 ms: forward", "energy 5.54 J: arithmetic", "on each device: weights"):
         assert item in unbroken(text)
+    by_paper = unbroken(output("score", plan, "--hardware", "hmc", "--convention", "paper"))
+    for item in (
+        "time 357 ms: forward",
+        "energy 5.52 J: arithmetic",
+        "803 MB of communication, counted by paper",
+    ):
+        assert item in by_paper
+    assert "bytes counted by" not in by_paper
     assert data("score", plan, "--hardware", "hmc") == score_plan(plan, hardware="hmc").to_data()
 
 
