@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import Setting, working
 from hypar.sharding.amounts.above import between_of
+from hypar.sharding.amounts.counted import received_between, received_inside
 from hypar.sharding.amounts.flows import flows_of
-from hypar.sharding.amounts.listing import received_between, received_inside
-from hypar.sharding.amounts.products import parts_of
+from hypar.sharding.amounts.parts import parts_of
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.grids.reshard import Gap, reshard
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from hypar.network.contraction import Content, ContractedGraph, Tensor
     from hypar.network.ops.base import Einsum
-    from hypar.sharding.amounts.listing import Received
+    from hypar.sharding.amounts.counted import Received
     from hypar.sharding.placement import Choice, Options
 
 

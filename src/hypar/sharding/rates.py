@@ -46,8 +46,7 @@ class Rates:
     @property
     def price(self) -> float | None:
         """The cost of an element if it is the same for every collective, and transfers cost nothing else."""
-        same = len({*self.per_element}) == 1 and not any(self.once) and not self.together
-        return self.per_element[0] if same else None
+        return _price(self)
 
     def each(self, collective: str, devices: int) -> float:
         """Return the cost of an element received by one of several devices."""
@@ -58,6 +57,13 @@ class Rates:
         return self.once[COLLECTIVES.index(collective)]
 
 
+@lru_cache(maxsize=256)
+def _price(rates: Rates) -> float | None:
+    same = len({*rates.per_element}) == 1 and not any(rates.once) and not rates.together
+    return float(rates.per_element[0]) if same else None
+
+
+@lru_cache(maxsize=256)
 def even_rates(per_element: float, *, direct: bool = False) -> Rates:
     """Return rates with the same cost per element for every collective."""
     return Rates((per_element,) * len(COLLECTIVES), (0.0,) * len(COLLECTIVES), direct=direct)
@@ -97,7 +103,7 @@ def between_costs(
     Returns:
         ``[options of producer, tuples above of consumer, options of consumer]``.
     """
-    if rates.direct or not _all_simple(options, ways):
+    if rates.direct or not all_simple(options, ways):
         return _reshard_costs(tensor, ends, options, sizes, ways, rates)
     made, read, contracted = ends[0].einsum, ends[1].einsum, tensor.content.contracted
     each, once = _between(made.unsized(), read.unsized(), options, contracted, ways, rates)
@@ -159,7 +165,8 @@ def _weights(manner: Manner, rates: Rates) -> tuple[Costs, Costs | None]:
 
 
 @lru_cache(maxsize=4096)
-def _all_simple(options: tuple[Options, Options], ways: int) -> bool:
+def all_simple(options: tuple[Options, Options], ways: int) -> bool:
+    """Return whether every choice of both layers is simple."""
     return all(simple(choice, ways) for end in options for choice in end)
 
 

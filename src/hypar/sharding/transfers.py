@@ -71,13 +71,13 @@ class Border(NamedTuple):
     Attributes:
         dim: the divided dim.
         fraction: fraction of the whole F_in that the windows of two neighbouring shards both read.
-        shards: number of shards.
+        shards: number of shards, or an array of numbers.
         copies: number of devices that read each shard.
     """
 
     dim: str
     fraction: float
-    shards: int
+    shards: Number
     copies: int
 
 
@@ -205,7 +205,7 @@ def halo(border: Border, size: Number) -> Number:
         size: the fraction of the dim that the levels above leave: a number, or an array over their choices.
     """
     shards, fraction = border.shards, np.minimum(border.fraction / size, 1.0)
-    if shards == 2:
+    if isinstance(shards, int) and shards == 2:
         return border.copies * fraction  # the value of the sum in by far the most frequent case
     short = np.minimum(shards - 1, np.floor(shards * fraction / 2))
     return border.copies * (short * (short + 1) / shards + (shards - 1 - short) * fraction)

@@ -82,14 +82,16 @@ class Builder:
                 nodes[key] = (costs.reshape(-1, len(choices[0])).min(axis=0) if above.least else costs, left)
         self.nodes = [nodes[key][0] for key in self.keys]
         self.ways: list[Way] = []
+        rates = tuple(cost.rates(level) for level in levels)
         shared: dict[object, Way] = {}
         for at, tensor in enumerate(graph.tensors):
             ends, products = (tensor.producer, tensor.consumer), above.products[at]
             made, read = (self.keys[end][:3] for end in ends)
-            pair = (made, read, above.between[at], above.parts[at], id(products))
+            # Equal parts are one object, of equal dims at both ends.
+            pair = (made, read, id(above.parts[at]), id(products))
             if pair not in shared:
                 shared[pair] = Way(
-                    cost=cost,
+                    rates=rates,
                     between=above.between[at],
                     parts=above.parts[at],
                     ends=(graph.layers[ends[0]].einsum, graph.layers[ends[1]].einsum),

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.sharding.amounts.parts import names_of
 from hypar.sharding.amounts.places import Places, columns, spread_all
 from hypar.sharding.amounts.priced import LevelOf, least_costs, moved_costs
-from hypar.sharding.amounts.products import below, in_all, names_of
+from hypar.sharding.amounts.products import below, in_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.costs.base import MovingCost
     from hypar.network.ops.base import Einsum
-    from hypar.sharding.amounts.factors import Between
-    from hypar.sharding.amounts.products import Part, Products
+    from hypar.sharding.amounts.between import Between
+    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.amounts.products import Products
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
+    from hypar.sharding.rates import Rates
     from hypar.solve.edge import Costs, Indices
 
 Kept = tuple["Indices | None", "Indices | None"] | None
@@ -31,7 +33,7 @@ class Way:
     """A tensor between two layers, with their options at some levels.
 
     Attributes:
-        cost: the cost.
+        rates: the rates inside layers and between them, at each level.
         between: the tensor's dims at both ends.
         parts: its transfers.
         ends: producer and consumer.
@@ -41,7 +43,7 @@ class Way:
         least: whether lower bounds are asked for.
     """
 
-    cost: MovingCost
+    rates: tuple[tuple[Rates, Rates], ...]
     between: Between
     parts: tuple[Part, ...]
     ends: tuple[Einsum, Einsum]
@@ -59,23 +61,27 @@ class Way:
         """
         products = self.products
         here = [self.at(at, level) for at, level in enumerate(levels)]
-        rates = [self.cost.rates(level) for level in levels]
         if self.least:
-            return least_costs(self.parts, here[0], products, rates[0])
+            return least_costs(self.parts, here[0], products, self.rates[0])
         if len(levels) == 1 and kept is None:
-            return moved_costs(self.parts, here[0], products, rates[0], None)
+            return moved_costs(self.parts, here[0], products, self.rates[0], None)
         places = self.places(kept)
-        prices = {(inside.price, between.price) for inside, between in rates}
-        if len(prices) == 1 and None not in next(iter(prices)):
-            return in_all(
-                self.parts, self.below(here, products, places), cast("tuple[float, float]", prices.pop())
-            )
+        prices = self.prices
+        if prices is not None:
+            return in_all(self.parts, self.below(here, products, places), prices)
         total: Costs | float = 0.0
-        for at, (level, own) in enumerate(zip(here, rates, strict=True)):
+        for at, (level, own) in enumerate(zip(here, self.rates, strict=True)):
             total = total + moved_costs(self.parts, level, products, own, places[at])
             if at + 1 < len(levels):
                 products = self.below([level], products, [places[at]])
         return np.asarray(total)
+
+    @property
+    def prices(self) -> tuple[float, float] | None:
+        """The costs of an element inside layers and between two, if they are the same at every level."""
+        found = {(inside.price, between.price) for inside, between in self.rates}
+        inside, between = found.pop()
+        return None if found or inside is None or between is None else (inside, between)
 
     def below(self, levels: Sequence[LevelOf], products: Products, places: Sequence[Places]) -> Products:
         """Return the products below consecutive levels."""
@@ -104,12 +110,11 @@ class Way:
 
     def alone(self, levels: Sequence[Level], end: int) -> Costs | float:
         """Return the least cost of each tuple of one end, whatever that of the other; 0 if rates differ by level."""
-        prices = {(inside.price, between.price) for inside, between in map(self.cost.rates, levels)}
-        if len(prices) > 1 or None in next(iter(prices)):
+        if self.prices is None:
             return 0.0
         places = self.places((None, np.zeros(1, np.intp)) if end == 0 else (np.zeros(1, np.intp), None))
         products = self.below([self.at(at, level) for at, level in enumerate(levels)], self.products, places)
-        inside, between = cast("tuple[float, float]", prices.pop())
+        inside, between = self.prices
         total: Costs | float = 0.0
         for part in self.parts:
             for change in part.changes:

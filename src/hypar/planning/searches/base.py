@@ -65,8 +65,10 @@ class Question:
     def cost_graph(self, first: int, last: int, sizes: list[LocalSizes]) -> CostGraph:
         """Return the cost graph of the same levels, given the local sizes of each layer above them."""
         options, levels = [at_layer[first:last] for at_layer in self.options], self.levels[first:last]
-        if isinstance(sizes, Above):
-            return Builder(cast("MovingCost", self.cost), self.graph, levels, options, sizes).built()
+        if self.by_products:
+            return Builder(
+                cast("MovingCost", self.cost), self.graph, levels, options, cast("Above", sizes)
+            ).built()
         return cost_graph(self.cost, self.graph, levels, options, sizes)
 
     def narrowed(self, known: float) -> Narrowed:
@@ -82,22 +84,24 @@ class Question:
             [at_layer[index : index + 1] for at_layer in self.options],
             self.levels[index : index + 1],
         )
-        if isinstance(sizes, Above):
-            return Builder(cast("MovingCost", self.cost), self.graph, levels, options, sizes).built()
+        if self.by_products:
+            return Builder(
+                cast("MovingCost", self.cost), self.graph, levels, options, cast("Above", sizes)
+            ).built()
         return cost_graph(self.cost, self.graph, levels, options, sizes, relaxed=True)
 
     def below(self, sizes: list[LocalSizes], choices: Sequence[Choice], ways: int) -> list[LocalSizes]:
         """Return the local sizes of each layer below a level; equal sizes share one object."""
         options = [(choice,) for choice in choices]
-        if isinstance(sizes, Above):
-            return below_level(self.graph, sizes, options, ways)
+        if self.by_products:
+            return below_level(self.graph, cast("Above", sizes), options, ways)
         return self._divided(sizes, options, ways)
 
     def below_all(self, index: int, sizes: list[LocalSizes]) -> list[LocalSizes]:
         """Return the distinct local sizes of each layer below a level, for all options and tuples above it."""
         options, ways = [at_layer[index] for at_layer in self.options], self.levels[index].ways
-        if isinstance(sizes, Above):
-            return below_level(self.graph, sizes, options, ways, least=True)
+        if self.by_products:
+            return below_level(self.graph, cast("Above", sizes), options, ways, least=True)
         return self._divided(sizes, options, ways, distinct=True)
 
     def _divided(
@@ -117,8 +121,8 @@ class Question:
     def layer_items(self, index: int, layer: int, sizes: list[LocalSizes]) -> Items:
         """Return the cost of each option inside a layer at a level item by item, ``[tuples above, options]``."""
         level, cut, options = self.levels[index], self.graph.layers[layer], self.options[layer][index]
-        if isinstance(sizes, Above):
-            sums = sizes.flows.sums[layer]
+        if self.by_products:
+            sums = cast("Above", sizes).flows.sums[layer]
             return layer_items(cast("MovingCost", self.cost), level, cut, options, sizes[layer], sums)
         return self.cost.layer_costs(level, cut, options, sizes[layer])
 

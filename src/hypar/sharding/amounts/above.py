@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.sharding.amounts.factors import Between, factors_of, plain
+from hypar.sharding.amounts.between import Between
+from hypar.sharding.amounts.factors import factors_of, plain
 from hypar.sharding.amounts.flows import Flows, flows_of
+from hypar.sharding.amounts.parts import names_of, parts_of
 from hypar.sharding.amounts.places import spread_all
-from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below, names_of, parts_of
+from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from hypar.network.contraction import ContractedGraph, Tensor
     from hypar.sharding.amounts.flows import Flow
-    from hypar.sharding.amounts.products import Part
+    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Options
 
 
@@ -89,14 +91,14 @@ def below_level(
     ):
         ends = (graph.layers[tensor.producer].einsum, graph.layers[tensor.consumer].einsum)
         pair = (options[tensor.producer], options[tensor.consumer])
-        place = (between, pair, above[tensor.consumer], ends[1], parts, id(products))
+        place = (id(parts), pair, above[tensor.consumer], ends[1], id(products))
         if place not in kept:
             if least:
-                kept[place] = least_below(products, plain(between, pair, ways).factors)
+                kept[place] = least_below(products, plain(between, pair, ways).at_level.factors)
             else:
-                factors = factors_of(ends, between, pair, above[tensor.consumer], ways).factors
-                names = names_of(parts)
-                kept[place] = below(products, spread_all(factors, names, None), names)
+                here = factors_of(ends, between, pair, above[tensor.consumer], ways)
+                factors = here.flat[0] if here.flat else spread_all(here.factors, names_of(parts), None)
+                kept[place] = below(products, factors, names_of(parts))
         found.append(kept[place])
     keys = [(layer.einsum, *own) for layer, *own in zip(graph.layers, above, options, strict=True)]
     return Above([sizes[key] for key in keys], above.network, found, least=least)

@@ -1,132 +1,39 @@
-"""The factors of one level: the fraction of a tensor between two layers that all devices of a group have together.
-
-A factor is an array of three axes: options of the producer, tuples of the consumer above the level, options of the
-consumer. An axis along which it does not vary has one entry.
-"""
+"""The factors of one level, and the collectives of its transfers."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.sharding.amounts.rows import border_of, cut_windows, rest_of
+from hypar.sharding.amounts.between import AtLevel, Between, Factors, Manners, Plain, less_one, names_at
+from hypar.sharding.amounts.halos import grids_with_halos, with_halos
+from hypar.sharding.amounts.places import spread_all
+from hypar.sharding.amounts.rows import cut_windows, rest_of
 from hypar.sharding.grids.intersection import boxes, shared_elements
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE, back, forth, undivided
-from hypar.sharding.grids.tensor_dims import INNER, divided
-from hypar.sharding.transfers import Border, halo, simple
+from hypar.sharding.grids.tensor_dims import divided
+from hypar.sharding.rates import all_simple
+from hypar.sharding.transfers import simple
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.ops.base import Einsum
     from hypar.sharding.grids.layouts import Layout
-    from hypar.sharding.grids.manners import Codes, Names
+    from hypar.sharding.grids.manners import Names
     from hypar.sharding.levels import LocalSizes
     from hypar.sharding.placement import Choice, Options
     from hypar.solve.edge import Costs
-
-
-class Between(NamedTuple):
-    """A tensor between two layers, without sizes.
-
-    Attributes:
-        made: the producer's dims.
-        read: the consumer's dims.
-        dims: the dims of the tensor as the consumer reads it.
-        contracted: the producer's dims that ops on the way sum.
-        onward: whether the producer's sums go straight to the consumer.
-    """
-
-    made: Einsum
-    read: Einsum
-    dims: tuple[str, ...]
-    contracted: frozenset[str]
-    onward: bool
-
-
-class Factors(NamedTuple):
-    """The factors of one level.
-
-    Attributes:
-        need: fraction that the consumer reads; also that of E_in of which it has terms.
-        hold: fraction that the producer holds of F once its sums are everywhere, and needs of E.
-        kept: fraction at the places between: the producer's, or the consumer's where sums go straight there.
-        both: fraction that devices need as F and hold already.
-        back: fraction that they need as E and hold already.
-        owned: fraction at one owner of each element of E, of which it has a term.
-        alone: the part of ``kept`` that has no terms of the sums that ops between the layers take.
-        terms: fraction of the producer's F_out of which it has terms, before the ops between; also that of E_out.
-        left: fraction of F_out at the places to which its sums go.
-    """
-
-    need: Costs
-    hold: Costs
-    kept: Costs
-    both: Costs
-    back: Costs
-    owned: Costs
-    alone: Costs
-    terms: Costs
-    left: Costs
-
-
-class AtLevel(NamedTuple):
-    """The factors of one level.
-
-    Attributes:
-        factors: the factors.
-        growth: the factors less 1: by how much the level multiplies what is there.
-    """
-
-    factors: Factors
-    growth: Factors
-
-
-class Manners(NamedTuple):
-    """The collectives of one level, as indices into ``COLLECTIVES``, ``[made, read]``.
-
-    Attributes:
-        forward: of F.
-        backward: of E.
-        sums: of the producer's sums that go straight to the consumer.
-        errors: of E sent as terms.
-    """
-
-    forward: Codes
-    backward: Codes
-    sums: Codes
-    errors: Codes
-
-
-class Plain(NamedTuple):
-    """The factors and collectives of one level if no window reads across a border.
-
-    Attributes:
-        factors: the factors.
-        growth: the factors less 1: by how much a level multiplies what is there.
-        manners: the collectives.
-        apart: whether the producer keeps other shards than the consumer reads, ``[made, read]``.
-    """
-
-    factors: Factors
-    growth: Factors
-    manners: Manners
-    apart: NDArray[np.bool_]
-
-
-def less_one(factors: Factors) -> Factors:
-    """Return each factor less 1."""
-    return Factors(*[factor - 1.0 for factor in factors])
 
 
 @lru_cache(maxsize=4096)
 def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plain:
     """Return the factors of a level without halos."""
     made, read = layout(options[0], ways), layout(options[1], ways)
-    names = _names(between)
+    names = names_at(between)
     tables = [divided(own, theirs, made.of(own), read.of(theirs), 0.0, 1.0) for own, theirs in names]
     need = boxes(read, [(table.read, table.needed) for table in tables])
     hold = boxes(made, [(table.made, table.held) for table in tables])
@@ -152,7 +59,10 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plai
         left=np.where(straight, need, terms[:, None])[:, None],
     )
     apart = np.array([[_apart(names, maker, reader) for reader in options[1]] for maker in options[0]])
-    return Plain(flat, less_one(flat), _manners(between, (made, read), names, straight), apart & ~straight)
+    growth = less_one(flat)
+    both_flat = (spread_all(flat, Factors._fields, None), spread_all(growth, Factors._fields, None))
+    at_level = AtLevel(flat, growth, both_flat)
+    return Plain(at_level, _manners(between, (made, read), names, straight), apart & ~straight)
 
 
 def factors_of(
@@ -166,66 +76,13 @@ def factors_of(
     found = plain(between, options, ways)
     dims = cut_windows(ends[1], options[1])
     if not dims:
-        return AtLevel(found.factors, found.growth)
+        return found.at_level
     rests = {dim: rest_of(ends[1], dim, sizes) for dim in dims}
-    if all(simple(choice, ways) for end in options for choice in end):
-        factors = _with_halos(ends[1], options[1], found, rests)
+    if all_simple(options, ways):
+        factors = with_halos(ends[1], options[1], found, rests)
     else:
-        factors = _grids_with_halos(ends[1], between, options, found.factors, rests, ways)
+        factors = grids_with_halos(ends[1], between, options, found.at_level.factors, rests, ways)
     return AtLevel(factors, less_one(factors))
-
-
-def _with_halos(einsum: Einsum, options: Options, found: Plain, rests: dict[str, Costs]) -> Factors:
-    """Add the halos of simple choices: a device lacks the halo only if the producer divides the same dim."""
-    beyond = np.zeros((len(next(iter(rests.values()))), len(options)))
-    for column, choice in enumerate(options):
-        for dim in choice.divided:
-            if dim in rests:
-                border = Border(dim, border_of(einsum, dim), choice.degree(dim), 1)
-                beyond[:, column] = halo(border, rests[dim])
-    factors = found.factors
-    shared = factors.both * (1 + beyond * found.apart[:, None])
-    return _reaching(factors, factors.need * (1 + beyond), shared)
-
-
-def _reaching(factors: Factors, need: Costs, both: Costs) -> Factors:
-    """Replace what is read, and of it what is held, by amounts with halos; terms of E reach as far."""
-    return factors._replace(need=need, both=both, owned=np.minimum(both, 1.0))
-
-
-def _grids_with_halos(
-    einsum: Einsum,
-    between: Between,
-    options: tuple[Options, Options],
-    factors: Factors,
-    rests: dict[str, Costs],
-    ways: int,
-) -> Factors:
-    """Add the halos of grids, for each distinct size that the levels above leave."""
-    made, read = layout(options[0], ways), layout(options[1], ways)
-    rows, which = np.unique(np.stack([*rests.values()], axis=1), axis=0, return_inverse=True)
-    needs, shares = [], []
-    for row in rows.tolist():
-        rest = dict(zip(rests, row, strict=True))
-        halos = {dim: min(1.0, border_of(einsum, dim) / left) for dim, left in rest.items()}
-        tables = [
-            divided(own, theirs, made.of(own), read.of(theirs), halos.get(theirs or "", 0.0), 1.0)
-            for own, theirs in _names(between)
-        ]
-        needs.append(boxes(read, [(table.read, table.needed) for table in tables]))
-        shares.append(shared_elements(made, read, [table.intersections for table in tables]))
-    index = which.reshape(-1)
-    both = np.stack(shares, axis=1)[:, index]
-    straight = factors.kept != factors.hold
-    both = np.where(straight, factors.both, both)
-    return _reaching(factors, np.stack(needs)[index][None], both)
-
-
-def _names(between: Between) -> Names:
-    """Return the op dims of producer and consumer for each dim of the tensor."""
-    makes = {tensor: op for op, tensor in between.made.output.items() if tensor not in between.contracted}
-    reads = {tensor: op for op, tensor in between.read.input.items()}
-    return tuple((makes.get(dim), reads.get(dim)) for dim in ("batch", *between.dims, INNER))
 
 
 def _apart(names: Names, maker: Choice, reader: Choice) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from hypar.sharding.amounts.flows import fraction_read
 from hypar.sharding.amounts.rows import border_of, rest_of, rows_read, windowed
 from hypar.sharding.grids.layouts import layout
-from hypar.sharding.levels import TENSORS, WORKING
+from hypar.sharding.levels import QUANTITIES, TENSORS, WORKING
 from hypar.sharding.transfers import Border, halo
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ def added(einsum: Einsum, options: Options, sizes: LocalSizes, level: Level, sum
     ):
         total[0] += elements[0] * _borders(einsum, dims, options, sizes, (copies[0], at_level[0, :, 0]))
     return total
+
+
+_IMAGE = slice(QUANTITIES.index("height"), QUANTITIES.index("width") + 1)
+"""The rows of ``LocalSizes.fractions`` of an image's dims."""
 
 
 @lru_cache(maxsize=4096)

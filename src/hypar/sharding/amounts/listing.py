@@ -2,57 +2,20 @@
 
 from __future__ import annotations
 
-import operator
-from functools import lru_cache
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 from hypar.errors import OptionError
 from hypar.sharding.amounts.above import between_of
-from hypar.sharding.amounts.factors import Between, Factors, factors_of, plain
-from hypar.sharding.amounts.flows import Sums, flows_of
-from hypar.sharding.amounts.inside import added, computing, elements_of
-from hypar.sharding.amounts.products import Part, Products, below, names_of, parts_of, received
-from hypar.sharding.amounts.rows import cut_windows, windowed
+from hypar.sharding.amounts.counted import received_between, received_inside
+from hypar.sharding.amounts.flows import flows_of
+from hypar.sharding.amounts.parts import parts_of
 from hypar.sharding.conventions import FUSED, MOVED
-from hypar.sharding.levels import TENSORS, WHOLE_LAYER, Level, LocalSizes, levels_of
-from hypar.sharding.redistribution import COLLECTIVES
-from hypar.sharding.transfers import PHASE_OF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.contraction import ContractedGraph
-    from hypar.network.ops.base import Einsum
-    from hypar.sharding.placement import Choice, Options
-
-RESIDUE = 1e-9
-"""Fraction of a tensor below which nothing is received."""
-
-
-class Received(NamedTuple):
-    """A transfer at one level.
-
-    Attributes:
-        level: the level, 0 for the outermost.
-        phase: the phase that it belongs to.
-        tensor: ``weight``, ``output`` or ``input`` of the layer; between two layers ``input``, which the consumer reads,
-            or ``output``, which the producer makes.
-        collective: the collective.
-        elements: elements that all devices receive.
-        receivers: number of groups of the next level that receive.
-        inside: whether partial sums of a layer are added up.
-    """
-
-    level: int
-    phase: str
-    tensor: str
-    collective: str
-    elements: float
-    receivers: int
-    inside: bool
+    from hypar.sharding.placement import Options
 
 
 class Amount(NamedTuple):
@@ -110,98 +73,3 @@ def amounts(
             place = made.name if one.inside else (made.name, read.name)
             found.append(Amount(place, one.level, one.phase, one.tensor, one.elements))
     return found
-
-
-@lru_cache(maxsize=16384)
-def received_inside(
-    einsum: Einsum, sums: Sums, array: tuple[int, ...], chosen: Options
-) -> tuple[Received, ...]:
-    """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
-    found, above = [], np.ones(len(TENSORS))
-    elements, receivers = elements_of(einsum, sums)[:, 0], _receivers(array, chosen)
-    sizes = _left(einsum, array, chosen) if sums.input and _divides(einsum, chosen) else None
-    for level, choice in zip(_levels(array), chosen, strict=True):
-        at_level = computing(einsum.roles, (choice,), level.ways)[:, 0]
-        if sizes is None:
-            here = elements * above * at_level[:, 1]
-        else:
-            here = added(einsum, (choice,), sizes[level.index], level, sums)[:, 0, 0]
-        above = above * at_level[:, 0]
-        for tensor, amount, summed in zip(TENSORS, here.tolist(), at_level[:, 1].tolist(), strict=True):
-            if amount:
-                kind = "all_reduce" if summed else "neighbours"
-                to = receivers[level.index]
-                found.append(Received(level.index, PHASE_OF[tensor], tensor, kind, amount, to, True))
-    return tuple(reversed(found))
-
-
-@lru_cache(maxsize=16384)
-def received_between(
-    ends: tuple[Einsum, Einsum],
-    between: Between,
-    parts: tuple[Part, ...],
-    array: tuple[int, ...],
-    chosen: tuple[Options, Options],
-) -> tuple[Received, ...]:
-    """Return the transfers of a tensor between two layers at all levels, in the order of its parts, outermost first."""
-    products, names = _WHOLE, names_of(parts)
-    found: list[list[Received]] = [[] for _ in parts]
-    receivers = tuple(_receivers(array, own) for own in chosen)
-    for level, *pair in zip(_levels(array), *chosen, strict=True):
-        factors, growth, kinds = _alone(between, (pair[0], pair[1]), level.ways)
-        if cut_windows(ends[1], (pair[1],)):
-            sizes = _left(ends[1], array, chosen[1])[level.index]
-            here = factors_of(ends, between, ((pair[0],), (pair[1],)), sizes, level.ways)
-            factors, growth = _numbers(here.factors), _numbers(here.growth)
-        for own, part in zip(found, parts, strict=True):
-            elements = received(part, products, growth)
-            if elements > RESIDUE * part.changes[0].elements:
-                kind, to = kinds[part.manner], receivers[part.forward][level.index]
-                own.append(Received(level.index, part.phase, part.tensor, kind, elements, to, part.inside))
-        if level.index + 1 < len(array):
-            products = below(products, factors, names)
-    return tuple(one for own in found for one in own)
-
-
-@lru_cache(maxsize=16384)
-def _alone(
-    between: Between, pair: tuple[Choice, Choice], ways: int
-) -> tuple[Factors, Factors, dict[str, str]]:
-    """Return the factors of one pair of choices without halos, those less 1, and their collectives, as numbers."""
-    found = plain(between, ((pair[0],), (pair[1],)), ways)
-    kinds = {name: COLLECTIVES[codes[0, 0]] for name, codes in found.manners._asdict().items()}
-    return _numbers(found.factors), _numbers(found.growth), kinds
-
-
-def _numbers(factors: Factors) -> Factors:
-    return Factors._make([factor.item() for factor in factors])
-
-
-@lru_cache(maxsize=16384)
-def _receivers(array: tuple[int, ...], chosen: Options) -> tuple[int, ...]:
-    """Return the number of groups of the next level that work, for each level."""
-    working = (own.devices(ways) for own, ways in zip(chosen, array, strict=True))
-    return tuple(accumulate(working, operator.mul))
-
-
-def _divides(einsum: Einsum, chosen: Options) -> bool:
-    """Return whether a choice divides an image whose windows read across borders."""
-    return any(choice.degree(dim) > 1 for dim in windowed(einsum) for choice in chosen)
-
-
-@lru_cache(maxsize=64)
-def _levels(array: tuple[int, ...]) -> tuple[Level, ...]:
-    return levels_of(array, 1)
-
-
-@lru_cache(maxsize=16384)
-def _left(einsum: Einsum, array: tuple[int, ...], chosen: Options) -> tuple[LocalSizes, ...]:
-    """Return a layer's sizes above each level."""
-    found = [WHOLE_LAYER]
-    for choice, ways in zip(chosen, array, strict=True):
-        found.append(found[-1].divided(einsum, (choice,), ways))
-    return tuple(found)
-
-
-_WHOLE = Products(*[1.0] * len(Factors._fields))  # type: ignore[arg-type]
-"""The products above the outermost level, as numbers."""

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.sharding.amounts.factors import Factors
+    from hypar.sharding.amounts.between import Factors
     from hypar.solve.edge import Costs, Indices
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from hypar.sharding.amounts.factors import factors_of, plain
 from hypar.sharding.amounts.inside import added, computing
+from hypar.sharding.amounts.parts import names_of
 from hypar.sharding.amounts.places import spread, spread_all
-from hypar.sharding.amounts.products import least_received, names_of, received
+from hypar.sharding.amounts.products import at_one, least_received, received
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE
 from hypar.sharding.levels import WORKING
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.ops.base import Einsum, Roles
-    from hypar.sharding.amounts.factors import AtLevel, Between
+    from hypar.sharding.amounts.between import AtLevel, Between
     from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.places import Places
-    from hypar.sharding.amounts.products import Part, Products
+    from hypar.sharding.amounts.products import Products
     from hypar.sharding.grids.manners import Codes
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
@@ -77,7 +79,14 @@ def moved_costs(
         rates: the rates inside layers and between them.
         places: the pairs of tuples; None for the options of the level.
     """
-    growth = spread_all(level.at_level.growth, names_of(parts), places)
+    here = level.at_level
+    if places is None and here.flat is not None:
+        growth = here.flat[1]
+    else:
+        growth = spread_all(here.growth, names_of(parts), places)
+    inside, between = rates[0].price, rates[1].price
+    if places is None and inside is not None and between is not None:
+        return at_one(parts, products, growth, (inside, between))
     return _priced(parts, level, rates, places, [received(part, products, growth) for part in parts])
 
 
@@ -85,7 +94,7 @@ def least_costs(
     parts: tuple[Part, ...], level: LevelOf, products: Products, rates: tuple[Rates, Rates]
 ) -> Costs:
     """Return a lower bound of ``moved_costs`` of each pair of options, whatever the tuples above."""
-    factors = plain(level.between, level.options, level.level.ways).factors
+    factors = plain(level.between, level.options, level.level.ways).at_level.factors
     return _priced(parts, level, rates, None, [least_received(part, products, factors) for part in parts])
 
 

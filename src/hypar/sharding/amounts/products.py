@@ -1,18 +1,16 @@
-"""The products of factors over levels, and the transfers of a tensor between two layers that follow."""
+"""The products of factors over levels, and what they make of the transfers of a tensor between two layers."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hypar.sharding.amounts.factors import Factors
+from hypar.sharding.amounts.between import Factors
 from hypar.sharding.amounts.places import spread
 
 if TYPE_CHECKING:
-    from hypar.sharding.amounts.factors import Between
-    from hypar.sharding.amounts.flows import Flow
+    from hypar.sharding.amounts.parts import Part
     from hypar.solve.edge import Costs
 
 Number = Any
@@ -24,70 +22,6 @@ Products = Factors
 ONE = np.ones((1, 1))
 OUTERMOST = Products(*[ONE] * len(Factors._fields))
 """The products at the outermost level."""
-
-
-class Change(NamedTuple):
-    """Elements that enter groups: a tensor's elements times the products of one factor, without those of another.
-
-    Attributes:
-        elements: elements of the tensor.
-        gets: name of the factor that counts what is needed in the end.
-        has: name of the factor that counts what is there already; empty for one copy.
-    """
-
-    elements: float
-    gets: str
-    has: str = ""
-
-
-class Part(NamedTuple):
-    """A transfer of a tensor between two layers.
-
-    Attributes:
-        phase: the phase.
-        tensor: ``input`` of the consumer, or ``output`` of the producer.
-        forward: whether the consumer receives; otherwise the producer does.
-        manner: name of its collectives in ``Manners``.
-        changes: the elements that are received.
-    """
-
-    phase: str
-    tensor: str
-    forward: bool
-    manner: str
-    changes: tuple[Change, ...]
-
-    @property
-    def inside(self) -> bool:
-        """Whether it adds up partial sums of the producer, which belong to the layer."""
-        return self.manner == "sums" and self.tensor == "output"
-
-
-@lru_cache(maxsize=4096)
-def parts_of(flow: Flow, between: Between) -> tuple[Part, ...]:
-    """Return the transfers of a tensor in the order in which they run: of F, then of E."""
-    size, made = flow.elements, float(flow.made)
-    found = []
-    if made:
-        found.append(Part("forward", "output", False, "sums", (Change(made, "terms"), Change(made, "left"))))
-    if between.contracted:
-        found.append(Part("forward", "input", False, "sums", (Change(2 * size, "kept", "alone"),)))
-    found.append(Part("forward", "input", True, "forward", (Change(size, "need", "both"),)))
-    if flow.error and flow.terms:
-        changes = (Change(size, "need", "owned"), Change(size, "kept"))
-        found.append(Part("backward", "input", False, "errors", changes))
-    elif flow.error:
-        manner = "errors" if made else "backward"
-        found.append(Part("backward", "input", False, manner, (Change(size, "kept", "back"),)))
-    if flow.error and made:
-        found.append(Part("backward", "output", False, "backward", (Change(made, "terms", "left"),)))
-    return tuple(found)
-
-
-@lru_cache(maxsize=4096)
-def names_of(parts: tuple[Part, ...]) -> tuple[str, ...]:
-    """Return the names of the factors that transfers count."""
-    return tuple({name: None for part in parts for change in part.changes for name in change[1:] if name})
 
 
 def received(part: Part, above: Products, growth: Factors) -> Number:
@@ -132,19 +66,43 @@ def in_all(parts: tuple[Part, ...], products: Products, prices: tuple[float, flo
     Returns:
         ``[tuples of the producer, tuples of the consumer]``.
     """
+    return _weighted(parts, products, prices, None)
+
+
+def at_one(parts: tuple[Part, ...], above: Products, growth: Factors, prices: tuple[float, float]) -> Costs:
+    """Return the cost of one level where an element costs the same for every collective.
+
+    Args:
+        parts: the transfers.
+        above: the products of the levels above, of one tuple.
+        growth: the factors of the level less 1.
+        prices: the cost of an element inside layers, and between two.
+
+    Returns:
+        ``[options of the producer, options of the consumer]``.
+    """
+    return _weighted(parts, growth, prices, above)
+
+
+def _weighted(
+    parts: tuple[Part, ...], arrays: Factors, prices: tuple[float, float], above: Products | None
+) -> Costs:
+    """Return the sum of arrays that transfers count, each by its elements, their price and what is above the level."""
     weights: dict[int, float] = {}
-    arrays: dict[int, Costs] = {}
+    found: dict[int, Costs] = {}
     for part in parts:
         price = prices[0] if part.inside else prices[1]
         for size, gets, has in part.changes:
             for name, weight in ((gets, size * price), (has, -size * price)):
-                array = getattr(products, name) if name else ONE
-                arrays[id(array)] = array
-                weights[id(array)] = weights.get(id(array), 0.0) + weight
-    largest, *others = sorted(arrays, key=lambda key: -arrays[key].size)
-    total: Costs = arrays[largest] * weights[largest]
+                if name or above is None:
+                    array = getattr(arrays, name) if name else ONE
+                    scale = 1.0 if above is None else getattr(above, name).item()
+                    found[id(array)] = array
+                    weights[id(array)] = weights.get(id(array), 0.0) + weight * scale
+    largest, *others = sorted(found, key=lambda key: -found[key].size)
+    total: Costs = found[largest] * weights[largest]
     for key in others:
-        total += arrays[key] * weights[key]
+        total += found[key] * weights[key]
     return total
 
 

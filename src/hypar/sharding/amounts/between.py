@@ -1,0 +1,123 @@
+"""A tensor between two layers: its dims at both ends, and its factors and collectives at one level.
+
+A factor is the fraction of a tensor that all devices of a group have together: an array of three axes, options of the
+producer, tuples of the consumer above the level, options of the consumer. An axis along which it does not vary has one
+entry.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.sharding.grids.tensor_dims import INNER
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hypar.network.ops.base import Einsum
+    from hypar.sharding.grids.manners import Codes, Names
+    from hypar.solve.edge import Costs
+
+
+class Between(NamedTuple):
+    """A tensor between two layers, without sizes.
+
+    Attributes:
+        made: the producer's dims.
+        read: the consumer's dims.
+        dims: the dims of the tensor as the consumer reads it.
+        contracted: the producer's dims that ops on the way sum.
+        onward: whether the producer's sums go straight to the consumer.
+    """
+
+    made: Einsum
+    read: Einsum
+    dims: tuple[str, ...]
+    contracted: frozenset[str]
+    onward: bool
+
+
+class Factors(NamedTuple):
+    """The factors of one level.
+
+    Attributes:
+        need: fraction that the consumer reads; also that of E_in of which it has terms.
+        hold: fraction that the producer holds of F once its sums are everywhere, and needs of E.
+        kept: fraction at the places between: the producer's, or the consumer's where sums go straight there.
+        both: fraction that devices need as F and hold already.
+        back: fraction that they need as E and hold already.
+        owned: fraction at one owner of each element of E, of which it has a term.
+        alone: the part of ``kept`` that has no terms of the sums that ops between the layers take.
+        terms: fraction of the producer's F_out of which it has terms, before the ops between; also that of E_out.
+        left: fraction of F_out at the places to which its sums go.
+    """
+
+    need: Costs
+    hold: Costs
+    kept: Costs
+    both: Costs
+    back: Costs
+    owned: Costs
+    alone: Costs
+    terms: Costs
+    left: Costs
+
+
+class AtLevel(NamedTuple):
+    """The factors of one level.
+
+    Attributes:
+        factors: the factors.
+        growth: the factors less 1: by how much the level multiplies what is there.
+        flat: both of two axes, ``[made, read]``, if no factor varies with the tuples above.
+    """
+
+    factors: Factors
+    growth: Factors
+    flat: tuple[Factors, Factors] | None = None
+
+
+class Manners(NamedTuple):
+    """The collectives of one level, as indices into ``COLLECTIVES``, ``[made, read]``.
+
+    Attributes:
+        forward: of F.
+        backward: of E.
+        sums: of the producer's sums that go straight to the consumer.
+        errors: of E sent as terms.
+    """
+
+    forward: Codes
+    backward: Codes
+    sums: Codes
+    errors: Codes
+
+
+class Plain(NamedTuple):
+    """The factors and collectives of one level if no window reads across a border.
+
+    Attributes:
+        at_level: the factors.
+        manners: the collectives.
+        apart: whether the producer keeps other shards than the consumer reads, ``[made, read]``.
+    """
+
+    at_level: AtLevel
+    manners: Manners
+    apart: NDArray[np.bool_]
+
+
+def less_one(factors: Factors) -> Factors:
+    """Return each factor less 1; those that are one object stay one."""
+    found: dict[int, Costs] = {}
+    for factor in factors:
+        found.setdefault(id(factor), factor - 1.0)
+    return Factors._make([found[id(factor)] for factor in factors])
+
+
+def names_at(between: Between) -> Names:
+    """Return the op dims of producer and consumer for each dim of the tensor."""
+    makes = {tensor: op for op, tensor in between.made.output.items() if tensor not in between.contracted}
+    reads = {tensor: op for op, tensor in between.read.input.items()}
+    return tuple((makes.get(dim), reads.get(dim)) for dim in ("batch", *between.dims, INNER))

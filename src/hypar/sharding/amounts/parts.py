@@ -1,0 +1,74 @@
+"""The transfers of a tensor between two layers, as products of factors."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from hypar.sharding.amounts.between import Between
+    from hypar.sharding.amounts.flows import Flow
+
+
+class Change(NamedTuple):
+    """Elements that enter groups: a tensor's elements times the products of one factor, without those of another.
+
+    Attributes:
+        elements: elements of the tensor.
+        gets: name of the factor that counts what is needed in the end.
+        has: name of the factor that counts what is there already; empty for one copy.
+    """
+
+    elements: float
+    gets: str
+    has: str = ""
+
+
+class Part(NamedTuple):
+    """A transfer of a tensor between two layers.
+
+    Attributes:
+        phase: the phase.
+        tensor: ``input`` of the consumer, or ``output`` of the producer.
+        forward: whether the consumer receives; otherwise the producer does.
+        manner: name of its collectives in ``Manners``.
+        changes: the elements that are received.
+    """
+
+    phase: str
+    tensor: str
+    forward: bool
+    manner: str
+    changes: tuple[Change, ...]
+
+    @property
+    def inside(self) -> bool:
+        """Whether it adds up partial sums of the producer, which belong to the layer."""
+        return self.manner == "sums" and self.tensor == "output"
+
+
+@lru_cache(maxsize=4096)
+def parts_of(flow: Flow, between: Between) -> tuple[Part, ...]:
+    """Return the transfers of a tensor in the order in which they run: of F, then of E."""
+    size, made = flow.elements, float(flow.made)
+    found = []
+    if made:
+        found.append(Part("forward", "output", False, "sums", (Change(made, "terms"), Change(made, "left"))))
+    if between.contracted:
+        found.append(Part("forward", "input", False, "sums", (Change(2 * size, "kept", "alone"),)))
+    found.append(Part("forward", "input", True, "forward", (Change(size, "need", "both"),)))
+    if flow.error and flow.terms:
+        changes = (Change(size, "need", "owned"), Change(size, "kept"))
+        found.append(Part("backward", "input", False, "errors", changes))
+    elif flow.error:
+        manner = "errors" if made else "backward"
+        found.append(Part("backward", "input", False, manner, (Change(size, "kept", "back"),)))
+    if flow.error and made:
+        found.append(Part("backward", "output", False, "backward", (Change(made, "terms", "left"),)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def names_of(parts: tuple[Part, ...]) -> tuple[str, ...]:
+    """Return the names of the factors that transfers count."""
+    return tuple({name: None for part in parts for change in part.changes for name in change[1:] if name})
