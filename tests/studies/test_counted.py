@@ -156,6 +156,12 @@ def test_a_report_counts_all_by_the_convention_of_its_step(tmp_path: Path) -> No
         ({"convention": "paper", "strategy": "optimal"}, " --convention paper"),
         ({"convention": "paper", "hardware": "hmc"}, " --convention paper"),
         ({"strategy": "deepa", "hardware": "p100-4x4"}, ""),
+        ({"cost": "time", "hardware": "hmc"}, ""),
+        ({"cost": "time", "hardware": "hmc", "convention": "paper"}, " --convention paper"),
+        (
+            {"cost": "time", "hardware": "hmc", "strategy": "hypar", "convention": "fused"},
+            " --convention fused",
+        ),
     ],
 )
 def test_the_command_of_a_report_names_the_convention_where_it_is_another(asked: Any, option: str) -> None:
@@ -164,3 +170,15 @@ def test_the_command_of_a_report_names_the_convention_where_it_is_another(asked:
     command = plan_command(plan, "p.json", graph, None)
     assert ("--convention" in command) == bool(option)
     assert option in command
+
+
+def test_the_command_names_the_strategy_whose_paper_counts_the_cost() -> None:
+    graph = load_model("lenet-c")
+    asked: dict[str, Any] = {"levels": 2, "cost": "time", "hardware": "hmc"}
+    named, unnamed = plan_model(graph, strategy="hypar", **asked), plan_model(graph, **asked)
+    assert (named.convention, unnamed.convention) == (None, "moved")
+    assert "--strategy hypar" in plan_command(named, "p.json", graph, None)
+    for plan in (named, unnamed):
+        command = plan_command(plan, "p.json", graph, None)
+        assert "--convention" not in command
+        assert ("--strategy" in command) == (plan is named)

@@ -36,6 +36,7 @@ from hypar.planning.request import (
 from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.results import Origin, remember
+from hypar.sharding.conventions import MOVED
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def plan_model(
         cost: another cost than the strategy's.
         convention: how cost and score count bytes: ``paper``, ``moved`` or ``fused``, as ``docs/algebra.md`` says. If it
             is not given, the cost of a strategy that is named after a paper counts as the paper does and that of any
-            other by ``moved``; the score counts by ``moved``.
+            other, or a cost that is asked for without a strategy, by ``moved``; the score counts by ``moved``.
         search: ``greedy`` or ``joint`` instead of the strategy's.
         solver: a solver by name instead of the cheapest exact one.
         graph: ``operators`` to plan pools too, otherwise ``contracted``; the strategy's own if not given.
@@ -136,9 +137,10 @@ def plan_model(
     own = named.heterogeneous_cost if heterogeneous and named.heterogeneous_cost else named.cost
     asked = own if cost is None else cost
     pipeline = checked_stages(stages, schedule, microbatches)
+    # Without a strategy, a cost that is asked for is no paper's.
     counted = conventions_of(
         convention,
-        named.convention,
+        named.convention if strategy is not None or asked == own else MOVED,
         asked,
         uneven(heterogeneous.name) if heterogeneous else "" if pipeline[0] is None else STAGED,
     )

@@ -13,7 +13,7 @@ from hypar.planning.request import BEST, GRAPHS, space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import data_names, plugin_names
 from hypar.schedule.pipeline_orders import checked_microbatches
-from hypar.sharding.conventions import PAPER
+from hypar.sharding.conventions import MOVED, PAPER
 from hypar.solve.solvers.base import load_solver
 
 if TYPE_CHECKING:
@@ -108,10 +108,13 @@ def _of_search(plan: Plan) -> Iterator[tuple[str, object]]:
     """Yield the strategy, and whatever differs from it."""
     own, cost = load_strategy(plan.strategy), plan.cost
     usual = own.heterogeneous_cost if plan.heterogeneous and own.heterogeneous_cost else own.cost
-    counted = _convention(plan, own.convention)
+    # The command without a strategy counts a cost that is asked for by moved.
+    papers = cost.name != usual and _papers(plan, own.convention)
+    default = MOVED if plan.strategy == DEFAULT and cost.name != usual and not papers else own.convention
+    counted = _convention(plan, default)
     inexact = plan.solver in plugin_names("solvers") and not load_solver(plan.solver).exact
     found = (
-        ("--strategy", plan.strategy, plan.strategy != DEFAULT),
+        ("--strategy", plan.strategy, plan.strategy != DEFAULT or papers),
         ("--space", plan.space, plan.space != space_text(own.space)),
         ("--cost", cost.name, cost.name != usual),
         ("--convention", counted, counted is not None),
@@ -123,6 +126,12 @@ def _of_search(plan: Plan) -> Iterator[tuple[str, object]]:
         ("--solver", plan.solver, inexact and plan.stages is None),
     )
     yield from ((option, value) for option, value, differs in found if differs)
+
+
+def _papers(plan: Plan, own: str) -> bool:
+    """Return whether a plan's cost counts as the strategy's paper does, and its score what moves."""
+    scored = plan.score is not None and plan.score.convention == of_score(own)
+    return own == PAPER and plan.convention is None and scored and not plan.heterogeneous
 
 
 def _convention(plan: Plan, own: str) -> str | None:
