@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests.effort import LONG, SHORT
+
+# Both workers, and the programs that tests start, would compile every module again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 QUICK = "not slow"
 """The marker expression of the quick run, which pyproject.toml gives."""

@@ -28,6 +28,10 @@ def examples(count: int, short: int | None = None) -> int:
     return max(2, count * SHORT // LONG) if short is None else short
 
 
-def late(values: Iterable[str], *slow: str) -> list[str | ParameterSet]:
+TWINS = ("vgg-b", "vgg-c", "vgg-d", "vgg-f", "vgg11", "vgg13", "vgg19", "resnet34", "resnet101")
+"""Networks of the kind of another, with more or fewer layers; the quick run tries the other one alone."""
+
+
+def late(values: Iterable[object], *slow: str) -> list[object | ParameterSet]:
     """Return parameters, of which some take long and are left to the slow run."""
     return [pytest.param(value, marks=pytest.mark.slow) if value in slow else value for value in values]

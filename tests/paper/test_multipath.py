@@ -22,6 +22,7 @@ from hypar.sharding.levels import WHOLE_LAYER
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.solve.solvers.base import load_solver
 from tests import oracle
+from tests.effort import late
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +37,7 @@ TYPES = "batch,in_channels,out_channels"
 Table = NDArray[Any]
 
 
-@pytest.fixture(scope="module", params=["resnet18", "resnet34", "resnet50"])
+@pytest.fixture(scope="module", params=late(["resnet18", "resnet34", "resnet50"], "resnet34"))
 def graph(request: pytest.FixtureRequest) -> LayerGraph:
     return load_model(request.param).with_batch(512)
 

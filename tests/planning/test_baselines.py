@@ -250,11 +250,11 @@ class TestRemarks:
     @pytest.mark.parametrize(
         ("hardware", "asked"),
         [
-            ("h100-8x", {"model": "resnet50", "levels": 4}),
-            ("h100-8x", {"model": "resnet50", "levels": 4, "chunks": "best"}),
-            ("h100-8x", {"model": "resnet50", "levels": 3, "strategy": "deepa"}),
+            ("h100-8x", {"model": "resnet18", "levels": 4}),
+            ("h100-8x", {"model": "resnet18", "levels": 4, "chunks": "best"}),
+            ("h100-8x", {"model": "resnet18", "levels": 3, "strategy": "deepa"}),
             ("h100-8x", {"model": "lenet-c", "levels": 3, "strategy": "optimal"}),
-            ("tpu-v2-v3", {"model": "resnet50", "strategy": "mp"}),
+            ("tpu-v2-v3", {"model": "alexnet", "strategy": "mp"}),
         ],
     )
     def test_the_faster_of_dp_and_owt_is_named(self, hardware: str, asked: dict[str, Any]) -> None:

@@ -27,6 +27,10 @@ from tests.schedule.test_chunked import graph_of, lane_of
 from tests.schedule.test_step import wired
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from _pytest.mark import ParameterSet
+
     from hypar import Machine, Score
     from hypar.schedule.chunks.exchanges import Sizes
     from hypar.schedule.lanes import Lane
@@ -45,6 +49,21 @@ OVERLAPPING = {
 @cache
 def machine_of(name: str) -> Machine:
     return load_machine(name.split(maxsplit=1)[0], OVERLAPPING[name][1])
+
+
+BRANCHED = {"p100-4x4", "h100-8x by twos"}
+"""Machines on which the quick run plans a network with branches too."""
+WIDE = {"hmc late", "h100-8x"}
+"""Machines on which the quick run counts out the thousand groupings of eleven layers."""
+
+
+def cases(models: Iterable[str], large: str, machines: set[str]) -> list[ParameterSet]:
+    """Every network on every machine, the large network slow except on some machines."""
+    return [
+        pytest.param(model, name, marks=[pytest.mark.slow] if model == large and name not in machines else [])
+        for model in models
+        for name in OVERLAPPING
+    ]
 
 
 def planned(model: str, name: str, **asked: Any) -> Plan:
@@ -86,8 +105,9 @@ def test_layers_that_exchange_nothing_are_in_no_chunk() -> None:
     assert nothing.score == planned("alexnet", "hmc", strategy="mp").score
 
 
-@pytest.mark.parametrize("name", OVERLAPPING)
-@pytest.mark.parametrize("model", ["lenet-c", "alexnet", "vgg11", "resnet18", "googlenet"])
+@pytest.mark.parametrize(
+    ("model", "name"), cases(["lenet-c", "alexnet", "vgg11", "resnet18", "googlenet"], "googlenet", BRANCHED)
+)
 @pytest.mark.parametrize("strategy", ["dp", "hypar"])
 def test_the_best_is_never_slower_than_any_that_can_be_asked_for(
     model: str, name: str, strategy: str
@@ -107,8 +127,7 @@ def test_the_best_is_never_slower_than_any_that_can_be_asked_for(
     assert scored(best).time_s <= scored(plain).time_s
 
 
-@pytest.mark.parametrize("name", OVERLAPPING)
-@pytest.mark.parametrize("model", ["lenet-c", "alexnet", "vgg11", "sfc"])
+@pytest.mark.parametrize(("model", "name"), cases(["lenet-c", "alexnet", "vgg11", "sfc"], "vgg11", WIDE))
 def test_the_best_is_near_the_best_of_all_groupings(model: str, name: str) -> None:
     for strategy in ("dp", "hypar"):
         plan = planned(model, name, strategy=strategy, chunks="best")
@@ -124,11 +143,15 @@ def test_the_best_is_near_the_best_of_all_groupings(model: str, name: str) -> No
         assert least * (1 - 1e-12) <= scored(plan).time_s <= least * 1.001
 
 
+@cache
+def timed(hardware: str, chunks: str | int | None = None) -> Plan:
+    return plan_model("resnet18", levels=4, hardware=hardware, cost="time", chunks=chunks)
+
+
 @pytest.mark.parametrize("hardware", ["hmc", "h100-8x"])
 @pytest.mark.parametrize("size", ["layers", 1, "1"], ids=repr)
 def test_every_layer_by_itself_is_the_plan_without_chunks(hardware: str, size: str | int) -> None:
-    asked = {"levels": 4, "hardware": hardware, "cost": "time"}
-    plain, alone = plan_model("resnet18", **asked), plan_model("resnet18", chunks=size, **asked)  # type: ignore[arg-type]
+    plain, alone = timed(hardware), timed(hardware, size)
     assert alone.score == plain.score
     assert all(len(chunk) == 1 for chunk in chunks_of(alone))
     assert {**alone.to_data(), "chunks": None} == {**plain.to_data(), "chunks": None}

@@ -92,7 +92,7 @@ def test_folding_equal_blocks_once_finds_what_folding_each_does(network: LayerGr
     assert plan.cost.value == pytest.approx(each.cost, rel=1e-12)
 
 
-@pytest.mark.parametrize("array", [[4], [16], [2, 4]])
+@pytest.mark.parametrize("array", [[4], pytest.param([16], marks=pytest.mark.slow), [2, 4]], ids=str)
 @pytest.mark.parametrize(
     "space", ["all", "height*width", "batch*out_channels*height*width", "height,width,batch"]
 )

@@ -33,6 +33,7 @@ from hypar.schedule.scoring import score_step
 from hypar.solve.partition import partition
 from hypar.studies.notes import finer_than_whole, notes
 from hypar.studies.sections.hypar.networks import NETWORKS
+from tests.effort import late
 from tests.prose import unbroken
 from tests.reports.test_traces import check_step_trace
 from tests.staged import BruteForce
@@ -172,7 +173,7 @@ def bounds_of(plan: Plan) -> tuple[int, ...]:
 @pytest.mark.parametrize(
     "asked", [{}, {"strategy": "accpar", "cost": "time", "search": "joint"}], ids=["volume", "time"]
 )
-@pytest.mark.parametrize("model", ["sfc", "sconv", "lenet-c", "cifar-c", "alexnet"])
+@pytest.mark.parametrize("model", late(["sfc", "sconv", "lenet-c", "cifar-c", "alexnet"], "alexnet"))
 def test_no_partition_is_better(model: str, asked: dict[str, Any], levels: int) -> None:
     graph = load_model(model).with_batch(64)
     for stages, microbatches in ((2, 4), (4, 1)):
@@ -256,7 +257,7 @@ def all_costs(spans: CutSpans, microbatches: int) -> tuple[NDArray[np.float64], 
     return seconds, room
 
 
-@pytest.mark.parametrize("capacity", ["8 GB", "150 kB", "90 kB"])
+@pytest.mark.parametrize("capacity", late(["8 GB", "150 kB", "90 kB"], "150 kB"))
 @pytest.mark.parametrize("overlap", ["none", "full"])
 @pytest.mark.parametrize(
     ("asked", "array"),
@@ -337,7 +338,7 @@ def test_what_fits_is_better_than_a_plan_without_stages_that_does_not(tmp_path: 
     assert best.score.time_s > whole.score.time_s
 
 
-@pytest.mark.parametrize("model", NETWORKS)
+@pytest.mark.parametrize("model", late(NETWORKS, "vgg-b", "vgg-c", "vgg-d"))
 def test_one_stage_is_the_plan_without_stages(model: str) -> None:
     one, whole = (
         plan_model(model, stages=stages, levels=2, hardware=HMC, convention="paper") for stages in (1, None)
@@ -345,7 +346,7 @@ def test_one_stage_is_the_plan_without_stages(model: str) -> None:
     assert one.to_json() == whole.to_json()
 
 
-@pytest.mark.parametrize("model", NETWORKS)
+@pytest.mark.parametrize("model", late(NETWORKS, "vgg-b", "vgg-c", "vgg-d", "vgg-e"))
 def test_the_best_stages_are_as_fast_as_cuts_alone_and_as_stages_alone(model: str) -> None:
     graph = load_model(model).with_batch(256)
     best = plan_model(graph, stages="best", levels=4, hardware=HMC, convention="paper")
@@ -401,13 +402,13 @@ SCHEDULES = ["1f1b", "gpipe", "layer-block"]
 STAGED = [
     pytest.param(
         *(asked, overlap, schedule),
-        marks=[pytest.mark.slow] if (asked, overlap) == ("cut twice", "full") and schedule != "1f1b" else [],
+        marks=[pytest.mark.slow] if (asked, overlap) == ("cut twice", "full") else [],
     )
     for asked in REQUESTS
     for overlap in ("none", "full")
     for schedule in SCHEDULES
 ]
-"""Requests, overlap and schedules; where most spans are planned, the other schedules are slow."""
+"""Requests, overlap and schedules; where most spans are planned, they are slow."""
 
 
 @cache

@@ -11,6 +11,7 @@ from hypar.errors import ProblemError, TableLimitError
 from hypar.registry import data_names, plugin_names
 from hypar.solve.solvers import exhaustive
 from hypar.solve.solvers.base import Tables, load_solver
+from tests.effort import TWINS
 
 if TYPE_CHECKING:
     from hypar.plan.plan import Plan
@@ -21,7 +22,7 @@ FEW = 2**22
 
 BRANCHED = ("googlenet", "inception", "mobilenet", "resnet", "unet")
 CASES = [
-    (model, strategy)
+    pytest.param(model, strategy, marks=[pytest.mark.slow] if model in TWINS else [])
     for model in data_names("models")
     for strategy in plugin_names("strategies")
     if not model.startswith(BRANCHED) or (model == "resnet18" and strategy in {"dp", "mp", "owt"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+@lru_cache(maxsize=4)
 def parse_page(text: str) -> Element:
-    """The root of a page, parsed strictly."""
+    """The root of a page, parsed strictly; the tests of one page share it."""
     found: Element = HTMLParser(strict=True).parse(text)
     for element in found.iter():
         if isinstance(element.tag, str):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -155,6 +155,7 @@ def load_cost(
     return replace(cost, **given) if given else cost  # type: ignore[type-var]
 
 
+@lru_cache(maxsize=256)
 def machine_setting(
     cost: str, machine: Machine | None, level: Level, optimizer: str, *, direct: bool = False
 ) -> Setting:

@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 import math
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from hypar.errors import (
     suggestion,
     together,
 )
+from hypar.files.text import read_text
 from hypar.files.validation import validated
 from hypar.files.yaml_file import Document, format_yaml, parse_yaml, read_yaml
 from hypar.machine.machine import Machine
@@ -47,7 +49,14 @@ def load_machine(hardware: str | Path, changes: Mapping[str, Any] | None = None)
     Raises:
         InputError: the file or a change is invalid.
     """
-    return machine_in(read_yaml(data_file("hardware", str(hardware))), changes)
+    file = data_file("hardware", str(hardware))
+    return machine_in(read_yaml(file), changes) if changes else machine_of(file, read_text(file))
+
+
+@lru_cache(maxsize=32)
+def machine_of(file: Path, text: str) -> Machine:
+    """Return the machine of a file's text; equal texts share it, with all times that are cached by it."""
+    return machine_in(parse_yaml(text, file))
 
 
 def machine_in(document: Document, changes: Mapping[str, Any] | None = None) -> Machine:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError, Where, shown
 from hypar.files.text import read_text
 from hypar.files.validation import validated
-from hypar.files.yaml_file import Document, read_yaml
+from hypar.files.yaml_file import Document, parse_yaml, read_yaml
 from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
-from hypar.machine.load import changed_yaml, has_groups, load_machine, machine_in
+from hypar.machine.load import changed_yaml, has_groups, load_machine, machine_in, machine_of
 from hypar.machine.schema import MOST_GROUPS, MOST_HELD, GroupEntry, HeterogeneousFile, group_name
 from hypar.registry import data_file
 
@@ -32,7 +32,11 @@ def load_hardware(
     Raises:
         InputError: the file or a change is invalid.
     """
-    document = read_yaml(data_file("hardware", str(hardware)))
+    file = data_file("hardware", str(hardware))
+    text = read_text(file)
+    if not changes and "groups" not in text:
+        return machine_of(file, text)
+    document = parse_yaml(text, file)
     return _heterogeneous_in(document, changes) if has_groups(document) else machine_in(document, changes)
 
 

@@ -12,8 +12,6 @@ from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hypar.machine.machine import LayerTime, Machine
     from hypar.sharding.placement import Options
 
@@ -54,6 +52,7 @@ def degrees(chosen: Options) -> tuple[int, ...]:
     return tuple(math.prod(choice.degree(dim) for choice in chosen) for dim in CUTTABLE)
 
 
-def working(chosen: Options, array: Sequence[int]) -> int:
+@lru_cache(maxsize=16384)
+def working(chosen: Options, array: tuple[int, ...]) -> int:
     """Return the number of devices of an array that work for a layer."""
     return math.prod(choice.devices(ways) for choice, ways in zip(chosen, array, strict=False))

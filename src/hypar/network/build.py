@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
+from hypar.files.text import read_text
+from hypar.files.yaml_file import parse_yaml
 from hypar.network.graph import LayerGraph, digraph_of
 from hypar.network.layer import Layer
 from hypar.network.ops.base import LARGEST_SIZE, Shape, describe
-from hypar.network.spec.load import ModelSpec, load_spec
+from hypar.network.spec.load import ModelSpec, load_spec, parse_spec
 from hypar.network.windows import ShapeError
+from hypar.registry import data_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from hypar.network.spec.expansion import LayerSpec
@@ -31,8 +35,19 @@ def load_model(
     Raises:
         InputError: the file or the network is invalid.
     """
-    graph = build_graph(load_spec(model, name))
+    if isinstance(model, Mapping) or name is not None:
+        graph = build_graph(load_spec(model, name))
+    else:
+        file = data_file("models", str(model))
+        text = read_text(file)
+        graph = build_graph(load_spec(model)) if "same_as" in text else _graph_of(file, text)
     return graph if batch is None else graph.with_batch(batch)
+
+
+@lru_cache(maxsize=32)
+def _graph_of(file: Path, text: str) -> LayerGraph:
+    """Return the network of a file's text; equal texts share it, with all that is cached by its layers."""
+    return build_graph(parse_spec(parse_yaml(text, file), file.stem))
 
 
 def build_graph(spec: ModelSpec) -> LayerGraph:

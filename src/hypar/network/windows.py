@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 
 class ShapeError(ValueError):
     """Input shapes that an op does not accept; the graph adds the layer and the file."""
@@ -89,6 +91,16 @@ class Window:
         """
         return low * self.stride - self.padding, (high - 1) * self.stride - self.padding + self.extent
 
+    def taps(self, size: int, places: int) -> Any:
+        """Return the input element that each tap meets at each place, -1 outside the input: ``[places, kernel]``.
+
+        Examples:
+            >>> Window(kernel=3, stride=2, padding=1).taps(4, 2).tolist()
+            [[-1, 0, 1], [1, 2, 3]]
+        """
+        place, tap = np.ogrid[:places, : self.kernel]
+        return _inside(place * self.stride - self.padding + tap * self.dilation, size)
+
     def steps(self, read: Any, made: Any) -> Any:  # noqa: ARG002
         """Return how often the kernel is applied, all taps at once, for ``read`` input and ``made`` output elements."""
         return made
@@ -138,6 +150,21 @@ class TransposedWindow(Window):
             high - 1 + self.padding
         ) // self.stride + 1
 
+    def taps(self, size: int, places: int) -> Any:
+        """Return the input element that meets each place through each tap, -1 for none: ``[places, kernel]``.
+
+        Examples:
+            >>> TransposedWindow(kernel=3, stride=2, padding=1).taps(2, 3).tolist()
+            [[-1, 0, -1], [1, -1, 0], [-1, 1, -1]]
+        """
+        place, tap = np.ogrid[:places, : self.kernel]
+        whole, rest = np.divmod(place + self.padding - tap * self.dilation, self.stride)
+        return _inside(np.where(rest == 0, whole, -1), size)
+
     def steps(self, read: Any, made: Any) -> Any:  # noqa: ARG002
         """Return the number of input elements: each is multiplied with all taps."""
         return read
+
+
+def _inside(places: Any, size: int) -> Any:
+    return np.where((places >= 0) & (places < size), places, -1)

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.schedule.moves import Move
+from hypar.machine.setting import degrees, working
+from hypar.schedule.moves import Move, moves_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.transfers import Amount
 
 
-class Lane(NamedTuple):
-    """Identical devices that do the same at the same time, so that one of them and its links stand for all.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneWork:
+    """The computation of the devices of a lane.
+
+    Attributes:
+        times: for each layer its time on a device; None without a weight, or if the layer is empty.
+        working: for each layer the number of devices that work.
+    """
+
+    times: tuple[LayerTime | None, ...]
+    working: tuple[int, ...]
+
+
+class _Devices(NamedTuple):
+    """The fields of a lane.
 
     Attributes:
         graph: the layers, with the sizes that the uneven splits above leave.
@@ -31,6 +48,41 @@ class Lane(NamedTuple):
     setting: Setting
     name: str = ""
     depth: int = 0
+
+
+class Lane(_Devices):
+    """Identical devices that do the same at the same time, so that one of them and its links stand for all.
+
+    Work and transfers are computed once, as the same lane is lowered again for every choice of chunks.
+    """
+
+    @cached_property
+    def work(self) -> LaneWork:
+        """The computation of its devices."""
+        machine, size = self.setting.machine, self.setting.element_bytes
+        times = tuple(
+            machine.layer_time(layer.einsum, degrees(chosen), size)
+            if layer.weighted and not layer.empty
+            else None
+            for layer, chosen in zip(self.graph.layers, self.choices, strict=True)
+        )
+        return LaneWork(
+            times=times, working=tuple(working(chosen, self.setting.array) for chosen in self.choices)
+        )
+
+    @cached_property
+    def inner(self) -> tuple[tuple[Move, ...], ...]:
+        """For each layer the transfers inside it."""
+        return tuple(self._moved[0])
+
+    @cached_property
+    def outer(self) -> tuple[tuple[Move, ...], ...]:
+        """For each tensor the transfers between its two layers."""
+        return tuple(self._moved[1])
+
+    @cached_property
+    def _moved(self) -> tuple[list[tuple[Move, ...]], list[tuple[Move, ...]]]:
+        return moves_of(self.setting, self.graph, self.choices)
 
 
 class Receiver(NamedTuple):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.contraction import Content, ContractedGraph, Tensor
-    from hypar.network.ops.base import Einsum
+    from hypar.network.ops.base import Einsum, Roles
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.placement import Choice, Options
 
@@ -116,7 +116,7 @@ def _timed(setting: Setting, found: tuple[Received, ...]) -> tuple[Move, ...]:
 
 
 @lru_cache(maxsize=16384)
-def _left(einsum: Einsum, chosen: Options, name: str) -> tuple[float, ...]:
+def _left(einsum: Roles, chosen: Options, name: str) -> tuple[float, ...]:
     """Return the fraction of a tensor or of a dim that the levels above each level leave a group."""
     found, total = [], 1.0
     for choice in chosen:
@@ -128,18 +128,18 @@ def _left(einsum: Einsum, chosen: Options, name: str) -> tuple[float, ...]:
 @lru_cache(maxsize=16384)
 def moves_inside(setting: Setting, einsum: Einsum, output_elements: int, chosen: Options) -> tuple[Move, ...]:
     """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
-    found = []
+    found, roles = [], einsum.roles
     for level in reversed(range(len(chosen))):
         choice, ways = chosen[level], setting.array[level]
         groups = working(chosen[:level], setting.array)
-        for transfer in inside(einsum, choice, ways, setting.direct):
+        for transfer in inside(roles, choice, ways, setting.direct):
             whole = output_elements if transfer.tensor == "output" else einsum.elements(transfer.tensor)
-            amount = whole * _left(einsum, chosen, transfer.tensor)[level]
+            amount = whole * _left(roles, chosen, transfer.tensor)[level]
             found.append(_move(setting, transfer, level, amount, groups))
         for border in () if setting.direct else borders(einsum, choice, ways):
-            fraction = float(halo(border, _left(einsum, chosen, border.dim)[level]))
+            fraction = float(halo(border, _left(roles, chosen, border.dim)[level]))
             transfer = Transfer(PHASE_OF["input"], "input", "neighbours", fraction, choice.devices(ways))
-            amount = einsum.input_elements * _left(einsum, chosen, "input")[level]
+            amount = einsum.input_elements * _left(roles, chosen, "input")[level]
             found.append(_move(setting, transfer, level, amount, groups))
     return tuple(found)
 
@@ -149,19 +149,19 @@ def moves_between(
     setting: Setting, ends: tuple[Einsum, Einsum], content: Content, chosen: tuple[Options, Options]
 ) -> tuple[Move, ...]:
     """Return the transfers of a tensor between two layers at all levels, outermost first."""
-    found = []
+    found, roles = [], ends[1].roles
     for level, (maker, reader) in enumerate(zip(*chosen, strict=True)):
         ways = setting.array[level]
         groups = working(chosen[1][:level], setting.array)
         if setting.direct or not (simple(maker, ways) and simple(reader, ways)):
-            fractions = tuple(_left(ends[1], chosen[1], dim)[level] for dim in ends[1].input)
+            fractions = tuple(_left(roles, chosen[1], dim)[level] for dim in ends[1].input)
             for moved in reshard(Gap(ends, content, ways, fractions, setting.direct), maker, reader):
                 if moved.elements:
                     transfer = Transfer(moved.phase, "input", moved.collective, 1.0, moved.devices)
                     found.append(_move(setting, transfer, level, moved.elements, groups))
         else:
-            amount = content.elements * _left(ends[1], chosen[1], "input")[level]
-            size = _left(ends[1], chosen[1], dim_of(reader) or "input")[level]
+            amount = content.elements * _left(roles, chosen[1], "input")[level]
+            size = _left(roles, chosen[1], dim_of(reader) or "input")[level]
             transfers = _between(ends, (maker, reader), content, size, ways)
             found += [_move(setting, transfer, level, amount, groups) for transfer in transfers]
     return tuple(found)
@@ -172,7 +172,7 @@ def _between(
 ) -> list[Transfer]:
     """Return the transfers between two layers under simple choices, a halo merged with a transfer of the same collective."""
     made, read = ends
-    args = (made, chosen[0], read, chosen[1], content.contracted, ways)
+    args = (made.unsized(), chosen[0], read.unsized(), chosen[1], content.contracted, ways)
     moved = list(between(*args))
     for border in borders(read, chosen[1], ways):
         over = crossing(*args)

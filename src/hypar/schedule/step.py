@@ -14,19 +14,19 @@ for a transfer come last, so that the devices do not wait for the transfer eithe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.machine.setting import Setting, degrees, working
 from hypar.schedule.chunked import ChunkedGradients
-from hypar.schedule.lanes import Lane
-from hypar.schedule.moves import PHASE, Move, moves_of
+from hypar.schedule.lanes import Lane, LaneWork
+from hypar.schedule.moves import PHASE
 from hypar.schedule.tasks import Lowering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.machine.machine import LayerTime
+    from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing
@@ -34,19 +34,6 @@ if TYPE_CHECKING:
     from hypar.schedule.tasks import After
     from hypar.sharding.placement import Options
     from hypar.timeline import Task
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneWork:
-    """The computation of the devices of a lane.
-
-    Attributes:
-        times: for each layer its time on a device; None without a weight, or if the layer is empty.
-        working: for each layer the number of devices that work.
-    """
-
-    times: tuple[LayerTime | None, ...]
-    working: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +51,20 @@ class Step:
     tasks: tuple[Task, ...]
     layers: tuple[int, ...]
     moves: tuple[Move | None, ...]
+    lanes: tuple[tuple[int, ...], ...]
+    work: tuple[LaneWork, ...]
+
+
+class Transfers(NamedTuple):
+    """The transfers and the computation of a step, in no order.
+
+    Attributes:
+        moves: the transfers.
+        lanes: for each of them the lanes that it occupies.
+        work: the computation of each lane.
+    """
+
+    moves: tuple[Move, ...]
     lanes: tuple[tuple[int, ...], ...]
     work: tuple[LaneWork, ...]
 
@@ -107,15 +108,32 @@ def lower_lanes(
     )
 
 
+def transfers_of(lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> Transfers:
+    """Return the transfers that ``lower_lanes`` makes tasks of, each layer exchanging its own gradients."""
+    found: list[tuple[Move, tuple[int, ...]]] = [
+        (move, (number,))
+        for number, lane in enumerate(lanes)
+        for moves in chain(lane.inner, lane.outer)
+        for move in moves
+    ]
+    for crossing in crossings:
+        for amount in chain.from_iterable((*crossing.inside, *crossing.between)):
+            for group, receiver in enumerate(crossing.receivers):
+                move = crossing.move(amount, group)
+                found += [] if move is None else [(move, receiver.lanes)]
+    moves, of = tuple(zip(*found, strict=True)) or ((), ())
+    return Transfers(moves, of, tuple(lane.work for lane in lanes))
+
+
 class _Flow:
     """The lowering of a step, layer by layer on all lanes, with the tasks to wait for on each lane."""
 
     def __init__(self, lanes: Sequence[Lane], crossings: Sequence[Crossing], chunks: Chunks | None) -> None:
         self.lanes, self.crossings = lanes, crossings
         self.lowering = Lowering(lanes)
-        self.work = tuple(_work(lane) for lane in lanes)
-        moved = [moves_of(lane.setting, lane.graph, lane.choices) for lane in lanes]
-        self.inner, self.outer = [inner for inner, _ in moved], [outer for _, outer in moved]
+        self.work = tuple(lane.work for lane in lanes)
+        self.inner = [lane.inner for lane in lanes]
+        self.outer = [lane.outer for lane in lanes]
         count = len(lanes[0].graph.layers)
         self.made_by: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         self.read_by: list[list[tuple[int, int]]] = [[] for _ in range(count)]
@@ -211,20 +229,6 @@ class _Flow:
         for crossing in reversed(self.crossings):
             after = self.lowering.cross(crossing, layer, crossing.inside[layer], phase, after)
         return after
-
-
-def _work(lane: Lane) -> LaneWork:
-    """Return the computation of a lane's devices."""
-    machine, size = lane.setting.machine, lane.setting.element_bytes
-    times = tuple(
-        machine.layer_time(layer.einsum, degrees(chosen), size)
-        if layer.weighted and not layer.empty
-        else None
-        for layer, chosen in zip(lane.graph.layers, lane.choices, strict=True)
-    )
-    return LaneWork(
-        times=times, working=tuple(working(chosen, lane.setting.array) for chosen in lane.choices)
-    )
 
 
 def exchanging(step: Step) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hypar.network.ops.base import Einsum
     from hypar.schedule.lanes import Lane
     from hypar.schedule.moves import Move
-    from hypar.schedule.step import Step
+    from hypar.schedule.step import Step, Transfers
     from hypar.sharding.placement import Options
 
 
@@ -118,12 +118,14 @@ def _counted(time: LayerTime) -> tuple[float, dict[str, float]]:
     return 3 * time.macs, {place: math.fsum(done.accesses[place] for done in work) for place in places}
 
 
-def memory_of(lane: Lane, step: Step, number: int, outside: Sequence[Tensor] = ()) -> dict[str, float]:
+def memory_of(
+    lane: Lane, step: Step | Transfers, number: int, outside: Sequence[Tensor] = ()
+) -> dict[str, float]:
     """Return the bytes on each device of a lane when the forward phase ends, and the largest transfer.
 
     Args:
         lane: the devices and their work for a microbatch.
-        step: the lowered step.
+        step: the lowered step, or its transfers.
         number: index of the lane in the step.
         outside: tensors that the lane's layers read from other stages; their producers' indices are not the lane's.
     """
@@ -145,7 +147,7 @@ def memory_of(lane: Lane, step: Step, number: int, outside: Sequence[Tensor] = (
     }
 
 
-def holds(lanes: Sequence[Lane], step: Step) -> bool:
+def holds(lanes: Sequence[Lane], step: Step | Transfers) -> bool:
     """Return whether the step fits the memory of every lane's devices."""
     held = (math.fsum(memory_of(lane, step, number).values()) for number, lane in enumerate(lanes))
     return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))

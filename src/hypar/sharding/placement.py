@@ -197,7 +197,7 @@ def partial_results(einsum: Einsum | Roles, dim: str | None) -> tuple[str, ...]:
     )
 
 
-def divisor(einsum: Einsum, choice: Choice, tensor: str) -> int:
+def divisor(einsum: Einsum | Roles, choice: Choice, tensor: str) -> int:
     """Return the factor by which a choice divides a tensor's elements for the next level."""
     carried = einsum.dims(tensor)
     return math.prod(degree for dim, degree in choice.degrees if dim in carried)

@@ -87,13 +87,13 @@ def simple(choice: Choice, ways: int) -> bool:
 
 
 @lru_cache(maxsize=16384)
-def inside(einsum: Einsum, choice: Choice, ways: int, direct: bool = False) -> tuple[Transfer, ...]:
+def inside(einsum: Einsum | Roles, choice: Choice, ways: int, direct: bool = False) -> tuple[Transfer, ...]:
     """Return the reductions of a layer's partial sums, without the halo of a sharded image's error.
 
     The devices that have terms of one shard reduce them among themselves.
 
     Args:
-        einsum: the layer.
+        einsum: the layer, or the roles of its dims.
         choice: its choice.
         ways: devices of a group.
         direct: whether the terms of E_in go straight to the devices that need them and are left out here.
@@ -152,6 +152,7 @@ def between(
     return tuple(transfer for transfer in found if transfer.fraction)
 
 
+@lru_cache(maxsize=16384)
 def changes(
     made: Einsum, maker: Choice, read: Einsum, reader: Choice, contracted: frozenset[str]
 ) -> tuple[tuple[str, Placement, Placement], ...]:
@@ -168,8 +169,8 @@ def changes(
 @lru_cache(maxsize=16384)
 def borders(einsum: Einsum, choice: Choice, ways: int) -> tuple[Border, ...]:
     """Return the borders of a sharded image that windows cross."""
-    copies = choice.devices(ways) // divisor(einsum, choice, "input")
-    windows = ((dim, einsum.windows[dim]) for dim in choice.divided if dim in einsum.windows)
+    windows = [(dim, einsum.windows[dim]) for dim in choice.divided if dim in einsum.windows]
+    copies = choice.devices(ways) // divisor(einsum, choice, "input") if windows else 1
     return tuple(
         Border(dim, window.halo / einsum.input_sizes[dim], choice.degree(dim), copies)
         for dim, window in windows

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -102,10 +102,7 @@ class CostGraph:
         for index, costs in enumerate(self.nodes):
             if costs.ndim != 1 or not costs.size:
                 raise ProblemError(f"node {index}: found costs of shape {costs.shape}; allowed: one or more")
-        _require_finite(((index, costs) for index, costs in enumerate(self.nodes)), "node")
-        _require_finite(
-            ((index, term) for index, edge in enumerate(self.edges) for term in edge.terms), "edge"
-        )
+        _require_finite(self.nodes, [edge.terms for edge in self.edges])
         for edge in self.edges:
             ends = (edge.source, edge.target)
             if edge.source == edge.target or not all(0 <= end < len(self.nodes) for end in ends):
@@ -145,7 +142,12 @@ class CostGraph:
         return CostGraph(
             nodes=tuple(rounded[id(costs)] for costs in self.nodes),
             edges=tuple(
-                replace(edge, terms=tuple(rounded[id(term)] for term in edge.terms)) for edge in self.edges
+                Edge(
+                    source=edge.source,
+                    target=edge.target,
+                    terms=tuple([rounded[id(term)] for term in edge.terms]),
+                )
+                for edge in self.edges
             ),
         )
 
@@ -237,14 +239,15 @@ def _batch(arrays: list[Costs]) -> _Batch:
     return _Batch(arrays[0] if len(arrays) == 1 else np.concatenate(arrays), starts)
 
 
-def _require_finite(arrays: Iterable[tuple[int, Costs]], what: str) -> None:
+def _require_finite(nodes: Sequence[Costs], edges: Sequence[Sequence[Costs]]) -> None:
     """Refuse NaN and infinities, which a sum never loses; arrays that several edges share are looked at once."""
-    distinct = {id(costs): (index, costs) for index, costs in arrays}
-    if all(math.isfinite(batch.entries.sum()) for batch in _batches(costs for _, costs in distinct.values())):
+    distinct = {id(costs): costs for costs in (*nodes, *itertools.chain.from_iterable(edges))}
+    if all(math.isfinite(batch.entries.sum()) for batch in _batches(distinct.values())):
         return
-    for index, costs in distinct.values():
-        if not np.isfinite(costs).all():
-            raise ProblemError(f"{what} {index}: every cost must be a finite number")
+    for what, each in (("node", [(costs,) for costs in nodes]), ("edge", edges)):
+        for index, arrays in enumerate(each):
+            if not all(np.isfinite(costs).all() for costs in arrays):
+                raise ProblemError(f"{what} {index}: every cost must be a finite number")
 
 
 def _require_fit(edge: Edge, sizes: tuple[int, int]) -> None:

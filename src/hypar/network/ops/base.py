@@ -11,7 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BeforeValidator, Field
@@ -62,7 +62,7 @@ class Roles(NamedTuple):
         return carried
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Einsum:
     """A layer's three phases as contractions of three tensors over named dims.
 
@@ -91,8 +91,15 @@ class Einsum:
 
     def dims(self, tensor: str) -> frozenset[str]:
         """Return the op dims of a tensor: ``input``, ``weight`` or ``output``."""
-        carried: frozenset[str] = frozenset(getattr(self, tensor))
-        return carried
+        return self._carried[tensor]
+
+    @cached_property
+    def _carried(self) -> Mapping[str, frozenset[str]]:
+        return {
+            "input": frozenset(self.input),
+            "weight": frozenset(self.weight),
+            "output": frozenset(self.output),
+        }
 
     @property
     def content(self) -> object:
@@ -116,7 +123,7 @@ class Einsum:
         dims: tuple[str, ...] = tuple(getattr(self, tensor))
         return math.prod([self.sizes[dim] for dim in dims]) if dims else 0
 
-    @property
+    @cached_property
     def steps(self) -> Mapping[str, int]:
         """The loop counts of the contraction: ``sizes``, but for inputs instead of outputs along transposed windows."""
         over = {
@@ -124,7 +131,7 @@ class Einsum:
         }
         return {**self.sizes, **over} if over else self.sizes
 
-    @property
+    @cached_property
     def macs(self) -> int:
         """Number of multiply-accumulates in the forward phase; 0 without a weight."""
         return math.prod(self.steps.values()) if self.weight else 0
@@ -137,13 +144,18 @@ class Einsum:
 
         Source: AccPar (HPCA 2020), the operation counts of its computation cost.
         """
-        if not self.macs:
-            return 0
-        result, steps = PHASES[phase].result, self.steps
-        contracted = math.prod(size for dim, size in steps.items() if dim not in self.dims(result))
-        if result == "output" and steps != self.sizes:
-            return self.macs + max(0, self.macs - self.elements(result))
-        return self.elements(result) * (contracted + max(0, contracted - 1))
+        return _flop(self, phase)
+
+
+@lru_cache(maxsize=16384)
+def _flop(einsum: Einsum, phase: str) -> int:
+    if not einsum.macs:
+        return 0
+    result, steps = PHASES[phase].result, einsum.steps
+    contracted = math.prod(size for dim, size in steps.items() if dim not in einsum.dims(result))
+    if result == "output" and steps != einsum.sizes:
+        return einsum.macs + max(0, einsum.macs - einsum.elements(result))
+    return einsum.elements(result) * (contracted + max(0, contracted - 1))
 
 
 @lru_cache(maxsize=1024)
@@ -162,6 +174,10 @@ class Op(Record):
         pools: whether it makes an image of another size, so that it is a node of the operator graph.
         view: whether its output is its input in another shape, without memory of its own.
         flop_per_element: floating-point operations on each input element, for an op without a weight.
+        concatenates: whether its output is its inputs' channels one behind the other.
+        statistics: names of the sums over ``statistics_over`` that the forward pass needs before it can go on.
+        back_statistics: names of those that the backward pass needs.
+        statistics_over: dims that these sums run over.
     """
 
     weighted: ClassVar[bool] = False
@@ -169,6 +185,19 @@ class Op(Record):
     pools: ClassVar[bool] = False
     view: ClassVar[bool] = False
     flop_per_element: ClassVar[int] = 0
+    concatenates: ClassVar[bool] = False
+    statistics: ClassVar[tuple[str, ...]] = ()
+    back_statistics: ClassVar[tuple[str, ...]] = ()
+    statistics_over: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def averages(self) -> bool:
+        """Whether an output is a mean of inputs, so that devices can add up terms of it."""
+        return False
+
+    def windows_on(self, inputs: tuple[Shape, ...]) -> Mapping[str, Window]:  # noqa: ARG002
+        """Return the window along each dim of an input of which an output reads more than its own index."""
+        return {}
 
     def contracts(self, inputs: tuple[Shape, ...]) -> frozenset[str]:  # noqa: ARG002
         """Return the dims that an op without a weight reduces to one element by a sum or a comparison."""
@@ -232,6 +261,10 @@ class Convolution(Op):
     def windows(self) -> Mapping[str, Window]:
         """The window along each spatial dim."""
 
+    def windows_on(self, inputs: tuple[Shape, ...]) -> Mapping[str, Window]:  # noqa: ARG002
+        """Return the window along each spatial dim."""
+        return self.windows
+
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return ``out_channels`` by the outputs of the windows."""
         shape = image_input(inputs)
@@ -294,6 +327,10 @@ class Resampling(Op):
     @abstractmethod
     def image_windows(self, shape: Shape) -> Mapping[str, Window]:
         """Return the window along each spatial dim of an input."""
+
+    def windows_on(self, inputs: tuple[Shape, ...]) -> Mapping[str, Window]:
+        """Return the window along each spatial dim."""
+        return self.image_windows(image_input(inputs))
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return the channels by the outputs of the windows."""

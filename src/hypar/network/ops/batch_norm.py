@@ -11,6 +11,9 @@ class BatchNorm(Op):
     """Normalisation of every channel; ``scale`` and ``shift`` are one trained number each for every channel."""
 
     flop_per_element: ClassVar[int] = 2
+    statistics: ClassVar[tuple[str, ...]] = ("sum", "square")
+    back_statistics: ClassVar[tuple[str, ...]] = ("weight", "bias")
+    statistics_over: ClassVar[frozenset[str]] = frozenset({"batch", "height", "width"})
     scale: bool = True
     shift: bool = True
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from hypar.network.ops.base import Op
+from hypar.network.ops.base import Op, Shape
 from hypar.network.ops.base import Pointwise as Base
+from hypar.network.windows import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Pointwise(Base):
@@ -16,6 +20,10 @@ class Pointwise(Base):
     """
 
     function: Literal["elu", "gelu", "hardswish", "leaky_relu", "lrn", "relu6", "sigmoid", "silu", "tanh"]
+
+    def windows_on(self, inputs: tuple[Shape, ...]) -> Mapping[str, Window]:  # noqa: ARG002
+        """Return the channels of a local response normalisation: AlexNet's five, the own one in the middle."""
+        return {"channels": Window(kernel=5, padding=2)} if self.function == "lrn" else {}
 
 
 plugin: type[Op] = Pointwise

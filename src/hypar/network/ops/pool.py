@@ -35,6 +35,11 @@ class Pool(Resampling):
             raise ValueError(msg)
         return self
 
+    @property
+    def averages(self) -> bool:
+        """Whether an output is a mean of inputs."""
+        return self.mode == "average"
+
     def contracts(self, inputs: tuple[Shape, ...]) -> frozenset[str]:
         """Return the dims that one window covers: both for a global pool."""
         places = self.output_shape(inputs)

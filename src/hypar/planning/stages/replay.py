@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from hypar.planning.stages.running import run_stages
 from hypar.planning.stages.spans import CutSpans
-from hypar.schedule.step import LaneWork, Step
+from hypar.schedule.lanes import LaneWork
+from hypar.schedule.step import Step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

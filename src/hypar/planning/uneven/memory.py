@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.planning.uneven.tree import lanes_of
-from hypar.schedule.step import lower_lanes
+from hypar.schedule.step import transfers_of
 from hypar.schedule.totals import holds
 from hypar.sharding.uneven.remainder import graph_of_group
 
@@ -16,10 +17,11 @@ HALVINGS = 16
 """Number of halvings of the interval of shares that may fit."""
 
 
+@lru_cache(maxsize=4)
 def fits(branch: Branch) -> bool:
     """Return whether the shards of every device below fit its memory."""
     lanes, crossings = lanes_of(branch)
-    return holds(lanes, lower_lanes(lanes, crossings))
+    return holds(lanes, transfers_of(lanes, crossings))
 
 
 def limits(branching: Branching) -> tuple[float, ...]:

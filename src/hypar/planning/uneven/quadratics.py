@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.sharding.uneven.transfers import between, inside, work
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from hypar.network.contraction import CutLayer, Tensor
+    from hypar.network.contraction import ContractedGraph
     from hypar.planning.uneven.split import Assignment, UnevenSplit
     from hypar.sharding.placement import Options
     from hypar.sharding.redistribution import Number
-    from hypar.sharding.uneven.transfers import Shares
+    from hypar.sharding.uneven.transfers import Amount
 
     Array = NDArray[np.float64]
 
@@ -98,64 +101,121 @@ class Quadratics:
         return places
 
 
+class _Amounts(NamedTuple):
+    """The elements and operations of all options of an uneven split at the three shares, whatever a group pays for them.
+
+    Attributes:
+        nodes: for each layer the place of its options among the entries.
+        edges: for each tensor the place of its pairs of options.
+        moved: the elements that a group receives in each change of placement, ``[changes, groups, 3, entries]``.
+        computed: the operations of a group, ``[groups, 3, entries]``.
+    """
+
+    nodes: tuple[slice, ...]
+    edges: tuple[slice, ...]
+    moved: Array
+    computed: Array
+
+
 def quadratics_of(split: UnevenSplit) -> Quadratics:
     """Compute the costs of all options of an uneven split; equal layers and equal tensors share their arrays."""
-    kept: dict[Hashable, Array] = {}
-    nodes = []
-    for layer, options in zip(split.graph.layers, split.options, strict=True):
-        key: Hashable = (layer.einsum, layer.output_elements, options)
-        if key not in kept:
-            kept[key] = _node(split, layer, options)
-        nodes.append(kept[key])
-    edges = []
-    for tensor in split.graph.tensors:
-        (made, read), pair = (
-            split.ends(tensor),
-            (split.options[tensor.producer], split.options[tensor.consumer]),
-        )
-        key = (made.einsum, read.einsum, tensor.content, pair)
-        if key not in kept:
-            kept[key] = _edge(split, tensor, pair)
-        edges.append(kept[key])
-    return Quadratics(split, tuple(nodes), tuple(edges), np.zeros((len(split.groups), 3)))
-
-
-def _node(split: UnevenSplit, layer: CutLayer, options: Options) -> Array:
-    """Return the coefficients of all options of a layer."""
-    made = [
-        _of_groups(split, lambda shares, choice=choice: split.layer_costs(layer, choice, shares))  # type: ignore[misc]
-        for choice in options
-    ]
-    return np.stack(made, axis=-1)
-
-
-def _edge(split: UnevenSplit, tensor: Tensor, options: tuple[Options, Options]) -> Array:
-    """Return the coefficients of all pairs of options of a tensor's producer and consumer."""
-    found = np.zeros((len(split.groups), 3, len(options[0]), len(options[1])))
-    for row, maker in enumerate(options[0]):
-        for column, reader in enumerate(options[1]):
-            pair = (maker, reader)
-            found[:, :, row, column] = _of_groups(
-                split,
-                lambda shares, pair=pair: split.tensor_costs(tensor, pair, (shares, shares)),  # type: ignore[misc]
-            )
-    return found
-
-
-def _of_groups(split: UnevenSplit, costs: Callable[[Shares], list[Number]]) -> Array:
-    """Return the coefficients of a cost function for each group, ``[groups, 3]``."""
-    count = len(split.groups)
-    rows = []
-    for group in range(count):
-        shares = tuple(SHARE if other == group else 1 / count for other in range(count))
-        rows.append(_coefficients(costs(shares)[group]))
-    return np.array(rows)
-
-
-def _coefficients(cost: Number) -> list[float]:
-    """Return the constant, linear and quadratic coefficients of a cost at the three points, or of a constant."""
-    if not isinstance(cost, np.ndarray):
-        return [float(cost), 0.0, 0.0]
-    none, half, whole = cost.tolist()
+    amounts = _amounts(split.graph, split.options, len(split.groups))
+    first_edge = max((place.stop for place in amounts.nodes), default=0)
+    of_layers = np.arange(amounts.computed.shape[-1]) < first_edge
+    per_element = np.array([np.where(of_layers, rates.inside, rates.between) for rates in split.rates])
+    once, work = np.array([(rates.once, rates.work) for rates in split.rates]).T[:, :, None, None]
+    costs = np.zeros(amounts.computed.shape)
+    for moved in amounts.moved:
+        costs = costs + moved * per_element[:, None] + once * moved.any(axis=1, keepdims=True)
+    none, half, whole = np.moveaxis(costs + work * amounts.computed, 1, 0)
     bend = 2 * (none - 2 * half + whole)
-    return [none, whole - none - bend, bend]
+    found = np.stack([none, whole - none - bend, bend], axis=1)
+    arrays: dict[tuple[int, ...], Array] = {}
+
+    def array(place: slice, *options: Options) -> Array:
+        shape = (place.start, *map(len, options))
+        return arrays.setdefault(shape, found[:, :, place].reshape(*found.shape[:2], *shape[1:]))
+
+    return Quadratics(
+        split,
+        tuple(array(place, own) for place, own in zip(amounts.nodes, split.options, strict=True)),
+        tuple(
+            array(place, split.options[tensor.producer], split.options[tensor.consumer])
+            for place, tensor in zip(amounts.edges, split.graph.tensors, strict=True)
+        ),
+        np.zeros((len(split.groups), 3)),
+    )
+
+
+@lru_cache(maxsize=32)
+def _amounts(graph: ContractedGraph, options: tuple[Options, ...], count: int) -> _Amounts:
+    """Compute the amounts of ``count`` groups once for all machines."""
+    unknown = [
+        tuple(SHARE if other == group else 1 / count for other in range(count)) for group in range(count)
+    ]
+    places: dict[Hashable, slice] = {}
+    moved: list[list[list[Number]]] = []
+    computed: list[Number] = []
+
+    def place(key: Hashable, entries: Iterable[tuple[list[list[Number]], Number]]) -> slice:
+        """Return the place of some entries, which are computed if the key is new."""
+        if key not in places:
+            start = len(moved)
+            for changes, operations in entries:
+                moved.append(changes)
+                computed.append(operations)
+            places[key] = slice(start, len(moved))
+        return places[key]
+
+    nodes = tuple(
+        place(
+            (layer.einsum, layer.output_elements, own),
+            (
+                (
+                    [_own(inside(layer, choice, shares), group) for group, shares in enumerate(unknown)],
+                    work(layer, choice, SHARE),
+                )
+                for choice in own
+            ),
+        )
+        for layer, own in zip(graph.layers, options, strict=True)
+    )
+    edges = []
+    for tensor in graph.tensors:
+        ends = (graph.layers[tensor.producer], graph.layers[tensor.consumer])
+        pair = (options[tensor.producer], options[tensor.consumer])
+        edges.append(
+            place(
+                (ends[0].einsum, ends[1].einsum, tensor.content, pair),
+                (
+                    (
+                        [
+                            _own(between(tensor, ends, both, (shares, shares)), group)
+                            for group, shares in enumerate(unknown)
+                        ],
+                        0.0,
+                    )
+                    for both in product(*pair)
+                ),
+            )
+        )
+    operations = np.zeros((count, len(SHARE), len(moved)))
+    for entry, own in enumerate(computed):
+        operations[:, :, entry] = own
+    return _Amounts(nodes, tuple(edges), _stacked(moved, count), operations)
+
+
+def _stacked(moved: Sequence[Sequence[Sequence[Number]]], count: int) -> Array:
+    """Return the elements of each entry, group and change as an array, 0 where there are fewer changes."""
+    most = max((len(changes) for entry in moved for changes in entry), default=0)
+    elements = np.zeros((most, count, len(SHARE), len(moved)))
+    for entry, of_groups in enumerate(moved):
+        for group, changes in enumerate(of_groups):
+            for change, own in enumerate(changes):
+                elements[change, group, :, entry] = own
+    return elements
+
+
+def _own(amounts: Iterable[Amount], group: int) -> list[Number]:
+    """Return the elements that one group receives in each change of placement."""
+    return [amount.elements[group] for amount in amounts]

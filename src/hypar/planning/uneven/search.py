@@ -10,6 +10,7 @@ not offered.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.costs.base import load_cost, structure
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.contraction import ContractedGraph
     from hypar.planning.request import Request
+    from hypar.planning.searches.base import Answer, Question
     from hypar.planning.uneven.common_shares import Decision
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line, Quadratics
@@ -124,7 +126,7 @@ class _Planner:
         empty = [layer.empty for layer in graph.layers]
         tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
         question = question_of(request, graph._replace(tensors=tensors), pins, self.element_bytes)
-        answer = load_search(request.search).run(question)
+        answer = _answer(request.search, question)
         return Leaf(
             lane=Lane(graph, answer.choices, setting, name, depth),
             levels=question.levels,
@@ -142,10 +144,10 @@ class _Planner:
         """
         place = _Place(name, machine, graph, depth, self._options(machine, graph, depth))
         at_work = tuple(range(len(machine.groups)))
-        found = self._cheapest(self._tried(place, at_work))
+        found = self._cheapest(self._tried(place, at_work, None))
         while self.adapts and len(at_work) > 1:
             fewer = [tuple(group for group in at_work if group != out) for out in at_work]
-            tried = {one: groups for groups in fewer for one in self._tried(place, groups)}
+            tried = {one: groups for groups in fewer for one in self._tried(place, groups, found)}
             without = self._cheapest(iter(tried), found)
             if without is None:
                 least = min(at_work, key=lambda group: machine.groups[group].memory_bytes)
@@ -174,14 +176,14 @@ class _Planner:
     def _cheapest(self, tried: Iterator[Branching], found: Branching | None = None) -> Branching | None:
         """Return the decision with the cheapest subtree; ties go to the first."""
         for one in tried:
-            if found is None or one.cost < found.cost * (1 - LEAST_GAIN):
+            if _cheaper(one, found):
                 found = one
         return found
 
-    def _tried(self, place: _Place, at_work: tuple[int, ...]) -> Iterator[Branching]:
-        """Yield the candidate decisions for the working groups, equal shares first."""
+    def _tried(self, place: _Place, at_work: tuple[int, ...], found: Branching | None) -> Iterator[Branching]:
+        """Yield the candidate decisions for the working groups, equal shares first, if these beat what is found."""
         every = self._quadratics(place, at_work)
-        yield from self._within_memory(place, at_work, every, "equal")
+        yield from self._within_memory(place, at_work, every, "equal", found=found)
         if self.adapts and len(at_work) > 1:
             yield from self._within_memory(place, at_work, every, "linear")
             if self.request.shares != "linear":
@@ -223,10 +225,12 @@ class _Planner:
         rule: str,
         below: Sequence[Line] | None = None,
         before: Branching | None = None,
+        found: Branching | None = None,
     ) -> Iterator[Branching]:
         """Yield the decision of a rule, finding its shares anew until they fit the memory; equal shares stay.
 
-        Nothing is yielded if the rule comes back to an earlier decision.
+        Nothing is yielded if the rule comes back to an earlier decision, or if equal shares are no cheaper than what
+        is found.
         """
         most: tuple[float, ...] | None = None
         for _ in range(MOST_TRIES):
@@ -240,6 +244,8 @@ class _Planner:
                 every.split, decision.assignment, decision.shares, integral=self.request.integral
             )
             made = self._branching(place, at_work, every.split, offers, decision)
+            if rule == "equal" and not _cheaper(made, found):
+                return
             if not self.adapts or fits(made):
                 yield made
                 yield from self._by_layer(place, at_work, every, decision, rule)
@@ -305,6 +311,17 @@ class _Planner:
             for number, group in enumerate(place.machine.groups)
         ]
         return made.with_below(tuple(below))
+
+
+@lru_cache(maxsize=512)
+def _answer(search: str, question: Question) -> Answer:
+    """Run a search; candidate decisions, and plans for other machines with a group in common, ask the same again."""
+    return load_search(search).run(question)
+
+
+def _cheaper(one: Branching, found: Branching | None) -> bool:
+    """Return whether a decision has a cheaper subtree than what is found, if anything is."""
+    return found is None or one.cost < found.cost * (1 - LEAST_GAIN)
 
 
 def _same(decision: Decision, made: Branching, at_work: Sequence[int]) -> bool:

@@ -86,8 +86,10 @@ class UnevenSplit:
 
     def least(self, nodes: Sequence[Costs], edges: Sequence[Costs]) -> Assignment:
         """Return the options of least sum; nodes are ``[options]``, edges ``[of producer, of consumer]``."""
+        # Equal tensors share an array, of which a solver then computes once.
+        terms = {id(costs): (costs[:, None, :],) for costs in edges}
         made = tuple(
-            Edge.dense(tensor.producer, tensor.consumer, costs)
+            Edge(source=tensor.producer, target=tensor.consumer, terms=terms[id(costs)])
             for tensor, costs in zip(self.graph.tensors, edges, strict=True)
         )
         return self.solver.solve(CostGraph(nodes=tuple(nodes), edges=made)).assignment

@@ -11,7 +11,7 @@ from hypar.sharding.uneven.remainder import graph_of_group
 from hypar.sharding.uneven.transfers import between, inside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.network.contraction import ContractedGraph
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.quadratics import Line
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice
-    from hypar.sharding.uneven.transfers import Shares
+    from hypar.sharding.uneven.transfers import Amount, Shares
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -192,20 +192,24 @@ def _crossing(branch: Branching, receivers: tuple[Receiver, ...]) -> Crossing:
     for offer in branch.offers:
         shares = tuple(offer.shares[group] for group in at_work)
         offers.append((offer.choice, kept.setdefault(shares, shares)))
+    amounts: dict[Hashable, tuple[Amount, ...]] = {}
+    of_layers, of_tensors = [], []
+    for layer, taken in zip(graph.layers, offers, strict=True):
+        key: Hashable = (layer.einsum, layer.output_elements, taken)
+        if key not in amounts:
+            amounts[key] = tuple(inside(layer, *taken))
+        of_layers.append(amounts[key])
+    for tensor in graph.tensors:
+        ends = (graph.layers[tensor.producer], graph.layers[tensor.consumer])
+        made, read = offers[tensor.producer], offers[tensor.consumer]
+        key = (ends[0].einsum, ends[1].einsum, tensor.content, made, read)
+        if key not in amounts:
+            amounts[key] = tuple(between(tensor, ends, (made[0], read[0]), (made[1], read[1])))
+        of_tensors.append(amounts[key])
     return Crossing(
         level=branch.depth,
         receivers=receivers,
-        inside=tuple(tuple(inside(layer, *offer)) for layer, offer in zip(graph.layers, offers, strict=True)),
-        between=tuple(
-            tuple(
-                between(
-                    tensor,
-                    (graph.layers[tensor.producer], graph.layers[tensor.consumer]),
-                    (offers[tensor.producer][0], offers[tensor.consumer][0]),
-                    (offers[tensor.producer][1], offers[tensor.consumer][1]),
-                )
-            )
-            for tensor in graph.tensors
-        ),
+        inside=tuple(of_layers),
+        between=tuple(of_tensors),
         element_bytes=branch.element_bytes,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hypar.network.contraction import ContractedGraph
@@ -23,7 +24,7 @@ def graph_of_group(
     """Return the network that a device group with given shares computes.
 
     Divided sizes are real numbers unless the shares are of whole elements. Equal layers with equal shares have
-    one einsum object.
+    one einsum object, also in different calls, so that what is cached by einsum is found again.
 
     Args:
         graph: the network before the split.
@@ -31,24 +32,20 @@ def graph_of_group(
         shares: the group's share of each layer.
         integral: whether the shares are of whole elements.
     """
-    einsums: dict[object, Einsum] = {}
     layers = []
     for layer, choice, share in zip(graph.layers, choices, shares, strict=True):
         dim = dim_of(choice)
-        key = (layer.einsum, dim, share)
-        if key not in einsums:
-            einsums[key] = (
-                layer.einsum if dim is None else _divided(layer.einsum, dim, share, integral=integral)
-            )
+        einsum = layer.einsum if dim is None else _divided(layer.einsum, dim, share, integral=integral)
         scale = share if dim in layer.einsum.output else 1
         elements = _size(layer.output_elements * scale, integral=integral)
-        layers.append(replace(layer, einsum=einsums[key], output_elements=elements))
+        layers.append(replace(layer, einsum=einsum, output_elements=elements))
     tensors = tuple(
         _read(tensor, graph.layers, choices, shares, integral=integral) for tensor in graph.tensors
     )
     return ContractedGraph(layers=tuple(layers), tensors=tensors)
 
 
+@lru_cache(maxsize=4096)
 def _divided(einsum: Einsum, dim: str, share: float, *, integral: bool) -> Einsum:
     """Return a layer reduced to a share of one dim."""
     read = dict(einsum.input_sizes)

@@ -84,7 +84,9 @@ def between(
         shares: the groups' shares of each; one object if they are equal.
     """
     made, read = ends[0].einsum, ends[1].einsum
-    summed, onward, back = changes(made, choices[0], read, choices[1], tensor.content.contracted)
+    summed, onward, back = changes(
+        made.unsized(), choices[0], read.unsized(), choices[1], tensor.content.contracted
+    )
     if isinstance(summed[1], Partial):
         fractions = _added_up(shares[0])
         yield Amount(summed[0], collective(*summed[1:]), tuple(each * tensor.elements for each in fractions))

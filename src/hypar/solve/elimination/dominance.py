@@ -12,6 +12,7 @@ Guarantee: strictly worse choices leave and nothing else, by more than rounding,
 
 from __future__ import annotations
 
+import math
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -103,21 +104,23 @@ class _Shared:
         edges = [
             edge
             if len(edge.terms) > 1
-            else Edge.dense(
-                edge.source, edge.target, self._part(edge.costs, [left[edge.source], left[edge.target]])
+            else Edge(
+                source=edge.source,
+                target=edge.target,
+                terms=(self._part(edge.terms[0], [left[edge.source], left[edge.target]]),),
             )
             for edge in problem.edges
         ]
         return CostGraph(nodes=tuple(nodes), edges=tuple(edges))
 
     def _part(self, costs: Costs, keep: Sequence[Indices]) -> Costs:
-        if costs.shape == tuple(indices.size for indices in keep):
+        if costs.size == math.prod(indices.size for indices in keep):
             return costs
         key = (identity(costs), *[indices.tobytes() for indices in keep])
         if key not in self._cut:
             rows, *columns = keep
             part = costs[rows]
-            self._cut[key] = part.take(columns[0], axis=1) if columns else part
+            self._cut[key] = part.take(columns[0], axis=-1) if columns else part
         return self._cut[key]
 
 

@@ -84,13 +84,14 @@ class Folding:
         if step.scope:
             key = _inputs(step, taken)
             if key not in self._done:
-                self._done[key] = _minimise(step, self._sizes, taken)
+                table = _minimise(step, self._sizes, taken)
+                self._done[key] = table[:, None, :] if len(step.scope) == 2 else table
             self._add(step.scope, self._done[key])
         return taken
 
     def _only(self, edge: Edge, end: int) -> Costs:
         """Return an edge's costs at the only choice of one end; equal edges share one array."""
-        key = (end, *[identity(term) for term in edge.terms])
+        key = (end, *map(id, edge.terms))
         if key not in self._beside:
             self._beside[key] = edge.of_target(0) if end else edge.of_source(0)
         return self._beside[key]
@@ -100,9 +101,9 @@ class Folding:
             self._edges[here].setdefault(there, []).append(edge)
 
     def _add(self, scope: Scope, table: Costs) -> None:
-        """Store a table, as an edge if it spans two nodes."""
+        """Store a table, as the term of an edge if it spans two nodes."""
         if len(scope) == 2:
-            self._join(Edge.dense(scope[0], scope[1], table))
+            self._join(Edge(source=scope[0], target=scope[1], terms=(table,)))
             return
         for node in scope:
             self._tables[node].setdefault(scope, []).append(table)
@@ -130,13 +131,13 @@ def identity(costs: Costs) -> object:
 
 
 def _inputs(step: Step, taken: Taken) -> object:
-    """Return a key for a step's result: its arrays, and their positions relative to the node and its scope."""
+    """Return a key for a step's result: its arrays, and their positions relative to the node and its scope.
+
+    Arrays are told apart by object, as all of them exist until the last node is eliminated.
+    """
     place = {near: at for at, near in enumerate((step.node, *step.scope))}
-    edges = [
-        (place[edge.source], place[edge.target], *[identity(term) for term in edge.terms])
-        for edge in taken.edges
-    ]
-    tables = [(*[place[near] for near in scope], identity(table)) for scope, table in taken.tables]
+    edges = [(place[edge.source], place[edge.target], *map(id, edge.terms)) for edge in taken.edges]
+    tables = [(*[place[near] for near in scope], id(table)) for scope, table in taken.tables]
     return None if step.over is None else place[step.over], tuple(edges), tuple(tables)
 
 

@@ -1,0 +1,155 @@
+"""What devices compute in a step of a program, each on its own piece."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.execution.boxes import put, take
+from hypar.execution.loss import loss
+from hypar.registry import load_plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hypar.execution.boxes import Array, Mask, Piece
+    from hypar.execution.devices import Devices
+    from hypar.execution.kernels.base import Kernel
+    from hypar.network.layer import Layer
+    from hypar.program.steps import Compute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The computation of one device in a step.
+
+    Attributes:
+        layer: the layer.
+        piece: the indices of each dim that the device computes.
+        reads: the arrays that it reads, by their role.
+        due: for each of them that was moved, which elements the device should have.
+        own: the device's elements of the layer's trained tensors.
+    """
+
+    layer: Layer
+    piece: Piece
+    reads: Mapping[str, Array]
+    due: Mapping[str, Mask]
+    own: Mapping[str, Array]
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel of the layer's op."""
+        kernel: Kernel = load_plugin("kernels", self.layer.op_name)
+        return kernel
+
+    @property
+    def inputs(self) -> tuple[Array, ...]:
+        """What it reads of the layer's inputs."""
+        return tuple(values for role, values in self.reads.items() if role.startswith("input "))
+
+    @property
+    def sums(self) -> dict[str, Array]:
+        """The statistics of the forward pass."""
+        return {name: self.reads[name] for name in self.layer.op.statistics}
+
+    @property
+    def back_sums(self) -> dict[str, Array]:
+        """The statistics of the backward pass."""
+        return {name: self.reads[f"back {name}"] for name in self.layer.op.back_statistics}
+
+
+def compute(devices: Devices, step: Compute) -> None:
+    """Run a step on every device that has a piece, and stack what they write."""
+    layer = next(layer for layer in devices.program.graph.layers if layer.name == step.layer)
+    results: list[Mapping[str, Array]] = []
+    for device, piece in enumerate(step.pieces):
+        if piece is None:
+            results.append({})
+            continue
+        task = Task(
+            layer=layer,
+            piece=piece,
+            reads={role: devices.values[name][device] for role, name in step.reads.items()},
+            due={
+                role: devices.held[name][device] for role, name in step.reads.items() if name in devices.held
+            },
+            own=devices.parameters[device].get(layer.name, {}),
+        )
+        results.append(_KINDS[step.kind](task))
+    if step.kind == "loss":
+        _add_up_loss(devices, step, results)
+    for role, name in step.writes.items():
+        shape = next((done[role].shape for done in results if role in done), ())
+        # A device with an empty piece has terms of nothing, which take part in sums as zero.
+        devices.values[name] = np.stack([done.get(role, np.zeros(shape)) for done in results])
+
+
+def _add_up_loss(devices: Devices, step: Compute, results: Sequence[Mapping[str, Array]]) -> None:
+    """Note what each device adds to the loss: of devices with one box only the first."""
+    boxes = [
+        b"" if piece is None else b"|".join(own.tobytes() for own in piece.values()) for piece in step.pieces
+    ]
+    losses = devices.losses.setdefault(step.layer, np.zeros(len(boxes)))
+    for number, (box, done) in enumerate(zip(boxes, results, strict=True)):
+        if done and boxes.index(box) == number:
+            losses[number] += done["loss"]
+
+
+def _forward(task: Task) -> dict[str, Array]:
+    return {"output": task.kernel.forward(task.layer, task.inputs, task.own, task.piece, task.sums)}
+
+
+def _finish(task: Task) -> dict[str, Array]:
+    """Add the bias to sums, on whichever channels the device has them."""
+    values = task.reads["output"]
+    if "bias" in task.own:
+        values = values + task.own["bias"].reshape(1, -1, *[1] * (values.ndim - 2))
+    return {"output": values}
+
+
+def _statistics(task: Task) -> dict[str, Array]:
+    return task.kernel.sums(task.layer, task.inputs, task.piece)
+
+
+def _back_statistics(task: Task) -> dict[str, Array]:
+    return task.kernel.back_sums(task.layer, task.inputs, task.reads["error"], task.piece, task.sums)
+
+
+def _backward(task: Task) -> dict[str, Array]:
+    error, sums, back_sums = task.reads["error"], task.sums, task.back_sums
+    found = task.kernel.backward(task.layer, task.inputs, task.own, error, task.piece, sums, back_sums)
+    return {f"input {number}": values for number, values in enumerate(found.inputs)} | found.parameters
+
+
+def _bias(task: Task) -> dict[str, Array]:
+    """Sum the error over all but the channels, wherever the device has it."""
+    box = tuple(task.piece.values())
+    error = take(task.reads["error"], box)
+    over = tuple(axis for axis in range(error.ndim) if axis != 1)
+    return {"bias": put((task.layer.shape["channels"],), (box[1],), error.sum(over))}
+
+
+def _loss(task: Task) -> dict[str, Array]:
+    found = loss(task.layer, task.reads["output"], tuple(task.piece.values()))
+    return {"error": found.error, "loss": np.asarray(found.value)}
+
+
+def _error(task: Task) -> dict[str, Array]:
+    """Add up what readers have sent; an element that a reader does not read has no error from it."""
+    due = [np.where(task.due[role], values, 0.0) for role, values in task.reads.items()]
+    return {"error": np.sum(due, axis=0)}
+
+
+_KINDS: dict[str, Callable[[Task], dict[str, Array]]] = {
+    "forward": _forward,
+    "finish": _finish,
+    "sums": _statistics,
+    "back_sums": _back_statistics,
+    "backward": _backward,
+    "bias": _bias,
+    "loss": _loss,
+    "error": _error,
+}

@@ -1,0 +1,37 @@
+"""The arrays of simulated devices while they run a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hypar.execution.exchange import Array, Mask
+    from hypar.program.places import Numbers
+    from hypar.program.steps import Program
+
+
+@dataclass(frozen=True, kw_only=True)
+class Devices:
+    """The arrays of all devices.
+
+    Attributes:
+        program: the program that they run.
+        moved: for each transfer, by its number among the steps, the elements received at each level so far.
+        values: each array by its name, ``[devices, *shape]``.
+        held: the elements that each device should have of an array, where it does not have all or none.
+        parameters: each device's own elements of the trained tensors, by layer and name.
+        losses: what each device adds to the loss, by the output layer; elements that several devices hold count once.
+    """
+
+    program: Program
+    moved: dict[int, Numbers]
+    values: dict[str, Array] = field(default_factory=dict)
+    held: dict[str, Mask] = field(default_factory=dict)
+    parameters: list[dict[str, dict[str, Array]]] = field(default_factory=list)
+    losses: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def loss(self) -> float:
+        """The loss of all microbatches."""
+        return float(sum(values.sum() for values in self.losses.values()))

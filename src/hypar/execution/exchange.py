@@ -1,0 +1,112 @@
+"""Simulated transfers: elements move from device to device, level by level, and are counted as they arrive.
+
+Arrays are stacked over devices, ``[devices, *shape]``, with NaN where a device has nothing. Nothing is sent by an amount
+that was computed: a part asks for the elements that it needs and does not have, and each of them arrives once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hypar.program.counting import of_copy
+
+if TYPE_CHECKING:
+    from hypar.program.holding import Holding
+    from hypar.program.places import Numbers, Places
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+def mask(holding: Holding) -> Mask:
+    """Return the elements that each device has, ``[devices, *shape]``."""
+    found = holding.members[0]
+    for own in holding.members[1:]:
+        found = found[..., None] & own.reshape(len(own), *[1] * (found.ndim - 1), -1)
+    return found
+
+
+def copy(places: Places, source: Array, have: Mask, need: Mask) -> tuple[Array, Numbers]:
+    """Bring every device what it needs and does not have, outermost level first.
+
+    Returns:
+        The elements that each device needs; the elements received at each level.
+    """
+    moved = np.zeros(len(places.parts), np.int64)
+    target = np.where(need, source, np.nan)
+    if not (need & ~have).any():
+        return target, moved
+    values, now = np.where(have, source, np.nan), have.copy()
+    for level in range(len(places.parts)):
+        for group, parts in places.inside(level):
+            holders = now[group].any(axis=0)
+            sender = group[now[group].argmax(axis=0)]
+            for part in parts:
+                lack = need[part].any(axis=0) & ~now[part].any(axis=0) & holders
+                count = int(lack.sum())
+                if not count:
+                    continue
+                moved[level] += count
+                receiver = part[need[part].argmax(axis=0)]
+                where = np.nonzero(lack)
+                values[(receiver[where], *where)] = values[(sender[where], *where)]
+                now[(receiver[where], *where)] = True
+    return np.where(need, values, np.nan), moved
+
+
+def add(places: Places, source: Array, terms: Mask, need: Mask, copies: Numbers) -> tuple[Array, Numbers]:
+    """Sum the terms of each element, innermost level first, at a device that needs it, and hand on the sums.
+
+    Returns:
+        The sums that each device needs; the elements received at each level.
+    """
+    target, moved = np.full(source.shape, np.nan), np.zeros(len(places.parts), np.int64)
+    aside = [1] * (source.ndim - 1)
+    for each in range(int(copies.max()) + 1):
+        having = terms & (copies == each).reshape(-1, *aside)
+        wanted = need & of_copy(copies, each).reshape(-1, *aside) & having.any(axis=0)
+        having = having & wanted.any(axis=0)
+        owner = _owners(places, having, wanted)
+        sums, received = _reduced(places, source, having, owner)
+        handed, gathered = copy(places, sums, owner, wanted)
+        target = np.where(wanted, handed, target)
+        moved += received + gathered
+    return target, moved
+
+
+def _owners(places: Places, having: Mask, wanted: Mask) -> Mask:
+    """Return the owner of each element: a device that wants it, in the deepest part that has a term of it too."""
+    depth = np.zeros(wanted.shape, np.int64)
+    for level in range(len(places.parts)):
+        for part in places.members(level):
+            depth[part] += having[part].any(axis=0) & wanted[part].any(axis=0)
+    owner = np.where(wanted, depth, -1).argmax(axis=0)
+    chosen = np.arange(len(wanted)).reshape(-1, *[1] * (wanted.ndim - 1)) == owner
+    return np.asarray(chosen & wanted)
+
+
+def _reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[Array, Numbers]:
+    """Return the sum of each element at its owner, and the elements received at each level."""
+    moved = np.zeros(len(places.parts), np.int64)
+    values, now = np.where(having, source, 0.0), having.copy()
+    for level in reversed(range(len(places.parts))):
+        for _, parts in places.inside(level):
+            has = np.stack([now[part].any(axis=0) for part in parts])
+            mine = np.stack([owner[part].any(axis=0) for part in parts])
+            owned = mine.any(axis=0)
+            keeper = np.where(owned, mine.argmax(axis=0), has.argmax(axis=0))
+            held = np.stack([part[now[part].argmax(axis=0)] for part in parts])
+            owning = np.stack([part[owner[part].argmax(axis=0)] for part in parts])
+            at = np.take_along_axis(np.where(has, held, owning), keeper[None], axis=0)[0]
+            for number in range(len(parts)):
+                sends = np.nonzero(has[number] & (keeper != number))
+                if not len(sends[0]):
+                    continue
+                moved[level] += len(sends[0])
+                values[(at[sends], *sends)] += values[(held[number][sends], *sends)]
+                now[(at[sends], *sends)] = True
+                now[(held[number][sends], *sends)] = False
+    return np.where(owner, values, np.nan), moved

@@ -1,0 +1,28 @@
+"""Rectified linear unit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.execution.kernels.base import Elementwise, Kernel
+
+if TYPE_CHECKING:
+    from hypar.execution.boxes import Array, Box
+    from hypar.network.layer import Layer
+
+
+class Relu(Elementwise):
+    """``max(0, x)``."""
+
+    def value(self, layer: Layer, local: Array, box: Box) -> Array:
+        """Return the positive part."""
+        return np.maximum(local, 0.0)
+
+    def slope(self, layer: Layer, local: Array, box: Box) -> Array:
+        """Return one where the input is positive, else zero."""
+        return np.heaviside(local, 0.0)
+
+
+plugin: Kernel = Relu()

@@ -1,0 +1,166 @@
+"""The reference: a whole training step on one device, by the same kernels that devices run on their pieces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.execution.boxes import whole_piece
+from hypar.execution.loss import loss, outputs
+from hypar.registry import load_plugin
+
+if TYPE_CHECKING:
+    from hypar.execution.boxes import Array
+    from hypar.execution.kernels.base import Gradients, Kernel, Sums
+    from hypar.network.graph import LayerGraph
+    from hypar.network.layer import Layer
+
+LEARNING_RATE = 0.1
+"""Rate of the stochastic gradient descent, without momentum, that updates parameters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What a step starts from.
+
+    Attributes:
+        data: the output of each layer ``input`` by its name.
+        parameters: values of the trained parameters by their names in each layer, and those by the layer's name.
+    """
+
+    data: dict[str, Array]
+    parameters: dict[str, dict[str, Array]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A training step, every array of the whole size.
+
+    Attributes:
+        activations: output of each layer by its name.
+        errors: derivative of the loss by each output.
+        parameters: values of the trained parameters before the step, by names such as ``conv1.weight``.
+        loss: the loss of the mini-batch.
+        gradients: derivative of the loss by each parameter.
+        updated: values of the parameters after the step.
+    """
+
+    activations: dict[str, Array]
+    errors: dict[str, Array]
+    parameters: dict[str, Array]
+    loss: float
+    gradients: dict[str, Array]
+    updated: dict[str, Array]
+
+
+def start(graph: LayerGraph, seed: int = 0) -> Start:
+    """Return random data and initial values of all parameters."""
+    random = np.random.default_rng(seed)
+    data, parameters = {}, {}
+    for layer in graph.layers:
+        if not layer.inputs:
+            data[layer.name] = random.normal(size=(graph.batch, *layer.shape.values()))
+        parameters[layer.name] = kernel_of(layer).parameters(layer, random)
+    return Start(data=data, parameters=parameters)
+
+
+def step(graph: LayerGraph, seed: int = 0) -> Step:
+    """Run a training step on one device.
+
+    Args:
+        graph: the network, with its mini-batch.
+        seed: seed of the data and of the parameters' initial values.
+    """
+    return step_from(graph, start(graph, seed))
+
+
+def step_from(graph: LayerGraph, begin: Start) -> Step:
+    """Run a training step on one device from given data and parameters."""
+    run = _Run(graph, begin)
+    for layer in graph.layers:
+        run.forward(layer)
+    total = run.lose()
+    for layer in reversed(graph.layers):
+        run.backward(layer)
+    before = by_name(begin.parameters)
+    gradients = by_name(run.gradients)
+    return Step(
+        activations=run.activations,
+        errors=run.errors,
+        parameters=before,
+        loss=total,
+        gradients=gradients,
+        updated={name: updated(value, gradients[name]) for name, value in before.items()},
+    )
+
+
+def kernel_of(layer: Layer) -> Kernel:
+    """Return the kernel of a layer's op."""
+    kernel: Kernel = load_plugin("kernels", layer.op_name)
+    return kernel
+
+
+def updated(value: Array, gradient: Array) -> Array:
+    """Return a parameter after the step."""
+    return value - LEARNING_RATE * gradient
+
+
+def by_name(values: dict[str, dict[str, Array]]) -> dict[str, Array]:
+    """Return parameters by names such as ``conv1.weight``."""
+    return {f"{layer}.{name}": value for layer, held in values.items() for name, value in held.items()}
+
+
+class _Run:
+    """A step under way on one device."""
+
+    def __init__(self, graph: LayerGraph, begin: Start) -> None:
+        self.graph, self.begin = graph, begin
+        self.activations: dict[str, Array] = {}
+        self.sums: dict[str, Sums] = {}
+        self.errors: dict[str, Array] = {}
+        self.gradients: dict[str, dict[str, Array]] = {}
+
+    def inputs(self, layer: Layer) -> tuple[Array, ...]:
+        """Return what a layer reads."""
+        names = layer.inputs
+        return tuple(self.activations[name] for name in names) if names else (self.begin.data[layer.name],)
+
+    def forward(self, layer: Layer) -> None:
+        """Compute a layer's output."""
+        kernel, inputs, piece = kernel_of(layer), self.inputs(layer), whole_piece(layer, self.graph.batch)
+        held = self.begin.parameters[layer.name]
+        self.sums[layer.name] = sums = kernel.sums(layer, inputs, piece)
+        value = kernel.forward(layer, inputs, held, piece, sums)
+        self.activations[layer.name] = kernel.finish(layer, value, held, piece)
+
+    def lose(self) -> float:
+        """Return the loss and start the backward phase with its derivatives; other errors start at zero."""
+        self.errors = {name: np.zeros(value.shape) for name, value in self.activations.items()}
+        total = 0.0
+        for layer in outputs(self.graph):
+            kernel, value = kernel_of(layer), self.activations[layer.name]
+            found = loss(layer, value, kernel.output(layer, whole_piece(layer, self.graph.batch)))
+            total += found.value
+            self.errors[layer.name] = found.error
+        return total
+
+    def backward(self, layer: Layer) -> None:
+        """Compute a layer's gradients, and add its inputs' errors to those of their other readers."""
+        kernel, inputs, piece = kernel_of(layer), self.inputs(layer), whole_piece(layer, self.graph.batch)
+        held, sums, error = self.begin.parameters[layer.name], self.sums[layer.name], self.errors[layer.name]
+        back_sums = kernel.back_sums(layer, inputs, error, piece, sums)
+        found = kernel.backward(layer, inputs, held, error, piece, sums, back_sums)
+        self.gradients[layer.name] = gradients_of(found, back_sums, held)
+        if not layer.inputs:
+            return
+        reads = kernel.reads(layer, self.graph.batch, piece)
+        for name, back, read in zip(layer.inputs, found.inputs, reads, strict=True):
+            self.errors[name] = self.errors[name] + np.where(read, back, 0.0)
+
+
+def gradients_of(found: Gradients, back_sums: Sums, held: dict[str, Array]) -> dict[str, Array]:
+    """Return the gradient of every parameter held, from the backward phase or from the sums that it needed."""
+    every = {**found.parameters, **back_sums}
+    return {name: every[name] for name in held}

@@ -1,0 +1,101 @@
+"""A training step of a program on simulated devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.execution.compute import compute
+from hypar.execution.devices import Devices
+from hypar.execution.exchange import add, copy, mask
+from hypar.program.steps import Add, Compute, Copy, Update
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.execution.reference import Start
+    from hypar.program.places import Numbers
+    from hypar.program.steps import Program, Step
+
+
+def run(program: Program, starts: Sequence[Start], *, without: int | None = None) -> Devices:
+    """Run a program for each microbatch, and then exchange the gradients of all of them.
+
+    Args:
+        program: the program of a microbatch.
+        starts: the samples of each microbatch, with the same initial parameters.
+        without: the number of a transfer to leave out, to see what it is for.
+    """
+    devices = Devices(program=program, moved={number: _nothing(program) for number in program.transfers})
+    _load(devices, starts[0])
+    for start in starts:
+        _load_samples(devices, start)
+        gradients = {name: devices.values[name] for name in program.accumulated if name in devices.values}
+        for number, step in enumerate(program.steps):
+            if not (isinstance(step, Add) and step.item.phase == "gradient"):
+                _do(devices, step, number, drop=number == without)
+        for name, before in gradients.items():
+            devices.values[name] = devices.values[name] + before
+    for number, step in enumerate(program.steps):
+        if isinstance(step, Add) and step.item.phase == "gradient":
+            _do(devices, step, number, drop=number == without)
+    return devices
+
+
+def _nothing(program: Program) -> Numbers:
+    return np.zeros(len(program.places.parts), np.int64)
+
+
+def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:
+    """Run one step; a transfer that is dropped leaves terms unsummed, or nothing."""
+    if isinstance(step, Copy):
+        _copy(devices, step, number, drop=drop)
+    elif isinstance(step, Add):
+        _add(devices, step, number, drop=drop)
+    elif isinstance(step, Compute):
+        compute(devices, step)
+
+
+def _load_samples(devices: Devices, start: Start) -> None:
+    """Give every device the samples."""
+    for name, values in start.data.items():
+        devices.values[f"F {name}"] = np.broadcast_to(values, (devices.program.places.devices, *values.shape))
+
+
+def _load(devices: Devices, start: Start) -> None:
+    """Give every device its own elements of every parameter."""
+    devices.parameters.extend({} for _ in range(devices.program.places.devices))
+    for update in devices.program.steps:
+        if isinstance(update, Update):
+            whole = start.parameters[update.layer][update.parameter]
+            held = mask(update.holding)
+            own = np.where(held, whole, np.nan)
+            name = f"W {update.layer}.{update.parameter}"
+            devices.values[name], devices.held[name] = own, held
+            for device, values in enumerate(own):
+                devices.parameters[device].setdefault(update.layer, {})[update.parameter] = values
+
+
+def _copy(devices: Devices, step: Copy, number: int, *, drop: bool) -> None:
+    need = mask(step.need)
+    source = devices.values[step.source]
+    if drop:
+        devices.values[step.target] = np.full(source.shape, np.nan)
+    else:
+        found = copy(devices.program.places, source, mask(step.have), need)
+        devices.values[step.target] = found[0]
+        devices.moved[number] += found[1]
+    devices.held[step.target] = need
+
+
+def _add(devices: Devices, step: Add, number: int, *, drop: bool) -> None:
+    need = mask(step.need)
+    source = devices.values[step.source]
+    if drop:
+        devices.values[step.target] = np.where(need, np.nan_to_num(source), np.nan)
+    else:
+        found = add(devices.program.places, source, mask(step.terms), need, step.copies)
+        devices.values[step.target] = found[0]
+        devices.moved[number] += found[1]
+    devices.held[step.target] = need

@@ -1,0 +1,139 @@
+"""Verification of a program: a training step on simulated devices against one device, and its bytes against their count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.execution.reference import Start, start, step_from, updated
+from hypar.execution.simulator import run
+from hypar.program.steps import Add, Update
+
+if TYPE_CHECKING:
+    from hypar.execution.devices import Devices
+    from hypar.execution.reference import Step
+    from hypar.program.places import Numbers
+    from hypar.program.steps import Copy, Item, Program
+
+TOLERANCE = 1e-10
+"""Largest error of a number, relative to the largest of its tensor."""
+
+SMALL = 1e-2
+"""A gradient that is zero but for rounding, as a bias's before batch normalisation, is held against this much of the largest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A transfer as it was counted and as it was run.
+
+    Attributes:
+        item: what it is for.
+        counted: elements that each level moves by the count.
+        moved: elements received at each level when it was run.
+    """
+
+    item: Item
+    counted: Numbers
+    moved: Numbers
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every level moved what was counted."""
+        return bool((self.counted == self.moved).all())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What a run of a program shows.
+
+    Attributes:
+        transfers: every transfer in order.
+        loss: the loss on the devices.
+        expected_loss: the loss on one device.
+        errors: for each trained tensor the largest error of its gradient and of its updated values on any device, relative
+            to the largest value; infinite where an element is missing.
+    """
+
+    transfers: tuple[Checked, ...]
+    loss: float
+    expected_loss: float
+    errors: dict[str, float]
+
+    @property
+    def worst(self) -> float:
+        """The largest error of the loss, a gradient or an updated value."""
+        scale = abs(self.expected_loss) or 1.0
+        return max([_finite(abs(self.loss - self.expected_loss) / scale), *self.errors.values()])
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all numbers are those of one device and every level moved what was counted."""
+        return self.worst <= TOLERANCE and all(transfer.agrees for transfer in self.transfers)
+
+
+def verify_program(
+    program: Program, *, microbatches: int = 1, seed: int = 0, without: int | None = None
+) -> Verification:
+    """Run a program and hold it against one device and against its own count.
+
+    Args:
+        program: the program of a microbatch.
+        microbatches: number of microbatches whose gradients are added up.
+        seed: seed of the samples and of the parameters' initial values.
+        without: the number of a transfer among the steps to leave out, which must show.
+    """
+    first = start(program.graph, seed)
+    starts = [
+        Start(data=start(program.graph, seed + number).data, parameters=first.parameters)
+        for number in range(microbatches)
+    ]
+    expected = [step_from(program.graph, begin) for begin in starts]
+    devices = run(program, starts, without=without)
+    transfers = tuple(
+        Checked(
+            item=step.item, counted=_times(step, microbatches) * step.counted(program.places), moved=moved
+        )
+        for (number, step), moved in zip(program.transfers.items(), devices.moved.values(), strict=True)
+    )
+    return Verification(
+        transfers=transfers,
+        loss=devices.loss,
+        expected_loss=sum(step.loss for step in expected),
+        errors=_errors(devices, expected),
+    )
+
+
+def _times(step: Copy | Add, microbatches: int) -> int:
+    """Return how often a transfer runs: gradients are exchanged once."""
+    return 1 if isinstance(step, Add) and step.item.phase == "gradient" else microbatches
+
+
+def _errors(devices: Devices, expected: list[Step]) -> dict[str, float]:
+    """Return the largest relative error of each trained tensor on any device."""
+    found = {}
+    whole = {
+        name: np.sum([step.gradients[name] for step in expected], axis=0) for name in expected[0].gradients
+    }
+    largest = max((float(np.abs(own).max()) for own in whole.values()), default=1.0)
+    for update in devices.program.steps:
+        if isinstance(update, Update):
+            name = f"{update.layer}.{update.parameter}"
+            gradients = devices.values[update.gradient]
+            values = devices.values[f"W {name}"]
+            after = updated(expected[0].parameters[name], whole[name])
+            pairs = ((gradients, whole[name]), (updated(values, gradients), after))
+            held = devices.held[f"W {name}"]
+            found[name] = max(_error(own, other, held, SMALL * largest) for own, other in pairs)
+    return found
+
+
+def _error(own: np.ndarray, whole: np.ndarray, held: np.ndarray, least: float) -> float:
+    scale = max(float(np.abs(whole).max()), least) or 1.0
+    difference = np.abs(own - whole)[held]
+    return _finite(float(difference.max() / scale)) if difference.size else 0.0
+
+
+def _finite(value: float) -> float:
+    return value if np.isfinite(value) else float("inf")

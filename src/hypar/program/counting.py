@@ -1,0 +1,126 @@
+"""The elements that a transfer moves at each level, counted from who holds and who needs them.
+
+Every element enters a part of a level from outside at most once, and is handed on inside. The elements that are
+received at level h or further out are ``R(h)``, the sum over the parts of level h of what they need and do not have;
+what level h itself moves is ``R(h) - R(h - 1)``. The indices of a dim that the same devices have and need are one
+*class*, so that a tensor is counted on a small grid of classes, each weighted by its elements.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.program.holding import Holding, Members
+    from hypar.program.places import Numbers, Places
+
+Cells = NDArray[np.bool_]
+
+
+def copied(places: Places, have: Holding, need: Holding) -> Numbers:
+    """Return the elements that each level moves so that every device gets what it needs, ``[levels]``."""
+    levels = len(places.parts)
+    if need.within(have):
+        return np.zeros(levels, np.int64)
+    (held, needed), weights = _cells(have, need)
+    found = [
+        sum(
+            int(weights[needed[part].any(axis=0) & ~held[part].any(axis=0)].sum())
+            for part in places.members(level)
+        )
+        for level in range(levels)
+    ]
+    return np.diff(found, prepend=0)
+
+
+def added(places: Places, terms: Holding, need: Holding, copies: Numbers) -> Numbers:
+    """Return the elements that each level moves to sum terms at one owner of each element and to hand on the sums.
+
+    The owner of an element is a device that needs it, as near as possible to one that has a term of it. A part adds up
+    its own terms before it sends one sum out.
+
+    Args:
+        places: the devices.
+        terms: the elements of which each device has a term.
+        need: the elements whose sums each device needs.
+        copies: the copy of its terms that each device has; each copy is summed by itself.
+    """
+    total = np.zeros(len(places.parts), np.int64)
+    (having, needing), weights = _cells(terms, need)
+    for copy in range(int(copies.max()) + 1):
+        mine = copies == copy
+        own = having & mine.reshape(-1, *[1] * weights.ndim)
+        wanted = needing & of_copy(copies, copy).reshape(-1, *[1] * weights.ndim) & own.any(axis=0)
+        total += _added(places, own & wanted.any(axis=0), wanted, weights)
+    return total
+
+
+def of_copy(copies: Numbers, copy: int) -> NDArray[np.bool_]:
+    """Return the devices that get the sums of one copy: those that have it; of the first also those that have none."""
+    return np.asarray((copies == copy) | ((copies < 0) & (copy == 0)))
+
+
+def _added(places: Places, having: Cells, wanted: Cells, weights: Numbers) -> Numbers:
+    """Return what one copy of the terms moves at each level, ``[levels]``."""
+    found = []
+    whole = int(weights[wanted.any(axis=0)].sum())
+    for level in range(len(places.parts)):
+        gathered, scattered, met = 0, 0, np.zeros(weights.shape, bool)
+        for part in places.members(level):
+            has, wants = having[part].any(axis=0), wanted[part].any(axis=0)
+            scattered += int(weights[has].sum())
+            gathered += int(weights[wants].sum())
+            met |= has & wants
+        found.append(scattered - int(weights[met].sum()) + gathered - whole)
+    return np.diff(found, prepend=0)
+
+
+def _cells(*holdings: Holding) -> tuple[list[Cells], Numbers]:
+    """Return the classes of elements that each device has of some holdings of a tensor, and their sizes.
+
+    Returns:
+        For each holding ``[devices, classes of each dim]``; the elements of each cell.
+    """
+    weights: list[Numbers] = []
+    rows: list[list[Members]] = [[] for _ in holdings]
+    for members in zip(*(holding.members for holding in holdings), strict=True):
+        stacked, counts = _classes(members)
+        weights.append(counts)
+        for own, part in zip(rows, stacked, strict=True):
+            own.append(part)
+    return [_outer(own) for own in rows], reduce(np.multiply.outer, weights)
+
+
+def _classes(members: Sequence[Members]) -> tuple[list[Members], Numbers]:
+    """Return one index of each class of a dim, ``[devices, classes]`` for each holding, and the sizes of the classes."""
+    stacked = np.concatenate(members)
+    packed = np.ascontiguousarray(np.packbits(stacked, axis=0).T)
+    keys = packed.view(np.dtype((np.void, packed.shape[1]))).reshape(-1)
+    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
+    return np.split(stacked[:, first], np.cumsum([len(own) for own in members])[:-1]), counts
+
+
+def _outer(rows: Sequence[Members]) -> Cells:
+    """Return the cells of each device, ``[devices, classes of each dim]``."""
+    found = rows[0]
+    for own in rows[1:]:
+        found = found[..., None] & own.reshape(len(own), *[1] * (found.ndim - 1), -1)
+    return found
+
+
+def overlapping(terms: Holding, copies: Numbers) -> bool:
+    """Return whether several devices have terms of an element, in one copy."""
+    (having,), _ = _cells(terms)
+    return any(bool((having[copies == copy].sum(axis=0) > 1).any()) for copy in range(int(copies.max()) + 1))
+
+
+def lacking(terms: Holding, need: Holding, copies: Numbers) -> bool:
+    """Return whether a device needs an element of which it has no term."""
+    (having, needing), _ = _cells(terms, need)
+    return bool((needing & ~(having & (copies >= 0).reshape(-1, *[1] * (having.ndim - 1)))).any())

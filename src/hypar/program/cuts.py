@@ -1,0 +1,136 @@
+"""The cuts of a layer: where each device's share of each dim lies inside the piece of its group, level by level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hypar.program.places import Places, array_places
+from hypar.sharding.grids.layouts import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from hypar.sharding.placement import Choice
+
+Shares = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LevelCut:
+    """The division of a layer at one level.
+
+    Attributes:
+        bounds: for each divided dim the start and the end of each device's share, as fractions of its group's
+            piece, ``[devices]`` each.
+        working: whether each device computes anything, ``[devices]``.
+    """
+
+    bounds: Mapping[str, tuple[Shares, Shares]]
+    working: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """The divisions of a layer at all levels, outermost first, over the same places."""
+
+    places: Places
+    levels: tuple[LevelCut, ...]
+
+    def divides(self, *dims: str) -> bool:
+        """Return whether any level divides one of some dims."""
+        return any(dim in level.bounds for level in self.levels for dim in dims)
+
+    def copies(self, dims: Collection[str]) -> NDArray[np.int64]:
+        """Return which copy of its shards of some dims each device has: 0 for the first with them; -1 for an idle device."""
+        seen: dict[object, int] = {}
+        found = np.full(self.places.devices, -1, np.int64)
+        for device in np.flatnonzero(self.working):
+            shards = tuple(
+                (float(low[device]), float(high[device]))
+                for level in self.levels
+                for dim, (low, high) in level.bounds.items()
+                if dim in dims
+            )
+            found[device] = seen.get(shards, 0)
+            seen[shards] = int(found[device]) + 1
+        return found
+
+    @property
+    def working(self) -> NDArray[np.bool_]:
+        """Whether each device works at every level."""
+        found = np.ones(self.places.devices, bool)
+        for level in self.levels:
+            found &= level.working
+        return found
+
+
+def array_cuts(array: tuple[int, ...], choices: Sequence[Choice]) -> Cuts:
+    """Return the cuts of a layer that an array of identical devices makes by a choice at each level."""
+    return _array_cuts(array, tuple(choices))
+
+
+@lru_cache(maxsize=1024)
+def _array_cuts(array: tuple[int, ...], choices: tuple[Choice, ...]) -> Cuts:
+    places = _places(array)
+    coordinates = np.unravel_index(np.arange(places.devices), array) if array else ()
+    levels = []
+    for ways, choice, own in zip(array, choices, coordinates, strict=True):
+        grid = layout((choice,), ways)
+        bounds = {
+            dim: (
+                grid.rows[dim][0][own] / choice.degree(dim),
+                (grid.rows[dim][0][own] + 1) / choice.degree(dim),
+            )
+            for dim in choice.divided
+        }
+        levels.append(LevelCut(bounds, grid.active[0][own]))
+    return Cuts(places, tuple(levels))
+
+
+def uncut(places: Places) -> Cuts:
+    """Return cuts that divide nothing."""
+    return Cuts(places, tuple(LevelCut({}, np.ones(places.devices, bool)) for _ in places.parts))
+
+
+READ_AS = {
+    "batch": "batch",
+    "in_channels": "channels",
+    "channels": "channels",
+    "height": "height",
+    "width": "width",
+}
+MADE_AS = {
+    "batch": "batch",
+    "out_channels": "channels",
+    "groups": "channels",
+    "height": "height",
+    "width": "width",
+}
+
+
+def scattered(maker: Cuts, reader: Cuts) -> Cuts:
+    """Return the cuts of a maker's output whose sums go to the shards that its reader divides, level by level.
+
+    At a level that leaves terms the sums are divided as the reader divides its input there, or go to all where it does
+    not; at any other level they lie as they are made. Dims are those of the tensor.
+    """
+    return Cuts(
+        maker.places,
+        tuple(_scattered(made, read) for made, read in zip(maker.levels, reader.levels, strict=True)),
+    )
+
+
+def _scattered(made: LevelCut, read: LevelCut) -> LevelCut:
+    alone = [*made.bounds] == ["in_channels"] and len(read.bounds) == 1
+    names, cut = (READ_AS, read) if alone and (made.working & read.working).all() else (MADE_AS, made)
+    return LevelCut({names[dim]: own for dim, own in cut.bounds.items() if dim in names}, made.working)
+
+
+@lru_cache(maxsize=64)
+def _places(array: tuple[int, ...]) -> Places:
+    return array_places(array)

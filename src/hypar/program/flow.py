@@ -1,0 +1,125 @@
+"""What a lowering knows while it walks a network: the tensors that exist, who has them, and the steps so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.program.counting import lacking, overlapping
+from hypar.program.steps import Add, Copy, Item, Step, Update
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from hypar.network.graph import LayerGraph
+    from hypar.network.layer import Layer
+    from hypar.program.cuts import Cuts
+    from hypar.program.holding import Holding, Members
+    from hypar.program.places import Numbers, Places
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Made:
+    """The output of a layer.
+
+    Attributes:
+        array: the array of its elements.
+        holding: who has what of it.
+        cuts: the cuts after which later ops divide an image.
+    """
+
+    array: str
+    holding: Holding
+    cuts: Cuts
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Work:
+    """What the forward pass of a layer leaves to its backward pass.
+
+    Attributes:
+        dims: for each dim of the op the indices that each device computes, ``[devices, size]``.
+        needs: for each input, who has what of it.
+        operands: the arrays of the inputs.
+        output: who computes what of the output.
+        reads: arrays that the backward pass reads as well, by their role.
+    """
+
+    dims: Mapping[str, Members]
+    needs: tuple[Holding, ...]
+    operands: tuple[str, ...]
+    output: Holding
+    reads: Mapping[str, str]
+
+    @property
+    def pieces(self) -> tuple[Mapping[str, NDArray[np.intp]] | None, ...]:
+        """The piece of each device; None where nothing is to compute."""
+        return pieces_of(self.dims)
+
+
+def pieces_of(dims: Mapping[str, Members]) -> tuple[Mapping[str, NDArray[np.intp]] | None, ...]:
+    """Return the indices of each dim for each device; None for a device that has none of some dim."""
+    return tuple(
+        {dim: np.flatnonzero(own[device]) for dim, own in dims.items()}
+        if all(own[device].any() for own in dims.values())
+        else None
+        for device in range(len(dims["batch"]))
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """A lowering under way.
+
+    Attributes:
+        graph: the network.
+        places: the devices.
+        cuts: the cuts of each layer with choices.
+        convention: what becomes of partial sums.
+        made: the outputs of the layers so far.
+        work: the forward passes so far.
+        errors: for each layer, the arrays of what its readers have sent back.
+        steps: the steps so far.
+        updates: the updates, which come last.
+    """
+
+    graph: LayerGraph
+    places: Places
+    cuts: Mapping[str, Cuts]
+    convention: str
+    made: dict[str, Made] = field(default_factory=dict)
+    work: dict[str, Work] = field(default_factory=dict)
+    errors: dict[str, list[str]] = field(default_factory=dict)
+    trained: set[str] = field(default_factory=set)
+    steps: list[Step] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
+
+    def copy(self, source: str, target: str, have: Holding, need: Holding, item: Item) -> str:
+        """Copy a tensor to those who need it, and return the new array."""
+        self.steps.append(Copy(source=source, target=target, have=have, need=need, item=item))
+        return target
+
+    def add(
+        self, source: str, target: str, terms: Holding, need: Holding, copies: Numbers, item: Item
+    ) -> str:
+        """Sum terms for those who need them, and return the array of sums; that of the terms where each is a sum."""
+        if not overlapping(terms, copies) and not lacking(terms, need, copies):
+            return source
+        self.steps.append(Add(source=source, target=target, terms=terms, need=need, copies=copies, item=item))
+        return target
+
+    def next_choice(self, layer: Layer) -> Cuts | None:
+        """Return the cuts of the only planned layer that reads a layer's output, through ops without choices; or None."""
+        while len(readers := self.readers(layer)) == 1:
+            (layer,) = readers
+            if layer.name in self.cuts:
+                return self.cuts[layer.name]
+        return None
+
+    def readers(self, layer: Layer) -> tuple[Layer, ...]:
+        """Return the layers that read a layer's output, once for each time."""
+        return tuple(reader for reader in self.graph.layers for name in reader.inputs if name == layer.name)

@@ -1,0 +1,157 @@
+"""The steps of a program.
+
+Steps name the arrays that they read and write; an array is written once. Every array is as large as its tensor on
+every device, of which a device has the elements of its holding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.program.counting import added, copied
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hypar.network.graph import LayerGraph
+    from hypar.program.holding import Holding
+    from hypar.program.places import Numbers, Places
+
+Piece = "Mapping[str, NDArray[np.intp]]"
+"""The indices of each dim of an op that one device computes."""
+
+
+class Item(NamedTuple):
+    """What a transfer is for.
+
+    Attributes:
+        layer: name of the layer inside which it happens, or that reads the tensor.
+        maker: name of the layer that makes the tensor; None inside a layer.
+        phase: ``forward``, ``backward`` or ``gradient``.
+        tensor: ``input``, ``output``, ``weight``, ``bias`` or ``statistics``.
+    """
+
+    layer: str
+    maker: str | None
+    phase: str
+    tensor: str
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Copy:
+    """Every device gets the elements that it needs and does not have.
+
+    Attributes:
+        source: the array that is read.
+        target: the array that is written.
+        have: who has what of the source.
+        need: who gets what of the target.
+        item: what it is for.
+    """
+
+    source: str
+    target: str
+    have: Holding
+    need: Holding
+    item: Item
+
+    def counted(self, places: Places) -> Numbers:
+        """Return the elements that each level moves."""
+        return copied(places, self.have, self.need)
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Add:
+    """Terms are summed at an owner of each element, and sums are handed to those who need them.
+
+    Attributes:
+        source: the array of terms.
+        target: the array of sums.
+        terms: who has a term of what.
+        need: who gets the sum of what.
+        copies: which copy of its terms each device has: each copy is summed by itself.
+        item: what it is for.
+    """
+
+    source: str
+    target: str
+    terms: Holding
+    need: Holding
+    copies: Numbers
+    item: Item
+
+    def counted(self, places: Places) -> Numbers:
+        """Return the elements that each level moves."""
+        return added(places, self.terms, self.need, self.copies)
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Compute:
+    """Every device computes on its own piece, and moves nothing.
+
+    Attributes:
+        kind: ``forward``, ``finish`` (the bias), ``sums``, ``back_sums``, ``backward``, ``bias`` (its
+            gradient), ``loss`` or ``error`` (the sum of what all readers of a tensor send back).
+        layer: name of the layer.
+        pieces: the piece of each device; None for a device that computes nothing.
+        reads: the arrays that it reads, by their role.
+        writes: the arrays that it writes, by their role.
+    """
+
+    kind: str
+    layer: str
+    pieces: tuple[Mapping[str, NDArray[np.intp]] | None, ...]
+    reads: Mapping[str, str]
+    writes: Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Update:
+    """Every device updates its own elements of a trained tensor.
+
+    Attributes:
+        layer: name of the layer.
+        parameter: name of the tensor, as ``weight``.
+        gradient: the array of its summed gradient.
+        holding: who holds what of it.
+    """
+
+    layer: str
+    parameter: str
+    gradient: str
+    holding: Holding
+
+
+Step = Copy | Add | Compute | Update
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Program:
+    """A training step on the devices of a plan.
+
+    Attributes:
+        graph: the network.
+        places: the devices.
+        steps: the steps in order.
+    """
+
+    graph: LayerGraph
+    places: Places
+    steps: tuple[Step, ...]
+
+    @property
+    def transfers(self) -> dict[int, Copy | Add]:
+        """The steps that may move elements, by their number among all steps."""
+        return {number: step for number, step in enumerate(self.steps) if isinstance(step, Copy | Add)}
+
+    @property
+    def accumulated(self) -> frozenset[str]:
+        """The arrays that microbatches add to: the terms of gradients, and the gradients that need no addition."""
+        adds = [step for step in self.steps if isinstance(step, Add) and step.item.phase == "gradient"]
+        summed = {step.target for step in adds}
+        alone = {step.gradient for step in self.steps if isinstance(step, Update)} - summed
+        return frozenset(alone | {step.source for step in adds})

@@ -1,0 +1,120 @@
+"""One layer of every op in every variant, run whole or in pieces, for the tests of the kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hypar.network.layer import Layer
+from hypar.registry import load_plugin
+
+if TYPE_CHECKING:
+    from hypar.execution.boxes import Array, Piece
+    from hypar.execution.kernels.base import Gradients, Kernel
+
+VECTOR = {"channels": 5}
+IMAGE = {"channels": 4, "height": 6, "width": 5}
+SLIDING: dict[str, Any] = {"kernel": [3, 2], "stride": [2, 1], "padding": [1, 0], "dilation": [1, 2]}
+POOLS: dict[str, dict[str, Any]] = {
+    "plain": {"kernel": 2},
+    "overlapping": {"kernel": 3, "stride": 2, "padding": 1},
+    "rounding up": {"kernel": [3, 2], "stride": 2, "padding": [1, 0], "rounding": "up"},
+    "gaps": {"kernel": 1, "stride": 2},
+    "uneven": {"kernel": [2, 3], "stride": [3, 1], "padding": [0, 1], "rounding": "up"},
+    "global": {"window": "global"},
+}
+FUNCTIONS = ("elu", "gelu", "hardswish", "leaky_relu", "relu6", "sigmoid", "silu", "tanh", "lrn")
+WIDE = {"channels": 7, "height": 3, "width": 2}
+
+CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
+    "input": ("input", IMAGE, []),
+    "conv": ("conv", {"out_channels": 3, "kernel": 3, "padding": 1}, [IMAGE]),
+    "conv of gaps": ("conv", {"out_channels": 3, "kernel": 1, "stride": 2, "bias": False}, [IMAGE]),
+    "conv of groups": ("conv", {"out_channels": 6, "groups": 2, **SLIDING}, [IMAGE]),
+    "depthwise": ("conv", {"out_channels": 4, "groups": 4, "kernel": 3, "stride": 2}, [IMAGE]),
+    "conv_transpose": ("conv_transpose", {"out_channels": 3, "kernel": 3, "stride": 2}, [IMAGE]),
+    "conv_transpose of groups": (
+        "conv_transpose",
+        {"out_channels": 6, "groups": 2, "output_padding": [1, 0], **SLIDING},
+        [IMAGE],
+    ),
+    "conv_transpose of gaps": ("conv_transpose", {"out_channels": 2, "kernel": 1, "stride": 2}, [IMAGE]),
+    "linear": ("linear", {"out_features": 4}, [VECTOR]),
+    "linear without bias": ("linear", {"out_features": 4, "bias": False}, [VECTOR]),
+    **{f"max pool, {name}": ("pool", {"mode": "max", **pool}, [IMAGE]) for name, pool in POOLS.items()},
+    **{f"average, {name}": ("pool", {"mode": "average", **pool}, [IMAGE]) for name, pool in POOLS.items()},
+    "batch_norm": ("batch_norm", {}, [IMAGE]),
+    "batch_norm without scale": ("batch_norm", {"scale": False}, [IMAGE]),
+    "batch_norm without shift": ("batch_norm", {"shift": False}, [VECTOR]),
+    "relu": ("relu", {}, [IMAGE]),
+    **{name: ("pointwise", {"function": name}, [WIDE]) for name in FUNCTIONS},
+    "lrn of a vector": ("pointwise", {"function": "lrn"}, [VECTOR]),
+    "dropout": ("dropout", {"probability": 0.4}, [IMAGE]),
+    "softmax": ("softmax", {}, [VECTOR]),
+    "softmax of an image": ("softmax", {}, [IMAGE]),
+    "add": ("add", {}, [IMAGE, IMAGE, IMAGE]),
+    "concat": ("concat", {}, [IMAGE, {**IMAGE, "channels": 3}, IMAGE]),
+    "concat of vectors": ("concat", {}, [VECTOR, VECTOR]),
+    "flatten": ("flatten", {}, [IMAGE]),
+    "nearest": ("upsample", {"mode": "nearest", "scale": [2, 3]}, [IMAGE]),
+    "bilinear": ("upsample", {"mode": "bilinear", "scale": [2, 3]}, [IMAGE]),
+    "crop": ("crop", {"margin": [2, 1]}, [IMAGE]),
+}
+BATCH = 3
+
+
+def layer_of(case: str) -> Layer:
+    """The layer of a case."""
+    op_name, fields, shapes = CASES[case]
+    op = load_plugin("ops", op_name)(**fields)
+    return Layer(
+        name="layer",
+        op_name=op_name,
+        op=op,
+        inputs=tuple(f"input{number}" for number in range(len(shapes))),
+        input_shapes=tuple(shapes),
+        shape=op.output_shape(tuple(shapes)),
+    )
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A layer with random operands."""
+
+    layer: Layer
+    inputs: tuple[Array, ...]
+    parameters: dict[str, Array]
+    error: Array
+
+    @property
+    def kernel(self) -> Kernel:
+        kernel: Kernel = load_plugin("kernels", self.layer.op_name)
+        return kernel
+
+
+def bench(case: str, seed: int = 0) -> Bench:
+    """A case with random operands."""
+    layer, random = layer_of(case), np.random.default_rng(seed)
+    shapes = layer.input_shapes or (layer.shape,)
+    inputs = tuple(random.normal(size=(BATCH, *shape.values())) for shape in shapes)
+    kernel: Kernel = load_plugin("kernels", layer.op_name)
+    error = random.normal(size=(BATCH, *layer.shape.values()))
+    return Bench(layer, inputs, kernel.parameters(layer, random), error)
+
+
+def forward(bench: Bench, inputs: tuple[Array, ...], parameters: dict[str, Array], piece: Piece) -> Array:
+    """The output, where one piece is the whole."""
+    layer, kernel = bench.layer, bench.kernel
+    sums = kernel.sums(layer, inputs, piece)
+    return kernel.finish(layer, kernel.forward(layer, inputs, parameters, piece, sums), parameters, piece)
+
+
+def backward(bench: Bench, piece: Piece) -> Gradients:
+    """The gradients, where one piece is the whole; what nothing reads has no error."""
+    layer, kernel, inputs, error = bench.layer, bench.kernel, bench.inputs, bench.error
+    sums = kernel.sums(layer, inputs, piece)
+    back_sums = kernel.back_sums(layer, inputs, error, piece, sums)
+    found = kernel.backward(layer, inputs, bench.parameters, error, piece, sums, back_sums)
+    return found._replace(parameters={**found.parameters, **back_sums})

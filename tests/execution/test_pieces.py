@@ -1,0 +1,207 @@
+"""Kernels on pieces: together they compute the whole, from what they read and nothing else."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hypar.execution.boxes import mask, whole_piece
+from tests.effort import examples
+from tests.execution.layers import BATCH, CASES, Bench, backward, bench, forward
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from hypar.execution.boxes import Array, Mask, Piece
+    from hypar.execution.kernels.base import Gradients, Parameters, Sums
+
+
+@st.composite
+def cuts(draw: st.DrawFn, run: Bench) -> list[Piece]:
+    """Pieces that make up a layer: each index of a dim in one of up to three parts, of which some may be empty."""
+    dims = dict(whole_piece(run.layer, BATCH))
+    if getattr(run.layer.op, "mode", "") == "average" and draw(st.booleans()):
+        for dim in sorted(run.layer.op.contracts(run.layer.input_shapes)):
+            dims[f"input_{dim}"] = np.arange(run.layer.input_shapes[0][dim])
+    parts = {}
+    for dim, every in dims.items():
+        ways = draw(st.sampled_from([1, 1, 2, 3]))
+        part = np.array(draw(st.lists(st.integers(0, ways - 1), min_size=len(every), max_size=len(every))))
+        if draw(st.booleans()):
+            part.sort()
+        parts[dim] = [every[part == number] for number in range(ways)]
+    return [dict(zip(parts, chosen, strict=True)) for chosen in product(*parts.values())]
+
+
+def added(terms: Iterable[Array]) -> Array:
+    """The sum of terms; NaN where nobody has one."""
+    stacked = np.stack(list(terms))
+    return np.where(np.isnan(stacked).all(axis=0), np.nan, np.nansum(stacked, axis=0))
+
+
+def all_added(terms: list[Mapping[str, Array]]) -> dict[str, Array]:
+    return {name: added(term[name] for term in terms) for name in terms[0]}
+
+
+def only(values: Array, held: Mask) -> Array:
+    return np.where(held, values, np.nan)
+
+
+class Devices:
+    """A layer on one device for each piece, each with what its piece reads and nothing else."""
+
+    def __init__(self, run: Bench, pieces: list[Piece]) -> None:
+        self.run, self.pieces, self.layer, self.kernel = run, pieces, run.layer, run.kernel
+
+    def outputs(self, piece: Piece) -> Mask:
+        return mask(self.run.error.shape, self.kernel.output(self.layer, piece))
+
+    def inputs(self, piece: Piece) -> tuple[Array, ...]:
+        reads = self.kernel.reads(self.layer, BATCH, piece)
+        return tuple(only(value, read) for value, read in zip(self.run.inputs, reads, strict=True))
+
+    def parameters(self, piece: Piece) -> dict[str, Array]:
+        held = self.run.parameters
+        if "in_channels" not in piece:
+            return {
+                name: only(value, mask(value.shape, (piece["channels"],))) for name, value in held.items()
+            }
+        groups = (piece.get("groups", np.arange(1)),) if self.layer.op_name != "linear" else ()
+        boxes = {
+            "weight": (*groups, piece["in_channels"], piece["out_channels"]),
+            "bias": (self.kernel.output(self.layer, piece)[1],),
+        }
+        return {name: only(value, mask(value.shape, boxes[name])) for name, value in held.items()}
+
+    def summed(self, sums: Mapping[str, Array], piece: Piece) -> dict[str, Array]:
+        """What a device needs of the sums: the places of its piece."""
+        dims = [dim for dim in ("batch", *self.layer.shape) if dim in self.kernel.sum_dims]
+        box = tuple(piece[dim] for dim in dims)
+        return {name: only(value, mask(value.shape, box)) for name, value in sums.items()}
+
+    def each(self, what: str, *arguments: Any) -> list[Any]:
+        """The results of a kernel's method for all pieces."""
+        return [
+            getattr(self.kernel, what)(self.layer, self.inputs(piece), *[of(piece) for of in arguments])
+            for piece in self.pieces
+        ]
+
+
+@pytest.mark.parametrize("case", CASES)
+@given(seed=st.integers(0, 99), data=st.data())
+@settings(max_examples=examples(50, 4), deadline=None)
+def test_pieces_make_up_the_whole(case: str, seed: int, data: st.DataObject) -> None:
+    run = bench(case, seed)
+    devices = Devices(run, data.draw(cuts(run)))
+    whole = whole_piece(run.layer, BATCH)
+
+    def itself(piece: Piece) -> Piece:
+        return piece
+
+    def error(piece: Piece) -> Array:
+        return only(run.error, devices.outputs(piece))
+
+    sums = all_added(devices.each("sums", itself))
+    needed = (devices.parameters, itself, lambda piece: devices.summed(sums, piece))
+    terms = devices.each("forward", *needed)
+    for piece, term in zip(devices.pieces, terms, strict=True):
+        assert (np.isnan(term) == ~devices.outputs(piece)).all()
+    total = added(terms)
+    finished = [
+        devices.kernel.finish(
+            run.layer, only(total, devices.outputs(piece)), devices.parameters(piece), piece
+        )
+        for piece in devices.pieces
+    ]
+    expected = forward(run, run.inputs, run.parameters, whole)
+    for piece, value in zip(devices.pieces, finished, strict=True):
+        np.testing.assert_allclose(value, only(expected, devices.outputs(piece)), atol=1e-12)
+
+    back_sums = all_added(devices.each("back_sums", error, itself, needed[-1]))
+    found = devices.each(
+        "backward",
+        devices.parameters,
+        error,
+        itself,
+        needed[-1],
+        lambda piece: devices.summed(back_sums, piece),
+    )
+    gradients = backward(run, whole)
+    for number, back in enumerate(gradients.inputs):
+        np.testing.assert_allclose(added(each.inputs[number] for each in found), back, atol=1e-12)
+    for piece, each in zip(devices.pieces, found, strict=True):
+        reads = devices.kernel.reads(run.layer, BATCH, piece)
+        assert all((np.isnan(back) == ~read).all() for back, read in zip(each.inputs, reads, strict=True))
+    for name in found[0].parameters:
+        kept = [each for piece, each in zip(devices.pieces, found, strict=True) if once(name, piece, devices)]
+        total = added(each.parameters[name] for each in kept)
+        np.testing.assert_allclose(total, gradients.parameters[name], atol=1e-12)
+    for name in run.parameters.keys() - found[0].parameters.keys():
+        np.testing.assert_allclose(back_sums[name], gradients.parameters[name], atol=1e-12)
+
+
+def once(name: str, piece: Piece, devices: Devices) -> bool:
+    """Whether a piece's term of a gradient counts: every part of the input channels has the whole gradient of a bias."""
+    first = devices.pieces[0]["in_channels"] if "in_channels" in piece else None
+    return name != "bias" or first is None or piece["in_channels"] is first
+
+
+def poked(values: Array, inside: Mask, data: st.DataObject) -> Array:
+    """The values with NaN in one element of those inside."""
+    places = np.argwhere(inside)
+    place = places[data.draw(st.integers(0, len(places) - 1))]
+    changed = values.copy()
+    changed[tuple(place)] = np.nan
+    return changed
+
+
+def results(found: Gradients, reads: tuple[Mask, ...], held: Mapping[str, Array]) -> list[Array]:
+    """Every element that the backward phase of a piece gives."""
+    backs = [back[read] for back, read in zip(found.inputs, reads, strict=True)]
+    return backs + [value[~np.isnan(held[name])] for name, value in found.parameters.items()]
+
+
+@pytest.mark.parametrize("case", CASES)
+@given(data=st.data())
+@settings(max_examples=examples(50, 6), deadline=None)
+def test_what_is_missing_shows(case: str, data: st.DataObject) -> None:
+    run = bench(case)
+    devices = Devices(run, data.draw(cuts(run)))
+    piece = data.draw(st.sampled_from(devices.pieces))
+    layer, kernel, outputs = run.layer, run.kernel, devices.outputs(piece)
+    reads, held = kernel.reads(layer, BATCH, piece), devices.parameters(piece)
+    whole = whole_piece(layer, BATCH)
+    sums = kernel.sums(layer, run.inputs, whole)
+    back_sums = kernel.back_sums(layer, run.inputs, run.error, whole, sums)
+    if not outputs.any() or not any(read.any() for read in reads):
+        return
+
+    def made(inputs: tuple[Array, ...], parameters: Parameters, sums: Sums) -> Array:
+        terms = kernel.forward(layer, inputs, parameters, piece, sums)
+        return kernel.finish(layer, terms, parameters, piece)[outputs]
+
+    def back(inputs: tuple[Array, ...], error: Array) -> list[Array]:
+        found = kernel.backward(layer, inputs, run.parameters, error, piece, sums, back_sums)
+        return results(found, reads, held)
+
+    number = data.draw(st.sampled_from([number for number, read in enumerate(reads) if read.any()]))
+    bad = poked(run.inputs[number], reads[number], data)
+    inputs = (*run.inputs[:number], bad, *run.inputs[number + 1 :])
+    assert np.isnan(made(inputs, run.parameters, sums)).any()
+    for name, value in kernel.sums(layer, inputs, piece).items():
+        assert np.isnan(value).sum() > np.isnan(kernel.sums(layer, run.inputs, piece)[name]).sum()
+    assert any(np.isnan(values).any() for values in back(run.inputs, poked(run.error, outputs, data)))
+    others = back(tuple(0.1 - value for value in run.inputs), run.error)
+    if any((one != other).any() for one, other in zip(back(run.inputs, run.error), others, strict=True)):
+        assert any(np.isnan(values).any() for values in back(inputs, run.error))
+    for name, value in run.parameters.items():
+        wrong = {**run.parameters, name: poked(value, ~np.isnan(held[name]), data)}
+        assert np.isnan(made(run.inputs, wrong, sums)).any()
+    for name, value in sums.items():
+        wrong = {**sums, name: poked(value, ~np.isnan(devices.summed(sums, piece)[name]), data)}
+        assert np.isnan(made(run.inputs, run.parameters, wrong)).any()

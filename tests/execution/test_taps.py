@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hypar.execution.taps import gather, reading, scatter
+from hypar.network.windows import ShapeError, TransposedWindow, Window
+from tests.windows import read_by
+
+fields = {
+    "kernel": st.integers(1, 4),
+    "stride": st.integers(1, 3),
+    "padding": st.integers(0, 2),
+    "dilation": st.integers(1, 2),
+}
+windows = st.one_of(
+    st.builds(Window, **fields), st.builds(TransposedWindow, **fields, output_padding=st.just(0))
+)
+
+
+@given(windows, st.integers(1, 9), st.data())
+def test_taps_are_what_windows_read(window: Window, size: int, data: st.DataObject) -> None:
+    try:
+        places = window.output_size(size)
+    except ShapeError:
+        return
+    outputs = np.array(sorted(data.draw(st.sets(st.integers(0, places - 1)))), dtype=np.intp)
+    elements, taps, _ = reading(window, outputs, size)
+    assert taps.shape == (len(outputs), window.kernel)
+    for place, row in zip(outputs.tolist(), taps, strict=True):
+        read = elements[row[row >= 0]].tolist()
+        low, high = window.reads(place, place + 1)
+        between = read_by(window, place, size)
+        assert set(read) <= between
+        assert all(low <= element < high for element in read)
+        if window.dilation == 1:
+            assert set(read) == between
+    assert set(elements.tolist()) == {element for row in taps for element in elements[row[row >= 0]].tolist()}
+
+
+@given(windows, windows, st.integers(1, 6))
+def test_scatter_is_the_transpose_of_gather(down: Window, across: Window, size: int) -> None:
+    try:
+        rows, columns = (
+            reading(window, np.arange(window.output_size(size)), size) for window in (down, across)
+        )
+    except ShapeError:
+        return
+    random = np.random.default_rng(0)
+    image = random.normal(size=(2, 3, len(rows.elements), len(columns.elements)))
+    taps = gather(image, rows, columns)
+    errors = random.normal(size=taps.shape)
+    np.testing.assert_allclose((taps * errors).sum(), (image * scatter(errors, rows, columns)).sum())
+
+
+def test_padding_has_the_value_of_the_border() -> None:
+    side = reading(Window(kernel=3, padding=1), np.array([0]), 4)
+    taps = gather(np.ones((1, 1, 2, 2)), side, side, border=-np.inf)
+    assert taps[0, :, :, 0, 0, 0].tolist() == [[-np.inf] * 3, [-np.inf, 1, 1], [-np.inf, 1, 1]]
