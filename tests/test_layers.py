@@ -62,7 +62,7 @@ INSIDE = {
     "plan": "conventions score chunks splits plan files canonical diff",
     "schedule": "chunks moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals scoring",
     "planning": "chunks refinement searches sources strategies request records question counting claims uneven stages baselines timing planner replay",
-"program": "places holding counting steps cuts pieces reads flow forward backward lowering of_plan",
+    "program": "places holding counting steps cuts pieces reads flow forward backward lowering of_plan",
     "execution": "boxes draws taps normalisation kernels loss reference exchange devices compute simulator verify",
     "studies": "counted comparison explanation notes report pipeline evaluation exploration sweep page sections papers",
     "reports": "palette prose columns terminal page formats listings traces picture sections views",
