@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hypar import load_model, plan_model
 from hypar.machine.setting import Setting
+from hypar.planning.counting import score_convention
 from hypar.schedule.lanes import Lane
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.timeline import run
@@ -29,7 +30,12 @@ graph_of = cache(load_model)
 
 def lane_of(plan: Plan, graph: LayerGraph, machine: Machine) -> Lane:
     """What runs a plan."""
-    setting = Setting(machine=machine, array=tuple(plan.array), element_bytes=graph.element_bytes)
+    setting = Setting(
+        machine=machine,
+        array=tuple(plan.array),
+        element_bytes=graph.element_bytes,
+        convention=score_convention(plan),
+    )
     return Lane(graph.nodes(plan.graph), [plan.choices(layer) for layer in plan.layers], setting)
 
 
