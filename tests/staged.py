@@ -75,7 +75,9 @@ class BruteForce:
         whole = self.network(start, end, self.graph.batch)
         choices: tuple[Options, ...] = ((),) * (end - start)
         if self.levels:
-            plan = plan_model(whole, levels=self.levels, hardware=self.machine, **self.asked)
+            plan = plan_model(
+                whole, levels=self.levels, hardware=self.machine, convention="paper", **self.asked
+            )
             choices = tuple(plan.choices(layer) for layer in plan.layers)
         array = (2,) * self.levels
         setting = Setting(machine=self.machine, array=array, element_bytes=self.graph.element_bytes)

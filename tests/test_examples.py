@@ -11,12 +11,17 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 WORDS = {
     "quickstart.py": ("times less volume than dp", "still what planning gives: True"),
-    "machines.py": ("on hmc: 357 ms a step", "least time: 0.820 of it", "<- the plan", "hypar   16 devices"),
+    "conventions.py": ("| model | hypar | moved |", "\n| lenet-c | 0.0176 | 0.0186 | "),
+    "machines.py": ("on hmc: 379 ms a step", "least time: 0.751 of it", "<- the plan", "hypar   16 devices"),
 }
+
+ARGUMENTS = {"conventions.py": ("lenet-c",)}
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
 def test_example_runs(file: Path) -> None:
-    done = subprocess.run([sys.executable, file], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, file, *ARGUMENTS.get(file.name, ())], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert all(words in done.stdout for words in WORDS[file.name])

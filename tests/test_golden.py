@@ -23,6 +23,9 @@ ASKED: dict[str, dict[str, Any]] = {
     "vgg16-hypar": {"model": "vgg16", "levels": 4},
     "vgg16-accpar-joint": {"model": "vgg16", "levels": 3, "strategy": "accpar", "search": "joint"},
     "alexnet-optimal": {"model": "alexnet", "levels": 3, "strategy": "optimal"},
+    "alexnet-optimal-paper": {"model": "alexnet", "levels": 3, "strategy": "optimal", "convention": "paper"},
+    "alexnet-fused": {"model": "alexnet", "levels": 3, "strategy": "accpar", "convention": "fused", "hardware": "hmc"},
+    "lenet-c-scored": {"model": "lenet-c", "levels": 3, "hardware": "hmc"},
     "resnet18-accpar-pinned": {
         "model": "resnet18", "levels": 3, "strategy": "accpar", "pins": ["fc@H1=mp", "layer1*=dp"],
     },

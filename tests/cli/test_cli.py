@@ -85,17 +85,17 @@ def test_compare_is_relative_to_dp() -> None:
     text = output("compare", "alexnet", "--levels", "2")
     for name in plugin_names("strategies"):
         assert (f"\n{name} " in text) == (load_strategy(name).cost == "volume")
-    heterogeneous = output(
-        "compare", "alexnet", "--array", "4", "--strategy", "deepa", "--hardware", "p100-4x4"
-    )
+    asked = ("compare", "alexnet", "--array", "4", "--strategy", "deepa", "--hardware", "p100-4x4")
+    heterogeneous = output(*asked, "--convention", "paper")
     assert "\ndeepa " in heterogeneous
     noted = "errors go directly in the scores of deepa, and are added up at once in the others"
     assert noted in unbroken(heterogeneous)
+    assert "errors go directly" not in output(*asked)
     assert "errors go directly" not in output("compare", "alexnet", "--levels", "2", "--hardware", "hmc")
     rows = json.loads(output("compare", "alexnet", "--strategy", "hypar", "--strategy", "owt", "--json"))
     assert [row["strategy"] for row in rows] == ["dp", "hypar", "owt"]
     assert rows[0]["gain"] == 1
-    assert rows[1]["gain"] == rows[0]["cost"]["value"] / rows[1]["cost"]["value"]
+    assert rows[1]["gain"] == rows[0]["counted"]["value"] / rows[1]["counted"]["value"]
 
 
 def test_compare_says_which_strategy_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def test_plans_of_equal_choices_made_otherwise_are_not_equal(tmp_path: Path) -> 
     plan_model("sconv", strategy="dp").write(files[0])
     plan_model("sconv", inter_weight=0.5).write(files[1])
     named = {change["what"] for change in json.loads(output("diff", *files, "--json"))}
-    assert named == {"strategy", "space", "inter_weight", "claim"}
+    assert named == {"strategy", "space", "inter_weight", "claim", "convention"}
 
 
 def test_a_terminal_without_the_characters_gets_others(monkeypatch: pytest.MonkeyPatch) -> None:

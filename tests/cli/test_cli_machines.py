@@ -58,11 +58,12 @@ def plan(tmp_path: Path) -> str:
 
 def test_plan_with_a_machine_adds_the_score() -> None:
     text = output("plan", "lenet-c", "--hardware", "hmc")
-    score = plan_model("lenet-c", hardware="hmc").score
-    assert score is not None
-    for label, line in score_notes(score):
+    plan = plan_model("lenet-c", hardware="hmc")
+    assert plan.score is not None
+    for label, line in score_notes(plan, plan.score):
         assert f"{label} {line}" in unbroken(text)
-    stored = data("plan", "lenet-c", "--hardware", "hmc", "--optimizer", "adam", "--set", "duplex=half")
+    asked = ("--hardware", "hmc", "--optimizer", "adam", "--set", "duplex=half", "--convention", "paper")
+    stored = data("plan", "lenet-c", *asked)
     assert stored["score"]["hardware"] == "hmc"
     assert stored["score"]["hardware_changes"] == {"duplex": "half"}
     assert stored["score"]["optimizer"] == "adam"
@@ -86,11 +87,20 @@ def test_words_and_elements_of_other_sizes_are_said() -> None:
 
 def test_score_prints_totals_and_items(plan: str) -> None:
     text = output("score", plan, "--hardware", "hmc")
-    notes = score_notes(score_plan(plan, hardware="hmc"))
-    head = "alexnet on hmc: 357 ms a step strategy hypar, batch 256, 16 devices (2x2x2x2)"
-    assert unbroken(text) == " ".join([head, *(part for note in notes for part in note)])
-    for item in ("time 357 ms: forward", "energy 5.52 J: arithmetic", "on each device: weights"):
+    notes = score_notes(read_plan(plan), score_plan(plan, hardware="hmc"))
+    head = "alexnet on hmc: 379 ms a step strategy hypar, batch 256, 16 devices (2x2x2x2)"
+    moves = "bytes counted by paper: 803 MB; a correct execution moves 875 MB"
+    assert unbroken(text) == " ".join([head, *(part for note in notes for part in note), moves])
+    for item in ("time 379 ms: forward", "energy 5.54 J: arithmetic", "on each device: weights"):
         assert item in unbroken(text)
+    by_paper = unbroken(output("score", plan, "--hardware", "hmc", "--convention", "paper"))
+    for item in (
+        "time 357 ms: forward",
+        "energy 5.52 J: arithmetic",
+        "803 MB of communication, counted by paper",
+    ):
+        assert item in by_paper
+    assert "bytes counted by" not in by_paper
     assert data("score", plan, "--hardware", "hmc") == score_plan(plan, hardware="hmc").to_data()
 
 
@@ -273,6 +283,8 @@ def test_explore_tells_grids_apart() -> None:
         "4",
         "--strategy",
         "deepa",
+        "--convention",
+        "paper",
         "--vary",
         "fc1",
     ]
@@ -660,7 +672,7 @@ class TestGrids:
         assert free.refined.changed == 0
 
     def test_explore(self) -> None:
-        asked = ("explore", "lenet-c", *self.ASKED, "--vary", "conv1")
+        asked = ("explore", "lenet-c", *self.ASKED, "--convention", "paper", "--vary", "conv1")
         points = data(*asked)
         assert len(points) == 70
         (own,) = [point for point in points if point["own"]]

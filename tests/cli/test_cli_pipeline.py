@@ -114,7 +114,7 @@ def test_a_machine_without_memory_holds_anything() -> None:
 
 def test_notes_leave_out_a_rate_that_is_not_known() -> None:
     notes = pipeline_notes(pipeline_model("lenet-c", stages=3, hardware="hmc"))
-    assert notes[-1].text.endswith(" of communication a step")
+    assert notes[-2].text.endswith(" of communication a step")
 
 
 VGG16 = ["vgg16", "--trace", "t.json", "--plot", "p.png", "--hardware", "hmc"]

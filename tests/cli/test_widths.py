@@ -195,7 +195,11 @@ def of_plan(found: Any, arguments: list[str]) -> Iterator[str]:
 def of_comparison(found: Any, _: list[str]) -> Iterator[str]:
     for row in found:
         score = row["plan"].get("score")
-        yield from (totals_numbers(score) if score else plan_numbers(row["plan"], full=False))
+        if score:
+            yield from totals_numbers(score)
+            continue
+        counted, unit = row["counted"], row["cost"]["unit"]
+        yield from (amount(cost, unit) for cost in (counted["value"], *counted["levels"]))
 
 
 def of_sweep(found: Any, _: list[str]) -> Iterator[str]:

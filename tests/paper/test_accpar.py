@@ -54,7 +54,7 @@ def graph() -> LayerGraph:
 
 @cache
 def seven_levels(strategy: str) -> Plan:
-    return plan_model(graph(), levels=7, strategy=strategy)
+    return plan_model(graph(), levels=7, strategy=strategy, convention="paper")
 
 
 def types(plan: Plan) -> list[str]:
@@ -98,7 +98,7 @@ def test_dp_over_each_summed_over_levels(strategy: str, ratio: float) -> None:
 
 
 def test_level_0_is_the_optimum_by_counting_out_3_to_the_8() -> None:
-    counted = plan_model(graph(), levels=1, strategy="accpar", solver="exhaustive")
+    counted = plan_model(graph(), levels=1, strategy="accpar", solver="exhaustive", convention="paper")
     assert counted.splits[0].cost == seven_levels("accpar").splits[0].cost
 
 
@@ -110,7 +110,7 @@ def test_greedy_over_joint_search_of_three_types_at_four_levels(name: str, exces
     """By how much greedy costs more than joint: nothing for types I and II."""
     two, three = (
         {
-            search: plan_model(name, strategy=strategy, search=search).cost.value
+            search: plan_model(name, strategy=strategy, search=search, convention="paper").cost.value
             for search in ("greedy", "joint")
         }
         for strategy in ("hypar", "accpar")

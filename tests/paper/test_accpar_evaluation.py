@@ -38,7 +38,9 @@ def machine(name: str) -> Machine | HeterogeneousMachine:
 
 @cache
 def on_unlike_boards(name: str, strategy: str = "accpar", shares: str | None = None) -> Plan:
-    return plan_model(graph(name), strategy=strategy, shares=shares, hardware=machine("tpu-v2-v3"))
+    return plan_model(
+        graph(name), strategy=strategy, shares=shares, hardware=machine("tpu-v2-v3"), convention="paper"
+    )
 
 
 def ends(plan: Plan) -> dict[str, float]:
@@ -100,7 +102,9 @@ def test_boards_of_tpu_v3_wait_less_than_with_equal_shares(name: str) -> None:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_accpar_shares_equally_on_like_boards(name: str) -> None:
-    plan = plan_model(graph(name), levels=LEVELS, strategy="accpar", hardware=machine("tpu-v3"))
+    plan = plan_model(
+        graph(name), levels=LEVELS, strategy="accpar", hardware=machine("tpu-v3"), convention="paper"
+    )
     assert [split.shares for split in plan.splits] == [[0.5, 0.5]] * LEVELS
 
 
@@ -125,7 +129,9 @@ def two_like_groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shared_by(file: Path, name: str, batch: int = BATCH) -> tuple[Plan, Plan]:
     """Accpar's plans with exact and with equal shares."""
     exact, equal = (
-        plan_model(graph(name), batch=batch, strategy="accpar", shares=shares, hardware=file)
+        plan_model(
+            graph(name), batch=batch, strategy="accpar", shares=shares, hardware=file, convention="paper"
+        )
         for shares in ("exact", "equal")
     )
     return exact, equal

@@ -145,20 +145,34 @@ def test_table_2_from_shapes_a_bandwidth_and_a_measured_time(graphs: dict[str, L
 
 def test_paper_mode_of_a_whole_network_is_the_sum_of_its_estimates(graphs: dict[str, LayerGraph]) -> None:
     plan = plan_model(
-        graphs["alexnet"], array=[16], strategy="deepa", mode="paper", hardware="p100-4x4", pins="*=batch"
+        graphs["alexnet"],
+        array=[16],
+        strategy="deepa",
+        mode="paper",
+        hardware="p100-4x4",
+        pins="*=batch",
+        convention="paper",
     )
     # Equal grids move nothing; each weight is sent once for each of 16 copies.
     weights = sum(layer.einsum.elements("weight") for layer in graphs["alexnet"].operators.layers)
     per_byte = load_machine("p100-4x4").links((16,))[0].seconds_per_byte["neighbours"]
     alone = plan_model(
-        graphs["alexnet"], array=[16], strategy="deepa", mode="paper", hardware="p100-4x4", pins="*=batch1"
+        graphs["alexnet"],
+        array=[16],
+        strategy="deepa",
+        mode="paper",
+        hardware="p100-4x4",
+        pins="*=batch1",
+        convention="paper",
     )
     assert plan.cost.value == pytest.approx(alone.cost.value / 16 + 16 * 4 * weights * per_byte, rel=1e-12)
 
 
 def test_paper_mode_is_of_one_level() -> None:
     with pytest.raises(OptionError, match="mode 'paper': found an array of 2x4; allowed: one level"):
-        plan_model("lenet-c", array=[2, 4], strategy="deepa", mode="paper", hardware="p100-4x4")
+        plan_model(
+            "lenet-c", array=[2, 4], strategy="deepa", mode="paper", hardware="p100-4x4", convention="paper"
+        )
 
 
 def test_70_configurations_of_a_convolution_and_15_of_a_linear_layer(graphs: dict[str, LayerGraph]) -> None:
@@ -370,7 +384,9 @@ def test_figure_15_seconds(paper: dict[str, LayerGraph], beside: Plans) -> None:
 def test_exact_is_the_fastest_by_the_engine(graphs: dict[str, LayerGraph]) -> None:
     for graph in graphs.values():
         plans = [
-            plan_model(graph, array=[16], strategy="deepa", space=space, hardware="p100-4x4")
+            plan_model(
+                graph, array=[16], strategy="deepa", space=space, hardware="p100-4x4", convention="paper"
+            )
             for space in ("batch", "conv:batch linear:out_channels", "conv:batch linear:in_channels", "deepa")
         ]
         times = [plan.score.time_s for plan in plans if plan.score]

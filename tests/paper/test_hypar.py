@@ -47,8 +47,8 @@ def one_layer(source: Input, layer: Conv | Linear, batch: int) -> LayerGraph:
     ids=["fc 70 to 100", "conv 12x12x20 to 8x8x50"],
 )
 def test_worked_examples_of_section_3_4(graph: LayerGraph, dp: int, mp: int) -> None:
-    assert plan_model(graph, levels=1, strategy="dp").cost.value == dp
-    assert plan_model(graph, levels=1, strategy="mp").cost.value == mp
+    assert plan_model(graph, levels=1, strategy="dp", convention="paper").cost.value == dp
+    assert plan_model(graph, levels=1, strategy="mp", convention="paper").cost.value == mp
 
 
 def test_table_1_amounts_inside_a_layer() -> None:
@@ -79,7 +79,7 @@ def test_table_2_amounts_between_layers(
 
 def codes(name: str, inter_weight: float) -> list[str]:
     """A plan as the paper prints it: for each level 0 for dp and 1 for mp, in layer order."""
-    plan = plan_model(name, levels=4, inter_weight=inter_weight)
+    plan = plan_model(name, levels=4, inter_weight=inter_weight, convention="paper")
     return [
         "".join("01"[split.dim(layer) == "in_channels"] for layer in plan.layers) for split in plan.splits
     ]
@@ -105,7 +105,7 @@ def test_lenet_at_h4_as_table_2_is_printed() -> None:
 
 
 def test_figure_10_vgg_a_with_amounts_between_layers_in_one_direction() -> None:
-    plan = plan_model("vgg-a", levels=4, inter_weight=0.5)
+    plan = plan_model("vgg-a", levels=4, inter_weight=0.5, convention="paper")
     assert plan.dims("conv5_2") == ("batch", "batch", "batch", "in_channels")
     assert plan.dims("fc1") == ("in_channels",) * 4
 
@@ -113,8 +113,8 @@ def test_figure_10_vgg_a_with_amounts_between_layers_in_one_direction() -> None:
 def test_vgg_a_conv5_2_is_a_near_tie_as_table_2_is_printed() -> None:
     """2,359,296 elements for dp against 2,408,448 for mp at the innermost level, both directions counted."""
     graph = load_model("vgg-a")
-    free = plan_model(graph, levels=4)
+    free = plan_model(graph, levels=4, convention="paper")
     assert free.dims("conv5_2") == ("batch",) * 4
-    pinned = plan_model(graph, levels=4, pins=["conv5_2@H4=mp"])
+    pinned = plan_model(graph, levels=4, pins=["conv5_2@H4=mp"], convention="paper")
     # Eight groups of two devices, four bytes an element.
     assert pinned.cost.value - free.cost.value == (2_408_448 - 2_359_296) * 8 * 2 * 4

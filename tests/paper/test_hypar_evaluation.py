@@ -80,17 +80,23 @@ def test_figure_8_communication_is_the_volume(ran: Evaluation) -> None:
             for layer in plan.layers
             for level, dim in enumerate(plan.dims(layer))
         ]
-        assert totals.communication_bytes == plan_model(name, levels=4, pins=pins).cost.value
+        assert (
+            totals.communication_bytes == plan_model(name, levels=4, pins=pins, convention="paper").cost.value
+        )
 
 
 @pytest.fixture(scope="module")
 def lenet() -> Exploration:
-    return explore_model("lenet-c", vary=["*@H1", "*@H4"], hardware="hmc", levels=4, inter_weight=0.5)
+    return explore_model(
+        "lenet-c", vary=["*@H1", "*@H4"], hardware="hmc", levels=4, inter_weight=0.5, convention="paper"
+    )
 
 
 @pytest.fixture(scope="module")
 def vgg() -> Exploration:
-    return explore_model("vgg-a", vary=["conv5_2", "fc1"], hardware="hmc", levels=4, inter_weight=0.5)
+    return explore_model(
+        "vgg-a", vary=["conv5_2", "fc1"], hardware="hmc", levels=4, inter_weight=0.5, convention="paper"
+    )
 
 
 def test_figure_9_peaks_at_hypar_s_own_plan(lenet: Exploration) -> None:
@@ -115,7 +121,13 @@ def test_figure_10_has_256_points_and_its_best_is_near_hypar_s_own(vgg: Explorat
 @pytest.mark.parametrize(("strategy", "published", "ours"), [("dp", 8, 4), ("hypar", 32, 16)])
 def test_figure_11_turns_down_one_doubling_early(strategy: str, published: int, ours: int) -> None:
     runs = sweep_model(
-        "vgg-a", hardware="hmc", levels=range(7), strategy=strategy, inter_weight=0.5, scale=True
+        "vgg-a",
+        hardware="hmc",
+        levels=range(7),
+        strategy=strategy,
+        inter_weight=0.5,
+        scale=True,
+        convention="paper",
     )
     times = [run.totals.time_s for run in runs if run.totals]
     fastest = times.index(min(times))
@@ -137,7 +149,7 @@ def test_figure_13_over_one_weird_trick() -> None:
         for levels in (2, 3, 4):
             machine = load_machine("hmc", {"devices": 2**levels})
             trick, ours = (
-                plan_model(graph, levels=levels, strategy=name, hardware=machine).score
+                plan_model(graph, levels=levels, strategy=name, hardware=machine, convention="paper").score
                 for name in ("owt", "hypar")
             )
             assert trick is not None
@@ -153,7 +165,7 @@ def test_figure_13_over_one_weird_trick() -> None:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_least_time_is_at_least_as_fast_as_hypar(name: str, ran: Evaluation, vgg: Exploration) -> None:
-    score = plan_model(name, levels=4, cost="time", search="joint", hardware="hmc").score
+    score = plan_model(name, levels=4, cost="time", search="joint", hardware="hmc", convention="paper").score
     assert score is not None
     assert score.time_s <= ran.base[name, "hypar"].time_s * (1 + 1e-12)
     if name == "vgg-a":
@@ -210,14 +222,16 @@ def test_what_the_page_says_in_words(ran: Evaluation) -> None:
     for strategy in ("dp", "hypar"):
         runs = sweep_model(
             "vgg-a", hardware="hmc", levels=range(7), strategy=strategy, changes={"bandwidth": "link"},
-            inter_weight=0.5, scale=True,
-        )  # fmt: skip
+            inter_weight=0.5, scale=True, convention="paper")  # fmt: skip
         times = [run.totals.time_s for run in runs if run.totals]
         assert times == sorted(times, reverse=True)
     for layer, batch in (("conv5_4", 4096), ("fc3", 32)):
         graph = alone(load_model("vgg-e"), layer, batch)
         for levels in (2, 3, 4):
-            trick, ours = (plan_model(graph, levels=levels, strategy=name) for name in ("owt", "hypar"))
+            trick, ours = (
+                plan_model(graph, levels=levels, strategy=name, convention="paper")
+                for name in ("owt", "hypar")
+            )
             assert trick.splits == ours.splits
 
 

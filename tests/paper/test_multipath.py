@@ -45,7 +45,7 @@ def graph(request: pytest.FixtureRequest) -> LayerGraph:
 @pytest.fixture(scope="module")
 def plan(graph: LayerGraph) -> Plan:
     """The plan under test."""
-    return plan_model(graph, levels=7, strategy="accpar")
+    return plan_model(graph, levels=7, strategy="accpar", convention="paper")
 
 
 class Block(NamedTuple):
@@ -153,7 +153,7 @@ def with_best_shortcuts(problem: CostGraph, row: Sequence[Block], chosen: list[i
 def test_three_types_cost_less_than_the_others_at_seven_levels(
     graph: LayerGraph, plan: Plan, strategy: str
 ) -> None:
-    other = plan_model(graph, levels=7, strategy=strategy)
+    other = plan_model(graph, levels=7, strategy=strategy, convention="paper")
     for found in (plan, other):
         choices = [found.choices(layer) for layer in found.layers]
         assert found.cost.value == oracle.volume(graph, choices)
@@ -180,15 +180,15 @@ def test_each_level_is_no_dearer_than_chains_charged_for_their_shortcuts(
 
 
 def test_joint_search_is_never_dearer_at_four_levels(graph: LayerGraph) -> None:
-    greedy = plan_model(graph, levels=4, strategy="accpar")
-    joint = plan_model(graph, levels=4, strategy="optimal", space=TYPES)
-    every = plan_model(graph, levels=4, strategy="optimal")
+    greedy = plan_model(graph, levels=4, strategy="accpar", convention="paper")
+    joint = plan_model(graph, levels=4, strategy="optimal", space=TYPES, convention="paper")
+    every = plan_model(graph, levels=4, strategy="optimal", convention="paper")
     assert [found.search for found in (greedy, joint, every)] == ["greedy", "joint", "joint"]
     assert every.cost.value <= joint.cost.value <= greedy.cost.value
 
 
 def test_joint_search_is_the_least_over_blocks_at_four_levels(graph: LayerGraph) -> None:
-    joint = plan_model(graph, levels=4, strategy="optimal", space=TYPES)
+    joint = plan_model(graph, levels=4, strategy="optimal", space=TYPES, convention="paper")
     problem = question_of(graph, joint).cost_graph(0, 4, [WHOLE_LAYER] * len(joint.layers))
     edges = {(edge.source, edge.target): edge.costs for edge in problem.edges}
     assert joint.cost.value == least(blocks(graph.contracted), problem.nodes, edges)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,8 +102,9 @@ def test_what_is_searched_is_what_is_scored(model: str, space: str, array: list[
     """Choices of one dim and grids of several are counted alike, whichever of them a search compares."""
     graph = load_model(model)
     space = f"conv:{space} linear:batch,out_channels" if "batch" not in space and space != "all" else space
-    for cost in ("time", "volume"):
-        plan = plan_model(graph, array=array, space=space, cost=cost, hardware=load_machine("tpu-v3"))
+    machine = load_machine("tpu-v3")
+    for cost, convention in product(("time", "volume"), ("paper", "moved")):
+        plan = plan_model(graph, array=array, space=space, cost=cost, hardware=machine, convention=convention)
         assert plan.score is not None
         scored = plan.score.time_s if cost == "time" else plan.score.communication_bytes
         assert plan.cost.value == pytest.approx(scored, rel=1e-9)

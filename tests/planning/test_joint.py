@@ -78,7 +78,7 @@ def test_distinct_sizes_are_the_same_sizes_once() -> None:
 
 
 def test_optimal_answers_past_the_tables_of_exact_solvers_and_says_whether_it_is_proven() -> None:
-    found = hypar.plan_model("resnet50", levels=5, strategy="optimal")
+    found = hypar.plan_model("resnet50", levels=5, strategy="optimal", convention="paper")
     assert found.solver == "bounded"
     assert found.claim.startswith("optimal, all levels jointly,")
     assert found.bounds == [found.cost.value]

@@ -78,7 +78,7 @@ def test_a_block_of_all_layers_is_a_plan_without_stages(
     machine: Machine, model: str, asked: dict[str, Any]
 ) -> None:
     graph = load_model(model).with_batch(32)
-    plan = plan_model(graph, hardware=machine, optimizer="adam", **asked)
+    plan = plan_model(graph, hardware=machine, optimizer="adam", **asked, convention="paper")
     assert plan.score is not None
     whole = spans_of(plan, graph, machine).span(0, len(plan.layers))
     assert [tuple(chosen) for chosen in whole.cuts.lane.choices] == [*map(plan.choices, plan.layers)]
@@ -93,7 +93,9 @@ def test_what_comes_from_another_stage_is_kept_once_by_layers_and_not_by_joins()
     """A shortcut's convolution reads what the first one beside it does; an addition keeps nothing."""
     graph = load_model("resnet18").with_batch(8)
     names = [layer.name for layer in graph.contracted.layers]
-    spans = CutSpans.of(replace(Request.of(plan_model(graph), HMC), array=()), graph, (2, 4))
+    spans = CutSpans.of(
+        replace(Request.of(plan_model(graph, convention="paper"), HMC), array=()), graph, (2, 4)
+    )
     samples, size = 2, 4
     forked = spans.span(names.index("layer2.0.conv1"), names.index("layer2.0.add"))
     read, halved = 64 * 56 * 56, 128 * 28 * 28
@@ -107,7 +109,9 @@ def test_what_comes_from_another_stage_is_kept_once_by_layers_and_not_by_joins()
 def test_a_stage_has_a_buffer_for_what_it_receives() -> None:
     """Lenet-c: 12 x 12 x 20 to the second convolution, 4 x 4 x 50 to the first linear layer, 500 to the second."""
     graph = LENET.with_batch(64)
-    spans = CutSpans.of(replace(Request.of(plan_model(graph), HMC), array=()), graph, (4, 4))
+    spans = CutSpans.of(
+        replace(Request.of(plan_model(graph, convention="paper"), HMC), array=()), graph, (4, 4)
+    )
     sent = [16 * 4 * elements for elements in (12 * 12 * 20, 4 * 4 * 50, 500)]
     assert [spans.span(*ends).held(1)["buffers"] for ends in ((0, 1), (1, 2), (2, 4), (3, 4))] == [
         sent[0], sent[0], sent[1], sent[2],
@@ -117,7 +121,7 @@ def test_a_stage_has_a_buffer_for_what_it_receives() -> None:
 @pytest.mark.parametrize("microbatches", [1, 2, 8])
 def test_microbatches_move_what_a_mini_batch_does_and_gradients_once(microbatches: int) -> None:
     graph = load_model("resnet18").with_batch(32)
-    plan = plan_model(graph, levels=2, pins="layer1*=mp", hardware=HMC)
+    plan = plan_model(graph, levels=2, pins="layer1*=mp", hardware=HMC, convention="paper")
     assert plan.score is not None
     whole = spans_of(plan, graph, HMC, microbatches=microbatches).span(0, len(plan.layers))
     moves = [move for move in whole.cuts.step.moves if move]
@@ -134,7 +138,9 @@ def test_a_shortcut_crosses_a_seam_once_each_way() -> None:
     """Elements of ResNet-18: 64 x 56 x 56 at first, 128 x 28 x 28 then."""
     graph = load_model("resnet18").with_batch(8)
     names = [layer.name for layer in graph.contracted.layers]
-    spans = CutSpans.of(replace(Request.of(plan_model(graph), HMC), array=()), graph, (2, 4))
+    spans = CutSpans.of(
+        replace(Request.of(plan_model(graph, convention="paper"), HMC), array=()), graph, (2, 4)
+    )
     wide, deep = (2 * 4 * size for size in (64 * 56 * 56, 128 * 28 * 28))
     for first, crossing in {
         "layer1.0.conv1": wide,  # read there, and added behind
@@ -173,7 +179,13 @@ def test_no_partition_is_better(model: str, asked: dict[str, Any], levels: int) 
     for stages, microbatches in ((2, 4), (4, 1)):
         every = BruteForce(graph, HMC, (stages, microbatches, levels), **asked)
         plan = plan_model(
-            graph, stages=stages, microbatches=microbatches, levels=levels, hardware=HMC, **asked
+            graph,
+            stages=stages,
+            microbatches=microbatches,
+            levels=levels,
+            hardware=HMC,
+            **asked,
+            convention="paper",
         )
         assert plan.stages is not None
         assert plan.stages.bottleneck_s == pytest.approx(every.best, rel=1e-9)
@@ -265,7 +277,9 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
     tmp_path: Path,
 ) -> None:
     machine = of_memory(tmp_path, capacity, overlap)
-    request = replace(Request.of(plan_model(forked, hardware=machine, **asked), machine), array=array)
+    request = replace(
+        Request.of(plan_model(forked, hardware=machine, **asked, convention="paper"), machine), array=array
+    )
     answers = known_answers(str(asked), array, overlap)
     for schedule, stages, microbatches in (("1f1b", 2, 4), ("gpipe", 4, 8), ("layer-block", 4, 1)):
         every, few = (CutSpans.of(request, forked, (stages, microbatches), answers) for _ in range(2))
@@ -287,16 +301,16 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
 
 def test_a_network_of_very_many_layers_is_refused() -> None:
     with pytest.raises(TableLimitError, match=r"stages: found 513 layers that are cut; allowed: 512$"):
-        plan_model(chain(513), stages=2, levels=1, hardware=HMC)
+        plan_model(chain(513), stages=2, levels=1, hardware=HMC, convention="paper")
 
 
 def test_stages_fit_the_memory_where_others_are_cheaper(tmp_path: Path) -> None:
     graph = load_model("cifar-c").with_batch(64)
     asked: dict[str, Any] = {"stages": 2, "levels": 1, "hardware": of_memory(tmp_path, "8 GB")}
-    free = plan_model(graph, **asked)
+    free = plan_model(graph, **asked, convention="paper")
     assert free.score is not None
     least = f"{int(free.score.memory_bytes) - 1} B"
-    held = plan_model(graph, **asked | {"hardware": of_memory(tmp_path, least)})
+    held = plan_model(graph, **asked | {"hardware": of_memory(tmp_path, least)}, convention="paper")
     assert bounds_of(held) != bounds_of(free)
     assert held.score is not None
     assert held.score.fits
@@ -307,17 +321,17 @@ def test_stages_fit_the_memory_where_others_are_cheaper(tmp_path: Path) -> None:
     with pytest.raises(
         HardwareError, match=r"hardware 'small': no 2 stages fit 10.0 kB, the memory of a device"
     ):
-        plan_model(graph, **asked | {"hardware": of_memory(tmp_path, "10 kB")})
+        plan_model(graph, **asked | {"hardware": of_memory(tmp_path, "10 kB")}, convention="paper")
 
 
 def test_what_fits_is_better_than_a_plan_without_stages_that_does_not(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"batch": 256, "levels": 2}
     machine = of_memory(tmp_path, "8 GB")
-    whole = plan_model("sconv", hardware=machine, **asked)
+    whole = plan_model("sconv", hardware=machine, **asked, convention="paper")
     assert whole.score is not None
-    assert not plan_model("sconv", stages="best", hardware=machine, **asked).staged
+    assert not plan_model("sconv", stages="best", hardware=machine, **asked, convention="paper").staged
     small = of_memory(tmp_path, f"{int(whole.score.memory_bytes) - 1} B")
-    best = plan_model("sconv", stages="best", hardware=small, **asked)
+    best = plan_model("sconv", stages="best", hardware=small, **asked, convention="paper")
     assert best.staged
     assert best.score is not None
     assert best.score.fits
@@ -326,17 +340,21 @@ def test_what_fits_is_better_than_a_plan_without_stages_that_does_not(tmp_path: 
 
 @pytest.mark.parametrize("model", late(NETWORKS, "vgg-b", "vgg-c", "vgg-d"))
 def test_one_stage_is_the_plan_without_stages(model: str) -> None:
-    one, whole = (plan_model(model, stages=stages, levels=2, hardware=HMC) for stages in (1, None))
+    one, whole = (
+        plan_model(model, stages=stages, levels=2, hardware=HMC, convention="paper") for stages in (1, None)
+    )
     assert one.to_json() == whole.to_json()
 
 
 @pytest.mark.parametrize("model", late(NETWORKS, "vgg-b", "vgg-c", "vgg-d", "vgg-e"))
 def test_the_best_stages_are_as_fast_as_cuts_alone_and_as_stages_alone(model: str) -> None:
     graph = load_model(model).with_batch(256)
-    best = plan_model(graph, stages="best", levels=4, hardware=HMC)
+    best = plan_model(graph, stages="best", levels=4, hardware=HMC, convention="paper")
     counts = [stages for stages in (2, 4, 8, 16) if stages <= len(best.layers)]
-    others = [plan_model(graph, levels=4, hardware=HMC)]
-    others += [plan_model(graph, stages=stages, levels=0, hardware=HMC) for stages in counts]
+    others = [plan_model(graph, levels=4, hardware=HMC, convention="paper")]
+    others += [
+        plan_model(graph, stages=stages, levels=0, hardware=HMC, convention="paper") for stages in counts
+    ]
     assert best.score is not None
     assert best.score.time_s <= min(other.score.time_s for other in others if other.score)
     assert best.num_devices <= 16
@@ -344,14 +362,17 @@ def test_the_best_stages_are_as_fast_as_cuts_alone_and_as_stages_alone(model: st
 
 def test_the_best_stages_have_any_mini_batch() -> None:
     """No multiple of the stages divides 50: then as many microbatches are tried as are taken by themselves."""
-    best = plan_model("sfc", batch=50, stages="best", hardware=HMC)
+    best = plan_model("sfc", batch=50, stages="best", hardware=HMC, convention="paper")
     assert best.stages is not None
     assert best.staged
     assert best.stages.microbatches in {1, 2}
 
 
 def test_the_same_question_has_the_same_answer() -> None:
-    one, other = (plan_model("resnet18", batch=64, stages="best", levels=3, hardware=HMC) for _ in range(2))
+    one, other = (
+        plan_model("resnet18", batch=64, stages="best", levels=3, hardware=HMC, convention="paper")
+        for _ in range(2)
+    )
     assert one.to_json() == other.to_json()
 
 
@@ -362,7 +383,9 @@ def test_a_timeline_has_only_so_many_tasks() -> None:
     with pytest.raises(
         OptionError, match=r"microbatches: found 1,048,576; allowed: at most 52,428 in 2 stages$"
     ):
-        plan_model(LENET, batch=2**20, stages=2, levels=1, microbatches=2**20, hardware=HMC)
+        plan_model(
+            LENET, batch=2**20, stages=2, levels=1, microbatches=2**20, hardware=HMC, convention="paper"
+        )
 
 
 # Score
@@ -392,7 +415,7 @@ STAGED = [
 def staged_plan(asked: str, overlap: str, schedule: str) -> Plan:
     """The plan of one of the requests; several tests read it."""
     machine = {"none": HMC, "full": OVERLAPPING}[overlap]
-    return plan_model(stages=4, hardware=machine, schedule=schedule, **REQUESTS[asked])
+    return plan_model(stages=4, hardware=machine, schedule=schedule, **REQUESTS[asked], convention="paper")
 
 
 @pytest.mark.parametrize(("asked", "overlap", "schedule"), STAGED)
@@ -424,7 +447,7 @@ def test_every_second_of_two_stages_and_two_microbatches() -> None:
     Stage 1: F F _ _ _ e e B B e e B B U; stage 2: _ f f F B f f F B U.
     """
     graph = LENET.with_batch(256)
-    plan = plan_model(graph, stages=2, levels=0, microbatches=2, hardware=HMC)
+    plan = plan_model(graph, stages=2, levels=0, microbatches=2, hardware=HMC, convention="paper")
     score = plan.score
     assert plan.stages is not None
     assert score is not None
@@ -468,7 +491,8 @@ def test_stages_without_cuts_take_the_energy_of_one_device_and_of_sending() -> N
     setting = Setting(machine=HMC, array=(), element_bytes=4)
     alone = score_step(nodes, [()] * len(nodes.layers), setting)
     whole, parts = (
-        plan_model(graph, stages=4, levels=0, microbatches=count, hardware=HMC).score for count in (1, 4)
+        plan_model(graph, stages=4, levels=0, microbatches=count, hardware=HMC, convention="paper").score
+        for count in (1, 4)
     )
     assert whole is not None
     assert parts is not None
@@ -490,7 +514,7 @@ def test_stages_without_cuts_take_the_energy_of_one_device_and_of_sending() -> N
 def test_a_plan_of_stages_is_read_and_planned_again(tmp_path: Path, solver: str | None) -> None:
     """Stages without branches are solved by another solver than those with them."""
     asked: dict[str, Any] = {"stages": 4, "levels": 1, "hardware": HMC, "pins": "fc=mp", "solver": solver}
-    plan = plan_model("resnet18", batch=16, **asked)
+    plan = plan_model("resnet18", batch=16, **asked, convention="paper")
     assert plan.solver == ("elimination, chain" if solver is None else solver)
     file = tmp_path / "plan.json"
     plan.write(file)
@@ -515,11 +539,13 @@ def test_a_plan_of_stages_is_read_and_planned_again(tmp_path: Path, solver: str 
 )  # fmt: skip
 def test_pins_that_cannot_hold_are_refused(asked: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=re.escape(message)):
-        plan_model(LENET, hardware=HMC, **asked)
+        plan_model(LENET, hardware=HMC, **asked, convention="paper")
 
 
 def test_pins_hold_inside_every_stage() -> None:
-    plan = plan_model(LENET, hardware=HMC, stages=2, levels=2, pins=["conv*@H2=mp", "fc2=dp"])
+    plan = plan_model(
+        LENET, hardware=HMC, stages=2, levels=2, pins=["conv*@H2=mp", "fc2=dp"], convention="paper"
+    )
     assert [plan.dims(layer)[1] for layer in ("conv1", "conv2")] == ["in_channels"] * 2
     assert plan.dims("fc2") == ("batch", "batch")
 
@@ -527,7 +553,7 @@ def test_pins_hold_inside_every_stage() -> None:
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     """ResNet-18 in four stages of two devices."""
-    return plan_model("resnet18", batch=32, stages=4, levels=1, hardware=HMC)
+    return plan_model("resnet18", batch=32, stages=4, levels=1, hardware=HMC, convention="paper")
 
 
 @pytest.mark.parametrize(("asked", "overlap", "schedule"), STAGED)
@@ -552,7 +578,7 @@ def test_a_stored_plan_runs_as_it_was_planned(asked: str, overlap: str, schedule
 
 def test_a_stored_plan_keeps_its_partition_on_another_machine(plan: Plan) -> None:
     ran = run_plan(plan, hardware="p100-4x4", optimizer="momentum", changes={"latency": "1 us"})
-    planned = plan_model("resnet18", batch=32, stages=4, levels=1, hardware="p100-4x4")
+    planned = plan_model("resnet18", batch=32, stages=4, levels=1, hardware="p100-4x4", convention="paper")
     assert plan.stages is not None
     assert ran.stages is not None
     assert bounds_of(planned) != bounds_of(plan)
@@ -604,7 +630,7 @@ def test_reports_show_which_stage_a_layer_is_in(plan: Plan, report: str) -> None
 
 
 def test_a_table_numbers_the_stages() -> None:
-    lines = plan_model("lenet-c", stages=4, levels=0, hardware=HMC).render().splitlines()
+    lines = plan_model("lenet-c", stages=4, levels=0, hardware=HMC, convention="paper").render().splitlines()
     assert [line.split()[:2] for line in lines[3:8]] == [
         ["layer", "stage"], ["conv1", "1"], ["conv2", "2"], ["fc1", "3"], ["fc2", "4"],
     ]  # fmt: skip
@@ -617,7 +643,10 @@ def output_in_full(plan: Plan) -> str:
 
 def test_where_no_stages_are_faster_the_plan_says_so(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"hardware": HMC, "levels": 1}
-    best, whole = plan_model("sconv", stages="best", **asked), plan_model("sconv", **asked)
+    best, whole = (
+        plan_model("sconv", stages="best", **asked, convention="paper"),
+        plan_model("sconv", **asked, convention="paper"),
+    )
     assert not best.staged
     assert best.splits == whole.splits
     assert best.score == whole.score
@@ -636,7 +665,7 @@ def test_check_seeks_the_best_stages_again(tmp_path: Path) -> None:
     """A faster machine of the same name is better used otherwise."""
     hardware, file = tmp_path / "small.yaml", tmp_path / "plan.json"
     of_memory(tmp_path, "8 GB")
-    best = plan_model("lenet-c", stages="best", hardware=hardware)
+    best = plan_model("lenet-c", stages="best", hardware=hardware, convention="paper")
     assert best.staged
     best.write(file)
     assert check_plan(file).ok
@@ -652,7 +681,9 @@ def test_check_seeks_the_best_stages_again(tmp_path: Path) -> None:
 
 
 def test_a_difference_of_stages_is_said_layer_by_layer() -> None:
-    two, four = (plan_model("lenet-c", stages=stages, levels=0, hardware=HMC) for stages in (2, 4))
+    two, four = (
+        plan_model("lenet-c", stages=stages, levels=0, hardware=HMC, convention="paper") for stages in (2, 4)
+    )
     changes = [str(change) for change in diff_plans(two, four)]
     assert "plan stages: 2 -> 4" in changes
     assert "plan microbatches: 2 -> 4" in changes
@@ -664,9 +695,9 @@ def test_a_difference_of_stages_is_said_layer_by_layer() -> None:
 @pytest.mark.parametrize("stages", [2, "best"])
 def test_remarks_do_not_take_stages_for_a_plan_without_them(stages: int | str) -> None:
     graph = load_model("cifar-c").with_batch(8)
-    plan = plan_model(graph, stages=stages, levels=2, pins="fc1=dp", hardware=HMC)
+    plan = plan_model(graph, stages=stages, levels=2, pins="fc1=dp", hardware=HMC, convention="paper")
     said = [*notes(plan, graph, HMC)]
-    free = plan_model(graph, stages=stages, levels=2, hardware=HMC)
+    free = plan_model(graph, stages=stages, levels=2, hardware=HMC, convention="paper")
     assert plan.score is not None
     assert free.score is not None
     assert any(line.startswith("the pins cost ") for line in said)
@@ -676,19 +707,23 @@ def test_remarks_do_not_take_stages_for_a_plan_without_them(stages: int | str) -
 def test_pins_may_save_time_or_be_what_lets_stages_fit(tmp_path: Path) -> None:
     graph = load_model("sfc").with_batch(16)
     asked: dict[str, Any] = {"stages": 2, "levels": 2, "strategy": "dp", "pins": "fc*=mp"}
-    plan = plan_model(graph, hardware=HMC, **asked)
+    plan = plan_model(graph, hardware=HMC, **asked, convention="paper")
     assert any(re.match(r"the pins save .* \(-", line) for line in notes(plan, graph, HMC))
     assert plan.score is not None
     small = of_memory(tmp_path, f"{int(plan.score.memory_bytes)} B")
-    said = [*notes(plan_model(graph, hardware=small, **asked), graph, small)]
+    said = [*notes(plan_model(graph, hardware=small, **asked, convention="paper"), graph, small)]
     assert "the cost of the pins is unknown: without them no stages fit" in said
 
 
 def test_pieces_are_counted_of_a_microbatch() -> None:
     graph = load_model("sconv").with_batch(16)
-    plan = plan_model(graph, stages=2, levels=2, microbatches=8, strategy="dp", hardware=HMC)
+    plan = plan_model(
+        graph, stages=2, levels=2, microbatches=8, strategy="dp", hardware=HMC, convention="paper"
+    )
     assert finer_than_whole(plan, graph) == tuple(f"{layer} batch" for layer in plan.layers)
-    plan = plan_model(graph, stages=2, levels=2, microbatches=4, strategy="dp", hardware=HMC)
+    plan = plan_model(
+        graph, stages=2, levels=2, microbatches=4, strategy="dp", hardware=HMC, convention="paper"
+    )
     assert finer_than_whole(plan, graph) == ()
 
 

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 PLANS: dict[str, tuple[Plan, Plan]] = {
     "two strategies": (
-        plan_model("vgg16", hardware="hmc"),
-        plan_model("vgg16", strategy="accpar", hardware="hmc"),
+        plan_model("vgg16", hardware="hmc", convention="paper"),
+        plan_model("vgg16", strategy="accpar", hardware="hmc", convention="paper"),
     ),
+    "two conventions": (plan_model("vgg16", convention="paper"), plan_model("vgg16", convention="moved")),
     "blocks": (
         plan_model("resnet50", strategy="dp", hardware="hmc"),
         plan_model("resnet50", strategy="accpar", hardware="hmc"),
@@ -83,6 +84,12 @@ def test_choices_come_first_then_costs_then_the_rest() -> None:
         "  memory      1.17 GB -> 1.16 GB  < 0.1%",
         "  volume      2.18 GB -> 2.05 GB   -6.0%",
     ]
+
+
+def test_costs_that_are_counted_unlike_are_not_compared() -> None:
+    found = lines("two conventions")
+    assert found[0] == "the choices are equal; volume counted by paper and by moved"
+    assert "  convention  paper -> moved" in section(found, "other")
 
 
 def test_runs_of_layers_with_one_change_are_one_row() -> None:

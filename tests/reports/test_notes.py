@@ -41,9 +41,9 @@ def test_the_notes_of_a_plan_have_its_cost_by_level_its_pins_and_its_weight() ->
 
 
 def test_bytes_by_level_are_said_once() -> None:
-    notes = dict(plan_notes(plan_model("lenet-c", levels=2, hardware="hmc")))
-    assert notes["cost"] == "volume 6.23 MB a step"
-    assert notes["levels"] == "6.23 MB of communication: H1 2.58 MB, H2 3.65 MB"
+    notes = dict(plan_notes(plan_model("lenet-c", levels=2, hardware="hmc", convention="paper")))
+    assert notes["cost"] == "volume 6.23 MB a step, counted by paper"
+    assert notes["levels"] == "6.23 MB of communication, counted by paper: H1 2.58 MB, H2 3.65 MB"
     assert dict(plan_notes(plan_model("lenet-c", array=[4], strategy="deepa", hardware="p100-4x4")))[
         "energy"
     ].startswith("not known")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hypar import load_model, plan_model
 from hypar.machine.setting import Setting
+from hypar.planning.counting import score_convention
 from hypar.schedule.lanes import Lane
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.timeline import run
@@ -29,7 +30,12 @@ graph_of = cache(load_model)
 
 def lane_of(plan: Plan, graph: LayerGraph, machine: Machine) -> Lane:
     """What runs a plan."""
-    setting = Setting(machine=machine, array=tuple(plan.array), element_bytes=graph.element_bytes)
+    setting = Setting(
+        machine=machine,
+        array=tuple(plan.array),
+        element_bytes=graph.element_bytes,
+        convention=score_convention(plan),
+    )
     return Lane(graph.nodes(plan.graph), [plan.choices(layer) for layer in plan.layers], setting)
 
 
@@ -43,7 +49,10 @@ def three() -> LayerGraph:
 def lowered(chunks: Chunks | None, **changes: str) -> Step:
     """Three layers in data parallelism over two devices."""
     graph, machine = three(), wired(**{"topology": "ring", "devices": 2, "latency": "7 us", **changes})
-    return lower_lanes([lane_of(plan_model(graph, levels=1, strategy="dp"), graph, machine)], chunks=chunks)
+    return lower_lanes(
+        [lane_of(plan_model(graph, levels=1, strategy="dp", convention="paper"), graph, machine)],
+        chunks=chunks,
+    )
 
 
 def test_a_chunk_is_one_transfer_behind_its_last_gradient_and_updates_wait_for_it() -> None:
@@ -82,7 +91,7 @@ def chunked(draw: st.DrawFn) -> tuple[Step, Step, int]:
     array = draw(st.sampled_from([(2,), (4, 2), (2, 2, 2)]))
     dims = {layer.name: draw(st.sampled_from(["batch", "in_channels"])) for layer in graph.contracted.layers}
     pins = [f"{layer.name}={'rep' if layer.join else dims[layer.name]}" for layer in graph.contracted.layers]
-    plan = plan_model(graph, array=array, space="all", pins=pins)
+    plan = plan_model(graph, array=array, space="all", pins=pins, convention="paper")
     overlap = draw(st.sampled_from(["none", "full"]))
     lane = lane_of(
         plan, graph, wired("ring", math.prod(array), draw(st.sampled_from(["0 s", "7 us"])), overlap)

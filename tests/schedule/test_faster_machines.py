@@ -164,8 +164,10 @@ def test_a_pipeline_of_cut_stages_is_never_slower_on_a_faster_machine(seed: int)
         "levels": pick.randint(0, 2),
         "schedule": pick.choice([*SCHEDULES]),
     }
-    plan = plan_model(graph, **asked, hardware=parts.machine)  # type: ignore[arg-type]
-    faster = score_plan(plan, hardware=parts.twice(pick.choice(TWICE)).machine, model=graph)
+    plan = plan_model(graph, **asked, hardware=parts.machine, convention="paper")  # type: ignore[arg-type]
+    faster = score_plan(
+        plan, hardware=parts.twice(pick.choice(TWICE)).machine, model=graph, convention="paper"
+    )
     assert plan.score is not None
     assert faster.time_s <= plan.score.time_s * ROUNDING
 
@@ -194,8 +196,8 @@ def test_a_step_on_unlike_groups_is_never_slower_on_a_faster_machine(seed: int, 
         ]
         return load_heterogeneous(write_machine(folder, kinds, nested))
 
-    plan = plan_model(graph, hardware=written(rates), strategy="accpar", shares="equal")
+    plan = plan_model(graph, hardware=written(rates), strategy="accpar", shares="equal", convention="paper")
     doubled = [(1 + (number in twice)) * rate for number, rate in enumerate(rates)]
-    faster = score_plan(plan, hardware=written(doubled), model=graph)
+    faster = score_plan(plan, hardware=written(doubled), model=graph, convention="paper")
     assert plan.score is not None
     assert faster.time_s <= plan.score.time_s * ROUNDING

@@ -57,8 +57,10 @@ def ran(folder: Path, network: LayerGraph, pins: list[str], overlap: str = "none
         group("b.yaml", bandwidth="5 GB/s", latency="1 us"),
     ]
     machine = load_heterogeneous(write_machine(folder, kinds, groups))
-    plan = plan_model(network, hardware=machine, strategy="accpar", shares="equal", pins=pins)
-    scored = run_plan(plan, hardware=machine, model=network)
+    plan = plan_model(
+        network, hardware=machine, strategy="accpar", shares="equal", pins=pins, convention="paper"
+    )
+    scored = run_plan(plan, hardware=machine, model=network, convention="paper")
     assert scored.score == plan.score
     spans = {}
     rows = zip(
@@ -174,8 +176,10 @@ def test_all_groups_of_a_side_receive_together(tmp_path: Path) -> None:
     first, second, third = (group(f"{name}.yaml") for name in kinds)
     machine = load_heterogeneous(write_machine(tmp_path, kinds, [groups_of("pair", first, second), third]))
     network = written(ONE, B)
-    plan = plan_model(network, hardware=machine, strategy="accpar", shares="equal", pins="fc=batch")
-    step = run_plan(plan, hardware=machine, model=network).step
+    plan = plan_model(
+        network, hardware=machine, strategy="accpar", shares="equal", pins="fc=batch", convention="paper"
+    )
+    step = run_plan(plan, hardware=machine, model=network, convention="paper").step
     crossed = [
         (move.level, step.lanes[index], step.tasks[index].resource)
         for index, move in enumerate(step.moves)
@@ -205,7 +209,7 @@ def test_transfers_in_no_order_are_those_of_the_step(
 ) -> None:
     """They occupy the same lanes, and memory holds them as it holds the step."""
     machine = load_heterogeneous(write_machine(folder, *drawn))
-    plan = plan_model(graph, hardware=machine, strategy="accpar", shares=shares)
+    plan = plan_model(graph, hardware=machine, strategy="accpar", shares=shares, convention="paper")
     nodes = graph.nodes(plan.graph)
     lanes, crossings = lanes_of(branch_of(plan, machine, nodes, graph.element_bytes, "sgd"))
     step, transfers = lower_lanes(lanes, crossings), transfers_of(lanes, crossings)
@@ -224,8 +228,8 @@ def test_transfers_in_no_order_are_those_of_the_step(
 def test_every_step_runs_in_order(drawn: Drawn, graph: LayerGraph, shares: str, folder: Path) -> None:
     """No task before what it waits for; on a group without overlap one after another; a transfer after its senders."""
     machine = load_heterogeneous(write_machine(folder, *drawn))
-    plan = plan_model(graph, hardware=machine, strategy="accpar", shares=shares)
-    done = run_plan(plan, hardware=machine, model=graph)
+    plan = plan_model(graph, hardware=machine, strategy="accpar", shares=shares, convention="paper")
+    done = run_plan(plan, hardware=machine, model=graph, convention="paper")
     timeline, step = done.timeline, done.step
     starts, ends = timeline.starts, timeline.ends
     for index, task in enumerate(step.tasks):

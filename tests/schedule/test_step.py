@@ -52,7 +52,7 @@ def plans(draw: st.DrawFn) -> Plan:
         ]
         drawn = draw(st.sampled_from(dims if not layer.join else ["batch", "height"]))
         pins.append(f"{layer.name}@H{draw(st.integers(1, len(array)))}={drawn}")
-    return plan_model(graph, array=array, space="all", pins=pins, search="greedy")
+    return plan_model(graph, array=array, space="all", pins=pins, search="greedy", convention="paper")
 
 
 def lowered(plan: Plan, **changes: str) -> Step:
@@ -99,7 +99,9 @@ def test_the_cost_time_is_the_engine_s(plan: Plan, topology: str, latency: str) 
         for level, choice in enumerate(plan.choices(layer))
     ]
     graph = graph_of(plan.model.name)
-    held = plan_model(graph, array=plan.array, space="all", pins=pins, cost="time", hardware=machine)
+    held = plan_model(
+        graph, array=plan.array, space="all", pins=pins, cost="time", hardware=machine, convention="paper"
+    )
     assert held.score is not None
     assert held.score.time_s == pytest.approx(held.cost.value, rel=1e-9)
 
@@ -128,7 +130,7 @@ def test_overlap_is_never_slower_and_never_beats_a_resource(plan: Plan) -> None:
 
 
 def test_a_step_goes_forward_then_backward_and_updates_last() -> None:
-    plan = plan_model("sfc", levels=1, strategy="dp")
+    plan = plan_model("sfc", levels=1, strategy="dp", convention="paper")
     step = lowered(plan, overlap="full")
     names = [task.name for task in step.tasks]
     assert names[:5] == ["fc1 forward", "fc2 forward", "fc3 forward", "fc4 forward", "fc4 backward"]
@@ -140,14 +142,14 @@ def test_a_step_goes_forward_then_backward_and_updates_last() -> None:
 
 
 def test_sums_go_from_the_innermost_level_outward() -> None:
-    step = lowered(plan_model("sfc", levels=3, strategy="dp"))
+    step = lowered(plan_model("sfc", levels=3, strategy="dp", convention="paper"))
     levels = [move.level for layer, move in zip(step.layers, step.moves, strict=True) if move and layer == 0]
     assert levels == [2, 1, 0]
 
 
 def test_joins_compute_nothing() -> None:
     graph: LayerGraph = graph_of("resnet18")
-    step = lowered(plan_model(graph, levels=2))
+    step = lowered(plan_model(graph, levels=2, convention="paper"))
     joins = {index for index, layer in enumerate(graph.contracted.layers) if layer.join}
     assert joins
     computed = {
@@ -157,7 +159,7 @@ def test_joins_compute_nothing() -> None:
 
 
 def test_levels_of_two_networks_have_links_of_their_own() -> None:
-    plan, graph = plan_model("sfc", array=[8, 8], strategy="dp"), graph_of("sfc")
+    plan, graph = plan_model("sfc", array=[8, 8], strategy="dp", convention="paper"), graph_of("sfc")
     setting = Setting(machine=load_machine("h100-8x"), array=(8, 8), element_bytes=4)
     step = lower(graph.contracted, [plan.choices(layer) for layer in plan.layers], setting)
     resources = {move.level: task.resource for move, task in zip(step.moves, step.tasks, strict=True) if move}
@@ -215,7 +217,16 @@ def grid_plans(draw: st.DrawFn, cost: str, *, idle: bool = True) -> Plan:
     ]
     topology = draw(st.sampled_from(["torus", "ring", "switch", "fully_connected"]))
     machine = wired(topology, math.prod(array), draw(st.sampled_from(["0 s", "7 us"])))
-    return plan_model(graph, array=array, space="all", graph=nodes, pins=pins, cost=cost, hardware=machine)
+    return plan_model(
+        graph,
+        array=array,
+        space="all",
+        graph=nodes,
+        pins=pins,
+        cost=cost,
+        hardware=machine,
+        convention="paper",
+    )
 
 
 def choices_of(layer: CutLayer, ways: int, idle: bool) -> st.SearchStrategy[str]:
@@ -261,7 +272,9 @@ def test_the_bytes_of_grids_are_their_volume(idle: bool, data: st.DataObject) ->
 @pytest.mark.parametrize("array", [(4,), (16,), (4, 4), (2, 8)])
 @pytest.mark.parametrize("name", ["alexnet", "resnet18"])
 def test_the_bytes_of_the_best_grids_are_their_volume(name: str, array: tuple[int, ...]) -> None:
-    plan = plan_model(graph_of(name), array=array, space="all", hardware=wired("ring", math.prod(array)))
+    plan = plan_model(
+        graph_of(name), array=array, space="all", hardware=wired("ring", math.prod(array)), convention="paper"
+    )
     assert plan.score is not None
     assert plan.score.communication_bytes == pytest.approx(plan.cost.value, rel=1e-9)
     assert all(plan.devices(layer) == 16 or array == (4,) for layer in plan.layers)
@@ -272,7 +285,14 @@ def test_the_bytes_of_the_best_grids_are_their_volume(name: str, array: tuple[in
 def test_a_plan_of_one_device_is_that_device_alone(cost: str, array: tuple[int, ...]) -> None:
     graph, machine = written(SMALL), wired("ring", math.prod(array), "7 us")
     plan = plan_model(
-        graph, array=array, space="all", graph="operators", pins="*=n1", cost=cost, hardware=machine
+        graph,
+        array=array,
+        space="all",
+        graph="operators",
+        pins="*=n1",
+        cost=cost,
+        hardware=machine,
+        convention="paper",
     )
     assert plan.score is not None
     assert {plan.choices(layer) for layer in plan.layers} == {(ALONE,) * len(array)}
@@ -293,6 +313,7 @@ def test_between_the_same_devices_of_one_device_nothing_moves() -> None:
         strategy="deepa",
         hardware=wired("ring", 4),
         pins=["conv=n1", "pool=n1", "fc=n4"],
+        convention="paper",
     )
     step = lowered_by(plan)
     moved = {(step.layers[at], move.phase) for at, move in enumerate(step.moves) if move is not None}
@@ -312,11 +333,11 @@ def test_joint_grids_are_the_best_of_all(mode: str, array: list[int], space: str
         "array": array, "search": "joint", "strategy": "deepa", "space": space, "mode": mode,
         "hardware": wired("ring", 4, "7 us"),
     }  # fmt: skip
-    best = plan_model(written(TINY), solver="exhaustive", **asked)  # type: ignore[arg-type]
-    plan = plan_model(written(TINY), **asked)  # type: ignore[arg-type]
+    best = plan_model(written(TINY), solver="exhaustive", **asked, convention="paper")  # type: ignore[arg-type]
+    plan = plan_model(written(TINY), **asked, convention="paper")  # type: ignore[arg-type]
     assert plan.solver != best.solver
     assert plan.cost.value == pytest.approx(best.cost.value, rel=1e-12)
-    greedy = plan_model(written(TINY), **{**asked, "search": "greedy"})  # type: ignore[arg-type]
+    greedy = plan_model(written(TINY), **{**asked, "search": "greedy"}, convention="paper")  # type: ignore[arg-type]
     assert greedy.cost.value >= best.cost.value * (1 - 1e-12)
 
 
@@ -324,7 +345,13 @@ def test_joint_grids_are_the_best_of_all(mode: str, array: list[int], space: str
 def test_the_best_grids_are_the_fastest_of_all_that_the_engine_runs(cost: str) -> None:
     graph, machine, array = written(TINY), wired("ring", 4), (2, 2)
     plan = plan_model(
-        graph, array=array, search="joint", space="batch*out_channels", cost=cost, hardware=machine
+        graph,
+        array=array,
+        search="joint",
+        space="batch*out_channels",
+        cost=cost,
+        hardware=machine,
+        convention="paper",
     )
     layers = graph.contracted.layers
     options = [
@@ -340,7 +367,7 @@ def test_the_best_grids_are_the_fastest_of_all_that_the_engine_runs(cost: str) -
 @settings(max_examples=examples(15))
 def test_a_plan_of_grids_is_scored_as_it_was_planned(plan: Plan) -> None:
     machine = wired("ring", plan.num_devices)
-    score = score_plan(plan, hardware=machine, model=network_of(plan))
+    score = score_plan(plan, hardware=machine, model=network_of(plan), convention="paper")
     setting = Setting(machine=machine, array=tuple(plan.array), element_bytes=4, direct=True)
     choices = [plan.choices(layer) for layer in plan.layers]
     assert totals(network_of(plan).nodes(plan.graph), choices, setting) == totals_of(score)
@@ -352,8 +379,7 @@ def test_one_after_another_every_byte_that_all_devices_receive_takes_its_time(pl
     machine, graph, array = wired("ring", plan.num_devices), network_of(plan), tuple(plan.array)
     serial = plan_model(
         graph, array=array, space="all", graph=plan.graph or "contracted", pins=plan.pins, cost="deepa",
-        mode="serial", hardware=machine,
-    )  # fmt: skip
+        mode="serial", hardware=machine, convention="paper")  # fmt: skip
     setting = Setting(machine=machine, array=array, element_bytes=4, direct=True)
     step = lower(graph.nodes(plan.graph), [plan.choices(layer) for layer in plan.layers], setting)
     links = machine.links(array)
@@ -373,6 +399,7 @@ def test_one_device_that_gets_from_four_gets_all_that_it_lacks_and_gives_each_it
         strategy="deepa",
         hardware=wired("ring", 4),
         pins=["conv=n4", "pool=n1", "fc=n1"],
+        convention="paper",
     )
     lacking = 4 * (4 * 40 * 4 * 4) * 3 / 4
     moves = {
@@ -389,7 +416,14 @@ def test_only_devices_that_work_take_energy() -> None:
     pins = {"one": ["*=n1"], "four": ["conv=n4", "pool=n1", "fc=n1"]}
     found = {}
     for name, held in pins.items():
-        plan = plan_model(written(TINY), array=[4], strategy="deepa", hardware=wired("ring", 4), pins=held)
+        plan = plan_model(
+            written(TINY),
+            array=[4],
+            strategy="deepa",
+            hardware=wired("ring", 4),
+            pins=held,
+            convention="paper",
+        )
         assert plan.score is not None
         assert plan.score.energy is not None
         found[name] = plan.score.energy["arithmetic"]

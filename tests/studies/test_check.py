@@ -59,6 +59,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "scored": {"levels": 2, "hardware": "hmc", "optimizer": "adam", "changes": {"duplex": "half", "topology": "torus"}},
     "time": {"array": [4], "hardware": "h100-8x", "cost": "time", "space": "all", "search": "joint"},
     "refined": {"levels": 2, "hardware": "hmc", "cost": "time", "refine": True},
+    "by paper": {"levels": 2, "hardware": "hmc", "strategy": "optimal", "convention": "paper"},
+    "fused": {"levels": 2, "hardware": "hmc", "convention": "fused"},
     "deepa": {"array": [4], "hardware": "p100-4x4", "strategy": "deepa", "mode": "paper", "pins": ["fc=c1"]},
     "profile": {"array": [4], "hardware": "p100-4x4", "strategy": "deepa", "profile": "p.json"},
     "chunks": {"array": [4], "hardware": "h100-8x", "changes": {"latency": "8 us"}, "strategy": "dp", "chunks": "best"},
@@ -124,6 +126,7 @@ WORDS: dict[str, tuple[str | int, ...]] = {
     "schedule": ("1f1b", "layer-block"),
     "mode": ("exact", "serial"),
     "duplex": ("full",),
+    "convention": ("moved", "fused"),
     "topology": ("ring",),
 }
 """Other words that are allowed where one stands."""
@@ -134,6 +137,7 @@ MORE: dict[str, dict[str, Any]] = {
         "arrays": {},
         "shares": "equal",
         "integral": True,
+        "convention": "moved",
         "path": ["all"],
         "profile": {"name": "p", "digest": "d"},
         "files": {"model": "net.yaml"},
@@ -142,6 +146,7 @@ MORE: dict[str, dict[str, Any]] = {
         "chunks": {"asked": "layers", "layers": [], "alone_s": 1.0},
     },
     "stages": {"array": [2, 2], "solver": "chain"},
+    "score": {"convention": "fused"},
     "splits.0": {"layer_shares": {}},
 }
 """What a part of a plan file may say besides."""
@@ -303,6 +308,8 @@ ALLOWED: list[tuple[str, dict[str, Any], str, Any]] = [
     ("arrays.*", {"hardware": "slow.yaml", "strategy": "accpar"}, "arrays.b", []),
     ("chunks", {**KINDS["chunks"], "chunks": "layers"}, "chunks", None),
     ("chunks.asked", {**KINDS["chunks"], "changes": {"latency": "20 us"}}, "chunks.asked", "one"),
+    ("convention", {"model": "sole.yaml", **DP}, "convention", None),
+    ("score.convention", {"model": "sole.yaml", **DP, "hardware": "hmc"}, "score.convention", None),
     ("cost.parameters.*", DP, "cost.parameters.inter_weight", 3),
     ("graph", {"model": "sfc", "levels": 1, "graph": "operators"}, "graph", None),
     ("pins", {**DP, "pins": ["stem=dp", "side=dp"]}, "pins", ["side=batch", "stem=batch"]),

@@ -84,7 +84,8 @@ def _score(data: dict[str, Any]) -> dict[str, Any]:
     """Return a score with its machine's name and digest together, and each group under its name."""
     machine = [data.pop("hardware"), data.pop("hardware_digest")]
     groups = {"groups": _named(data["groups"])} if "groups" in data else {}
-    return {"hardware": machine, **data, **groups}
+    counted = {"score convention": data.pop("convention")} if "convention" in data else {}
+    return {"hardware": machine, **data, **groups, **counted}
 
 
 _SECTIONS = {

@@ -26,13 +26,14 @@ CAUSES = {
     "optimizer",
     "refined",
     "schedule",
+    "score convention",
     "stages",
 }
 """Entries of such sections that were requested; the other entries follow from them."""
 
 ABSENT = {
     "graph": "contracted", "shares": "equal", "integral": "no", "refined": "no", "split": "idle",
-    "layer": "not in the model",
+    "layer": "not in the model", "convention": "paper", "score convention": "paper",
 }  # fmt: skip
 """Words for an absent entry, if the word is not ``none``."""
 

@@ -19,6 +19,7 @@ from hypar.files.record import Record
 from hypar.files.text import write_text
 from hypar.files.validation import validated
 from hypar.plan.chunks import ChunksRecord
+from hypar.plan.conventions import Recorded
 from hypar.plan.score import Amount, Score
 from hypar.plan.splits import Group, Split, StagesRecord, groups_of, stage_name
 from hypar.registry import load_plugin
@@ -142,6 +143,8 @@ class Plan(Result, Record):
         profile: the measured times that the cost counted; None if it counted none.
         files: the files that it was planned with, where they are not found by name beside the plan.
         bounds: lower bounds of the cost, over all levels or level by level; None if the solver is exact or states none.
+        convention: the convention by which the cost counts bytes; None for ``paper``, and for a cost with a count of
+            its own.
         cost: the cost that was minimised.
         claim: the set of plans over which this one is optimal.
         stages: the stages of a pipeline, each cut over devices of its own; None without a pipeline.
@@ -172,6 +175,7 @@ class Plan(Result, Record):
     profile: ProfileRecord | None = None
     files: FilesRecord | None = None
     bounds: list[Amount] | None = None
+    convention: Recorded = None
     cost: CostRecord
     claim: str
     stages: StagesRecord | None = None

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 
 from hypar.files.record import Record
 from hypar.network.training import OPTIMIZERS
+from hypar.plan.conventions import Recorded
 from hypar.results import Result
 
 Amount = Annotated[int | float, Field(ge=0, le=1e200)]
@@ -51,6 +52,7 @@ class Score(Result, Record):
         hardware: the machine's name: its file's name without the ending.
         hardware_digest: a hash of the machine's description, sources excepted.
         hardware_changes: the changes against the file.
+        convention: the convention by which bytes are counted; None as in a plan.
         optimizer: ``sgd``, ``momentum`` or ``adam``.
         element_bytes: bytes of an element of the network.
         word_bytes: bytes of the machine's words.
@@ -76,6 +78,7 @@ class Score(Result, Record):
     hardware: str
     hardware_digest: str
     hardware_changes: dict[str, Any] = Field(default={})
+    convention: Recorded = None
     optimizer: Annotated[str, AfterValidator(_known)]
     element_bytes: Annotated[int, Field(ge=1)]
     word_bytes: Amount
@@ -95,9 +98,11 @@ class Score(Result, Record):
     groups: list[GroupScore] | None = None
 
     def to_data(self) -> dict[str, Any]:
-        """Return the score as plain data, without a key for absent groups."""
+        """Return the score as plain data, without keys for absent groups and for the convention ``paper``."""
         data = self.model_dump(mode="json")
-        return data if self.groups is not None else {key: data[key] for key in data if key != "groups"}
+        return {
+            key: data[key] for key in data if data[key] is not None or key not in {"groups", "convention"}
+        }
 
 
 class Totals(NamedTuple):

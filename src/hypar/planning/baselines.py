@@ -114,6 +114,7 @@ def baseline_request(request: Request, name: str) -> Request:
         refine=False,
         stages=None,
         baselines=(),
+        convention=named.convention,
     )
 
 
@@ -196,6 +197,7 @@ def _planned(asked: _Asked) -> tuple[Options, ...] | None:
         array=asked.array,
         pins=asked.pins,
         graph=asked.nodes,
+        convention=named.convention,
     )
     try:
         question, _ = ask(request, asked.graph)

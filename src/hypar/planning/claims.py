@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.sharding.conventions import PAPER
+
 if TYPE_CHECKING:
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Answer, Question
@@ -30,9 +32,13 @@ def claim_of(request: Request, question: Question, answer: Answer, claim: str) -
 
 
 def objective(request: Request) -> str:
-    """Return the name of the minimised cost; the cost ``time`` ignores a machine's overlap, so this is added."""
+    """Return the name of the minimised cost, with the convention if it is not ``paper``.
+
+    The cost ``time`` ignores a machine's overlap, so this is added.
+    """
     overlaps = request.cost == "time" and request.machine is not None and request.machine.overlap
-    return f"{request.cost}, nothing overlapped" if overlaps else request.cost
+    counted = "" if request.convention == PAPER else f", counted by {request.convention}"
+    return f"{request.cost}{', nothing overlapped' if overlaps else ''}{counted}"
 
 
 def _gap_of(answer: Answer) -> str:

@@ -13,9 +13,11 @@ from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
+from hypar.plan.conventions import recorded
 from hypar.plan.plan import CostRecord, ModelRecord, Plan, ProfileRecord
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.claims import claim_of
+from hypar.planning.counting import STAGED, conventions_of, uneven
 from hypar.planning.question import ask
 from hypar.planning.records import Outcome, even_split
 from hypar.planning.request import (
@@ -34,6 +36,7 @@ from hypar.planning.request import (
 from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.results import Origin, remember
+from hypar.sharding.conventions import MOVED
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -52,6 +55,7 @@ def plan_model(
     strategy: str | None = None,
     space: str | None = None,
     cost: str | None = None,
+    convention: str | None = None,
     search: str | None = None,
     solver: str | None = None,
     graph: str | None = None,
@@ -82,6 +86,9 @@ def plan_model(
         space: other choices than the strategy's, as dims (``batch,out_channels``), ``all``, or the name of a
             strategy to take the space of.
         cost: another cost than the strategy's.
+        convention: how cost and score count bytes: ``paper``, ``moved`` or ``fused``, as ``docs/algebra.md`` says. If it
+            is not given, the cost of a strategy that is named after a paper counts as the paper does and that of any
+            other, or a cost that is asked for without a strategy, by ``moved``; the score counts by ``moved``.
         search: ``greedy`` or ``joint`` instead of the strategy's.
         solver: a solver by name instead of the cheapest exact one.
         graph: ``operators`` to plan pools too, otherwise ``contracted``; the strategy's own if not given.
@@ -130,6 +137,13 @@ def plan_model(
     own = named.heterogeneous_cost if heterogeneous and named.heterogeneous_cost else named.cost
     asked = own if cost is None else cost
     pipeline = checked_stages(stages, schedule, microbatches)
+    # Without a strategy, a cost that is asked for is no paper's.
+    counted = conventions_of(
+        convention,
+        named.convention if strategy is not None or asked == own else MOVED,
+        asked,
+        uneven(heterogeneous.name) if heterogeneous else "" if pipeline[0] is None else STAGED,
+    )
     request = Request(
         strategy="hypar" if strategy is None else strategy,
         space=named.space if space is None else space_text(space),
@@ -154,6 +168,8 @@ def plan_model(
         chunks=checked_chunks(chunks, network, machine=machine is not None),
         baselines=BASELINES if identical is not None and (asked == "time" or refine) else (),
         beyond_space=strategy is None and space is None and asked == "time",
+        convention=counted.cost,
+        counted=counted.score,
     )
     return follow(request, network if batch is None else network.with_batch(batch), progress)
 
@@ -214,6 +230,7 @@ def _followed(request: Request, graph: LayerGraph, progress: Callable[[int, int]
         pins=[str(pin) for pin in pins],
         profile=_record_of(request.profile),
         bounds=[exact_number(max(0.0, bound)) for bound in answer.bounds] or None,
+        convention=recorded(request.convention),
         cost=CostRecord(
             name=request.cost,
             value=exact_number(math.fsum(split.cost for split in splits)),

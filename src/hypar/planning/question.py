@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
 from hypar.errors import OptionError
 from hypar.machine.setting import Setting
 from hypar.planning.searches.base import Question, load_search
 from hypar.registry import load_plugin
+from hypar.sharding.conventions import PAPER
 from hypar.sharding.levels import levels_of
 from hypar.sharding.pins import Pin, apply_pins, parse_pin
 from hypar.sharding.space import Space, parse_space
@@ -50,8 +51,7 @@ def question_of(
     """
     space = space_of(request)
     levels = levels_of(request.array, element_bytes)
-    context = {"machine": request.machine, "optimizer": request.optimizer, "profile": request.profile}
-    cost = load_cost(request.cost, request.parameters, context)
+    cost = load_cost(request.cost, request.parameters, context_of(request))
     # Level by level, computation counts at the innermost level only: otherwise all devices but one would be left idle.
     at_once = cost.counts_work and load_search(request.search).at_once
     kinds = [(level.ways, at_once or (cost.counts_work and level.innermost)) for level in levels]
@@ -62,6 +62,16 @@ def question_of(
     free = list(zip(*(by_kind[kind] for kind in kinds), strict=True)) or [()] * len(graph.layers)
     options = apply_pins(pins, graph, free, request.array)
     return Question(graph=graph, cost=cost, levels=levels, options=options, solver=request.solver)
+
+
+def context_of(request: Request) -> dict[str, Any]:
+    """Return the values of the fields of a cost that are no parameters."""
+    return {
+        "machine": request.machine,
+        "optimizer": request.optimizer,
+        "profile": request.profile,
+        "convention": request.convention,
+    }
 
 
 def space_of(request: Request) -> Space:
@@ -91,7 +101,8 @@ def setting_for(request: Request, element_bytes: int, *, direct: bool = False) -
     Args:
         request: the request, for its machine, array and optimizer.
         element_bytes: bytes of an element.
-        direct: whether the terms of E go directly to the devices that need them.
+        direct: whether the cost sends the terms of E directly to the devices that need them, as then does the step
+            unless it is counted by another convention.
 
     Raises:
         OptionError: no hardware is named.
@@ -103,5 +114,6 @@ def setting_for(request: Request, element_bytes: int, *, direct: bool = False) -
         array=request.array,
         element_bytes=element_bytes,
         optimizer=request.optimizer,
-        direct=direct,
+        direct=direct and request.counted == PAPER,
+        convention=request.counted,
     )

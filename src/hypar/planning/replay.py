@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.activity import tell
-from hypar.costs.base import load_cost
 from hypar.errors import InputError, OptionError, PlanError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph
+from hypar.plan.conventions import checked
 from hypar.plan.plan import Plan, read_plan
 from hypar.planning.chunks.replay import chunks_of
+from hypar.planning.counting import only_paper, score_convention
 from hypar.planning.request import Request, checked_optimizer
 from hypar.planning.sources import machine_of, model_of, require_groups
 from hypar.planning.stages.records import stages_of
@@ -27,6 +28,7 @@ from hypar.results import Origin, remember
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
 from hypar.schedule.step import Step, lower_lanes
+from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.timeline import Timeline, run
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ def score_plan(
     model: LayerGraph | str | Path | None = None,
     optimizer: str | None = None,
     changes: Mapping[str, Any] | None = None,
+    convention: str | None = None,
 ) -> Score:
     """Score a plan on a machine.
 
@@ -79,6 +82,8 @@ def score_plan(
         model: the network or its file, if the plan's model name does not find it.
         optimizer: ``sgd``, ``momentum`` or ``adam``; the plan's own, or ``sgd``, if none is given.
         changes: changes to the machine, if it is given by a file or by the plan.
+        convention: how bytes are counted: ``paper``, ``moved`` or ``fused``. If it is not given, as in the plan's own
+            score; for a plan without one by ``fused`` if its cost counts so, otherwise by ``moved``.
 
     Raises:
         InputError: a file cannot be read, or the plan is for another network or does not fit the machine.
@@ -89,7 +94,9 @@ def score_plan(
         >>> round(score.time_s * 1e3, 2), score.communication_bytes
         (5.73, 17603040)
     """
-    return run_plan(plan, hardware=hardware, model=model, optimizer=optimizer, changes=changes).score
+    return run_plan(
+        plan, hardware=hardware, model=model, optimizer=optimizer, changes=changes, convention=convention
+    ).score
 
 
 def run_plan(
@@ -99,6 +106,7 @@ def run_plan(
     model: LayerGraph | str | Path | None = None,
     optimizer: str | None = None,
     changes: Mapping[str, Any] | None = None,
+    convention: str | None = None,
 ) -> ScoredStep:
     """Score a plan as ``score_plan`` does, and return its step and timeline as well."""
     file = Path("plan") if isinstance(plan, Plan) else Path(plan)
@@ -116,7 +124,7 @@ def run_plan(
     own = checked_optimizer(
         ("sgd" if plan.score is None else plan.score.optimizer) if optimizer is None else optimizer
     )
-    choices, direct = choices_of(plan, graph, file), _sends_directly(plan, file)
+    choices, counted = choices_of(plan, graph, file), _counted(plan, convention, file)
     if plan.stages is not None and plan.staged and isinstance(machine, Machine):
         request = replace(Request.of(plan, machine), optimizer=own)
         staging = stored_stages(plan, plan.stages, graph, choices, request)
@@ -131,7 +139,7 @@ def run_plan(
             lanes=tuple(span.cuts.lane for span in staging.stages),
             stages=stages_of(staging, request),
         )
-    lanes, crossings = _lanes(plan, graph, choices, machine, own, direct=direct)
+    lanes, crossings = _lanes(plan, graph, choices, machine, own, counted)
     chunks = chunks_of(plan.chunks, lanes, crossings, f"{file}: chunks.layers")
     step = lower_lanes(lanes, crossings, chunks)
     timeline = run(step.tasks)
@@ -146,8 +154,7 @@ def _lanes(
     choices: Sequence[Options],
     machine: Machine | HeterogeneousMachine,
     optimizer: str,
-    *,
-    direct: bool,
+    counted: str,
 ) -> tuple[list[Lane], list[Crossing]]:
     """Return the groups of identical devices that a plan is for, and the transfers between them."""
     nodes = graph.nodes(plan.graph)
@@ -158,21 +165,30 @@ def _lanes(
         array=tuple(plan.array),
         element_bytes=graph.element_bytes,
         optimizer=optimizer,
-        direct=direct,
+        direct=counted == DIRECT,
+        convention=PAPER if counted == DIRECT else counted,
     )
     return [Lane(nodes, choices, setting)], []
 
 
-def _sends_directly(plan: Plan, file: Path) -> bool:
-    """Return whether the cost of a plan sends the terms of E directly to the devices that need them.
+def _counted(plan: Plan, convention: str | None, file: Path) -> str:
+    """Return the convention of a plan's score: the one that is asked for, otherwise its own.
 
     Raises:
-        PlanError: the cost is unknown, or does not take the plan's parameters.
+        PlanError: the plan's cost is unknown, or does not take the plan's parameters.
+        OptionError: the plan cannot be counted by the convention that is asked for.
+        UnknownNameError: there is no such convention.
     """
     try:
-        return load_cost(plan.cost.name, plan.cost.parameters).direct
+        own = score_convention(plan)
     except InputError as error:
         raise PlanError(f"{file}: cost", error.found, error.allowed, error.hint) from None
+    if convention is None or (own == DIRECT and convention == PAPER):
+        return own
+    refused = only_paper(plan)
+    if checked(convention) != PAPER and refused:
+        raise OptionError("convention", f"found {convention!r}; {refused}", PAPER)
+    return convention
 
 
 def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> list[Options]:

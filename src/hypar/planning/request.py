@@ -16,6 +16,7 @@ from hypar.plan.splits import RULES
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.schedule.pipeline_orders import checked_schedule
+from hypar.sharding.conventions import PAPER
 from hypar.sharding.space import parse_space
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class Request:
         chunks: the chunks in which gradients are exchanged; None for single layers.
         baselines: strategies that the engine times beside the search's plan; the fastest is taken.
         beyond_space: whether they may have choices outside the space, as no space was requested.
+        convention: the convention by which the cost counts bytes.
+        counted: the convention by which the engine and the score count them.
     """
 
     strategy: str
@@ -96,6 +99,8 @@ class Request:
     chunks: Asked | None = None
     baselines: tuple[str, ...] = ()
     beyond_space: bool = False
+    convention: str = PAPER
+    counted: str = PAPER
 
     @classmethod
     def of(
@@ -144,6 +149,8 @@ class Request:
             # The recorded baselines are the ones that competed.
             baselines=() if plan.baselines is None else plan.baselines.names,
             beyond_space=plan.baselines is not None,
+            convention=plan.convention or PAPER,
+            counted=(None if plan.score is None else plan.score.convention) or PAPER,
         )
 
 

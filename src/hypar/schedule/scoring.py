@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import PHASES
+from hypar.plan.conventions import recorded
 from hypar.plan.score import GroupScore, Score, Totals
 from hypar.schedule.lanes import Lane
 from hypar.schedule.step import Step, lower_lanes
@@ -86,6 +87,7 @@ def summarise(
         hardware=machine.name,
         hardware_digest=machine.digest,
         hardware_changes=dict(machine.changes),
+        convention=recorded(setting.convention),
         optimizer=setting.optimizer,
         element_bytes=setting.element_bytes,
         word_bytes=exact_number(setting.machine.content.device.word.value),

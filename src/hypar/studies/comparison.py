@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from hypar.errors import TableLimitError
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.planning.planner import plan_model
+from hypar.planning.counting import costs_counted
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.results import Result
+from hypar.sharding.conventions import MOVED
+from hypar.studies.counted import convention_for, planned
 from hypar.units import amount
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
@@ -35,26 +38,43 @@ class Row:
     Attributes:
         name: the strategy.
         plan: its plan; None if its search would not fit.
+        costs: its cost at each level, counted by the comparison's convention; empty without a plan.
         gain: the baseline's cost over its own; None without a plan, or if its cost is 0 or another cost.
         note: why it has no plan, or the space over which the plan is optimal.
     """
 
     name: str
     plan: Plan | None
+    costs: tuple[float, ...]
     gain: float | None
     note: str
 
+    @property
+    def cost(self) -> float:
+        """Return its cost, counted by the comparison's convention."""
+        return math.fsum(self.costs)
 
-class Comparison(Result, tuple[Row, ...]):
-    """The rows of a comparison, the baseline first."""
 
-    __slots__ = ()
+class Comparison(Result, tuple[Row, ...]):  # noqa: SLOT001 (a tuple with an attribute cannot have slots)
+    """The rows of a comparison, the baseline first.
+
+    Attributes:
+        convention: the convention by which every row is counted.
+    """
+
     _view: ClassVar[str] = "comparison"
+    convention: str
+
+    def __new__(cls, rows: Iterable[Row] = (), convention: str = MOVED) -> Self:
+        """Make a comparison of some rows."""
+        made = super().__new__(cls, rows)
+        made.convention = convention
+        return made
 
     def __repr__(self) -> str:
         """Return the network and each strategy's cost, short enough for a prompt."""
         plan = next(row.plan for row in self if row.plan)
-        costs = (f"{row.name} {amount(row.plan.cost.value, row.plan.cost.unit)}" for row in self if row.plan)
+        costs = (f"{row.name} {amount(row.cost, row.plan.cost.unit)}" for row in self if row.plan)
         return f"<Comparison of {plan.model.name}: {', '.join(costs)}>"
 
 
@@ -68,6 +88,7 @@ def compare_strategies(
     inter_weight: float | None = None,
     hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     optimizer: str = "sgd",
+    convention: str | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Comparison:
     """Plan a network by several strategies.
@@ -81,6 +102,8 @@ def compare_strategies(
         inter_weight: weight of the communication between layers in the cost, 1 if not given.
         hardware: a machine to score every plan on.
         optimizer: ``sgd``, ``momentum`` or ``adam``.
+        convention: how costs, bytes and seconds of all rows are counted: ``moved`` if it is not given, ``paper`` or
+            ``fused``. A strategy that is named after a paper still minimises what the paper counts.
         progress: a function that takes the number of finished strategies and the number of all.
 
     Returns:
@@ -94,6 +117,7 @@ def compare_strategies(
     graph = model if isinstance(model, LayerGraph) else load_model(model)
     asked = ((strategies,) if isinstance(strategies, str) else strategies) or _alike()
     machine = None if hardware is None else as_hardware(hardware)
+    counted = convention_for(convention, machine if isinstance(machine, HeterogeneousMachine) else None)
     rows: list[Row] = []
     baseline = 0.0
     refused: TableLimitError | None = None
@@ -101,9 +125,10 @@ def compare_strategies(
     for number, name in enumerate(names):
         progress(number, len(names))
         try:
-            plan = plan_model(
+            plan = planned(
                 graph,
-                strategy=name,
+                name,
+                counted,
                 levels=levels,
                 array=array,
                 batch=batch,
@@ -112,25 +137,37 @@ def compare_strategies(
                 optimizer=optimizer,
             )
         except TableLimitError as error:
-            rows.append(Row(name=name, plan=None, gain=None, note=str(error)))
+            rows.append(Row(name=name, plan=None, costs=(), gain=None, note=str(error)))
             refused = error
             continue
-        baseline = plan.cost.value if name == BASELINE else baseline
+        costs = _counted(plan, graph, counted, machine)
+        cost = math.fsum(costs)
+        baseline = cost if name == BASELINE else baseline
         first = rows[0].plan if rows else plan
         alike = first is not None and first.cost.name == plan.cost.name
-        gain = baseline / plan.cost.value if plan.cost.value and baseline and alike else None
-        rows.append(Row(name=name, plan=plan, gain=gain, note=plan.claim))
+        gain = baseline / cost if cost and baseline and alike else None
+        rows.append(Row(name=name, plan=plan, costs=costs, gain=gain, note=plan.claim))
     if refused is not None and not any(row.plan for row in rows):
         raise refused
-    return Comparison(rows)
+    return Comparison(rows, counted)
+
+
+def _counted(
+    plan: Plan, graph: LayerGraph, convention: str, machine: Machine | HeterogeneousMachine | None
+) -> tuple[float, ...]:
+    """Return the costs of a plan's levels, counted by a convention; those of a heterogeneous machine as they are."""
+    if isinstance(machine, HeterogeneousMachine):
+        return tuple(split.cost for split in plan.summed)
+    return costs_counted(plan, graph.with_batch(plan.model.batch), convention, machine)
 
 
 def baseline_score(ran: ScoredStep) -> Score | None:
     """Score the baseline with the array, the machine of identical devices and the optimizer of another plan's step."""
     setting = ran.lanes[0].setting
-    plan = plan_model(
+    plan = planned(
         ran.graph,
-        strategy=BASELINE,
+        BASELINE,
+        setting.convention,
         array=ran.plan.array,
         hardware=setting.machine,
         optimizer=setting.optimizer,

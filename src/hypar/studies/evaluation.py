@@ -12,6 +12,7 @@ from hypar.plan.score import Score, Totals
 from hypar.planning.planner import plan_model
 from hypar.schedule.scoring import score_step, totals
 from hypar.schedule.step import Step, lower
+from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,7 +72,11 @@ class Evaluation:
         """Plan each network by each strategy."""
         return {
             (name, strategy): plan_model(
-                self.graphs[name], levels=self.levels, strategy=strategy, inter_weight=self.inter_weight
+                self.graphs[name],
+                levels=self.levels,
+                strategy=strategy,
+                inter_weight=self.inter_weight,
+                convention=PAPER,
             )
             for name in self.networks
             for strategy in self.strategies

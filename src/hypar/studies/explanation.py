@@ -13,7 +13,6 @@ from hypar.errors import OptionError, suggestion
 from hypar.planning.question import ask
 from hypar.planning.request import Request
 from hypar.results import Result
-from hypar.sharding.levels import WHOLE_LAYER
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.elimination.order import Trace, trace
@@ -170,7 +169,7 @@ def _explained(
     question: Question, plan: Plan, named: Sequence[str], others: int | None
 ) -> Iterator[LayerExplanation]:
     """Yield the explained layers, level by level, each level given the plan's choices above it."""
-    sizes = [WHOLE_LAYER] * len(plan.layers)
+    sizes = question.outermost()
     space = parse_space(plan.space)
     for level in question.levels if named else ():
         problem = question.cost_graph(level.index, level.index + 1, sizes)
@@ -190,7 +189,7 @@ def _explained(
 def _alternatives(
     question: Question,
     anew: Anew,
-    sizes: Sequence[LocalSizes],
+    sizes: list[LocalSizes],
     chosen: Sequence[Choice],
     place: tuple[int, int],
 ) -> tuple[Alternative, ...]:
@@ -198,9 +197,7 @@ def _alternatives(
     (level, node), problem = place, anew.problem
     options = [at_layer[level] for at_layer in question.options]
     picked = [own.index(choice) for own, choice in zip(options, chosen, strict=True)]
-    parts = question.cost.layer_costs(
-        question.levels[level], question.graph.layers[node], options[node], sizes[node]
-    )
+    parts = question.layer_items(level, node, sizes)
     received, sent = np.zeros(len(options[node])), np.zeros(len(options[node]))
     for edge in problem.edges:
         if edge.target == node:

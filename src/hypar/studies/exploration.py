@@ -15,13 +15,13 @@ from hypar.machine.load import as_machine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.score import Totals, totals_of
-from hypar.planning.planner import plan_model
 from hypar.planning.question import ask, setting_of
 from hypar.planning.request import Request
 from hypar.results import Result
 from hypar.schedule.scoring import totals
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.sharding.pins import level_of
+from hypar.studies.counted import convention_for, planned
 from hypar.units import format_seconds
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class Exploration(Result):
         places: the free places, as layer name and level.
         points: one for each combination.
         baseline: the totals of dp's score.
+        convention: the convention by which every point is counted.
     """
 
     _view: ClassVar[str] = "exploration"
@@ -75,6 +76,7 @@ class Exploration(Result):
     places: tuple[tuple[str, int], ...]
     points: tuple[Point, ...]
     baseline: Totals
+    convention: str
 
     def __repr__(self) -> str:
         """Return the size and the fastest point, short enough for a prompt."""
@@ -134,6 +136,8 @@ def explore_model(
     *,
     vary: str | Sequence[str],
     hardware: Machine | str | Path,
+    strategy: str = "hypar",
+    convention: str | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
     **asked: Any,
 ) -> Exploration:
@@ -143,15 +147,17 @@ def explore_model(
         model: a network, the path of a model file, or a bare name.
         vary: the free places, each ``LAYER``, ``LAYER@LEVEL`` or a pattern as ``*@H1``.
         hardware: the machine that scores the points.
+        strategy: the strategy of the plan that gives all other choices.
+        convention: how bytes and seconds of all points are counted: ``moved`` if it is not given, ``paper`` or ``fused``.
         progress: a function that takes the number of scored points and the number of all.
-        asked: further arguments of ``plan_model`` for the plan that gives all other choices.
+        asked: further arguments of ``plan_model`` for that plan.
 
     Raises:
         InputError: the request cannot be met; nothing varies, or more than ``MOST_POINTS`` points.
     """
     graph = model if isinstance(model, LayerGraph) else load_model(model)
-    machine = as_machine(hardware)
-    plan = plan_model(graph, hardware=machine, **asked)
+    machine, counted = as_machine(hardware), convention_for(convention)
+    plan = planned(graph, strategy, counted, hardware=machine, **asked)
     graph = graph.with_batch(plan.model.batch)
     request = Request.of(plan, machine)
     question, _ = ask(replace(request, pins=(), refine=False), graph)
@@ -169,12 +175,13 @@ def explore_model(
         points.append(point)
         progress(len(points), number)
     names = [layer.name for layer in question.graph.layers]
-    dp = plan_model(graph, hardware=machine, strategy="dp", array=plan.array, optimizer=request.optimizer)
+    dp = planned(graph, "dp", counted, hardware=machine, array=plan.array, optimizer=request.optimizer)
     return Exploration(
         plan=plan,
         places=tuple((names[layer], level) for layer, level in places),
         points=tuple(points),
         baseline=totals_of(dp.score),
+        convention=counted,
     )
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.plan.plan import SEARCHED
+from hypar.planning.counting import bytes_received, cost_convention, only_paper, score_convention
 from hypar.planning.planner import follow
 from hypar.planning.question import ask
 from hypar.planning.request import BASELINES, BEST, FIXED, Request
+from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.pins import parse_pin
 from hypar.solve.solvers.base import load_solver
-from hypar.units import amount, format_seconds
+from hypar.units import amount, format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,7 +52,7 @@ def notes(
 
     Yields:
         The joint optimum beside a greedy plan, unless the engine chose or refined it; the cost of pins, unless it was
-        refined; the gain of a faster baseline; the layers with more shards along a dim than elements.
+        refined; the gain of a faster baseline; what the cost counted beside what moves; the layers with more shards along a dim than elements.
     """
     graph = graph.with_batch(plan.model.batch)
     asked = replace(Request.of(plan, machine, profile), refine=False)
@@ -76,10 +79,37 @@ def notes(
     yield from _faster_baseline(
         plan, baseline_scores(plan, graph, machine, profile) if scores is None else scores
     )
+    yield from counting_lines(plan, graph)
     fine = () if plan.heterogeneous else finer_than_whole(plan, graph)
     if fine:
         more = f" and {len(fine) - 3} more" if len(fine) > 3 else ""
         yield f"cut into more shards than elements, as the papers allow: {', '.join(fine[:3])}{more}"
+
+
+def counting_lines(plan: Plan, graph: LayerGraph, score: Score | None = None) -> Iterator[str]:
+    """Yield the bytes that the cost counted and those that move, where its convention and the score's differ.
+
+    Args:
+        plan: the plan.
+        graph: the network, with the plan's batch.
+        score: its score; the plan's own if it is not given.
+
+    Yields:
+        Both, if they differ; that nothing but ``paper`` can be counted, if that is so.
+    """
+    if refused := only_paper(plan):
+        yield f"counted by paper: {refused}"
+        return
+    own, moved = cost_convention(plan), score_convention(plan, score)
+    if DIRECT in {own, moved} or own == moved:
+        return
+    counted, received = (bytes_received(plan, graph, convention) for convention in (own, moved))
+    if not math.isclose(counted, received):
+        what = "a correct execution moves" if own == PAPER else f"by {moved}:"
+        texts = [format_bytes(counted), format_bytes(received)]
+        if texts[0] == texts[1]:
+            texts = [f"{number:,.0f} B" for number in (counted, received)]
+        yield f"counted by {own}: {texts[0]}; {what} {texts[1]}"
 
 
 def _pins_cost(plan: Plan, request: Request, graph: LayerGraph) -> str:

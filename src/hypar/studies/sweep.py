@@ -16,11 +16,12 @@ from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.plan import MOST_DEVICES
 from hypar.plan.score import Totals, totals_of
-from hypar.planning.planner import plan_model
 from hypar.planning.request import checked_optimizer
 from hypar.planning.strategies.base import load_strategy
 from hypar.results import Result
 from hypar.schedule.scoring import totals
+from hypar.sharding.conventions import MOVED
+from hypar.studies.counted import convention_for, planned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,15 +53,17 @@ class Sweep(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribut
 
     Attributes:
         model: the network's name.
+        convention: the convention by which every run is counted.
     """
 
     _view: ClassVar[str] = "sweep"
     model: str
+    convention: str
 
-    def __new__(cls, runs: Iterable[Run] = (), model: str = "") -> Self:
+    def __new__(cls, runs: Iterable[Run] = (), model: str = "", convention: str = MOVED) -> Self:
         """Make a sweep of some runs."""
         made = super().__new__(cls, runs)
-        made.model = model
+        made.model, made.convention = model, convention
         return made
 
     def __repr__(self) -> str:
@@ -81,6 +84,7 @@ def sweep_model(
     inter_weight: float | None = None,
     optimizer: str = "sgd",
     scale: bool = False,
+    convention: str | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Sweep:
     """Plan and score a network for every combination of the given values.
@@ -99,6 +103,7 @@ def sweep_model(
         optimizer: ``sgd``, ``momentum`` or ``adam``.
         scale: whether a machine with one network gets as many devices as the levels need, so that these share
             whatever its devices share.
+        convention: how bytes and seconds of all runs are counted: ``moved`` if it is not given, ``paper`` or ``fused``.
         progress: a function that takes the number of finished combinations and the number of all.
 
     Returns:
@@ -125,12 +130,12 @@ def sweep_model(
     machines = _Machines(tuple(changes or ()))
     for chosen in every:
         machines.of(chosen)
-    fixed = _Fixed(inter_weight, optimizer, scale)
+    fixed = _Fixed(inter_weight, optimizer, scale, convention_for(convention))
     runs = []
     for chosen in every:
         runs.append(_run(graphs[chosen["batch"]], machines, chosen, fixed))
         progress(len(runs), len(every))
-    return Sweep(runs, graph.name)
+    return Sweep(runs, graph.name, fixed.convention)
 
 
 class _Fixed(NamedTuple):
@@ -139,6 +144,7 @@ class _Fixed(NamedTuple):
     inter_weight: float | None
     optimizer: str
     scale: bool
+    convention: str
 
 
 def _values(given: Any) -> tuple[Any, ...]:
@@ -184,10 +190,11 @@ def _totals(
     if not chosen["levels"]:
         layers = graph.contracted
         return totals(layers, [()] * len(layers.layers), setting), "one device"
-    plan = plan_model(
+    plan = planned(
         graph,
+        chosen["strategy"],
+        fixed.convention,
         levels=chosen["levels"],
-        strategy=chosen["strategy"],
         inter_weight=fixed.inter_weight,
         hardware=machine,
         optimizer=fixed.optimizer,

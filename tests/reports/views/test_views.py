@@ -94,7 +94,7 @@ def test_strategies_that_are_alike_are_named_together() -> None:
 
 def test_a_strategy_whose_search_does_not_fit_has_a_row_and_no_bar() -> None:
     rows = list(hypar.compare_strategies("lenet-c", levels=2, strategies=["hypar"]))
-    lost = hypar.Row(name="optimal", plan=None, gain=None, note="too large")
+    lost = hypar.Row(name="optimal", plan=None, costs=(), gain=None, note="too large")
     for machine in (None, "hmc"):
         if machine:
             rows = list(hypar.compare_strategies("lenet-c", levels=2, strategies=["hypar"], hardware=machine))

@@ -96,6 +96,27 @@ weight_option = option(
     metavar="W",
     help="Weight of the communication between layers in the cost; 0.5 reproduces HyPar's figures.  [default: 1]",
 )
+
+
+def convention_names() -> tuple[str, ...]:
+    """Return the conventions of counting."""
+    from hypar.sharding.conventions import BY_LEVELS  # noqa: PLC0415 (only for a help page or a completion)
+
+    return BY_LEVELS
+
+
+def convention_option(default: str) -> Callable[[Wrapped], Wrapped]:
+    """Return the option ``--convention``, with a default for the help page."""
+    return option(
+        "--convention",
+        heading=SEARCH,
+        names=convention_names,
+        metavar="NAME",
+        help=f"How bytes are counted: {{names}}.  [default: {default}]",
+    )
+
+
+counted_option = convention_option("moved")
 _ARRAY_OPTIONS = (
     option("--levels", heading=ARRAY, type=int, metavar="N", help="Number of two-way levels.  [default: 4]"),
     option("--array", heading=ARRAY, callback=_read_ways, metavar="WAYS", help="Ways of each level instead, outermost first, as 4x8."),

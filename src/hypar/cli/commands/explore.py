@@ -11,6 +11,7 @@ from hypar.cli.commands.base import (
     as_csv,
     as_json,
     complete_model,
+    counted_option,
     hardware_options,
     needed_machine,
     plot_option,
@@ -45,6 +46,7 @@ from hypar.studies.exploration import explore_model
     help="Rows of the table.",
 )
 @weight_option
+@counted_option
 @hardware_options
 @plot_option
 @as_csv

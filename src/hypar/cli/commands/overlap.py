@@ -12,6 +12,7 @@ from hypar.cli.commands.base import (
     batch_option,
     change_option,
     complete_model,
+    convention_option,
     devices_option,
     machine_option,
     plot_option,
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Train N iterations with each size.  [default: 10]",
 )
+@convention_option("paper")
 @plot_option
 @trace_option
 @as_json

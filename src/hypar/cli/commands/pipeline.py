@@ -11,6 +11,7 @@ from hypar.cli.commands.base import (
     as_json,
     batch_option,
     complete_model,
+    convention_option,
     hardware_options,
     like_machine,
     needed_machine,
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
               help="Microbatches in a mini-batch, for gpipe and 1f1b.  [default: the number of stages, or the next smaller divisor of the batch]")  # fmt: skip
 @batch_option
 @hardware_options
+@convention_option("paper")
 @plot_option
 @trace_option
 @as_json

@@ -10,6 +10,7 @@ from hypar.cli.commands.base import (
     array_options,
     as_json,
     complete_model,
+    convention_option,
     fit_option,
     full_option,
     hardware_options,
@@ -111,6 +112,7 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
     help="Cost to minimise: {names}.  [default: the strategy's]",
 )
 @weight_option
+@convention_option("the strategy's for the cost, moved for the score")
 @option(
     "--mode",
     heading=SEARCH,

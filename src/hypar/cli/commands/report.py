@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from hypar import __version__
-from hypar.cli.commands.base import change_option, complete_model, machine_option, writable
+from hypar.cli.commands.base import change_option, complete_model, convention_option, machine_option, writable
 from hypar.cli.options import NETWORK, OUTPUT, SEARCH, Command, option
 from hypar.files.text import write_text
 from hypar.reports.sections.page import page
@@ -29,6 +29,7 @@ def _page_file(ctx: click.Context, param: click.Parameter, value: str | None) ->
     "-o", "--output", heading=OUTPUT, type=click.Path(dir_okay=False, allow_dash=True), callback=_page_file, metavar="FILE",
     help="File of the page, as plan.html.  [default: stdout]",
 )  # fmt: skip
+@convention_option("the plan's own, else moved")
 @machine_option
 @change_option
 @option(

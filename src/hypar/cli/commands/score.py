@@ -12,6 +12,7 @@ from hypar.cli.commands.base import (
     as_json,
     change_option,
     complete_model,
+    convention_option,
     fit_option,
     judged,
     machine_option,
@@ -62,6 +63,7 @@ def _picture_file(ctx: click.Context, param: click.Parameter, value: str | None)
     names=lambda: OPTIMIZERS,
     help=f"{OPTIMIZER_HELP}  [default: the plan's own, else sgd]",
 )
+@convention_option("the plan's own, else moved")
 @option(
     "--model",
     heading=NETWORK,

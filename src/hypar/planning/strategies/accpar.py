@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypar.planning.strategies.base import Strategy
+from hypar.sharding.conventions import PAPER
 
 plugin: Strategy = Strategy(
     summary="batch, input or output channels, level by level; uneven shares let device groups end together",
@@ -10,4 +11,5 @@ plugin: Strategy = Strategy(
     space="batch,in_channels,out_channels",
     heterogeneous_cost="accpar",
     shares="exact",
+    convention=PAPER,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hypar.registry import load_plugin
+from hypar.sharding.conventions import MOVED
 
 
 class Strategy(NamedTuple):
@@ -19,6 +20,7 @@ class Strategy(NamedTuple):
         graph: ``contracted``, or ``operators`` to plan pools too.
         heterogeneous_cost: name of the cost on a heterogeneous machine, if it differs.
         shares: the rule for the shares of device groups.
+        convention: the convention by which its cost counts bytes; that of its paper, if it is named after one.
     """
 
     summary: str
@@ -29,6 +31,7 @@ class Strategy(NamedTuple):
     graph: str = "contracted"
     heterogeneous_cost: str | None = None
     shares: str = "equal"
+    convention: str = MOVED
 
 
 def load_strategy(name: str) -> Strategy:

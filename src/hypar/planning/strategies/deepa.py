@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypar.planning.strategies.base import Strategy
+from hypar.sharding.conventions import PAPER
 
 plugin: Strategy = Strategy(
     summary="batch, output channels, height and width at once, on the best number of devices",
@@ -10,4 +11,5 @@ plugin: Strategy = Strategy(
     space="batch*out_channels*height*width",
     cost="deepa",
     graph="operators",
+    convention=PAPER,
 )

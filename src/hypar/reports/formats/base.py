@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hypar.plan.splits import WHOLE_ARRAY, Split
+from hypar.planning.counting import cost_convention, score_convention
 from hypar.schedule.pipeline_orders import SCHEDULES
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.sharding.space import parse_space
@@ -152,7 +153,7 @@ def summary(plan: Plan) -> list[str]:
         alone = ", one thing after another"
     lines = [
         *share_lines(plan),
-        f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step{alone}",
+        f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step{alone}, counted by {cost_convention(plan)}",
         plan.claim,
     ]
     weight = plan.cost.parameters.get("inter_weight", 1)
@@ -165,7 +166,7 @@ def summary(plan: Plan) -> list[str]:
     if plan.refined is not None:
         lines.append(refinement_line(plan.refined))
     lines += chunk_lines(plan.chunks, plan.score)
-    return lines if plan.score is None else [*lines, *score_lines(plan.score, plan.stages)]
+    return lines if plan.score is None else [*lines, *score_lines(plan, plan.score)]
 
 
 def baselines_line(timed: BaselinesRecord) -> str:
@@ -194,10 +195,12 @@ def chunk_lines(chunks: ChunksRecord | None, score: Score | None = None) -> list
     return [f"gradients in {chunks.words}{gained}"]
 
 
-def score_lines(score: Score, stages: StagesRecord | None = None) -> list[str]:
-    """Summarise a score: its totals, the items of each total, and the times of each group or stage."""
+def score_lines(plan: Plan, score: Score) -> list[str]:
+    """Summarise a score of a plan: its totals, the items of each total, and the times of each group or stage."""
+    stages = plan.stages
     energy = "" if score.energy_j is None else f", {format_joules(score.energy_j)}"
-    moved = f"{format_bytes(score.communication_bytes)} of communication"
+    counted = f"counted by {score_convention(plan, score)}"
+    moved = f"{format_bytes(score.communication_bytes)} of communication {counted}"
     lines = [
         f"{on_machine(score)}: {format_seconds(score.time_s)} a step{energy}, {moved}, {memory_line(score)}",
         f"time: {items(score.time, format_seconds)}" + _overlapped(score),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.errors import HyparError
 from hypar.plan.splits import WHOLE_ARRAY
+from hypar.planning.counting import cost_convention, score_convention
 from hypar.reports.formats.base import headline, on_machine
 from hypar.units import amount
 
@@ -95,7 +96,12 @@ def difference_lines(
 
 
 def _gain(before: Plan, after: Plan) -> str:
-    """Compare the steps of two plans, or their costs where one has no step."""
+    """Compare the steps of two plans, or their costs where one has no step; not where they are counted unlike."""
+    scored = before.score is not None and after.score is not None
+    what, convention = ("the steps", score_convention) if scored else (after.cost.name, cost_convention)
+    conventions = [convention(plan) for plan in (before, after)]
+    if conventions[0] != conventions[1]:
+        return f"{what} counted by {' and by '.join(conventions)}"
     if before.score is None or after.score is None:
         if before.cost.value == after.cost.value:
             return f"both have the same {after.cost.name}"

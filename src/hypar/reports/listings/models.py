@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.network.ops.base import describe
+from hypar.planning.counting import follows
 from hypar.reports.listings.base import Data, make_table
+from hypar.sharding.conventions import DIRECT
 from hypar.units import format_count
 
 if TYPE_CHECKING:
@@ -79,7 +81,10 @@ def strategies_data(named: Mapping[str, Strategy]) -> Data:
 
 def strategies_table(named: Mapping[str, Strategy]) -> Sheet:
     """Return one row for each strategy."""
-    table = make_table(["strategy", "space", "cost", "search", "summary"], "l", prose={"summary", "space"})
+    table = make_table(
+        ["strategy", "space", "cost", "counts by", "search", "summary"], "l", prose={"summary", "space"}
+    )
     for name, strategy in named.items():
-        table.add_row(name, strategy.space, strategy.cost, strategy.search, strategy.summary)
+        counts = strategy.convention if follows(strategy.cost) else DIRECT
+        table.add_row(name, strategy.space, strategy.cost, counts, strategy.search, strategy.summary)
     return table

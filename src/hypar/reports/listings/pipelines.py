@@ -9,6 +9,7 @@ from hypar.reports.listings.base import make_table
 from hypar.reports.prose import Note
 from hypar.schedule.pipeline import STEPS
 from hypar.schedule.pipeline_orders import SCHEDULES
+from hypar.sharding.conventions import PAPER
 from hypar.studies.pipeline.costs import BALANCES
 from hypar.studies.pipeline.starts import places
 from hypar.timeline import Timeline
@@ -27,6 +28,7 @@ def pipeline_data(found: Pipeline) -> dict[str, Any]:
     return {
         "model": {"name": graph.name, "digest": graph.digest, "batch": graph.batch},
         "schedule": found.schedule,
+        "convention": PAPER,
         "microbatches": found.microbatches,
         "balance": found.balance,
         "bottleneck": None
@@ -111,7 +113,7 @@ def pipeline_notes(found: Pipeline) -> list[Note]:
         rate = f"{format_seconds(found.time_s)} a mini-batch{_rate(found.samples_per_s)}"
         lines.insert(0, Note("time", f"{rate}; stages busy {fraction:.1%}"))
     against = _data_parallel_line(found.data_parallel, found.data_parallel_samples_per_s)
-    return [*lines, Note("against", against)]
+    return [*lines, Note("against", against), Note("counted", "by paper: stages have no other count yet")]
 
 
 def _balance_line(found: Pipeline) -> str:

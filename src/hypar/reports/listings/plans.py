@@ -4,27 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.costs.base import load_cost
 from hypar.plan.score import Totals
+from hypar.planning.counting import score_convention
 from hypar.reports.formats.base import on_machine, question, unfit_line
 from hypar.reports.listings.base import Data, make_table, too_big_note
 from hypar.reports.listings.scores import by_time
 from hypar.reports.prose import Note
-from hypar.units import amount, faster_than, format_gain
+from hypar.sharding.conventions import DIRECT
+from hypar.units import amount, exact_number, faster_than, format_gain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.reports.columns import Sheet
-    from hypar.studies.comparison import Row
+    from hypar.studies.comparison import Comparison, Row
 
 
-def comparison_data(rows: Sequence[Row]) -> Data:
+def comparison_data(rows: Comparison) -> Data:
     """Return one entry for each strategy, with its whole plan."""
     return [
         {
             "strategy": row.name,
             "cost": row.plan and row.plan.cost.model_dump(),
+            "counted": row.plan
+            and {
+                "convention": rows.convention,
+                "value": exact_number(row.cost),
+                "levels": [exact_number(cost) for cost in row.costs],
+            },
             "gain": row.gain,
             **_score_gains(rows[0], row),
             "note": row.note,
@@ -55,16 +62,16 @@ def comparison_table(rows: Sequence[Row]) -> Sheet:
         if row.plan is None:
             table.add_row(row.name, *["-"] * (len(levels) + 2), "does not fit")
             continue
-        costs = [amount(split.cost, row.plan.cost.unit) for split in row.plan.splits]
-        total = amount(row.plan.cost.value, row.plan.cost.unit)
+        costs = [amount(cost, row.plan.cost.unit) for cost in row.costs]
+        total = amount(row.cost, row.plan.cost.unit)
         table.add_row(row.name, *costs, total, format_gain(row.gain, 1), row.plan.search)
     return table
 
 
-def comparison_head(rows: Sequence[Row]) -> str:
+def comparison_head(rows: Comparison) -> str:
     """Name the best strategy, and describe the network and the array."""
     subject, asked = compared(rows)
-    return f"{subject}: {_best(rows)}\n{asked}"
+    return f"{subject}: {_best(rows)}\n{asked}, counted by {rows.convention}"
 
 
 def compared(rows: Sequence[Row]) -> tuple[str, str]:
@@ -88,9 +95,7 @@ def _best(rows: Sequence[Row]) -> str:
             faster_than(first.name, scored[first.name].time_s, fitting[name]) if first.name in scored else ""
         )
     else:
-        name = min(
-            (row for row in planned if row.plan), key=lambda row: row.plan.cost.value if row.plan else 0.0
-        ).name
+        name = min(planned, key=lambda row: row.cost).name
         times = format_gain(next(row.gain for row in planned if row.name == name), 1)
         over = f"{times} less than {first.name}" if times else ""
     best = "is fastest" if scored else "costs least"
@@ -103,11 +108,11 @@ def comparison_unfit(rows: Sequence[Row]) -> list[str]:
     return [f"{name} {line}" for name, line in lines if line]
 
 
-def comparison_notes(rows: Sequence[Row]) -> list[Note]:
+def comparison_notes(rows: Comparison) -> list[Note]:
     """Return each plan's claim, or the reason why it is missing, and a note if scores count bytes in two manners."""
     notes = [Note(row.name, row.note) for row in by_time(rows)]
-    scored = {row.name: row.plan.cost for row in rows if row.plan and row.plan.score}
-    direct = [name for name, cost in scored.items() if load_cost(cost.name, cost.parameters).direct]
+    scored = {row.name: score_convention(row.plan) for row in rows if row.plan and row.plan.score}
+    direct = [name for name, score in scored.items() if score == DIRECT]
     if 0 < len(direct) < len(scored):
         names = ", ".join(direct)
         notes.append(

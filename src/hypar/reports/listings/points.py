@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hypar.reports.columns import Sheet
     from hypar.studies.exploration import Exploration, Point
-    from hypar.studies.sweep import Run
+    from hypar.studies.sweep import Run, Sweep
 
 
 def exploration_data(found: Exploration, points: Iterable[Point]) -> Data:
@@ -33,6 +33,7 @@ def exploration_data(found: Exploration, points: Iterable[Point]) -> Data:
                 for (layer, level), text in zip(found.places, point.texts, strict=True)
             },
             **point.totals._asdict(),
+            "convention": found.convention,
             "dp_over_it": found.speedup(point),
             "fits": point.fits,
             "own": point.own,
@@ -85,13 +86,14 @@ def _totals_cells(own: Totals, first: Totals, digits: int = 3) -> list[str]:
     return [format_seconds(own.time_s), format_gain(first.time_s, own.time_s, digits), energy, *sizes]
 
 
-def runs_data(runs: Sequence[Run]) -> Data:
+def runs_data(runs: Sweep) -> Data:
     """Return one entry for each combination of a sweep."""
     nothing = dict.fromkeys(Totals._fields)
     return [
         {
             **run.axes,
             "hardware": axis_text(run.axes["hardware"]),
+            "convention": runs.convention,
             **(run.totals._asdict() if run.totals else nothing),
             "fits": run.fits,
             "note": run.note,
@@ -117,7 +119,7 @@ def runs_table(runs: Sequence[Run]) -> Sheet:
     return table
 
 
-def runs_head(model: str, runs: Sequence[Run]) -> str:
+def runs_head(model: str, runs: Sweep) -> str:
     """Name the fastest combination, and describe the values that all combinations share."""
     names = axes_of(runs)
     fitting = [(seconds_a_sample(run), run.axes) for run in runs if run.totals and run.fits]
@@ -127,7 +129,7 @@ def runs_head(model: str, runs: Sequence[Run]) -> str:
         best = (
             f"{', '.join(f'{name} {axis_text(fastest[name])}' for name in names)} is fastest{by_sample(runs)}"
         )
-    return f"{model}: {best}\n{held(runs)}"
+    return f"{model}: {best}\n{', '.join(filter(None, [held(runs), f'counted by {runs.convention}']))}"
 
 
 def seconds_a_sample(run: Run) -> float:
@@ -177,7 +179,7 @@ def exploration_head(found: Exploration, ranked: Sequence[Point]) -> str:
     over = format_gain(found.baseline.time_s, best.totals.time_s, digits=4)
     asked = question(found.plan).removeprefix(f"{found.plan.model.name}, ")
     subject = f"{found.plan.model.name} {on_machine(found.plan.score)}"
-    return f"{subject}: the fastest of {len(ranked):,} points{own} {over} faster than dp\n{asked}"
+    return f"{subject}: the fastest of {len(ranked):,} points{own} {over} faster than dp\n{asked}, counted by {found.convention}"
 
 
 def exploration_notes(found: Exploration, ranked: Sequence[Point]) -> list[Note]:

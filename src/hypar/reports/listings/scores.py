@@ -11,6 +11,7 @@ from hypar.reports.formats.tabular.page import heading
 from hypar.reports.listings.base import TOO_BIG, csv_text, make_table
 from hypar.reports.prose import Note
 from hypar.reports.terminal import Page
+from hypar.studies.notes import counting_lines
 from hypar.units import format_bytes, format_gain, format_joules, format_seconds
 
 if TYPE_CHECKING:
@@ -62,10 +63,11 @@ def by_time(rows: Sequence[Row]) -> list[Row]:
 def score_page(ran: ScoredStep) -> Page:
     """Return the totals of a step on a machine, and the items of each."""
     below = [Note("chunks", line) for line in chunk_lines(ran.plan.chunks)]
+    counted = [Note("bytes", line) for line in counting_lines(ran.plan, ran.graph, ran.score)]
     return Page(
         above=heading(ran.plan, ran.score),
         tables=groups_table(ran.score, ran.stages),
-        below=[*stages_notes(ran.stages), *score_notes(ran.score), *below],
+        below=[*stages_notes(ran.stages), *score_notes(ran.plan, ran.score), *counted, *below],
     )
 
 

@@ -52,8 +52,8 @@ def title(found: Gathered) -> str:
 
 
 def cost(found: Gathered) -> str:
-    """Return the plan's cost with its unit."""
-    return amount(found.plan.cost.value, found.plan.cost.unit)
+    """Return the plan's cost with its unit, counted as those of the other strategies are."""
+    return amount(found.rivals.own.cost, found.plan.cost.unit)
 
 
 def section(found: Gathered) -> Markup:
@@ -110,10 +110,8 @@ def _lead(found: Gathered) -> list[Content]:
 
 def _worth(found: Gathered, row: Rival | None) -> float:
     """Return the time of a strategy, or its cost without a machine; the plan's own for None."""
-    plan, score = (found.plan, found.score) if row is None else (row.plan, row.score)
-    if score is not None:
-        return score.time_s
-    return plan.cost.value if plan is not None else 0.0
+    shown = found.rivals.own if row is None else row
+    return shown.cost if shown.score is None else shown.score.time_s
 
 
 def _shown(found: Gathered, worth: float) -> str:
@@ -128,7 +126,7 @@ def _tiles(found: Gathered) -> list[Markup]:
     if score is None:
         unknown = "the plan names no machine"
         worth = _worth(found, base) if base else 0.0
-        against = _against(found.plan.cost.value, worth, _shown(found, worth)) if base else None
+        against = _against(_worth(found, None), worth, _shown(found, worth)) if base else None
         return [
             _tile(f"Cost of a step ({found.plan.cost.name})", cost(found), against),
             *(_tile(name, "not known", unknown) for name in ("A step takes", "Energy", "Memory of a device")),

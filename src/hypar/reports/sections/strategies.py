@@ -62,7 +62,7 @@ def _worth(row_of: Rival) -> float:
     """Return a strategy's time, or its cost without a machine; 0 without a plan."""
     if row_of.score is not None:
         return row_of.score.time_s
-    return 0.0 if row_of.plan is None else row_of.plan.cost.value
+    return row_of.cost
 
 
 def _row(each: Rival, base: float | None, limit: float, *, scored: bool) -> Markup:

@@ -10,6 +10,7 @@ from hypar.reports.listings.plans import compared, comparison_notes, comparison_
 from hypar.reports.page import numbers as page
 from hypar.reports.page.fragment import fragment
 from hypar.reports.views.base import TOTALS, totals_cells
+from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from hypar.plan.plan import Plan
@@ -26,8 +27,9 @@ class ComparisonView:
         return [
             {
                 "strategy": row.name,
-                "cost": row.plan and row.plan.cost.value,
+                "cost": row.plan and exact_number(row.cost),
                 "unit": row.plan and row.plan.cost.unit,
+                "convention": found.convention,
                 "cost_gain": row.gain,
                 **(_totals(row) | {"time_gain": _times_faster(found[0], row)} if scored else {}),
                 "search": row.plan and row.plan.search,
@@ -69,7 +71,7 @@ def _values(found: Comparison) -> dict[str, float]:
     """Return the times of the strategies; without a machine the costs of those that minimise the first one's."""
     first = _first(found)
     return {
-        row.name: row.plan.score.time_s if row.plan.score else row.plan.cost.value
+        row.name: row.plan.score.time_s if row.plan.score else row.cost
         for row in found
         if row.plan and (row.plan.score or row.plan.cost.name == first.cost.name)
     }
@@ -114,7 +116,7 @@ def _gain(first: Row, row: Row) -> str:
 def _cells(row: Row, gain: str, *, scored: bool) -> list[str]:
     """Return the cells of a strategy."""
     if not scored:
-        cost = page.amount(row.plan.cost.value, row.plan.cost.unit) if row.plan else page.DASH
+        cost = page.amount(row.cost, row.plan.cost.unit) if row.plan else page.DASH
         return [row.name, cost, gain, "" if row.plan else "the search does not fit"]
     score = row.plan.score if row.plan else None
     time, *others = totals_cells(score)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.network.build import load_model
 from hypar.network.gradients import Gradients, gradients_of
 from hypar.network.graph import LayerGraph
+from hypar.planning.counting import require_paper
 from hypar.schedule.chunks.exchanges import Sizes, exchange_named, typical
 from hypar.schedule.data_parallel import OverlappedStep, lower_chunks
 from hypar.studies.overlap.result import Chunk, Overlap
@@ -35,6 +36,7 @@ def overlap_model(
     search_step: int | None = None,
     search_range: int | None = None,
     search_interval: int | None = None,
+    convention: str | None = None,
 ) -> Overlap:
     """Exchange the gradients of a data-parallel step in chunks while its backward phase computes.
 
@@ -52,6 +54,7 @@ def overlap_model(
         search_step: the search tries every size up to this one and then its multiples; 10 unless given.
         search_range: the number of steps past the best size after which the search ends; 5 unless given.
         search_interval: the number of training iterations with each size; 10 unless given.
+        convention: ``paper``, the only convention by which the exchange of gradients is counted.
 
     Raises:
         InputError: a file is wrong, the request cannot be met, or the array does not fit the machine.
@@ -61,6 +64,7 @@ def overlap_model(
         >>> [chunk.layers for chunk in found.chunks]
         [('fc3', 'fc2', 'fc1'), ('conv5', 'conv4', 'conv3', 'conv2'), ('conv1',)]
     """
+    require_paper(convention, "the exchange of gradients")
     network = model if isinstance(model, LayerGraph) else load_model(model)
     network = network if batch is None else network.with_batch(batch)
     manner, gradients = exchange_named(exchange), gradients_of(network)

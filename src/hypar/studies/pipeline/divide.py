@@ -10,6 +10,7 @@ from hypar.machine.load import as_machine
 from hypar.machine.setting import Setting
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
+from hypar.planning.counting import require_paper
 from hypar.planning.request import checked_optimizer
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches, checked_schedule, in_flight
 from hypar.solve.partition import Partition, partition, require_entries
@@ -38,6 +39,7 @@ def pipeline_model(
     balance: str | None = None,
     hardware: Machine | str | Path | None = None,
     optimizer: str = "sgd",
+    convention: str | None = None,
 ) -> Pipeline:
     """Divide a network into stages of consecutive layers, the costliest as cheap as possible, and run the pipeline.
 
@@ -51,6 +53,7 @@ def pipeline_model(
         balance: ``time``, ``memory``, ``traffic`` or ``macs``; time with a machine and macs without if not given.
         hardware: a machine, the path of a hardware file, or a bare name; each stage is one device.
         optimizer: ``sgd``, ``momentum`` or ``adam``.
+        convention: ``paper``, the only convention by which transfers between stages are counted.
 
     Raises:
         InputError: the request cannot be met, or a stage does not fit a device's memory.
@@ -61,6 +64,7 @@ def pipeline_model(
         >>> [stage.in_flight for stage in found.stages], [stage.staleness for stage in found.stages]
         ([8, 6, 4, 2], [7, 5, 3, 1])
     """
+    require_paper(convention, "a pipeline")
     network = model if isinstance(model, LayerGraph) else load_model(model)
     network = network if batch is None else network.with_batch(batch)
     machine = None if hardware is None else as_machine(hardware)

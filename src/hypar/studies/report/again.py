@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
+from hypar.plan.conventions import of_score
+from hypar.planning.counting import follows
 from hypar.planning.request import BEST, GRAPHS, space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import data_names, plugin_names
 from hypar.schedule.pipeline_orders import checked_microbatches
+from hypar.sharding.conventions import MOVED, PAPER
 from hypar.solve.solvers.base import load_solver
 
 if TYPE_CHECKING:
@@ -105,11 +108,16 @@ def _of_search(plan: Plan) -> Iterator[tuple[str, object]]:
     """Yield the strategy, and whatever differs from it."""
     own, cost = load_strategy(plan.strategy), plan.cost
     usual = own.heterogeneous_cost if plan.heterogeneous and own.heterogeneous_cost else own.cost
+    # The command without a strategy counts a cost that is asked for by moved.
+    papers = cost.name != usual and _papers(plan, own.convention)
+    default = MOVED if plan.strategy == DEFAULT and cost.name != usual and not papers else own.convention
+    counted = _convention(plan, default)
     inexact = plan.solver in plugin_names("solvers") and not load_solver(plan.solver).exact
     found = (
-        ("--strategy", plan.strategy, plan.strategy != DEFAULT),
+        ("--strategy", plan.strategy, plan.strategy != DEFAULT or papers),
         ("--space", plan.space, plan.space != space_text(own.space)),
         ("--cost", cost.name, cost.name != usual),
+        ("--convention", counted, counted is not None),
         ("--inter-weight", cost.parameters.get("inter_weight"), cost.parameters.get("inter_weight", 1) != 1),
         ("--mode", cost.parameters.get("mode"), cost.parameters.get("mode", EXACT) != EXACT),
         ("--profile", plan.profile and f"{plan.profile.name}.json", plan.profile is not None),
@@ -118,6 +126,21 @@ def _of_search(plan: Plan) -> Iterator[tuple[str, object]]:
         ("--solver", plan.solver, inexact and plan.stages is None),
     )
     yield from ((option, value) for option, value, differs in found if differs)
+
+
+def _papers(plan: Plan, own: str) -> bool:
+    """Return whether a plan's cost counts as the strategy's paper does, and its score what moves."""
+    scored = plan.score is not None and plan.score.convention == of_score(own)
+    return own == PAPER and plan.convention is None and scored and not plan.heterogeneous
+
+
+def _convention(plan: Plan, own: str) -> str | None:
+    """Return the convention to ask for; None if the strategy's own, or no single one, leads to the plan."""
+    if plan.heterogeneous or plan.stages is not None or not follows(plan.cost.name):
+        return None
+    cost = plan.convention or PAPER
+    score = of_score(own) if plan.score is None else plan.score.convention or PAPER
+    return None if (cost, score) == (own, of_score(own)) else cost
 
 
 def _of_hardware(score: Score) -> Iterator[tuple[str, object]]:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import OptionError, PlanError
 from hypar.machine.load_heterogeneous import as_hardware
+from hypar.plan.conventions import checked, of_score
 from hypar.plan.plan import read_plan
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import machine_of, model_of, profile_of
+from hypar.sharding.conventions import PAPER
 from hypar.studies.notes import notes
 from hypar.studies.report.again import plan_command, report_options
 from hypar.studies.report.memory import memory_uses
@@ -97,6 +99,7 @@ def gather_report(
     model: str | Path | None = None,
     profile: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
+    convention: str | None = None,
 ) -> Gathered:
     """Run a stored plan, compare it with other strategies, and explain it.
 
@@ -106,6 +109,7 @@ def gather_report(
         model: the model file, if the plan's model name does not find it.
         profile: the measured times that the plan's cost counted, if they are not found beside it.
         changes: changes to the machine.
+        convention: how bytes are counted: ``paper``, ``moved`` or ``fused``; if it is not given, as ``score_plan`` does.
 
     Raises:
         InputError: a file cannot be read, or the plan is for another network or does not fit the machine.
@@ -124,20 +128,31 @@ def gather_report(
     if machine is None and changes:
         raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
     if machine is not None:
-        step = _step(run_plan(plan, hardware=machine, model=sized))
+        step = _step(run_plan(plan, hardware=machine, model=sized, convention=convention))
     score = None if step is None else step.score
     measured = profile_of(plan, path, profile)
     return Gathered(
         plan=plan,
         file=path.name,
         command=plan_command(plan, path.name, graph, machine),
-        options=report_options(hardware=hardware, model=model, profile=profile, changes=changes or {}),
+        options=report_options(
+            hardware=hardware, model=model, profile=profile, convention=convention, changes=changes or {}
+        ),
         machine=machine,
         step=step,
-        rivals=rivals_of(plan, sized, machine, score),
+        rivals=rivals_of(plan, sized, machine, score, _convention(plan, score, convention)),
         why=why_of(plan, sized, machine, measured),
         notes=tuple(notes(plan, sized, machine, measured)),
     )
+
+
+def _convention(plan: Plan, score: Score | None, asked: str | None) -> str | None:
+    """Return the convention by which a plan and other strategies are counted; None on a heterogeneous machine."""
+    if plan.heterogeneous:
+        return None
+    if score is not None:
+        return score.convention or PAPER
+    return of_score(plan.convention or PAPER) if asked is None else checked(asked)
 
 
 def _step(ran: ScoredStep) -> StepUse:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.errors import InputError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
+from hypar.planning.counting import costs_counted
 from hypar.studies.comparison import BASELINE, compare_strategies
 from hypar.studies.report.again import uneven_array
 
@@ -26,6 +28,7 @@ class Rival:
     Attributes:
         name: the strategy.
         plan: its plan; None if its search would not fit.
+        cost: its cost, counted by the convention of all; 0 without a plan.
         score: its score; None without a machine or a plan.
         this: whether it is the plan itself.
         note: what the plan is optimal over, or why there is none.
@@ -33,6 +36,7 @@ class Rival:
 
     name: str
     plan: Plan | None
+    cost: float
     score: Score | None
     this: bool
     note: str
@@ -56,16 +60,36 @@ class Rivals:
         return next((row for row in self.rows if row.name == BASELINE and row.plan), None)
 
     @property
+    def own(self) -> Rival:
+        """Return the plan itself."""
+        return next(row for row in self.rows if row.this)
+
+    @property
     def best(self) -> Rival | None:
         """Return the first strategy that has a plan."""
         return next((row for row in self.rows if row.plan), None)
 
 
 def rivals_of(
-    plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachine | None, score: Score | None
+    plan: Plan,
+    graph: LayerGraph,
+    machine: Machine | HeterogeneousMachine | None,
+    score: Score | None,
+    convention: str | None,
 ) -> Rivals:
-    """Plan the network by the strategies that minimise the same cost as data parallelism, for the plan's devices."""
-    own = Rival(name=own_name(plan), plan=plan, score=score, this=True, note=plan.claim)
+    """Plan the network by the strategies that minimise the same cost as data parallelism, for the plan's devices.
+
+    Args:
+        plan: the plan.
+        graph: the network.
+        machine: the machine; None if none is named.
+        score: the plan's score on it.
+        convention: the convention by which all are counted; None on a heterogeneous machine.
+    """
+    cost = plan.cost.value
+    if score is None and convention is not None:
+        cost = math.fsum(costs_counted(plan, graph, convention))
+    own = Rival(name=own_name(plan), plan=plan, cost=cost, score=score, this=True, note=plan.claim)
     try:
         rows = compare_strategies(
             graph,
@@ -74,6 +98,7 @@ def rivals_of(
             inter_weight=_weight(plan),
             hardware=machine,
             optimizer="sgd" if score is None else score.optimizer,
+            convention=convention,
         )
     except (InputError, TableLimitError) as error:
         return Rivals(rows=(own,), refused=str(error))
@@ -106,7 +131,7 @@ def _weight(plan: Plan) -> float | None:
 
 def _rival(row: Row) -> Rival:
     score = row.plan.score if row.plan else None
-    return Rival(name=row.name, plan=row.plan, score=score, this=False, note=row.note)
+    return Rival(name=row.name, plan=row.plan, cost=row.cost, score=score, this=False, note=row.note)
 
 
 def _same(row: Row, plan: Plan, score: Score | None) -> bool:
@@ -125,5 +150,5 @@ def _order(row: Rival) -> tuple[bool, bool, float, bool]:
     """Return the key that sorts by time, by the cost where there is none, and the plan itself first of equals."""
     if row.plan is None:
         return True, False, 0.0, False
-    worth = row.plan.cost.value if row.score is None else row.score.time_s
+    worth = row.cost if row.score is None else row.score.time_s
     return False, row.score is None, worth, not row.this

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from hypar.planning.counting import cost_convention, score_convention
 from hypar.reports.columns import Column, Sheet
 from hypar.reports.formats.base import (
     baselines_line,
@@ -46,7 +47,7 @@ def plan_notes(plan: Plan, said: Sequence[str] = ()) -> list[Note]:
         plan: the plan.
         said: findings on it, as of its distance from the optimum.
     """
-    notes = [_cost_note(plan), *score_notes(plan.score)]
+    notes = [_cost_note(plan), *score_notes(plan, plan.score)]
     notes += [Note("shares", line) for line in share_lines(plan)]
     weight = plan.cost.parameters.get("inter_weight", 1)
     if weight != 1:
@@ -68,14 +69,17 @@ def _cost_note(plan: Plan) -> Note:
     if plan.score and plan.score.overlapped_s and plan.cost.name == "time":
         alone = ", one thing after another"
     each = ""
-    if plan.cost.name != "volume" or plan.score is None or plan.cost.parameters.get("inter_weight", 1) != 1:
+    convention = cost_convention(plan)
+    scored = plan.cost.name == "volume" and plan.score is not None and convention == score_convention(plan)
+    if not scored or plan.cost.parameters.get("inter_weight", 1) != 1:
         levels = ", ".join(f"{level.name} {amount(level.cost, plan.cost.unit)}" for level in columns(plan))
         each = f": {levels}" if levels else ""
-    return Note("cost", f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step{alone}{each}")
+    total = f"{plan.cost.name} {amount(plan.cost.value, plan.cost.unit)} a step{alone}"
+    return Note("cost", f"{total}, counted by {convention}{each}")
 
 
-def score_notes(score: Score | None) -> list[Note]:
-    """Return the totals of a score with the items of each."""
+def score_notes(plan: Plan, score: Score | None) -> list[Note]:
+    """Return the totals of a score of a plan with the items of each."""
     if score is None:
         return []
     overlapped = f", {format_seconds(score.overlapped_s)} of it overlapped" if score.overlapped_s else ""
@@ -83,7 +87,8 @@ def score_notes(score: Score | None) -> list[Note]:
     if score.overlapped_s:
         notes.append(Note("critical", f"{items(score.critical, format_seconds)} on the critical path"))
     moved = f"{format_bytes(score.communication_bytes)} of communication"
-    notes.append(Note("levels", f"{moved}: {items(score.communication, format_bytes)}"))
+    counted = f"counted by {score_convention(plan, score)}"
+    notes.append(Note("levels", f"{moved}, {counted}: {items(score.communication, format_bytes)}"))
     energy = "not known, as the machine's file gives none"
     if score.energy_j is not None:
         energy = format_joules(score.energy_j)

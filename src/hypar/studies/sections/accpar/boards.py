@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypar.files.figures import Figure
 from hypar.planning.planner import plan_model
+from hypar.sharding.conventions import PAPER
 from hypar.solve.balance import linear
 from hypar.studies.page import Section
 from hypar.studies.sections.accpar.runs import (
@@ -69,10 +70,12 @@ def identical_boards(runs: Runs) -> Section:
     less = {}
     for name, graph in runs.graphs.items():
         plans = {
-            own: plan_model(graph, levels=LEVELS, strategy=own, hardware=runs.identical)
+            own: plan_model(graph, levels=LEVELS, strategy=own, hardware=runs.identical, convention=PAPER)
             for own in ("dp", *PUBLISHED)
         }
-        by_time = plan_model(graph, levels=LEVELS, strategy="accpar", cost="accpar", hardware=runs.identical)
+        by_time = plan_model(
+            graph, levels=LEVELS, strategy="accpar", cost="accpar", hardware=runs.identical, convention=PAPER
+        )
         times |= {(name, own): seconds(plan) for own, plan in (*plans.items(), ("accpar, by time", by_time))}
         less[name] = plans["dp"].cost.value / plans["accpar"].cost.value
     found = over_dp(times)

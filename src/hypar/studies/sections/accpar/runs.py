@@ -18,6 +18,7 @@ from hypar.network.build import load_model
 from hypar.plan.score import totals_of
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import score_plan
+from hypar.sharding.conventions import PAPER
 from hypar.studies.page import geometric_mean
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Runs:
         self.graphs = {name: load_model(name).with_batch(BATCH) for name in NETWORKS}
         self.heterogeneous, self.identical = load_heterogeneous(HETEROGENEOUS), load_machine(IDENTICAL)
         self.plans = {
-            (name, own): plan_model(graph, strategy=own, hardware=self.heterogeneous)
+            (name, own): plan_model(graph, strategy=own, hardware=self.heterogeneous, convention=PAPER)
             for name, graph in self.graphs.items()
             for own in ("dp", *PUBLISHED)
         }
@@ -82,7 +83,9 @@ class Runs:
 
     def sharing(self, name: str, shares: str) -> Plan:
         """Return accpar's plan with another method for the shares."""
-        return plan_model(self.graphs[name], strategy="accpar", shares=shares, hardware=self.heterogeneous)
+        return plan_model(
+            self.graphs[name], strategy="accpar", shares=shares, hardware=self.heterogeneous, convention=PAPER
+        )
 
     def linked(self, links: Links) -> Speeds:
         """Return the speedups with other links."""
@@ -90,9 +93,11 @@ class Runs:
             return self.speeds
         machine = relinked(self.heterogeneous, links)
         found = {
-            (name, own): seconds(plan_model(self.graphs[name], strategy=own, hardware=machine))
+            (name, own): seconds(
+                plan_model(self.graphs[name], strategy=own, hardware=machine, convention=PAPER)
+            )
             if own == "accpar"
-            else score_plan(plan, hardware=machine, model=self.graphs[name]).time_s
+            else score_plan(plan, hardware=machine, model=self.graphs[name], convention=PAPER).time_s
             for (name, own), plan in self.plans.items()
         }
         return over_dp(found)

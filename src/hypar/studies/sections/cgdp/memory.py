@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.network.build import load_model
 from hypar.planning.planner import plan_model
+from hypar.sharding.conventions import PAPER
 from hypar.studies.page import Section, beside
 from hypar.studies.sections.cgdp.published import BATCHES_OF_VGG, GOOGLENET, GPUS, TIMED, VGG_16
 from hypar.studies.sections.cgdp.training import rounds
@@ -102,5 +103,6 @@ def _held_mb(network: Network) -> float:
         strategy="dp",
         hardware="p100-4x4",
         optimizer="momentum",
+        convention=PAPER,
     )
     return sum(plan.score.memory.values()) / MIB if plan.score else math.nan

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hypar.planning.planner import plan_model
+from hypar.sharding.conventions import PAPER
 from hypar.studies.sections.deepa.counting import count_bytes
 from hypar.studies.sections.deepa.networks import ALEXNET
 
@@ -70,7 +71,7 @@ class Plans:
         if key not in self._known:
             self._known[key] = plan_model(
                 graph, array=[max(ways, 2)], strategy="deepa", space=asked.space, mode=asked.mode,
-                pins=asked.pins, hardware=self.machine,
+                pins=asked.pins, hardware=self.machine, convention=PAPER,
             )  # fmt: skip
         return self._known[key]
 

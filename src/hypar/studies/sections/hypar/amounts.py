@@ -14,6 +14,7 @@ from hypar.network.ops.linear import Linear
 from hypar.network.spec.expansion import LayerSpec
 from hypar.network.spec.load import ModelSpec
 from hypar.planning.planner import plan_model
+from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import partial_results, placement
 from hypar.sharding.redistribution import received
 from hypar.studies.page import Section
@@ -108,7 +109,7 @@ def amounts(_ran: Evaluation) -> Section:
     rows: list[tuple[str, ...]] = []
     for (what, published), graph in zip(EXAMPLES.items(), examples().values(), strict=True):
         for strategy, known in zip(DIMS, published, strict=True):
-            own = plan_model(graph, levels=1, strategy=strategy).cost.value / 1e3
+            own = plan_model(graph, levels=1, strategy=strategy, convention=PAPER).cost.value / 1e3
             rows.append((f"kB, {what}, {strategy}", f"{known:g}", f"{own:g}"))
     layer = examples()["fully connected, 70 to 100"].contracted.layers[0].einsum
     for strategy, parts in TABLE_1.items():

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypar.files.figures import Figure
+from hypar.sharding.conventions import PAPER
 from hypar.studies.evaluation import speedups
 from hypar.studies.page import Section, geometric_mean
 from hypar.studies.sections.hypar.networks import HALF, NETWORKS, ORDERED, SPEED, TORUS, bars
@@ -27,7 +28,7 @@ def figure_11(ran: Evaluation) -> Section:
     for bandwidth, words in (("total", "25.6 Gb/s in all"), ("link", "1600 Mb/s a link")):
         runs = swept[bandwidth] = sweep_model(
             ran.graphs["vgg-a"], hardware=ran.hardware, levels=range(7), strategy=("dp", "hypar"),
-            changes={"bandwidth": [bandwidth]}, inter_weight=HALF, scale=True,
+            changes={"bandwidth": [bandwidth]}, inter_weight=HALF, scale=True, convention=PAPER,
         )  # fmt: skip
         for strategy in ("dp", "hypar"):
             times = [_totals(run).time_s for run in runs if run.axes["strategy"] == strategy]
@@ -71,7 +72,7 @@ def figure_11_right(ran: Evaluation) -> Section:
     counts = [2**level for level in range(7)]
     runs = sweep_model(
         ran.graphs["vgg-a"], hardware=ran.hardware, levels=range(7), strategy=("dp", "hypar"),
-        inter_weight=HALF, scale=True,
+        inter_weight=HALF, scale=True, convention=PAPER,
     )  # fmt: skip
     moved = {
         strategy: [_totals(run).communication_bytes / 1e9 for run in runs if run.axes["strategy"] == strategy]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.machine.load import load_machine
 from hypar.plan.score import totals_of
 from hypar.planning.planner import plan_model
+from hypar.sharding.conventions import PAPER
 from hypar.studies.evaluation import savings, speedups
 from hypar.studies.page import Section, geometric_mean
 from hypar.studies.sections.hypar.networks import EIGHT, ENERGY, HALF, LEVELS, NETWORKS, ORDERED, SPEED, TORUS
@@ -97,7 +98,13 @@ def searched_for_time(ran: Evaluation) -> Section:
     rows = []
     for name in NETWORKS:
         plan = plan_model(
-            ran.graphs[name], levels=LEVELS, strategy="hypar", cost="time", search="joint", hardware=machine
+            ran.graphs[name],
+            levels=LEVELS,
+            strategy="hypar",
+            cost="time",
+            search="joint",
+            hardware=machine,
+            convention=PAPER,
         )
         base, own, best = (
             ran.base[name, "dp"].time_s,

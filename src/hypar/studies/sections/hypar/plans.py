@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypar.sharding.conventions import PAPER
 from hypar.studies.exploration import Exploration, Point, explore_model
 from hypar.studies.page import Section, beside
 from hypar.studies.sections.hypar.networks import HALF, LARGE, LEVELS, NETWORKS, PLANS, SPEED
@@ -109,7 +110,9 @@ def figure_10(ran: Evaluation) -> Section:
 
 
 def _explored(ran: Evaluation, name: str, vary: tuple[str, ...]) -> Exploration:
-    return explore_model(ran.graphs[name], vary=vary, hardware=ran.hardware, levels=LEVELS, inter_weight=HALF)
+    return explore_model(
+        ran.graphs[name], vary=vary, hardware=ran.hardware, levels=LEVELS, inter_weight=HALF, convention=PAPER
+    )
 
 
 def _code(found: Exploration, point: Point) -> str:

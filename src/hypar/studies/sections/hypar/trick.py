@@ -9,6 +9,7 @@ from hypar.machine.load import load_machine
 from hypar.network.ops.input import Input
 from hypar.plan.score import totals_of
 from hypar.planning.planner import plan_model
+from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import divisor
 from hypar.studies.evaluation import joules
 from hypar.studies.page import Section, beside
@@ -34,7 +35,9 @@ def figure_13(ran: Evaluation) -> Section:
         for levels in (2, 3, 4):
             machine = load_machine(ran.hardware, {"devices": 2**levels})
             trick, ours = (
-                totals_of(plan_model(graph, levels=levels, strategy=name, hardware=machine).score)
+                totals_of(
+                    plan_model(graph, levels=levels, strategy=name, hardware=machine, convention=PAPER).score
+                )
                 for name in ("owt", "hypar")
             )
             faster.append(trick.time_s / ours.time_s)
@@ -69,7 +72,7 @@ def inequality(ran: Evaluation) -> Section:
         graph = alone(ran.graphs["vgg-e"], name, batch)
         (layer,) = graph.contracted.layers
         gradient, output = layer.elements("weight"), layer.elements("output")
-        for level, choice in enumerate(plan_model(graph, levels=LEVELS).choices(name)):
+        for level, choice in enumerate(plan_model(graph, levels=LEVELS, convention=PAPER).choices(name)):
             printed = PRINTED[name] if level == 0 else ()
             known = [f"{cell:,}" if isinstance(cell, int) else cell for cell in printed or ("",) * 3]
             less = "dp" if gradient < output else "mp" if output < gradient else "neither"

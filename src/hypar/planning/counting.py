@@ -1,0 +1,144 @@
+"""The convention by which a plan's cost and its score count bytes, and a plan counted by another one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.costs.base import load_cost
+from hypar.errors import OptionError
+from hypar.plan.conventions import checked, of_score
+from hypar.planning.question import ask
+from hypar.planning.request import Request
+from hypar.planning.searches.base import costs_by_level
+from hypar.sharding.conventions import DIRECT, PAPER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hypar.machine.machine import Machine
+    from hypar.machine.profiles import Profile
+    from hypar.network.graph import LayerGraph
+    from hypar.plan.plan import Plan
+    from hypar.plan.score import Score
+
+STAGED = "stages have no other count yet"
+
+
+class Conventions(NamedTuple):
+    """The conventions of a plan.
+
+    Attributes:
+        cost: the convention of the cost that is minimised.
+        score: the convention of the score's bytes and seconds.
+    """
+
+    cost: str
+    score: str
+
+
+def conventions_of(asked: str | None, own: str, cost: str, refused: str = "") -> Conventions:
+    """Return the conventions of a plan from what is asked for.
+
+    Args:
+        asked: the convention that is asked for, of both; None if none is.
+        own: the convention of the strategy's cost.
+        cost: name of the cost.
+        refused: why nothing but ``paper`` can be counted; empty if everything can.
+
+    Raises:
+        OptionError: the convention that is asked for cannot be counted here.
+        UnknownNameError: there is no such convention.
+    """
+    given = None if asked is None else checked(asked)
+    if not refused and not follows(cost):
+        refused = f"cost {cost!r} has a count of its own"
+    if refused:
+        if given not in {None, PAPER}:
+            raise OptionError("convention", f"found {given!r}; {refused}", PAPER)
+        return Conventions(PAPER, PAPER)
+    return Conventions(own, of_score(own)) if given is None else Conventions(given, given)
+
+
+def follows(cost: str) -> bool:
+    """Return whether a cost can count by any convention."""
+    return "convention" in {item.name for item in fields(load_cost(cost, {}))}  # type: ignore[arg-type]
+
+
+def require_paper(asked: str | None, what: str) -> None:
+    """Refuse to count by another convention than ``paper`` what has no other count.
+
+    Raises:
+        OptionError: another convention is asked for.
+        UnknownNameError: there is no such convention.
+    """
+    conventions_of(asked, PAPER, "volume", f"{what} has no other count yet")
+
+
+def uneven(name: str) -> str:
+    """Say why the plans for a heterogeneous machine are counted by one convention."""
+    return f"the uneven shares of hardware {name!r} have no other count yet"
+
+
+def cost_convention(plan: Plan) -> str:
+    """Return the convention of a plan's cost, as people read it."""
+    return plan.convention or _papers(plan)
+
+
+def score_convention(plan: Plan, score: Score | None = None) -> str:
+    """Return the convention of a score, as people read it.
+
+    Args:
+        plan: the plan.
+        score: its score; the plan's own if it is not given, or the one it would have if it has none.
+    """
+    score = plan.score if score is None else score
+    if score is None:
+        return _papers(plan) if only_paper(plan) else of_score(plan.convention or PAPER)
+    return score.convention or _papers(plan)
+
+
+def only_paper(plan: Plan) -> str:
+    """Return why a plan can be counted by ``paper`` alone; empty if it can be by any convention."""
+    if plan.heterogeneous:
+        return "uneven shares have no other count yet"
+    return "" if plan.stages is None else STAGED
+
+
+def _papers(plan: Plan) -> str:
+    return DIRECT if load_cost(plan.cost.name, plan.cost.parameters).direct else PAPER
+
+
+def costs_counted(
+    plan: Plan,
+    graph: LayerGraph,
+    convention: str,
+    machine: Machine | None = None,
+    profile: Profile | None = None,
+) -> tuple[float, ...]:
+    """Return the cost of each level of a plan if its choices are counted by a convention.
+
+    Args:
+        plan: a plan for identical devices, without several stages.
+        graph: the network, with the plan's batch.
+        convention: the convention.
+        machine: the machine of its score.
+        profile: the measured times that its cost counts.
+    """
+    if not follows(plan.cost.name) or convention == (plan.convention or PAPER):
+        return tuple(split.cost for split in plan.splits)
+    return _counted(plan, graph, replace(Request.of(plan, machine, profile), convention=convention))
+
+
+def bytes_received(plan: Plan, graph: LayerGraph, convention: str) -> float:
+    """Return the bytes that all devices receive under a plan's choices, counted by a convention; as above."""
+    none: Mapping[str, float] = {}
+    request = replace(Request.of(plan), cost="volume", parameters=none, convention=convention, profile=None)
+    return math.fsum(_counted(plan, graph, request))
+
+
+def _counted(plan: Plan, graph: LayerGraph, request: Request) -> tuple[float, ...]:
+    question, _ = ask(replace(request, pins=()), graph)
+    choices = tuple(plan.choices(layer) for layer in plan.layers)
+    return tuple(math.fsum(of_level) for of_level in costs_by_level(question, choices))

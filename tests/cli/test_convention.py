@@ -1,0 +1,167 @@
+"""``--convention`` of every command that has it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner, Result
+
+from hypar import plan_model
+from hypar.cli.main import main
+from hypar.sharding.conventions import BY_LEVELS
+from tests.prose import unbroken
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+VGG = str(GOLDEN / "vgg16-hypar.json")
+ON_HMC = ("--hardware", "hmc")
+
+ASKED = {
+    "plan": ("lenet-c", "--levels", "2"),
+    "score": (VGG, *ON_HMC),
+    "compare": ("lenet-c", "--levels", "2"),
+    "sweep": ("lenet-c", "--levels", "2", *ON_HMC),
+    "explore": ("lenet-c", "--levels", "2", "--vary", "fc1", *ON_HMC),
+    "report": (VGG, *ON_HMC),
+    "pipeline": ("lenet-c",),
+    "overlap": ("lenet-c", *ON_HMC),
+}
+"""A call of each command that takes the option."""
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def output(*arguments: str) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_name_that_is_none_is_one_line(name: str) -> None:
+    result = run(name, *ASKED[name], "--convention", "fussed")
+    assert (result.exit_code, result.stdout) == (3, "")
+    said = "error: no convention 'fussed'; allowed: paper, moved, fused; did you mean 'fused'?\n"
+    assert result.stderr == said
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_it_stands_under_search_with_its_names_and_completes(name: str) -> None:
+    search = output(name, "--help").partition("\nSearch:\n")[2].partition("\n\n")[0]
+    assert "--convention NAME" in search
+    assert "How bytes are counted: paper, moved, fused." in unbroken(search)
+    found = ShellComplete(main, {}, "hypar", "_HYPAR_COMPLETE").get_completions(
+        [name, *ASKED[name], "--convention"], ""
+    )
+    assert [item.value for item in found] == [*BY_LEVELS]
+
+
+@pytest.mark.parametrize("name", ["compare", "sweep", "explore"])
+def test_a_table_of_rows_names_the_one_convention_of_all(name: str) -> None:
+    assert "counted by moved" in unbroken(output(name, *ASKED[name]))
+    assert "counted by fused" in unbroken(output(name, *ASKED[name], "--convention", "fused"))
+    rows = json.loads(output(name, *ASKED[name], "--convention", "paper", "--json"))
+    assert {row.get("convention") or row["counted"]["convention"] for row in rows} == {"paper"}
+
+
+def test_a_plan_and_a_score_name_theirs_and_say_where_they_differ() -> None:
+    line = "counted by paper: 2.18 GB; a correct execution moves 2.22 GB"
+    text = unbroken(output("plan", "vgg16", "--levels", "4", *ON_HMC))
+    assert "volume 2.18 GB a step, counted by paper: H1 171 MB" in text
+    assert "2.22 GB of communication, counted by moved: H1 " in text
+    assert line in text
+    assert line in unbroken(output("plan", "vgg16", "--levels", "4"))
+    assert line in unbroken(output("score", VGG, *ON_HMC))
+    for asked in BY_LEVELS:
+        alike = unbroken(output("plan", "vgg16", "--levels", "4", *ON_HMC, "--convention", asked))
+        assert "a correct execution" not in alike
+        assert alike.count(f"counted by {asked}") == 2 + (asked != "paper")
+    assert "2.18 GB of communication, counted by paper" in unbroken(
+        output("score", VGG, *ON_HMC, "--convention", "paper")
+    )
+
+
+def test_a_page_names_the_convention_and_says_what_moves() -> None:
+    page = output("report", VGG, *ON_HMC)
+    assert "counted by paper: 2.18\u00a0GB; a correct execution moves 2.22\u00a0GB" in page.replace(
+        "\u202f", "\u00a0"
+    )
+    assert "counted by paper" in page
+
+
+def test_a_difference_of_conventions_is_named(tmp_path: Path) -> None:
+    files = []
+    for convention in ("paper", "moved"):
+        files.append(str(tmp_path / f"{convention}.json"))
+        plan_model("vgg16", levels=2, strategy="dp", hardware="hmc", convention=convention).write(files[-1])
+    found = json.loads(output("diff", *files, "--json"))
+    named = {(one["what"], one["before"], one["after"]) for one in found}
+    assert {("convention", "paper", "moved"), ("score convention", "paper", "moved")} <= named
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ("plan", "lenet-c", *ON_HMC, "--stages", "2", "--convention", "moved"),
+            "convention: found 'moved'; stages have no other count yet; allowed: paper",
+        ),
+        (
+            ("plan", "lenet-c", "--hardware", "tpu-v2-v3", "--convention", "fused"),
+            "convention: found 'fused'; the uneven shares of hardware 'tpu-v2-v3' have no other count yet; allowed: paper",
+        ),
+        (
+            ("score", str(GOLDEN / "resnet18-stages.json"), "--convention", "moved"),
+            "convention: found 'moved'; stages have no other count yet; allowed: paper",
+        ),
+        (
+            ("pipeline", "lenet-c", "--convention", "moved"),
+            "convention: found 'moved'; a pipeline has no other count yet; allowed: paper",
+        ),
+        (
+            ("overlap", "lenet-c", *ON_HMC, "--convention", "fused"),
+            "convention: found 'fused'; the exchange of gradients has no other count yet; allowed: paper",
+        ),
+    ],
+)
+def test_what_has_no_other_count_is_refused_in_one_line(arguments: tuple[str, ...], said: str) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout, result.stderr) == (3, "", f"error: {said}\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan", "lenet-c", *ON_HMC, "--stages", "2", "--levels", "1"),
+        ("score", str(GOLDEN / "resnet18-stages.json")),
+        ("plan", "lenet-c", "--hardware", "tpu-v2-v3"),
+        ("pipeline", "lenet-c"),
+        ("overlap", "lenet-c", *ON_HMC),
+    ],
+)
+def test_what_has_no_other_count_says_so(arguments: tuple[str, ...]) -> None:
+    text = unbroken(output(*arguments))
+    assert "have no other count" in text
+    assert "by paper: " in text
+
+
+def test_strategies_are_listed_with_what_they_count_by() -> None:
+    listed: dict[str, Any] = {row["strategy"]: row for row in json.loads(output("strategies", "--json"))}
+    assert listed["optimal"]["convention"] == "moved"
+    assert {name for name, row in listed.items() if row["convention"] == "paper"} == {
+        "accpar",
+        "deepa",
+        "hypar",
+    }
+    assert "counts by" in output("strategies")
+
+
+def test_an_old_plan_of_an_optimum_is_followed_as_it_was_counted(tmp_path: Path) -> None:
+    stored = GOLDEN / "alexnet-optimal-paper.json"
+    assert "convention" not in stored.read_text()
+    assert output("check", str(stored)) == f"ok       {stored}\n"

@@ -1,0 +1,121 @@
+"""The convention by which a plan and its score are counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hypar import Plan, load_model, plan_model, read_plan, score_plan
+from hypar.errors import HyparError
+from hypar.planning.counting import (
+    bytes_received,
+    conventions_of,
+    cost_convention,
+    costs_counted,
+    score_convention,
+)
+from hypar.registry import plugin_names
+from hypar.sharding.conventions import BY_LEVELS
+
+OF_PAPERS = {"hypar", "accpar", "deepa"}
+
+
+def recorded(plan: Plan) -> tuple[str | None, str | None]:
+    return plan.convention, None if plan.score is None else plan.score.convention
+
+
+@pytest.mark.parametrize("strategy", sorted({*plugin_names("strategies")} - {"deepa"}))
+def test_strategies_of_papers_count_as_the_paper_and_all_scores_what_moves(strategy: str) -> None:
+    plan = plan_model("lenet-c", levels=2, strategy=strategy, hardware="hmc")
+    assert recorded(plan) == (None if strategy in OF_PAPERS else "moved", "moved")
+    assert recorded(plan_model("lenet-c", levels=2, strategy=strategy)) == (plan.convention, None)
+
+
+def test_a_cost_with_a_count_of_its_own_keeps_it() -> None:
+    plan = plan_model("lenet-c", array=[4], strategy="deepa", hardware="p100-4x4")
+    assert recorded(plan) == (None, None)
+    assert (cost_convention(plan), score_convention(plan)) == ("direct", "direct")
+    assert score_convention(plan, score_plan(plan, convention="moved")) == "moved"
+    assert score_plan(plan, convention="paper") == score_plan(plan) == plan.score
+
+
+@pytest.mark.parametrize("convention", BY_LEVELS)
+def test_a_convention_that_is_asked_for_counts_cost_and_score(convention: str) -> None:
+    plan = plan_model("lenet-c", levels=2, convention=convention, hardware="hmc")
+    entry = None if convention == "paper" else convention
+    assert recorded(plan) == (entry, entry)
+    assert (cost_convention(plan), score_convention(plan)) == (convention, convention)
+    assert plan.score is not None
+    assert plan.score.communication_bytes == pytest.approx(plan.cost.value)
+    assert (f"counted by {convention}" in plan.claim) == (convention != "paper")
+
+
+def test_a_plan_without_the_entry_is_of_the_papers(tmp_path: Any) -> None:
+    plan = plan_model("lenet-c", levels=2, convention="paper", hardware="hmc")
+    file = tmp_path / "plan.json"
+    plan.write(file)
+    assert "convention" not in file.read_text()
+    assert read_plan(file) == plan
+    file.write_text(file.read_text().replace(' "cost": {', ' "convention": "paper",\n "cost": {'))
+    assert read_plan(file) == plan
+
+
+def test_a_plan_is_scored_as_its_own_score_was_counted() -> None:
+    for asked in (None, *BY_LEVELS):
+        plan = plan_model("lenet-c", levels=2, convention=asked, hardware="hmc")
+        assert score_plan(plan) == plan.score
+    bare = plan_model("lenet-c", levels=2, convention="fused")
+    assert score_plan(bare, hardware="hmc").convention == "fused"
+    assert score_plan(plan_model("lenet-c", levels=2), hardware="hmc").convention == "moved"
+
+
+def test_the_costs_of_a_plan_can_be_counted_by_any_convention() -> None:
+    graph = load_model("lenet-c")
+    plan = plan_model(graph, levels=3, strategy="mp", convention="paper")
+    for convention in BY_LEVELS:
+        other = plan_model(graph, levels=3, strategy="mp", convention=convention)
+        assert costs_counted(plan, graph, convention) == tuple(split.cost for split in other.splits)
+        assert bytes_received(plan, graph, convention) == other.cost.value
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"convention": "move"}, "no convention 'move'; allowed: paper, moved, fused; did you mean 'moved'?"),
+        ({"convention": "direct"}, "no convention 'direct'; allowed: paper, moved, fused"),
+        (
+            {"convention": "moved", "hardware": "tpu-v2-v3"},
+            "convention: found 'moved'; the uneven shares of hardware 'tpu-v2-v3' have no other count yet; allowed: paper",
+        ),
+        (
+            {"convention": "fused", "hardware": "hmc", "stages": 2},
+            "convention: found 'fused'; stages have no other count yet; allowed: paper",
+        ),
+        (
+            {"convention": "moved", "strategy": "deepa", "hardware": "p100-4x4", "array": [4]},
+            "convention: found 'moved'; cost 'deepa' has a count of its own; allowed: paper",
+        ),
+    ],
+)
+def test_what_cannot_be_counted_is_refused_in_one_line(asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(HyparError) as caught:
+        plan_model("lenet-c", **asked)
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize("asked", [{"hardware": "tpu-v2-v3"}, {"hardware": "hmc", "stages": 2, "levels": 1}])
+def test_what_has_no_other_count_is_counted_by_paper(asked: dict[str, Any]) -> None:
+    plan = plan_model("lenet-c", strategy="dp", **asked)
+    assert recorded(plan) == (None, None)
+    assert plan.to_json() == plan_model("lenet-c", strategy="dp", convention="paper", **asked).to_json()
+    with pytest.raises(HyparError, match="no other count yet; allowed: paper"):
+        score_plan(plan, convention="moved")
+
+
+def test_the_convention_of_a_score_follows_from_that_of_the_cost() -> None:
+    assert conventions_of(None, "paper", "volume") == ("paper", "moved")
+    assert conventions_of(None, "moved", "time") == ("moved", "moved")
+    assert conventions_of(None, "fused", "accpar") == ("fused", "fused")
+    assert conventions_of("paper", "moved", "volume") == ("paper", "paper")
+    assert conventions_of(None, "moved", "deepa") == ("paper", "paper")

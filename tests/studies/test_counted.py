@@ -1,0 +1,184 @@
+"""Comparisons, sweeps, explorations, reports: every row counted by one convention."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hypar import (
+    compare_strategies,
+    explore_model,
+    load_model,
+    overlap_model,
+    pipeline_model,
+    plan_model,
+    score_plan,
+    sweep_model,
+)
+from hypar.errors import HyparError, OptionError, UnknownNameError
+from hypar.planning.counting import bytes_received
+from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
+from hypar.studies.notes import counting_lines, notes
+from hypar.studies.report.again import plan_command
+from hypar.studies.report.gather import gather_report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STRATEGIES = ("dp", "mp", "hypar", "accpar", "optimal")
+
+
+@pytest.mark.parametrize("convention", [None, *BY_LEVELS])
+def test_a_comparison_counts_every_row_by_one_convention(convention: str | None) -> None:
+    graph = load_model("lenet-c")
+    rows = compare_strategies(graph, strategies=STRATEGIES, levels=3, hardware="hmc", convention=convention)
+    counted = convention or MOVED
+    assert rows.convention == counted
+    for row in rows:
+        assert row.plan is not None
+        assert row.plan.score is not None
+        own = PAPER if row.name in {"hypar", "accpar"} else counted
+        assert (row.plan.convention or PAPER) == own
+        assert (row.plan.score.convention or PAPER) == counted
+        assert row.cost == pytest.approx(bytes_received(row.plan, graph, counted))
+        assert row.plan.score.communication_bytes == pytest.approx(row.cost)
+        assert row.plan.score == score_plan(row.plan, convention=counted)
+
+
+def test_the_optimum_by_what_moves_is_never_above_another_strategy() -> None:
+    for counted in BY_LEVELS:
+        rows = {row.name: row.cost for row in compare_strategies("alexnet", levels=3, convention=counted)}
+        assert rows["optimal"] == min(rows.values())
+
+
+@pytest.mark.parametrize("convention", [None, *BY_LEVELS])
+def test_a_sweep_counts_as_a_comparison_does(convention: str | None) -> None:
+    asked: dict[str, Any] = {"hardware": "hmc", "convention": convention}
+    runs = sweep_model("lenet-c", levels=2, strategy=STRATEGIES, **asked)
+    rows = {row.name: row for row in compare_strategies("lenet-c", levels=2, strategies=STRATEGIES, **asked)}
+    assert runs.convention == (convention or MOVED)
+    for run in runs:
+        row = rows[run.axes["strategy"]]
+        assert run.totals is not None
+        assert row.plan is not None
+        assert row.plan.score is not None
+        assert run.totals.communication_bytes == row.plan.score.communication_bytes
+        assert run.totals.time_s == row.plan.score.time_s
+
+
+@pytest.mark.parametrize("convention", [None, *BY_LEVELS])
+def test_an_exploration_counts_as_a_comparison_does(convention: str | None) -> None:
+    found = explore_model("lenet-c", vary="fc1", levels=2, hardware="hmc", convention=convention)
+    rows = compare_strategies(
+        "lenet-c", levels=2, strategies=["hypar"], hardware="hmc", convention=convention
+    )
+    base, own = (row.plan.score for row in rows if row.plan)
+    (point,) = (point for point in found.points if point.own)
+    assert found.convention == (convention or MOVED)
+    assert base is not None
+    assert own is not None
+    assert found.baseline.time_s == base.time_s
+    assert (point.totals.time_s, point.totals.communication_bytes) == (own.time_s, own.communication_bytes)
+
+
+def test_a_heterogeneous_machine_is_counted_by_paper() -> None:
+    rows = compare_strategies("lenet-c", strategies=["accpar"], hardware="tpu-v2-v3")
+    assert rows.convention == PAPER
+    with pytest.raises(
+        OptionError, match=r"^convention: found 'moved'; the uneven shares of hardware 'tpu-v2-v3' "
+    ):
+        compare_strategies("lenet-c", hardware="tpu-v2-v3", convention="moved")
+
+
+def test_a_name_that_is_none_is_refused_with_the_nearest() -> None:
+    asked: tuple[Any, ...] = (
+        lambda: compare_strategies("lenet-c", convention="fuse"),
+        lambda: sweep_model("lenet-c", hardware="hmc", convention="fuse"),
+        lambda: explore_model("lenet-c", vary="fc1", hardware="hmc", convention="fuse"),
+        lambda: pipeline_model("lenet-c", convention="fuse"),
+        lambda: overlap_model("lenet-c", hardware="hmc", convention="fuse"),
+    )
+    for call in asked:
+        with pytest.raises(UnknownNameError, match="did you mean 'fused'"):
+            call()
+
+
+@pytest.mark.parametrize("call", [pipeline_model, overlap_model])
+def test_pipelines_and_chunks_have_one_count(call: Any) -> None:
+    with pytest.raises(
+        HyparError, match=r"^convention: found 'moved'; .* no other count yet; allowed: paper$"
+    ):
+        call("lenet-c", hardware="hmc", convention="moved")
+    call("lenet-c", hardware="hmc", convention="paper")
+
+
+def test_a_line_says_what_the_cost_counted_and_what_moves() -> None:
+    graph = load_model("vgg16")
+    plan = plan_model(graph, levels=4)
+    (line,) = counting_lines(plan, graph)
+    assert line == "counted by paper: 2.18 GB; a correct execution moves 2.22 GB"
+    assert line in [*notes(plan, graph)]
+    for convention in BY_LEVELS:
+        alike = plan_model("lenet-c", levels=2, convention=convention, hardware="hmc")
+        assert [*counting_lines(alike, load_model("lenet-c"))] == []
+    deep = load_model("resnet152")
+    (line,) = counting_lines(plan_model(deep, levels=4), deep)
+    assert re.fullmatch(r"counted by paper: [\d,]+ B; a correct execution moves [\d,]+ B", line)
+    one = plan_model(graph, levels=1)
+    assert [*counting_lines(one, graph)] == []
+
+
+def test_a_report_counts_all_by_the_convention_of_its_step(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    plan_model("lenet-c", levels=2, hardware="hmc").write(file)
+    for asked in (None, *BY_LEVELS):
+        found = gather_report(file, convention=asked)
+        assert found.score is not None
+        counted = asked or MOVED
+        assert (found.score.convention or PAPER) == counted
+        assert {row.score.convention or PAPER for row in found.rivals.rows if row.score} == {counted}
+        assert (f"--convention {counted}" in " ".join(found.options)) == (asked is not None)
+    plan_model("lenet-c", levels=2).write(file)
+    costs = {row.name: row.cost for row in gather_report(file).rivals.rows}
+    rows = compare_strategies("lenet-c", levels=2)
+    assert costs == {row.name: row.cost for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("asked", "option"),
+    [
+        ({}, ""),
+        ({"strategy": "optimal"}, ""),
+        ({"convention": "moved"}, " --convention moved"),
+        ({"convention": "fused"}, " --convention fused"),
+        ({"convention": "paper", "strategy": "optimal"}, " --convention paper"),
+        ({"convention": "paper", "hardware": "hmc"}, " --convention paper"),
+        ({"strategy": "deepa", "hardware": "p100-4x4"}, ""),
+        ({"cost": "time", "hardware": "hmc"}, ""),
+        ({"cost": "time", "hardware": "hmc", "convention": "paper"}, " --convention paper"),
+        (
+            {"cost": "time", "hardware": "hmc", "strategy": "hypar", "convention": "fused"},
+            " --convention fused",
+        ),
+    ],
+)
+def test_the_command_of_a_report_names_the_convention_where_it_is_another(asked: Any, option: str) -> None:
+    graph = load_model("lenet-c")
+    plan = plan_model(graph, array=[4], **asked)
+    command = plan_command(plan, "p.json", graph, None)
+    assert ("--convention" in command) == bool(option)
+    assert option in command
+
+
+def test_the_command_names_the_strategy_whose_paper_counts_the_cost() -> None:
+    graph = load_model("lenet-c")
+    asked: dict[str, Any] = {"levels": 2, "cost": "time", "hardware": "hmc"}
+    named, unnamed = plan_model(graph, strategy="hypar", **asked), plan_model(graph, **asked)
+    assert (named.convention, unnamed.convention) == (None, "moved")
+    assert "--strategy hypar" in plan_command(named, "p.json", graph, None)
+    for plan in (named, unnamed):
+        command = plan_command(plan, "p.json", graph, None)
+        assert "--convention" not in command
+        assert ("--strategy" in command) == (plan is named)
