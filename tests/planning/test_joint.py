@@ -92,4 +92,4 @@ def test_a_named_solver_whose_tables_do_not_fit_is_refused() -> None:
     with pytest.raises(
         TableLimitError, match=r"solver 'elimination' would hold .*solver 'bounded' says how far"
     ):
-        hypar.plan_model("resnet50", levels=5, strategy="optimal", solver="elimination")
+        hypar.plan_model("resnet50", levels=5, strategy="optimal", solver="elimination", convention="paper")

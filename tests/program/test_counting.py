@@ -18,7 +18,7 @@ from hypar.program.lowering import lower
 from hypar.program.places import array_places
 from hypar.program.steps import Copy
 from hypar.sharding.placement import cut
-from tests.effort import examples
+from tests.effort import examples, late
 from tests.program.machines import ARRAYS, array_machine
 from tests.program.networks import perceptron
 
@@ -161,7 +161,7 @@ def test_copies_of_every_pair_of_single_dims_are_those_of_the_formula(array: tup
         ]
 
 
-@pytest.mark.parametrize("convention", ["moved", "fused"])
+@pytest.mark.parametrize("convention", late(["moved", "fused"], "fused"))
 def test_every_pair_moves_what_is_counted(convention: str) -> None:
     """All 81 pairs on 2x2, with three layers behind."""
     graph = perceptron(8, 8, 8, 8, 8, 8, batch=8, bias=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PLANS: dict[str, dict[str, Any]] = {
     "levels": {"model": "vgg16", "levels": 4, "hardware": "hmc"},
-    "overlap": {"model": "alexnet", "levels": 6, "strategy": "optimal", "hardware": "h100-8x"},
+    "overlap": {"model": "alexnet", "levels": 5, "strategy": "optimal", "hardware": "h100-8x"},
     "grids": {"model": "resnet18", "array": [16], "strategy": "deepa", "hardware": "p100-4x4"},
 }
 

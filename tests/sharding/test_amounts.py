@@ -222,7 +222,7 @@ def test_only_moved_and_fused_have_products(convention: str) -> None:
 
 @cache
 def planned(model: str, strategy: str) -> Plan:
-    return plan_model(graph_of(model), levels=4, strategy=strategy)
+    return plan_model(graph_of(model), levels=4, strategy=strategy, convention="paper")
 
 
 def moved_elements(model: str, strategy: str) -> list[Amount]:

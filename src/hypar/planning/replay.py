@@ -92,7 +92,7 @@ def score_plan(
         >>> import hypar
         >>> score = score_plan(hypar.plan_model("lenet-c", levels=4), hardware="hmc")
         >>> round(score.time_s * 1e3, 2), score.communication_bytes
-        (5.73, 17603040)
+        (6.05, 18627040)
     """
     return run_plan(
         plan, hardware=hardware, model=model, optimizer=optimizer, changes=changes, convention=convention

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Indices
 
+GRAIN = 1024.0
+"""Parts of a byte to which amounts are rounded."""
+
 
 def moved_structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:
     """Return the shape of the cost graph, for the sizes of its tables before they are built."""
@@ -69,7 +72,7 @@ class Builder:
             above: the state above the first level. If it has the least products of many tuples, there is one level, and
                 every cost is the least one or less.
         """
-        self.graph, self.levels, self.above = graph, levels, above
+        self.cost, self.graph, self.levels, self.above = cost, graph, levels, above
         nodes: dict[object, tuple[Costs, list[LocalSizes]]] = {}
         numbers: dict[object, int] = {}
         self.keys = []
@@ -79,6 +82,7 @@ class Builder:
             self.keys.append(key)
             if key not in nodes:
                 costs, left = _node(cost, layer, levels, choices, sizes, sums)
+                costs = _even(costs) if self._rounds(layer) else costs
                 nodes[key] = (costs.reshape(-1, len(choices[0])).min(axis=0) if above.least else costs, left)
         self.nodes = [nodes[key][0] for key in self.keys]
         self.ways: list[Way] = []
@@ -101,6 +105,10 @@ class Builder:
                     least=above.least,
                 )
             self.ways.append(shared[pair])
+
+    def _rounds(self, layer: CutLayer) -> bool:
+        """Return whether costs of a layer's windows are amounts whose rounding errors would hide that sums are equal."""
+        return self.cost.unit == "bytes" and bool(layer.einsum.windows)
 
     def least_alone(self) -> list[Costs]:
         """Return the cost of each tuple of each layer, with what its edges cost whatever the other end is."""
@@ -132,7 +140,9 @@ class Builder:
             pair = None if kept is None else (kept[ends[0]], kept[ends[1]])
             key = (id(way), *map(id, pair or ()))
             if key not in edges:
-                edges[key] = way.costs(self.levels, pair)[:, None, :]
+                costs = way.costs(self.levels, pair)
+                rounds = self._rounds(self.graph.layers[ends[1]])
+                edges[key] = (_even(costs) if rounds else costs)[:, None, :]
             found.append(Edge(source=ends[0], target=ends[1], terms=(edges[key],)))
         if kept is None:
             return CostGraph(nodes=tuple(self.nodes), edges=tuple(found))
@@ -141,6 +151,14 @@ class Builder:
             cut.setdefault((id(costs), id(own)), costs[own])
         nodes = tuple(cut[id(costs), id(own)] for costs, own in zip(self.nodes, kept, strict=True))
         return CostGraph(nodes=nodes, edges=tuple(found))
+
+
+def _even(costs: Costs) -> Costs:
+    """Return amounts of bytes without the errors of products of fractions: to a thousandth of a byte."""
+    scaled = costs * GRAIN
+    np.rint(scaled, out=scaled)
+    scaled /= GRAIN
+    return scaled
 
 
 def _node(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.sharding.amounts.parts import names_of
-from hypar.sharding.amounts.places import Places, columns, spread_all
+from hypar.sharding.amounts.places import Places, columns, descended
 from hypar.sharding.amounts.priced import LevelOf, least_costs, moved_costs
-from hypar.sharding.amounts.products import below, in_all
+from hypar.sharding.amounts.products import descending, in_all, raised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,12 +69,13 @@ class Way:
         prices = self.prices
         if prices is not None:
             return in_all(self.parts, self.below(here, products, places), prices)
-        total: Costs | float = 0.0
-        for at, (level, own) in enumerate(zip(here, self.rates, strict=True)):
-            total = total + moved_costs(self.parts, level, products, own, places[at])
-            if at + 1 < len(levels):
-                products = self.below([level], products, [places[at]])
-        return np.asarray(total)
+        names, total = names_of(self.parts), np.zeros((1, 1))
+        for level, own, place in zip(here, self.rates, places, strict=True):
+            above = descending(products, names, place)
+            total = descended(total, place) + moved_costs(self.parts, level, above, own, place)
+            if level is not here[-1]:
+                products = raised(products, level.at_level.factors, names, place)
+        return total
 
     @property
     def prices(self) -> tuple[float, float] | None:
@@ -87,7 +88,7 @@ class Way:
         """Return the products below consecutive levels."""
         names = names_of(self.parts)
         for level, own in zip(levels, places, strict=True):
-            products = below(products, spread_all(level.at_level.factors, names, own), names)
+            products = raised(products, level.at_level.factors, names, own)
         return products
 
     def at(self, at: int, level: Level) -> LevelOf:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hypar.sharding.amounts.between import Factors
-from hypar.sharding.amounts.places import spread
+from hypar.sharding.amounts.places import descended, grown, spread
 
 if TYPE_CHECKING:
     from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.amounts.places import Places
     from hypar.solve.edge import Costs
 
 Number = Any
@@ -53,6 +54,29 @@ def below(above: Products, factors: Factors, names: tuple[str, ...]) -> Products
             grown[key] = factor if product is ONE else product * factor
         found[name] = grown[key]
     return above._replace(**found)
+
+
+def raised(above: Products, factors: Factors, names: tuple[str, ...], places: Places) -> Products:
+    """Return the products of some factors below a level, for each pair of tuples; those that are one object stay one."""
+    done: dict[tuple[int, int], Costs] = {}
+    found = {}
+    for name in names:
+        product, factor = getattr(above, name), getattr(factors, name)
+        key = (id(product), id(factor))
+        if key not in done:
+            done[key] = grown(product, factor, places)
+        found[name] = done[key]
+    return above._replace(**found)
+
+
+def descending(above: Products, names: tuple[str, ...], places: Places) -> Products:
+    """Return some products above a level for each pair of tuples down to it."""
+    done: dict[int, Costs] = {}
+    for name in names:
+        product = getattr(above, name)
+        if id(product) not in done:
+            done[id(product)] = descended(product, places)
+    return above._replace(**{name: done[id(getattr(above, name))] for name in names})
 
 
 def in_all(parts: tuple[Part, ...], products: Products, prices: tuple[float, float]) -> Costs:

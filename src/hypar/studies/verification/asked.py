@@ -114,7 +114,7 @@ def _convention(plan: Plan, file: Path) -> str:
         PlanError: the cost is unknown, or does not take the plan's parameters.
     """
     try:
-        context = {"convention": getattr(plan, "convention", None) or PAPER}
+        context = {"convention": plan.convention or PAPER}
         return convention_of(load_cost(plan.cost.name, plan.cost.parameters, context))
     except InputError as error:
         raise PlanError(f"{file}: cost", error.found, error.allowed, error.hint) from None
