@@ -15,6 +15,7 @@ import numpy as np
 from hypar.costs.base import measured
 from hypar.costs.graphs.ways import Way
 from hypar.sharding.amounts.priced import added_costs
+from hypar.sharding.amounts.rows import cut_windows
 from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Costs, Edge
 
@@ -82,7 +83,7 @@ class Builder:
             self.keys.append(key)
             if key not in nodes:
                 costs, left = _node(cost, layer, levels, choices, sizes, sums)
-                costs = _even(costs) if self._rounds(layer) else costs
+                costs = _even(costs) if self._rounds(layer, choices) else costs
                 nodes[key] = (costs.reshape(-1, len(choices[0])).min(axis=0) if above.least else costs, left)
         self.nodes = [nodes[key][0] for key in self.keys]
         self.ways: list[Way] = []
@@ -106,9 +107,9 @@ class Builder:
                 )
             self.ways.append(shared[pair])
 
-    def _rounds(self, layer: CutLayer) -> bool:
-        """Return whether costs of a layer's windows are amounts whose rounding errors would hide that sums are equal."""
-        return self.cost.unit == "bytes" and bool(layer.einsum.windows)
+    def _rounds(self, layer: CutLayer, choices: tuple[Options, ...]) -> bool:
+        """Return whether costs are bytes of halos, whose rounding errors would hide that sums are equal."""
+        return self.cost.unit == "bytes" and any(cut_windows(layer.einsum, own) for own in choices)
 
     def least_alone(self) -> list[Costs]:
         """Return the cost of each tuple of each layer, with what its edges cost whatever the other end is."""
@@ -141,7 +142,7 @@ class Builder:
             key = (id(way), *map(id, pair or ()))
             if key not in edges:
                 costs = way.costs(self.levels, pair)
-                rounds = self._rounds(self.graph.layers[ends[1]])
+                rounds = self._rounds(self.graph.layers[ends[1]], way.options[1])
                 edges[key] = (_even(costs) if rounds else costs)[:, None, :]
             found.append(Edge(source=ends[0], target=ends[1], terms=(edges[key],)))
         if kept is None:
