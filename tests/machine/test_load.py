@@ -128,8 +128,9 @@ def test_the_digest_ignores_sources_but_no_value(name: str, where: Where) -> Non
 def another(value: Any, where: Where) -> Any:
     """A value that may stand in the place of one."""
     options = {"duplex": ("half", "full"), "bandwidth": ("link", "total"), "overlap": ("full", "none")}
-    if where[0] == "assumptions" and where[1] in options:
-        return next(option for option in options[str(where[1])] if option != value)
+    options |= {"resident": ("result", "any"), "fewest": ("cycles", "words")}
+    if where[-1] in options and value in options[str(where[-1])]:
+        return next(option for option in options[str(where[-1])] if option != value)
     if isinstance(value, str):
         number, unit = value.split()
         return f"{float(number) / 2} {unit}"
@@ -311,10 +312,10 @@ BAD: dict[str, tuple[str, str, str]] = {
     "no topology": ("topology: ring", "topology:", ":17: interconnect.topology: found nothing; allowed: a name, or a mapping with name and fields"),
     "topology without a name": ("topology: ring", "topology: {routing: balanced}", f":17: interconnect.topology.name: 'name' is missing; allowed: {TOPOLOGIES}"),
     "topology named by a number": ("topology: ring", "topology: {name: 3}", f":17: interconnect.topology.name: found 3; allowed: {TOPOLOGIES}"),
-    "unknown compute model": ("name: roofline", "name: roofine", ":5: device.compute.name: no compute model 'roofine'; allowed: roofline, row_stationary; did you mean 'roofline'?"),
+    "unknown compute model": ("name: roofline", "name: roofine", ":5: device.compute.name: no compute model 'roofine'; allowed: blocked_row_stationary, roofline, row_stationary; did you mean 'roofline'?"),
     "unknown field of a compute model": ("    peak:", "    peek:", ":6: device.compute.peek: unknown key 'peek'; allowed: name, peak, half_efficiency_flop; did you mean 'peak'?"),
     "missing field of a compute model": ("    peak: {value: 1 TFLOP/s, source: s}\n", "", ":4: device.compute.peak: 'peak' is missing"),
-    "no compute model": ("  compute:\n    name: roofline\n", "  compute:\n", ":4: device.compute.name: 'name' is missing; allowed: roofline, row_stationary"),
+    "no compute model": ("  compute:\n    name: roofline\n", "  compute:\n", ":4: device.compute.name: 'name' is missing; allowed: blocked_row_stationary, roofline, row_stationary"),
     "negative number": ("value: 0,", "value: -1,", ":7: device.compute.half_efficiency_flop.value: found -1; allowed: at least 0"),
     "text for a number": ("value: 0,", "value: 1 GFLOP,", ":7: device.compute.half_efficiency_flop.value: found '1 GFLOP'; allowed: a number"),
     "unknown key": ("  memory:\n    cap", "  memry:\n    cap", ":8: device.memry: unknown key 'memry'; allowed: word, compute, buffer, memory, energy; did you mean 'memory'?"),

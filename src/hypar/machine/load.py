@@ -171,11 +171,12 @@ def _machine(
             f"found {held:,} devices in all",
             f"at most {MOST_HELD:,}",
         )
+    buffer, word = content.device.buffer, content.device.word.value
     return Machine(
         name=name,
         digest=_digest(content, compute, tiers),
         content=content,
-        compute=compute,
+        compute=compute.beside(None if buffer is None else buffer.value / word),
         tiers=tiers,
         changes=changes,
     )

@@ -75,9 +75,8 @@ def table_5() -> Section:
         title="Table V: AlexNet's convolutions",
         text=(
             "Forward, batch 4, 200 MHz, 12 x 14 processing elements; conv2, conv4 and conv5 in two groups. conv1 has 11"
-            " rows of kernel and 55 rows of output: 11 x 14 elements work on 14 output rows at a time, in four folds of"
-            " 14, 14, 14 and 13, so 154 are active. The chip comes to 154 with two sets of 11 x 7 side by side,"
-            " whose partial sums need half as much of its buffer; the cycles are the same. conv2 stands in two bands, 5 x 14"
+            " rows of kernel and 55 rows of output: two sets of 11 x 7 elements work side by side, in eight folds, so 154"
+            " are active. conv2 stands in two bands, 5 x 14"
             " and 5 x 13. Utilisation is that of all 168 elements over the whole layer, before the efficiency. The"
             " chip's early layers are slower and its last is faster than the one factor says."
         ),
