@@ -180,6 +180,11 @@ CHANGES: list[dict[str, Any]] = [
     {"link_bandwidth": "10 GB/s", "bandwidth": "link"},
     {"total_bandwidth": "1 TB/s"},
     {"latency": "1 us"},
+    {"buffer": "64 KiB"},
+    {"energy.multiply": "2 pJ", "energy.add": "1 pJ"},
+    {"energy.register": "1 pJ", "energy.array": "2 pJ"},
+    {"energy.buffer": "6 pJ", "energy.memory": "200 pJ"},
+    {"energy.static": "100 mW"},
 ]
 
 
@@ -192,6 +197,9 @@ def test_a_change_is_as_if_the_file_said_so(changes: dict[str, Any]) -> None:
             data["interconnect"][key] = value
         elif key in {"devices", "link_bandwidth", "total_bandwidth", "latency"}:
             data["interconnect"][key] = {"value": value, "source": "as asked"}
+        elif key == "buffer" or key.startswith("energy."):
+            part = data["device"] if key == "buffer" else data["device"]["energy"]
+            part[key.removeprefix("energy.")] = {"value": value, "source": "as asked"}
         else:
             data["assumptions"][key] = {"value": value, "source": "as asked"}
     edited = written(data)
@@ -205,6 +213,20 @@ def test_a_change_is_as_if_the_file_said_so(changes: dict[str, Any]) -> None:
 
 def test_every_change_is_tried() -> None:
     assert {key for changes in CHANGES for key in changes} == set(CHANGEABLE)
+
+
+def test_energies_of_a_machine_without_any_cannot_be_changed() -> None:
+    with pytest.raises(
+        OptionError, match=r"^change energy\.memory=1 pJ: the machine's file gives no energies$"
+    ):
+        load_machine("eyeriss", {"energy.memory": "1 pJ"})
+
+
+def test_a_wrong_energy_is_named_by_its_change() -> None:
+    with pytest.raises(
+        HardwareError, match=r"^change energy\.memory=-1 pJ: found '-1 pJ'; allowed: at least 0$"
+    ):
+        load_machine("hmc", {"energy.memory": "-1 pJ"})
 
 
 def test_no_changes_are_the_file() -> None:
