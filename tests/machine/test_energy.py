@@ -57,6 +57,6 @@ def test_each_energy_is_reached_by_a_change_and_moves_its_component_alone(
 
 
 def test_a_file_without_energies_gives_none() -> None:
-    machine = load_machine("eyeriss")
+    machine = load_machine("p100-4x4")
     time = machine.layer_time(FC, WHOLE, 2)
     assert set(phase_energy(machine, time, "forward").values()) == {0.0}

@@ -219,7 +219,7 @@ def test_energies_of_a_machine_without_any_cannot_be_changed() -> None:
     with pytest.raises(
         OptionError, match=r"^change energy\.memory=1 pJ: the machine's file gives no energies$"
     ):
-        load_machine("eyeriss", {"energy.memory": "1 pJ"})
+        load_machine("p100-4x4", {"energy.memory": "1 pJ"})
 
 
 def test_a_wrong_energy_is_named_by_its_change() -> None:
