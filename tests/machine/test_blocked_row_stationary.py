@@ -57,11 +57,12 @@ def test_no_phase_takes_fewer_cycles_than_all_elements_at_work(shape: LocalShape
 
 
 @given(shape=shapes())
-def test_every_word_of_weights_and_result_comes_from_memory_or_goes_there(shape: LocalShape) -> None:
-    """F_in may have elements that no window reads."""
+def test_every_word_that_a_window_does_not_skip_comes_from_memory_or_goes_there(shape: LocalShape) -> None:
+    """A stride beyond the taps skips elements of F_in, of F_out if the convolution is transposed."""
+    own, _ = shape.as_convolution("forward")
     for phase in PHASES:
         words = model().beside(4096).work(shape, phase, 1).accesses["memory"]
-        assert words >= (memory_words(shape, phase) - shape.words["input"]) * (1 - 1e-12)
+        assert words >= (memory_words(shape, phase) - own.words["input"]) * (1 - 1e-12)
 
 
 def test_the_buffer_bounds_the_time() -> None:
@@ -118,6 +119,13 @@ def test_the_backward_phase_of_stride_one_is_the_forward_phase_of_swapped_channe
     own, swapped = model().work(one, "backward", 1), model().work(other, "forward", 1)
     assert own.mapping == swapped.mapping
     assert own.accesses == swapped.accesses
+
+
+def test_places_that_no_tap_meets_are_written_as_zeros() -> None:
+    """1 x 1 taps at stride 2 meet a quarter of F_in: its whole gradient is written."""
+    shape = convolution(2, 4, 8, 12, kernel=(1, 1), stride=(2, 2))
+    read = shape.words["output"] + shape.words["weight"]
+    assert model().work(shape, "backward", 1).accesses["memory"] == read + 2 * 4 * 12 * 12
 
 
 def test_the_gradient_adds_up_over_samples_and_rows() -> None:

@@ -52,6 +52,12 @@ class Placed(NamedTuple):
         return self.blocking.layout.rounds(self.planes, self.units) * nest.taps * nest.width
 
     @property
+    def results(self) -> int:
+        """Elements of F_out that all units make."""
+        nest = self.nest
+        return self.planes // nest.channels * nest.height * nest.width
+
+    @property
     def active(self) -> int:
         """Processing elements of a unit that are active in a full piece."""
         return min(self.blocking.layout.active, self.nest.kernel * self.nest.height * self.planes)
@@ -136,6 +142,9 @@ class BlockedRowStationary(ComputeModel):
         cycles = sum(part.cycles for part in found)
         even = own.macs / own.padded_macs
         words = even * math.fsum(part.units * part.blocking.buffer for part in found)
+        # Elements of the result that no tap meets are zeros, and written all the same.
+        met = math.inf if phase == "gradient" else even * sum(part.results for part in found)
+        zeros = max(0.0, own.words[PHASES[phase].result] - met)
         rate = None if self.buffer_words_per_cycle is None else units * self.buffer_words_per_cycle.value
         return Work(
             seconds=cycles / self.frequency.value,
@@ -144,7 +153,7 @@ class BlockedRowStationary(ComputeModel):
                 "registers": 4 * own.macs,
                 "array": even * math.fsum(part.array_words for part in found),
                 "buffer": words,
-                "memory": even * math.fsum(part.units * part.blocking.memory for part in found),
+                "memory": even * math.fsum(part.units * part.blocking.memory for part in found) + zeros,
             },
             mapping={
                 "active": found[0].active,
