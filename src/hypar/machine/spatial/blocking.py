@@ -268,13 +268,12 @@ class Options(NamedTuple):
 def _options(array: Array, taps: int, sets: int, channels: int, filters: int, samples: int) -> Options:
     # An element holds a window of each channel and the next word of it, which arrives meanwhile.
     most = max(1, min(array.input_words // (taps + 1), channels))
-    rows = [
-        (*grid, q, min(max(1, array.weight_words // (q * taps)), array.output_words))
-        for grid in grids(sets, min(channels, sets), min(filters, sets), min(samples, sets))
-        for q in range(1, most + 1)
-        if q == 1 or q * taps <= array.weight_words
-    ]
-    return Options(*np.array(rows, dtype=np.int64).T)
+    most = max(1, min(most, array.weight_words // taps))
+    laid = grids(sets, min(channels, sets), min(filters, sets), min(samples, sets))
+    r, t, b = np.repeat(np.array(laid, dtype=np.int64), most, axis=0).T
+    q = np.tile(np.arange(1, most + 1), len(laid))
+    p = np.minimum(np.maximum(1, array.weight_words // (q * taps)), array.output_words)
+    return Options(r, t, b, q, p)
 
 
 def _pass_options(nest: Nest, array: Array, layout: Layout) -> Options:

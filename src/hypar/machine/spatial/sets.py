@@ -70,9 +70,10 @@ def grids(sets: int, channels: int, filters: int, samples: int) -> tuple[tuple[i
     """Return the grids of sets over channels, filters and samples that leave no room for one more along any of them."""
     found = []
     for r in range(1, min(sets, channels) + 1):
-        for t in range(1, min(sets // r, filters) + 1):
-            b = min(sets // (r * t), samples)
-            more = (r < channels and (r + 1) * t * b <= sets) or (t < filters and r * (t + 1) * b <= sets)
-            if not more:
+        room = sets // r
+        for t in range(1, min(room, filters) + 1):
+            b = min(room // t, samples)
+            taken = t * b
+            if (r == channels or (r + 1) * taken > sets) and (t == filters or taken + b > room):
                 found.append((r, t, b))
     return tuple(found)
