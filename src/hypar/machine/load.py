@@ -235,11 +235,15 @@ def _listed(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[dict[s
 def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier]) -> str:
     """Return a hash of a machine's values, plug-in defaults included, however the file writes them."""
     named = {"device": {"compute"}, "interconnect": {"__all__": {"topology"}}}
-    values = [
+    values: list[Any] = [
         content.model_dump(mode="json", exclude=named),  # type: ignore[arg-type]
         [content.device.compute["name"], compute.model_dump(mode="json")],
         [[tier.name, tier.topology.model_dump(mode="json")] for tier in tiers],
     ]
+    energy = values[0]["device"]["energy"]
+    if energy is not None and energy["static"] is None:
+        # A machine without it keeps the hash that stored plans have of it.
+        del energy["static"]
     text = json.dumps(_without_sources(values), sort_keys=True)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
