@@ -54,6 +54,7 @@ _BASES: dict[str, dict[str, float]] = {
     "hertz": {"Hz": 1.0},
     "joules": {"J": 1.0},
     "seconds": {"s": 1.0},
+    "watts": {"W": 1.0},
 }
 """Units of each kind of quantity, in hypar's own; b is a bit and B a byte, always."""
 
@@ -64,12 +65,13 @@ _EXAMPLES = {
     "hertz": "250 MHz",
     "joules": "3.7 pJ",
     "seconds": "5 us",
+    "watts": "100 mW",
 }
 _QUANTITY = r"(?P<number>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?) *(?P<unit>[A-Za-z/\u00b5\u03bc]+)"
 
 
 def parse_quantity(text: object, kind: str) -> float:
-    """Parse a quantity into hypar's own unit: bytes, bytes a second, FLOP a second, Hz, J or s.
+    """Parse a quantity into hypar's own unit: bytes, bytes a second, FLOP a second, Hz, J, s or W.
 
     Raises:
         ValueError: the text is not a number with a unit of that kind; the message says what is allowed.
@@ -87,7 +89,7 @@ def parse_quantity(text: object, kind: str) -> float:
 
 def _factor(unit: str, kind: str) -> float | None:
     """Return the size of a unit in hypar's own unit; None for a unit of another kind."""
-    prefixes = _PREFIXES | (_SMALL if kind in {"joules", "seconds"} else {})
+    prefixes = _PREFIXES | (_SMALL if kind in {"joules", "seconds", "watts"} else {})
     for base, size in _BASES[kind].items():
         prefix = unit.removesuffix(base)
         if unit.endswith(base) and prefix in prefixes:

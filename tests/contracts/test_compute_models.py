@@ -33,8 +33,14 @@ FIELDS = {
     "row_stationary": sourced(
         rows=12, columns=14, frequency="200 MHz", weight_words=224, input_words=12, output_words=24
     ),
+    "blocked_row_stationary": sourced(
+        rows=12, columns=14, frequency="200 MHz", weight_words=224, input_words=12, output_words=24
+    ),
 }
 """What a hardware file gives each."""
+
+ONCE = [name for name in NAMES if name != "blocked_row_stationary"]
+"""Models that count each word of memory once; the other one's tiles are read as often as its mapping says."""
 
 PLACES = {"registers", "array", "buffer", "memory"}
 SIZES = st.integers(1, 40)
@@ -105,7 +111,7 @@ def test_work_is_positive_and_repeats_itself(name: str, phase: str, shape: Local
     assert work == model(name).work(shape, phase, units)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ONCE)
 @pytest.mark.parametrize("phase", PHASES)
 @given(shape=shapes(), units=st.integers(1, 20))
 def test_memory_is_accessed_once_for_each_operand_and_the_result(
@@ -127,7 +133,9 @@ def test_more_work_is_never_faster_and_more_units_never_slower(
     twice = model(name).work(twice_the_batch(shape), phase, units)
     assert twice.seconds >= once.seconds
     assert model(name).work(shape, phase, 2 * units).seconds <= once.seconds
-    assert all(twice.accesses[place] >= count for place, count in once.accesses.items())
+    # The fewest cycles of twice the samples may need another mapping, with fewer words.
+    places = once.accesses if name in ONCE else ("registers",)
+    assert all(twice.accesses[place] >= once.accesses[place] for place in places)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -49,6 +49,7 @@ FlopPerSecond = Annotated[
 Hertz = Annotated[float, BeforeValidator(partial(parse_quantity, kind="hertz")), _MORE_THAN_0, _NOT_TINY]
 Joules = Annotated[float, BeforeValidator(partial(parse_quantity, kind="joules")), _AT_LEAST_0]
 Seconds = Annotated[float, BeforeValidator(partial(parse_quantity, kind="seconds")), _AT_LEAST_0]
+Watts = Annotated[float, BeforeValidator(partial(parse_quantity, kind="watts")), _AT_LEAST_0]
 Count = Annotated[int, Field(ge=1, le=2**20)]
 Part = Annotated[float, AsNumber, Field(gt=0, le=1), _NOT_TINY]
 Text = Annotated[str, Field(max_length=1000), AfterValidator(_not_blank)]

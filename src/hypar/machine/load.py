@@ -25,7 +25,7 @@ from hypar.files.validation import validated
 from hypar.files.yaml_file import Document, format_yaml, parse_yaml, read_yaml
 from hypar.machine.machine import Machine
 from hypar.machine.routing import Tier
-from hypar.machine.schema import MOST_HELD, Assumptions, HardwareFile, Network
+from hypar.machine.schema import MOST_HELD, Assumptions, Energy, HardwareFile, Network
 from hypar.registry import data_file, load_plugin, plugin_names
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from hypar.machine.compute_models.base import ComputeModel
 
 _OF_NETWORK = ("topology", "devices", "link_bandwidth", "total_bandwidth", "latency")
-CHANGEABLE = (*_OF_NETWORK, *Assumptions.model_fields)
+_ENERGIES = tuple(f"energy.{field.alias or name}" for name, field in Energy.model_fields.items())
+CHANGEABLE = (*_OF_NETWORK, *Assumptions.model_fields, "buffer", *_ENERGIES)
 """Fields of a machine that may be changed without another file: of several networks, the innermost."""
 
 
@@ -75,7 +76,8 @@ def machine_in(document: Document, changes: Mapping[str, Any] | None = None) -> 
         _change(data, key, value)
 
     def place(where: Where) -> str:
-        key = next((str(part) for part in reversed(where) if part in changes), "")
+        named = (f"energy.{part}" if "energy" in where else str(part) for part in reversed(where))
+        key = next((name for name in named if name in changes), "")
         return f"change {key}={changes[key]}" if key else document.at(where)
 
     machine = _machine(file.stem, data, place, dict(changes))
@@ -141,6 +143,9 @@ def _change(data: dict[str, Any], key: str, value: Any) -> None:
         raise OptionError(
             f"change {key}={value}", "not a change", ", ".join(CHANGEABLE), suggestion(key, CHANGEABLE)
         )
+    if key == "buffer" or key in _ENERGIES:
+        _change_device(data["device"], key, value)
+        return
     if key not in _OF_NETWORK:
         data.setdefault("assumptions", {})[key] = _with_source(value)
         return
@@ -149,6 +154,14 @@ def _change(data: dict[str, Any], key: str, value: Any) -> None:
         raise OptionError(f"change {key}={value}", "the machine is one device without a network")
     network = networks[-1] if isinstance(networks, list) else networks
     network[key] = value if key == "topology" else _with_source(value)
+
+
+def _change_device(device: dict[str, Any], key: str, value: Any) -> None:
+    """Set the size of the buffer, or one of the energies of a file that gives some."""
+    part, _, name = key.rpartition(".")
+    if part and "energy" not in device:
+        raise OptionError(f"change {key}={value}", "the machine's file gives no energies")
+    (device[part] if part else device)[name] = _with_source(value)
 
 
 def _with_source(value: Any) -> Any:
@@ -171,11 +184,12 @@ def _machine(
             f"found {held:,} devices in all",
             f"at most {MOST_HELD:,}",
         )
+    buffer, word = content.device.buffer, content.device.word.value
     return Machine(
         name=name,
         digest=_digest(content, compute, tiers),
         content=content,
-        compute=compute,
+        compute=compute.beside(None if buffer is None else buffer.value / word),
         tiers=tiers,
         changes=changes,
     )
@@ -221,11 +235,15 @@ def _listed(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[dict[s
 def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier]) -> str:
     """Return a hash of a machine's values, plug-in defaults included, however the file writes them."""
     named = {"device": {"compute"}, "interconnect": {"__all__": {"topology"}}}
-    values = [
+    values: list[Any] = [
         content.model_dump(mode="json", exclude=named),  # type: ignore[arg-type]
         [content.device.compute["name"], compute.model_dump(mode="json")],
         [[tier.name, tier.topology.model_dump(mode="json")] for tier in tiers],
     ]
+    energy = values[0]["device"]["energy"]
+    if energy is not None and energy["static"] is None:
+        # A machine without it keeps the hash that stored plans have of it.
+        del energy["static"]
     text = json.dumps(_without_sources(values), sort_keys=True)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 

@@ -34,7 +34,7 @@ class LayerTime:
     """Times of a layer's phases on each device.
 
     Attributes:
-        seconds: longer time of arithmetic and memory, for each phase.
+        seconds: longest time of arithmetic, buffer and memory, for each phase.
         work: work of each phase as given by the compute model.
         macs: multiply-accumulates of a phase, as an even share.
         words: elements of each tensor on a device, as an even share.
@@ -151,7 +151,7 @@ def _timed(machine: Machine, einsum: Einsum, degrees: Degrees, element_bytes: in
     uneven = sum(fullest.values()) / sum(shape.words.values())
     seconds = {
         phase: _slower(
-            done.seconds / assumed.efficiency.value,
+            _slower(done.seconds / assumed.efficiency.value, done.buffer_seconds),
             machine.memory_seconds(done.accesses["memory"] * uneven * element_bytes),
         )
         for phase, done in work.items()
@@ -159,8 +159,8 @@ def _timed(machine: Machine, einsum: Einsum, degrees: Degrees, element_bytes: in
     return LayerTime(seconds=seconds, work=work, macs=shape.macs, words=shape.words, fullest=fullest)
 
 
-def _slower(arithmetic: Any, memory: Any) -> Any:
-    return np.maximum(arithmetic, memory) if isinstance(arithmetic, np.ndarray) else max(arithmetic, memory)
+def _slower(one: Any, other: Any) -> Any:
+    return np.maximum(one, other) if isinstance(one, np.ndarray) else max(one, other)
 
 
 def local_shape(einsum: Einsum, degrees: Degrees) -> LocalShape:

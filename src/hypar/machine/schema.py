@@ -18,6 +18,7 @@ from hypar.files.quantities import (
     Seconds,
     Sourced,
     Text,
+    Watts,
 )
 
 MOST_GROUPS = 8
@@ -46,7 +47,7 @@ class Memory(Description):
 
 
 class Energy(Description):
-    """Energy of one operation, and of one access to a word; energies left out count as zero."""
+    """Energy of one operation, and of one access to a word, and power at rest; what is left out counts as zero."""
 
     multiply: Sourced[Joules]
     add: Sourced[Joules]
@@ -54,6 +55,7 @@ class Energy(Description):
     array: Sourced[Joules] | None = None
     buffer: Sourced[Joules]
     memory: Sourced[Joules]
+    static: Sourced[Watts] | None = None
 
 
 class Device(Description):

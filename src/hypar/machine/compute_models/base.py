@@ -13,6 +13,7 @@ from hypar.network.windows import TransposedWindow, Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +75,13 @@ class Work:
         accesses: words read or written in ``registers``, ``array`` (from one processing element to the
             next), ``buffer`` and ``memory``.
         mapping: details of the phase's mapping to the device, with names of the compute model's own.
+        buffer_seconds: time of the words between buffer and array; 0 where the model gives it no bound.
     """
 
     seconds: float
     accesses: Mapping[str, float]
     mapping: Mapping[str, float]
+    buffer_seconds: float = 0.0
 
 
 class ComputeModel(Description):
@@ -89,6 +92,10 @@ class ComputeModel(Description):
     """
 
     takes_arrays: ClassVar[bool] = False
+
+    def beside(self, buffer_words: float | None) -> Self:  # noqa: ARG002
+        """Return the model of an array beside a buffer of some words, None if the file gives none; the same if it has none."""
+        return self
 
     @abstractmethod
     def flop_per_s(self, units: int) -> float:

@@ -145,6 +145,8 @@ _UNITS = {
 
 def _unit(what: str) -> str:
     """Return the unit of a value; empty if it has none."""
+    if what == "device.energy.static":
+        return "W"
     if what.startswith("device.energy."):
         return "J"
     if what == "device.buffer":

@@ -1,0 +1,257 @@
+"""Row-stationary compute model whose mapping and traffic are searched, buffer and registers considered.
+
+Source: Chen, Emer and Sze, Eyeriss: A Spatial Architecture for Energy-Efficient Dataflow (ISCA 2016), sections V and
+VI; Chen, Krishna, Emer and Sze, Eyeriss: An Energy-Efficient Reconfigurable Accelerator (JSSC 2017), sections IV and V.
+
+Sets are those of ``row_stationary``. A mapping is chosen for each phase of a layer: see ``machine/spatial/blocking.py``.
+The arithmetic takes the cycles of the mapping; the words between buffer and array take the cycles that
+``buffer_words_per_cycle`` allows, and the longer of the two is the time.
+
+The backward phase of a strided convolution is done on F_out's gradient with zeros put between its elements, or as one
+convolution for each place that a kernel can have relative to the stride, whichever takes fewer cycles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+
+from pydantic import Field, PrivateAttr
+
+from hypar.files.quantities import AsNumber, Count, Hertz, Sourced
+from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work
+from hypar.machine.spatial.blocking import Array, Blocking, Nest, Store, best_blocking
+from hypar.network.training import PHASES
+from hypar.network.windows import Window
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class Placed(NamedTuple):
+    """A nest of loops with its mapping, on one of several units.
+
+    Attributes:
+        nest: the loops of one unit.
+        blocking: their mapping.
+        planes: sets on all units together.
+        units: units that share them.
+    """
+
+    nest: Nest
+    blocking: Blocking
+    planes: int
+    units: int
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the arithmetic."""
+        nest = self.nest
+        return self.blocking.layout.rounds(self.planes, self.units) * nest.taps * nest.width
+
+    @property
+    def results(self) -> int:
+        """Elements of F_out that all units make."""
+        nest = self.nest
+        return self.planes // nest.channels * nest.height * nest.width
+
+    @property
+    def active(self) -> int:
+        """Processing elements of a unit that are active in a full piece."""
+        return min(self.blocking.layout.active, self.nest.kernel * self.nest.height * self.planes)
+
+    @property
+    def array_words(self) -> float:
+        """Words that elements take from the array's network: rows of F_in and W, and terms of F_out."""
+        nest, (q, p) = self.nest, self.blocking.interleaved
+        rows = nest.planes * nest.kernel * nest.height
+        taken = nest.read_width / (p * nest.zeros) + nest.width / q + nest.taps / self.blocking.tile[0]
+        return self.units * rows * taken
+
+
+class BlockedRowStationary(ComputeModel):
+    """Array of processing elements with a buffer, each element with registers for a few rows."""
+
+    rows: Sourced[Count]
+    columns: Sourced[Count]
+    frequency: Sourced[Hertz]
+    weight_words: Sourced[Count]
+    input_words: Sourced[Count]
+    output_words: Sourced[Count]
+    bank_words: Sourced[Count] = Sourced(value=1, source="not given: a tile takes the words that it has")
+    weight_buffer_words: Sourced[Annotated[int, Field(ge=0, le=2**40)]] = Sourced(
+        value=0, source="not given: W shares the buffer"
+    )
+    buffer_words_per_cycle: Sourced[Annotated[float, AsNumber, Field(gt=0, le=1e12)]] | None = None
+    resident: Sourced[Literal["any", "result"]] = Sourced(
+        value="any", source="not given: any tensor may stay in the buffer"
+    )
+    fewest: Sourced[Literal["cycles", "words"]] = Sourced(
+        value="cycles", source="not given: time before traffic"
+    )
+    _buffer_words: int | None = PrivateAttr(default=None)
+
+    def beside(self, buffer_words: float | None) -> Self:
+        """Return the model of an array beside a buffer of some words."""
+        placed = self.model_copy()
+        placed._buffer_words = None if buffer_words is None else math.floor(buffer_words)
+        return placed
+
+    @property
+    def array(self) -> Array:
+        """Processing elements of a unit."""
+        return Array(
+            self.rows.value,
+            self.columns.value,
+            self.weight_words.value,
+            self.input_words.value,
+            self.output_words.value,
+        )
+
+    @property
+    def store(self) -> Store:
+        """Buffer of a unit."""
+        words, own = self._buffer_words, self.weight_buffer_words.value
+        return Store(
+            None if words is None else max(0, words - own),
+            self.bank_words.value,
+            own,
+            self.resident.value == "result",
+            self.fewest.value,
+        )
+
+    def flop_per_s(self, units: int) -> float:
+        """Return two operations per cycle on every processing element."""
+        return 2.0 * units * self.rows.value * self.columns.value * self.frequency.value
+
+    def work(self, shape: LocalShape, phase: str, units: int) -> Work:
+        """Return cycles and accesses of the best mapping; the last round of sets may be incomplete."""
+        own, phase = shape.as_convolution(phase)
+        found = min(
+            (
+                [_placed(nest, self.array, self.store, units) for nest in nests]
+                for nests in _nests(own, phase)
+            ),
+            key=lambda parts: (
+                sum(part.cycles for part in parts),
+                sum(part.blocking.memory for part in parts),
+            ),
+        )
+        cycles = sum(part.cycles for part in found)
+        even = own.macs / own.padded_macs
+        words = even * math.fsum(part.units * part.blocking.buffer for part in found)
+        # Elements of the result that no tap meets are zeros, and written all the same.
+        met = math.inf if phase == "gradient" else even * sum(part.results for part in found)
+        zeros = max(0.0, own.words[PHASES[phase].result] - met)
+        rate = None if self.buffer_words_per_cycle is None else units * self.buffer_words_per_cycle.value
+        return Work(
+            seconds=cycles / self.frequency.value,
+            buffer_seconds=0.0 if rate is None else words / (rate * self.frequency.value),
+            accesses={
+                "registers": 4 * own.macs,
+                "array": even * math.fsum(part.array_words for part in found),
+                "buffer": words,
+                "memory": even * math.fsum(part.units * part.blocking.memory for part in found) + zeros,
+            },
+            mapping={
+                "active": found[0].active,
+                "cycles": cycles,
+                "utilisation": own.padded_macs / (cycles * units * self.rows.value * self.columns.value),
+                **_named(found[0].blocking),
+            },
+        )
+
+
+def _named(found: Blocking) -> dict[str, int]:
+    """Return the numbers of a mapping with their names."""
+    names = ("side_channels", "side_filters", "side_samples", "channels", "filters")
+    tile = ("tile_samples", "tile_filters", "tile_channels")
+    return {
+        **found.layout._asdict(),
+        **dict(zip(names, (*found.grid, *found.interleaved), strict=True)),
+        **dict(zip(tile, found.tile, strict=True)),
+    }
+
+
+def _placed(nest: Nest, array: Array, store: Store, units: int) -> Placed:
+    """Return a nest with its mapping, samples and filters shared by the units so that the fewest words move."""
+    found = []
+    for share in _divisors(units):
+        part = nest._replace(samples=-(-nest.samples // share), filters=-(-nest.filters // (units // share)))
+        blocking = best_blocking(part, array, store, nest.planes, units)
+        found.append(Placed(part, blocking, nest.planes, units))
+    return min(found, key=lambda placed: (placed.cycles, placed.blocking.memory, placed.blocking.buffer))
+
+
+@lru_cache(maxsize=256)
+def _divisors(units: int) -> tuple[int, ...]:
+    return tuple(share for share in range(1, units + 1) if units % share == 0)
+
+
+def _nests(shape: LocalShape, phase: str) -> tuple[tuple[Nest, ...], ...]:
+    """Return the ways to do a phase, each as nests of loops one after another."""
+    whole = _forward(shape)._replace(gradient=PHASES[phase].result == "weight")
+    if phase != "backward":
+        return ((whole,),)
+    back = whole._replace(channels=whole.filters, filters=whole.channels)
+    high, wide = _window(shape, "height"), _window(shape, "width")
+    steps = high.stride * wide.stride
+    dense = back._replace(
+        height=back.height * high.stride,
+        width=back.width * wide.stride,
+        stride=1,
+        read_width=back.width * wide.stride + wide.extent - 1,
+        zeros=steps,
+    )
+    return ((dense,),) if steps == 1 else (_folded(back, high, wide), (dense,))
+
+
+def _forward(shape: LocalShape) -> Nest:
+    """Return the loops of the forward phase; sizes of real shares are rounded up."""
+    sizes = {dim: math.ceil(size) for dim, size in shape.sizes.items()}
+    high, wide = _window(shape, "height"), _window(shape, "width")
+    width = sizes.get("width", 1)
+    return Nest(
+        samples=sizes.get("batch", 1),
+        groups=sizes.get("groups", 1),
+        channels=sizes.get("in_channels", 1),
+        filters=sizes.get("out_channels", 1),
+        kernel=sizes.get("kernel_height", 1),
+        taps=sizes.get("kernel_width", 1),
+        height=sizes.get("height", 1),
+        width=width,
+        stride=high.stride,
+        extent=high.extent,
+        read_width=(width - 1) * wide.stride + wide.extent,
+        gradient=False,
+    )
+
+
+def _window(shape: LocalShape, dim: str) -> Window:
+    return shape.windows.get(dim) or Window(kernel=1)
+
+
+def _folded(back: Nest, high: Window, wide: Window) -> tuple[Nest, ...]:
+    """Return a convolution for each remainder of a place by the strides, with the taps that meet it."""
+    return tuple(
+        back._replace(
+            kernel=rows,
+            taps=taps,
+            stride=1,
+            extent=(rows - 1) * high.dilation + 1,
+            read_width=back.width + (taps - 1) * wide.dilation,
+        )
+        for rows in _meeting(high)
+        for taps in _meeting(wide)
+    )
+
+
+def _meeting(window: Window) -> tuple[int, ...]:
+    """Return the number of taps for each remainder that some tap meets, the most first."""
+    counts = Counter(tap * window.dilation % window.stride for tap in range(window.kernel))
+    return tuple(sorted(counts.values(), reverse=True))
+
+
+plugin: type[ComputeModel] = BlockedRowStationary

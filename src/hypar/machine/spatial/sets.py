@@ -1,0 +1,79 @@
+"""Sets of processing elements on an array: layouts, their cycles, and the grids of sets that work side by side.
+
+A set has R rows of the kernel by ``columns`` rows of the output; see ``compute_models/row_stationary.py``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+
+class Layout(NamedTuple):
+    """Layout of sets on the array.
+
+    Attributes:
+        kernel_rows: rows of a set that the array holds at once, R unless R exceeds the rows of the array.
+        kernel_folds: parts of a kernel that is taller than the array.
+        columns: output rows of one piece of a set.
+        folds: pieces of a set, processed one after another.
+        sets: sets processed side by side.
+    """
+
+    kernel_rows: int
+    kernel_folds: int
+    columns: int
+    folds: int
+    sets: int
+
+    @property
+    def active(self) -> int:
+        """Processing elements active in a full piece."""
+        return self.kernel_rows * self.columns * self.sets
+
+    def rounds(self, planes: int, units: int) -> int:
+        """Return the pieces that the array processes one after another for a number of planes."""
+        return -(-planes // (self.sets * units)) * self.folds * self.kernel_folds
+
+
+@lru_cache(maxsize=4096)
+def layouts(rows: int, columns: int, kernel: int, height: int) -> tuple[Layout, ...]:
+    """Return every layout of sets of ``kernel`` by ``height`` on an array, the widest pieces first.
+
+    Pieces have equal widths but for the last, and two columns at least, so that F_in is shared along diagonals, unless
+    the output has one row or the array has no room for two columns.
+    """
+    kernel_folds = -(-kernel // rows)
+    kernel_rows = -(-kernel // kernel_folds)
+    bands = rows // kernel_rows
+    widest = min(height, bands * columns)
+    widths = dict.fromkeys(-(-height // folds) for folds in range(-(-height // widest), height + 1))
+    kept = [width for width in widths if height // -(-height // width) >= 2] or [max(widths)]
+    found = []
+    for width in kept:
+        stacked = -(-width // columns)
+        beside = columns // width if stacked == 1 else 1
+        found.append(Layout(kernel_rows, kernel_folds, width, -(-height // width), bands // stacked * beside))
+    return tuple(found)
+
+
+def by_rounds(choices: tuple[Layout, ...], planes: int, units: int) -> tuple[tuple[Layout, ...], ...]:
+    """Return the layouts in groups of equal rounds, the fewest first."""
+    groups: dict[int, list[Layout]] = {}
+    for layout in choices:
+        groups.setdefault(layout.rounds(planes, units), []).append(layout)
+    return tuple(tuple(groups[rounds]) for rounds in sorted(groups))
+
+
+@lru_cache(maxsize=1024)
+def grids(sets: int, channels: int, filters: int, samples: int) -> tuple[tuple[int, int, int], ...]:
+    """Return the grids of sets over channels, filters and samples that leave no room for one more along any of them."""
+    found = []
+    for r in range(1, min(sets, channels) + 1):
+        room = sets // r
+        for t in range(1, min(room, filters) + 1):
+            b = min(room // t, samples)
+            taken = t * b
+            if (r == channels or (r + 1) * taken > sets) and (t == filters or taken + b > room):
+                found.append((r, t, b))
+    return tuple(found)

@@ -1,0 +1,252 @@
+"""The search for the best mapping, beside all mappings tried one by one, and words counted by walking its loops."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hypar.machine.spatial.blocking import Array, Blocking, Nest, Store, best_blocking
+from hypar.machine.spatial.sets import layouts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hypar.machine.spatial.sets import Layout
+
+ARRAY = Array(rows=4, columns=5, weight_words=14, input_words=8, output_words=3)
+STORES = [
+    Store(None),
+    Store(60),
+    Store(150),
+    Store(400),
+    Store(160, bank=16),
+    Store(120, weights=30),
+    Store(160, bank=32, weights=24, keeps_result=True),
+    Store(150, fewest="words"),
+]
+
+
+def random_nest(draw: random.Random) -> Nest:
+    kernel, taps, stride = draw.randint(1, 5), draw.randint(1, 4), draw.randint(1, 2)
+    width = draw.randint(1, 5)
+    return Nest(
+        samples=draw.randint(1, 4),
+        groups=draw.choice([1, 1, 2]),
+        channels=draw.randint(1, 6),
+        filters=draw.randint(1, 6),
+        kernel=kernel,
+        taps=taps,
+        height=draw.randint(1, 7),
+        width=width,
+        stride=stride,
+        extent=kernel,
+        read_width=(width - 1) * stride + taps,
+        gradient=draw.random() < 0.3,
+    )
+
+
+def divisors(number: int) -> list[int]:
+    return [part for part in range(1, number + 1) if number % part == 0]
+
+
+Mapping = tuple[int, float, float]
+"""Rounds, words from memory and words from the buffer."""
+
+
+Pass = tuple[int, int, int, int, int]
+"""Sets along channels, filters and samples, and channels and filters of an element."""
+
+
+def every_mapping(nest: Nest, store: Store) -> Iterator[Mapping]:
+    """All mappings that fit, by plain loops over every size."""
+    for layout in layouts(ARRAY.rows, ARRAY.columns, nest.kernel, nest.height):
+        for r, t, b in full_grids(nest, layout.sets):
+            for q, p in itertools.product(range(1, nest.channels + 1), range(1, 4)):
+                if element_holds(nest, store, (r, t, b, q, p)):
+                    yield from every_tile(nest, store, layout, (r, t, b, q, p))
+
+
+def element_holds(nest: Nest, store: Store, taken: Pass) -> bool:
+    """Whether registers, the part for W and the layer itself have so many channels and filters."""
+    r, t, _, q, p = taken
+    side, deep = q * r, p * t
+    if q > 1 and (q * (nest.taps + 1) > ARRAY.input_words or q * nest.taps > ARRAY.weight_words):
+        return False
+    if p > 1 and p * q * nest.taps > ARRAY.weight_words:
+        return False
+    streams = store.weights and not nest.gradient and side * deep > 1
+    if streams and side * deep * nest.kernel * nest.taps > store.weights:
+        return False
+    return side < nest.channels + r and deep < nest.filters + t
+
+
+def every_tile(nest: Nest, store: Store, layout: Layout, taken: Pass) -> Iterator[Mapping]:
+    r, t, b, q, p = taken
+    side, deep = q * r, p * t
+    inner = (
+        ["channels", "filters", "samples"] if nest.gradient or not store.weights else ["channels", "filters"]
+    )
+    if store.keeps_result:
+        inner = ["samples"] if nest.gradient else ["channels"]
+    for loop in inner:
+        sizes = [
+            [b] if loop == "samples" else divisors(nest.samples * nest.groups),
+            [min(deep, nest.filters)] if loop == "filters" else divisors(nest.filters),
+            [min(side, nest.channels)] if loop == "channels" else divisors(nest.channels),
+        ]
+        for n, m, c in itertools.product(*sizes):
+            whole = b <= n and (deep <= m or loop == "filters") and (side <= c or loop == "channels")
+            if whole and banks(nest, store, layout, n, m, c) <= capacity(store):
+                yield layout.rounds(nest.planes, 1), *words(nest, store, layout, loop, (n, m, c), side, deep)
+
+
+def full_grids(nest: Nest, sets: int) -> list[tuple[int, int, int]]:
+    limits = nest.channels, nest.filters, nest.samples * nest.groups
+    every = itertools.product(*(range(1, min(limit, sets) + 1) for limit in limits))
+    kept = [grid for grid in every if math.prod(grid) <= sets]
+
+    def grows(grid: tuple[int, ...], axis: int) -> bool:
+        larger = [size + (place == axis) for place, size in enumerate(grid)]
+        return larger[axis] <= limits[axis] and math.prod(larger) <= sets
+
+    return [(r, t, b) for r, t, b in kept if not any(grows((r, t, b), axis) for axis in range(3))]
+
+
+def capacity(store: Store) -> float:
+    return math.inf if store.words is None else store.words // store.bank
+
+
+def banks(nest: Nest, store: Store, layout: Layout, n: int, m: int, c: int) -> int:
+    """Banks of a tile."""
+    rows = (layout.columns - 1) * nest.stride + nest.extent
+    held = [n * c * rows * nest.read_width, n * m * layout.columns * nest.width]
+    if nest.gradient or not store.weights:
+        held.append(m * c * nest.kernel * nest.taps * math.ceil(n / nest.samples))
+    return sum(math.ceil(amount / store.bank) for amount in held)
+
+
+def words(
+    nest: Nest, store: Store, layout: Layout, loop: str, tile: tuple[int, int, int], side: int, deep: int
+) -> tuple[float, float]:
+    n, m, c = tile
+    pieces = [min(layout.columns, nest.height - first) for first in range(0, nest.height, layout.columns)]
+    rows = sum((piece - 1) * nest.stride + nest.extent for piece in pieces)
+    n_all = nest.samples * nest.groups
+    f_in = n_all * nest.channels * rows * nest.read_width
+    f_out = n_all * nest.filters * nest.height * nest.width
+    weights = nest.groups * nest.filters * nest.channels * nest.kernel * nest.taps
+    again = len(pieces) * max(math.ceil(n_all / n), nest.groups) / nest.groups
+    turns: dict[str, float] = {
+        "input": 1 if loop == "filters" else nest.filters / m,
+        "output": 1 if loop == "channels" else nest.channels / c,
+        "weight": 1 if loop == "samples" else again,
+    }
+    result = "weight" if nest.gradient else "output"
+    turns[result] = 2 * turns[result] - 1
+    memory = f_in * turns["input"] + f_out * turns["output"] + weights * turns["weight"]
+    over, along = (
+        math.ceil(nest.filters / m) * math.ceil(m / deep),
+        math.ceil(nest.channels / c) * math.ceil(c / side),
+    )
+    loads = 1 if loop == "samples" and m <= deep and c <= side else again
+    buffer: float = f_in * over + f_out * along * (1 if nest.gradient else 2)
+    if nest.gradient:
+        buffer += 2 * weights * loads
+    elif not store.weights:
+        buffer += weights * loads
+    return memory, buffer
+
+
+def test_the_best_mapping_equals_exhaustive_search_on_500_random_layers() -> None:
+    draw = random.Random(16)
+    compared = 0
+    for number in range(500):
+        nest, store = random_nest(draw), STORES[number % len(STORES)]
+        found = best_blocking(nest, ARRAY, store, nest.planes, 1)
+        mappings = list(every_mapping(nest, store))
+        assert bool(mappings) == bool(found.innermost), (nest, store)
+        if not mappings:
+            continue
+        compared += 1
+        ours = (found.layout.rounds(nest.planes, 1), found.memory, found.buffer)
+        if store.fewest == "words":
+            assert ours[1:] == pytest.approx(min(mapping[1:] for mapping in mappings), rel=1e-12), (
+                nest,
+                store,
+            )
+        else:
+            assert ours == pytest.approx(min(mappings), rel=1e-12), (nest, store)
+    assert compared > 400
+
+
+def walked(nest: Nest, found: Blocking, outer: tuple[str, ...]) -> float:
+    """Words from memory of a mapping, by walking its tiles in an order and counting each change of a tile."""
+    layout, (n, m, c) = found.layout, found.tile
+    pieces = [min(layout.columns, nest.height - first) for first in range(0, nest.height, layout.columns)]
+    in_channels = [min(c, nest.channels - first) for first in range(0, nest.channels, c)]
+    in_filters = [min(m, nest.filters - first) for first in range(0, nest.filters, m)]
+    in_samples = [
+        (min(n, nest.samples - first), piece) for first in range(0, nest.samples, n) for piece in pieces
+    ]
+    lengths = {"channels": len(in_channels), "filters": len(in_filters), "samples": len(in_samples)}
+    held: dict[str, tuple[int, ...]] = {}
+    seen: set[tuple[str, tuple[int, ...]]] = set()
+    total = 0.0
+    for places in itertools.product(*(range(lengths[name]) for name in outer)):
+        at = dict(zip(outer, places, strict=True))
+        (count, piece), filters, channels = (
+            in_samples[at["samples"]],
+            in_filters[at["filters"]],
+            in_channels[at["channels"]],
+        )
+        rows = (piece - 1) * nest.stride + nest.extent
+        tensors = {
+            "input": ((at["samples"], at["channels"]), count * channels * rows * nest.read_width),
+            "output": ((at["samples"], at["filters"]), count * filters * piece * nest.width),
+            "weight": ((at["channels"], at["filters"]), filters * channels * nest.kernel * nest.taps),
+        }
+        for name, (key, amount) in tensors.items():
+            if held.get(name) == key:
+                continue
+            held[name] = key
+            again = (name, key) in seen
+            seen.add((name, key))
+            # A result is written each time that it leaves, and read when it comes again.
+            total += amount * (2 if again and name == ("weight" if nest.gradient else "output") else 1)
+    return total
+
+
+def test_words_from_memory_are_those_of_a_walk_through_the_tiles() -> None:
+    draw = random.Random(17)
+    for number in range(300):
+        nest, store = random_nest(draw)._replace(groups=1), STORES[number % 5]
+        found = best_blocking(nest, ARRAY, store, nest.planes, 1)
+        if not found.innermost:
+            continue
+        others = [name for name in ("channels", "filters", "samples") if name != found.innermost]
+        orders = ((*order, found.innermost) for order in itertools.permutations(others))
+        assert found.memory == min(walked(nest, found, order) for order in orders), (nest, store)
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+def test_a_smaller_buffer_means_smaller_tiles_and_more_traffic(gradient: bool) -> None:
+    """VGG-16's conv4_2 on three samples, with 12 x 14 elements."""
+    nest = Nest(3, 1, 512, 512, 3, 3, 28, 28, 1, 3, 30, gradient)
+    array = Array(12, 14, 224, 12, 24)
+    found = [
+        best_blocking(nest, array, Store(words), nest.planes, 1) for words in (2000, 8000, 32000, 128000)
+    ]
+    memory = [own.memory for own in found]
+    assert memory == sorted(memory, reverse=True)
+    assert len(set(memory)) == len(memory)
+
+
+def test_a_buffer_without_room_for_a_pass_is_bypassed() -> None:
+    nest = Nest(3, 1, 512, 512, 3, 3, 28, 28, 1, 3, 30, gradient=False)
+    found = best_blocking(nest, Array(12, 14, 224, 12, 24), Store(54), nest.planes, 1)
+    assert found.innermost == ""
+    assert found.memory == found.buffer > 50 * 3 * 512 * 28 * 28

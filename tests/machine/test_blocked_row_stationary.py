@@ -1,0 +1,168 @@
+"""The row-stationary model whose mapping is searched: cycles, the second roof, phases, and the buffer's size."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from hypothesis import given
+
+from hypar import load_machine, load_model
+from hypar.errors import HardwareError
+from hypar.files.yaml_file import read_yaml
+from hypar.machine.compute_models.base import memory_words
+from hypar.machine.compute_models.blocked_row_stationary import BlockedRowStationary
+from hypar.machine.load import machine_in
+from hypar.machine.machine import local_shape
+from hypar.network.ops.conv import Conv
+from hypar.network.training import PHASES
+from hypar.registry import data_file
+from hypar.sharding.dims import CUTTABLE
+from tests.contracts.test_compute_models import FIELDS, shapes, sourced
+
+if TYPE_CHECKING:
+    from hypar.machine.compute_models.base import LocalShape
+    from hypar.machine.machine import Machine
+
+WHOLE = (1,) * len(CUTTABLE)
+
+
+def model(**fields: Any) -> BlockedRowStationary:
+    return BlockedRowStationary.model_validate({**FIELDS["blocked_row_stationary"], **sourced(**fields)})
+
+
+def layer(name: str, network: str, batch: int) -> LocalShape:
+    found = next(layer for layer in load_model(network).layers if layer.name == name)
+    return local_shape(found.einsum(batch), WHOLE)
+
+
+def convolution(batch: int, channels: int, filters: int, side: int, **fields: Any) -> LocalShape:
+    op, read = Conv(out_channels=filters, **fields), ({"channels": channels, "height": side, "width": side},)
+    return local_shape(op.einsum(batch, read, op.output_shape(read)), WHOLE)
+
+
+def test_few_planes_take_the_layout_that_suits_them() -> None:
+    """LeNet's conv1 on one sample: 20 sets of 5 x 24, one at a time, of 5 taps on 24 columns."""
+    assert model().work(layer("conv1", "lenet-c", 1), "forward", 1).mapping["cycles"] == 20 * 5 * 24
+
+
+@given(shape=shapes())
+def test_no_phase_takes_fewer_cycles_than_all_elements_at_work(shape: LocalShape) -> None:
+    for phase in PHASES:
+        mapping = model().work(shape, phase, 1).mapping
+        assert mapping["cycles"] * 168 >= shape.padded_macs * (1 - 1e-12)
+        assert 0 < mapping["utilisation"] <= 1
+
+
+@given(shape=shapes())
+def test_every_word_that_a_window_does_not_skip_comes_from_memory_or_goes_there(shape: LocalShape) -> None:
+    """A stride beyond the taps skips elements of F_in, of F_out if the convolution is transposed."""
+    own, _ = shape.as_convolution("forward")
+    for phase in PHASES:
+        words = model().beside(4096).work(shape, phase, 1).accesses["memory"]
+        assert words >= (memory_words(shape, phase) - own.words["input"]) * (1 - 1e-12)
+
+
+def test_the_buffer_bounds_the_time() -> None:
+    """Words over words a cycle, beside the arithmetic, which the efficiency alone concerns."""
+    shape = layer("conv1_2", "vgg16", 3)
+    work = model(buffer_words_per_cycle=0.5).beside(51200).work(shape, "forward", 1)
+    assert work.buffer_seconds == pytest.approx(work.accesses["buffer"] / 0.5 / 200e6)
+    assert model().beside(51200).work(shape, "forward", 1).buffer_seconds == 0
+    chip = edited({"buffer_words_per_cycle": 0.5})
+    einsum = next(layer for layer in load_model("vgg16").layers if layer.name == "conv1_2").einsum(3)
+    time = chip.layer_time(einsum, WHOLE, 2)
+    assert (
+        time.seconds["forward"] == time.work["forward"].buffer_seconds > time.work["forward"].seconds / 0.88
+    )
+
+
+def edited(compute: dict[str, Any], **device: Any) -> Machine:
+    """The chip with other numbers in its file."""
+    document = read_yaml(data_file("hardware", "eyeriss"))
+    for part, changes in ((document.data["device"]["compute"], compute), (document.data["device"], device)):
+        part.update({name: {"value": value, "source": "a test"} for name, value in changes.items()})
+    return machine_in(document)
+
+
+def test_a_smaller_buffer_in_the_file_moves_more_words() -> None:
+    """A buffer of 108 B holds no pass: each of its words comes from memory."""
+    einsum = next(layer for layer in load_model("vgg16").layers if layer.name == "conv4_2").einsum(3)
+    found = [
+        edited({"weight_buffer_words": 0, "bank_words": 1}, buffer=size)
+        .layer_time(einsum, WHOLE, 2)
+        .work["forward"]
+        for size in ("432 KiB", "108 KiB", "27 KiB", "108 B")
+    ]
+    words = [work.accesses["memory"] for work in found]
+    assert words == sorted(words)
+    assert len(set(words)) == len(words)
+    assert found[-1].accesses["memory"] == found[-1].accesses["buffer"]
+    assert found[0].seconds <= found[-1].seconds
+
+
+def test_the_backward_phase_of_a_stride_is_folded() -> None:
+    """Stride 2, 3 x 3: convolutions of 2 x 2, 2 x 1, 1 x 2 and 1 x 1 taps, and not 3 x 3 on four times the places."""
+    shape = convolution(4, 16, 16, 28, kernel=(3, 3), stride=(2, 2), padding=(1, 1))
+    work = model().work(shape, "backward", 1)
+    assert work.mapping["cycles"] * 168 >= shape.macs
+    dense = 4 * shape.macs
+    assert work.mapping["cycles"] < dense / 168 / 2
+    assert work.mapping["kernel_rows"] == 2
+
+
+def test_the_backward_phase_of_stride_one_is_the_forward_phase_of_swapped_channels() -> None:
+    fields: dict[str, Any] = {"kernel": (3, 3), "padding": (1, 1)}
+    one, other = convolution(4, 6, 20, 13, **fields), convolution(4, 20, 6, 13, **fields)
+    own, swapped = model().work(one, "backward", 1), model().work(other, "forward", 1)
+    assert own.mapping == swapped.mapping
+    assert own.accesses == swapped.accesses
+
+
+def test_places_that_no_tap_meets_are_written_as_zeros() -> None:
+    """1 x 1 taps at stride 2 meet a quarter of F_in: its whole gradient is written."""
+    shape = convolution(2, 4, 8, 12, kernel=(1, 1), stride=(2, 2))
+    read = shape.words["output"] + shape.words["weight"]
+    assert model().work(shape, "backward", 1).accesses["memory"] == read + 2 * 4 * 12 * 12
+
+
+def test_the_gradient_adds_up_over_samples_and_rows() -> None:
+    """With room for all of dW it is written once; otherwise it is written and read again for each tile of samples."""
+    shape = convolution(8, 6, 8, 13, kernel=(3, 3), padding=(1, 1))
+    read = 8 * 6 * 15 * 15
+    work = model().work(shape, "gradient", 1)
+    assert work.accesses["memory"] == read + shape.words["output"] + shape.words["weight"]
+    small = model().beside(300).work(shape, "gradient", 1)
+    assert small.accesses["memory"] > work.accesses["memory"]
+
+
+def test_units_share_samples_or_filters_so_that_fewer_words_move() -> None:
+    """A convolution's weights are few: units take samples. A linear layer's are many: units take filters."""
+    own = model().beside(16384)
+    few = convolution(16, 64, 64, 28, kernel=(3, 3), padding=(1, 1))
+    assert own.work(few, "forward", 16).mapping["tile_samples"] == 1
+    fc1 = layer("fc1", "alexnet-2012", 16)
+    assert own.work(fc1, "forward", 16).accesses["memory"] < 1.2 * math.fsum(fc1.words.values())
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "found"),
+    [
+        ("resident", "results", "found 'results'; allowed: 'any' or 'result'"),
+        ("fewest", "time", "found 'time'; allowed: 'cycles' or 'words'"),
+        ("buffer_words_per_cycle", 0, "found 0; allowed: more than 0"),
+        ("bank_words", 0, "found 0; allowed: at least 1"),
+        ("weight_buffer_words", -1, "found -1; allowed: at least 0"),
+    ],
+)
+def test_a_wrong_field_is_named_in_one_line(field: str, value: Any, found: str, tmp_path: Any) -> None:
+    data = yaml.safe_load(data_file("hardware", "eyeriss").read_text(encoding="utf-8"))
+    data["device"]["compute"][field] = {"value": value, "source": "a test"}
+    file = tmp_path / "chip.yaml"
+    file.write_text(yaml.safe_dump(data), encoding="utf-8")
+    with pytest.raises(HardwareError, match=r"chip\.yaml") as raised:
+        load_machine(str(file))
+    assert f"device.compute.{field}.value: {found}" in str(raised.value)
+    assert "\n" not in str(raised.value)
