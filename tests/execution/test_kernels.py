@@ -61,9 +61,8 @@ def by_torch(  # noqa: C901, PLR0911, PLR0912 (one case an op)
     run: Bench, inputs: list[Any], held: dict[str, Any]
 ) -> Any:
     """The output of the same layer by PyTorch."""
-    import torch  # noqa: PLC0415 (an extra)
-    from torch.nn import functional  # noqa: PLC0415
-
+    torch: Any = pytest.importorskip("torch")
+    functional = torch.nn.functional
     op: Any = run.layer.op
     x = inputs[0]
     match run.layer.op_name:
