@@ -15,7 +15,6 @@ import numpy as np
 from hypar.costs.base import measured
 from hypar.costs.graphs.ways import Way
 from hypar.sharding.amounts.priced import added_costs
-from hypar.sharding.amounts.rows import cut_windows
 from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Costs, Edge
 
@@ -29,6 +28,9 @@ if TYPE_CHECKING:
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Indices
+
+SPATIAL = ("height", "width")
+"""The dims along which windows reach across borders."""
 
 GRAIN = 1024.0
 """Parts of a byte to which amounts are rounded."""
@@ -73,7 +75,10 @@ class Builder:
             above: the state above the first level. If it has the least products of many tuples, there is one level, and
                 every cost is the least one or less.
         """
-        self.cost, self.graph, self.levels, self.above = cost, graph, levels, above
+        self.graph, self.levels, self.above = graph, levels, above
+        offered = {id(own): own for choices in options for own in choices}
+        divided = {dim for own in offered.values() for choice in own for dim in choice.divided}
+        self.halos = cost.unit == "bytes" and not divided.isdisjoint(SPATIAL)
         nodes: dict[object, tuple[Costs, list[LocalSizes]]] = {}
         numbers: dict[object, int] = {}
         self.keys = []
@@ -83,7 +88,7 @@ class Builder:
             self.keys.append(key)
             if key not in nodes:
                 costs, left = _node(cost, layer, levels, choices, sizes, sums)
-                costs = _even(costs) if self._rounds(layer, choices) else costs
+                costs = _even(costs) if self._rounds(layer) else costs
                 nodes[key] = (costs.reshape(-1, len(choices[0])).min(axis=0) if above.least else costs, left)
         self.nodes = [nodes[key][0] for key in self.keys]
         self.ways: list[Way] = []
@@ -107,9 +112,9 @@ class Builder:
                 )
             self.ways.append(shared[pair])
 
-    def _rounds(self, layer: CutLayer, choices: tuple[Options, ...]) -> bool:
+    def _rounds(self, layer: CutLayer) -> bool:
         """Return whether costs are bytes of halos, whose rounding errors would hide that sums are equal."""
-        return self.cost.unit == "bytes" and any(cut_windows(layer.einsum, own) for own in choices)
+        return self.halos and bool(layer.einsum.windows)
 
     def least_alone(self) -> list[Costs]:
         """Return the cost of each tuple of each layer, with what its edges cost whatever the other end is."""
@@ -142,7 +147,7 @@ class Builder:
             key = (id(way), *map(id, pair or ()))
             if key not in edges:
                 costs = way.costs(self.levels, pair)
-                rounds = self._rounds(self.graph.layers[ends[1]], way.options[1])
+                rounds = self._rounds(self.graph.layers[ends[1]])
                 edges[key] = (_even(costs) if rounds else costs)[:, None, :]
             found.append(Edge(source=ends[0], target=ends[1], terms=(edges[key],)))
         if kept is None:

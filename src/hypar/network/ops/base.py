@@ -111,7 +111,7 @@ class Einsum:
         """Return the einsum of the same dims without sizes; einsums with equal dims share one object."""
         return _unsized(tuple(self.input.items()), self.weight, tuple(self.output.items()))
 
-    @property
+    @cached_property
     def roles(self) -> Roles:
         """The op dims of each tensor."""
         return Roles(tuple(self.input), self.weight, tuple(self.output))
