@@ -98,6 +98,9 @@ class Bounded:
             proven = _raised(bound - rounding, grain)
             if least <= proven:
                 return tuple(best), proven
+            if least <= bound + rounding:
+                # No assignment costs less by more than the sums' rounding: there is nothing left to search for.
+                return tuple(best), proven
             if bound - before <= PAYS * abs(bound):
                 break
         search = LocalSearch(problem, self.work)
