@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from hypar.network.build import load_model
@@ -104,7 +105,7 @@ def _append(layer: Fields, layers: list[Fields], shapes: Shapes) -> None:
     except ShapeError:
         return
     windows = op.windows_on(inputs).items()
-    met = all((window.taps(inputs[0][dim], shape[dim]) >= 0).any() for dim, window in windows)
+    met = all((window.taps(inputs[0][dim], np.arange(shape[dim])) >= 0).any() for dim, window in windows)
     if met and math.prod(shape.values()) <= MOST_ELEMENTS:
         layers.append(layer)
         shapes[layer["name"]] = shape

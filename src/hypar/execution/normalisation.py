@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.execution.taps import Reading, reading
+from hypar.network.ops.pointwise import LRN_CHANNELS as NEIGHBOURS
 from hypar.network.windows import Window
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Indices
 
-NEIGHBOURS, ALPHA, BETA, K = 5, 1e-4, 0.75, 1.0
+ALPHA, BETA, K = 1e-4, 0.75, 1.0
 
 
 def channels(made: Indices, size: int) -> Reading:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.network.windows import TransposedWindow, Window
-
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Indices
+    from hypar.network.windows import Window
 
 
 class Reading(NamedTuple):
@@ -32,6 +31,7 @@ def reading(window: Window, outputs: Indices, size: int) -> Reading:
     """Return what outputs read among ``size`` input elements.
 
     Examples:
+        >>> from hypar.network.windows import TransposedWindow, Window
         >>> elements, taps, _ = reading(Window(kernel=2, stride=2, padding=1), np.array([0, 2]), 5)
         >>> elements.tolist(), taps.tolist()
         ([0, 3, 4], [[-1, 0], [1, 2]])
@@ -43,8 +43,7 @@ def reading(window: Window, outputs: Indices, size: int) -> Reading:
 
 @lru_cache(maxsize=4096)
 def _reading(window: Window, outputs: bytes, size: int) -> Reading:
-    found = _inputs(window, np.frombuffer(outputs, dtype=np.intp)[:, None])
-    found[(found < 0) | (found >= size)] = -1
+    found = window.taps(size, np.frombuffer(outputs, dtype=np.intp))
     elements = np.unique(found[found >= 0])
     taps = np.where(found < 0, -1, np.searchsorted(elements, found))
     met = [(np.flatnonzero(tap >= 0), tap[tap >= 0]) for tap in taps.T]
@@ -58,16 +57,6 @@ def _selection(indices: Indices) -> Any:
         return indices
     step = int(steps[0]) if len(steps) else 1
     return slice(int(indices[0]), int(indices[-1]) + 1, step)
-
-
-def _inputs(window: Window, outputs: Indices) -> Indices:
-    """Return the input element at each tap, ``[outputs, kernel]``, which may lie outside the input."""
-    taps = np.arange(window.kernel) * window.dilation
-    if not isinstance(window, TransposedWindow):
-        found: Indices = outputs * window.stride - window.padding + taps
-        return found
-    element, beside = np.divmod(outputs + window.padding - taps, window.stride)
-    return np.where(beside == 0, element, -1)
 
 
 def gather(image: Array, rows: Reading, columns: Reading, border: float = 0.0) -> Array:

@@ -91,15 +91,15 @@ class Window:
         """
         return low * self.stride - self.padding, (high - 1) * self.stride - self.padding + self.extent
 
-    def taps(self, size: int, places: int) -> Any:
-        """Return the input element that each tap meets at each place, -1 outside the input: ``[places, kernel]``.
+    def taps(self, size: int, places: Any) -> Any:
+        """Return the input element that each tap meets at some places, -1 outside the input: ``[places, kernel]``.
 
         Examples:
-            >>> Window(kernel=3, stride=2, padding=1).taps(4, 2).tolist()
+            >>> Window(kernel=3, stride=2, padding=1).taps(4, np.arange(2)).tolist()
             [[-1, 0, 1], [1, 2, 3]]
         """
-        place, tap = np.ogrid[:places, : self.kernel]
-        return _inside(place * self.stride - self.padding + tap * self.dilation, size)
+        taps = np.arange(self.kernel) * self.dilation
+        return _inside(places[:, None] * self.stride - self.padding + taps, size)
 
     def steps(self, read: Any, made: Any) -> Any:  # noqa: ARG002
         """Return how often the kernel is applied, all taps at once, for ``read`` input and ``made`` output elements."""
@@ -150,15 +150,15 @@ class TransposedWindow(Window):
             high - 1 + self.padding
         ) // self.stride + 1
 
-    def taps(self, size: int, places: int) -> Any:
-        """Return the input element that meets each place through each tap, -1 for none: ``[places, kernel]``.
+    def taps(self, size: int, places: Any) -> Any:
+        """Return the input element that meets some places through each tap, -1 for none: ``[places, kernel]``.
 
         Examples:
-            >>> TransposedWindow(kernel=3, stride=2, padding=1).taps(2, 3).tolist()
+            >>> TransposedWindow(kernel=3, stride=2, padding=1).taps(2, np.arange(3)).tolist()
             [[-1, 0, -1], [1, -1, 0], [-1, 1, -1]]
         """
-        place, tap = np.ogrid[:places, : self.kernel]
-        whole, rest = np.divmod(place + self.padding - tap * self.dilation, self.stride)
+        taps = np.arange(self.kernel) * self.dilation
+        whole, rest = np.divmod(places[:, None] + self.padding - taps, self.stride)
         return _inside(np.where(rest == 0, whole, -1), size)
 
     def steps(self, read: Any, made: Any) -> Any:  # noqa: ARG002

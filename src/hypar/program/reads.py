@@ -28,7 +28,7 @@ def read(window: Window, made: Members, size: int) -> Members:
     Returns:
         ``[devices, size]``.
     """
-    taps = window.taps(size, made.shape[1])
+    taps = window.taps(size, np.arange(made.shape[1]))
     places, _ = np.nonzero(taps >= 0)
     read_by = np.zeros((made.shape[1], size), bool)
     read_by[places, taps[taps >= 0]] = True

@@ -11,6 +11,9 @@ from hypar.network.windows import Window
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+LRN_CHANNELS = 5
+"""Channels that a local response normalisation reads for each, as AlexNet's (NIPS 2012, section 3.3)."""
+
 
 class Pointwise(Base):
     """A named elementwise function; the name does not influence the plan.
@@ -22,8 +25,12 @@ class Pointwise(Base):
     function: Literal["elu", "gelu", "hardswish", "leaky_relu", "lrn", "relu6", "sigmoid", "silu", "tanh"]
 
     def windows_on(self, inputs: tuple[Shape, ...]) -> Mapping[str, Window]:  # noqa: ARG002
-        """Return the channels of a local response normalisation: AlexNet's five, the own one in the middle."""
-        return {"channels": Window(kernel=5, padding=2)} if self.function == "lrn" else {}
+        """Return the channels of a local response normalisation, the own one in the middle."""
+        return (
+            {"channels": Window(kernel=LRN_CHANNELS, padding=LRN_CHANNELS // 2)}
+            if self.function == "lrn"
+            else {}
+        )
 
 
 plugin: type[Op] = Pointwise

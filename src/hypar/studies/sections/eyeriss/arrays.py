@@ -40,8 +40,9 @@ def figure_10() -> Section:
         text=(
             "Batch 16, 16 x 16 elements, 128 kB, in 10^9 times the energy of a MAC. Mappings are chosen by their words"
             " before their cycles, as the paper chooses them by energy; partial sums stay in the buffer; padding is"
-            " counted, which DRAM words of conv3 to conv5 show that the paper does. No number is fitted, but that words come"
-            " before cycles is chosen with the figure in view: cycles first give conv2 a DRAM energy of 2.50."
+            " counted, which DRAM words of conv3 to conv5 show that the paper does. No number is fitted, but two rules"
+            " are chosen with the figure in view: that partial sums stay in the buffer, and that words come before cycles;"
+            " cycles first give conv2 a DRAM energy of 2.50."
         ),
         heads=("layer", *parts),
         rows=rows,
