@@ -17,7 +17,7 @@ from hypar.machine.topologies.base import busiest
 from hypar.sharding.redistribution import COLLECTIVES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from hypar.machine.topologies.base import Topology
 
@@ -95,9 +95,7 @@ def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tup
             raise HardwareError(
                 f"hardware {name!r}", f"found {found}", f"{MOST_MESSAGES:,}, so levels of fewer ways"
             )
-    # A smaller array has the first of several identical sections of the machine to itself.
-    unused = [held // used] if used < held else []
-    places = [tier.topology.places(factors) for tier, factors in _by_tier(tiers, (*unused, *array))]
+    places = _places(tiers, array)
     return tuple(_level_link(tiers, places, array, level) for level in range(len(array)))
 
 
@@ -217,3 +215,37 @@ def primes(number: int) -> list[int]:
             number //= factor
         factor += 1
     return found
+
+
+def _places(tiers: Sequence[Tier], array: tuple[int, ...]) -> list[Sequence[int]]:
+    """Return for each tier the device, or group of devices, at each position of an array.
+
+    A smaller array has the first of several identical sections of the machine to itself.
+    """
+    sections = math.prod(tier.devices for tier in tiers) // math.prod(array)
+    unused = [sections] if sections > 1 else []
+    return [tier.topology.places(factors) for tier, factors in _by_tier(tiers, (*unused, *array))]
+
+
+def level_hops(tiers: Sequence[Tier], array: tuple[int, ...]) -> tuple[float, ...]:
+    """Return the mean number of links on the path from a device to its counterparts, for each level of an array."""
+    places, devices = _places(tiers, array), math.prod(array)
+    found = []
+    for level, ways in enumerate(array):
+        messages = _messages(array, level, range(1, ways))
+        found.append(math.fsum(_crossed(tiers, places, messages)) / devices)
+    return tuple(found)
+
+
+def _crossed(
+    tiers: Sequence[Tier], places: Sequence[Sequence[int]], messages: Mapping[tuple[int, int], float]
+) -> Iterator[float]:
+    """Yield the links that each message crosses in each tier, times its amount; it takes every path by its fraction."""
+    below = math.prod(tier.devices for tier in tiers)
+    for tier, place in zip(tiers, places, strict=True):
+        above, below = below, below // tier.devices
+        for (source, target), amount in messages.items():
+            start, end = place[source % above // below], place[target % above // below]
+            if start != end:
+                paths = tier.topology.paths(start, end, tier.devices)
+                yield amount * math.fsum(fraction * len(links) for fraction, links in paths)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from hypar.plan.score import GroupScore, Score
 from hypar.plan.splits import stage_name
 from hypar.planning.stages.span import items_of
+from hypar.schedule.energy import energy_of, link_energy, moving_energy
 from hypar.schedule.scoring import KINDS
-from hypar.schedule.totals import energy_of, moving_energy, repeated
+from hypar.schedule.totals import repeated
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -121,13 +122,16 @@ def _communication(staging: Staging) -> dict[str, float]:
 
 def _energy(staging: Staging) -> dict[str, float] | None:
     """Return the energy of all stages and of the communication between them, in joules."""
-    lane = staging.stages[0].cuts.lane
+    machine, between = staging.stages[0].cuts.lane.setting.machine, _communication(staging)[BETWEEN]
     found: dict[str, float] = {}
     for span in staging.stages:
-        own = energy_of(span.cuts.lane, span.cuts.step, 0, staging.microbatches)
+        own = energy_of(span.cuts.lane, span.cuts.step, 0, staging.step.makespan, staging.microbatches)
         if own is None:
             return None
         for place, joules in own.items():
             found[place] = found.get(place, 0.0) + joules
-    found["communication"] += moving_energy(lane.setting.machine, _communication(staging)[BETWEEN])
+    found["communication"] += moving_energy(machine, between)
+    if "link" in found and len(staging.stages) > 1:
+        hops = machine.link_hops((len(staging.stages), *staging.request.array))[0]
+        found["link"] += link_energy(machine, hops, between)
     return found
