@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hypar.machine.compute_models.base import LocalShape
-from hypar.machine.routing import LevelLink, Tier, level_hops, level_links
+from hypar.machine.routing import LevelLink, Tier, level_links
 from hypar.network.training import PHASES
 from hypar.sharding.dims import CUTTABLE
 
@@ -133,14 +133,6 @@ class Machine:
         """
         return _links(self, array)
 
-    def link_hops(self, array: tuple[int, ...]) -> tuple[float, ...]:
-        """Return the links on the way of a message at each level of an array, on average over its messages.
-
-        Raises:
-            HardwareError: the array does not fit the machine.
-        """
-        return _link_hops(self, array)
-
 
 @lru_cache(maxsize=16384)
 def _layer_time(machine: Machine, einsum: Einsum, degrees: tuple[int, ...], element_bytes: int) -> LayerTime:
@@ -207,9 +199,3 @@ def fullest(size: Any, degree: Any) -> Any:
 @lru_cache(maxsize=256)
 def _links(machine: Machine, array: tuple[int, ...]) -> tuple[LevelLink, ...]:
     return level_links(machine.name, machine.tiers, array)
-
-
-@lru_cache(maxsize=256)
-def _link_hops(machine: Machine, array: tuple[int, ...]) -> tuple[float, ...]:
-    machine.links(array)
-    return level_hops(machine.tiers, array)

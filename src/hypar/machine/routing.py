@@ -17,7 +17,7 @@ from hypar.machine.topologies.base import busiest
 from hypar.sharding.redistribution import COLLECTIVES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hypar.machine.topologies.base import Topology
 
@@ -95,7 +95,9 @@ def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tup
             raise HardwareError(
                 f"hardware {name!r}", f"found {found}", f"{MOST_MESSAGES:,}, so levels of fewer ways"
             )
-    places = _places(tiers, array)
+    # A smaller array has the first of several identical sections of the machine to itself.
+    unused = [held // used] if used < held else []
+    places = [tier.topology.places(factors) for tier, factors in by_tier(tiers, (*unused, *array))]
     return tuple(_level_link(tiers, places, array, level) for level in range(len(array)))
 
 
@@ -194,7 +196,7 @@ def _busiest_rail(tier: Tier, rails: Iterable[Mapping[tuple[int, int], float]]) 
     return max((load for load, _ in routed), default=0.0), max((hops for _, hops in routed), default=0)
 
 
-def _by_tier(tiers: Sequence[Tier], ways: Sequence[int]) -> list[tuple[Tier, list[int]]]:
+def by_tier(tiers: Sequence[Tier], ways: Sequence[int]) -> list[tuple[Tier, list[int]]]:
     """Return each tier with its prime factors of the ways, or its own if the ways do not split so."""
     factors = [prime for count in ways for prime in primes(count)]
     found = []
@@ -215,37 +217,3 @@ def primes(number: int) -> list[int]:
             number //= factor
         factor += 1
     return found
-
-
-def _places(tiers: Sequence[Tier], array: tuple[int, ...]) -> list[Sequence[int]]:
-    """Return for each tier the device, or group of devices, at each position of an array.
-
-    A smaller array has the first of several identical sections of the machine to itself.
-    """
-    sections = math.prod(tier.devices for tier in tiers) // math.prod(array)
-    unused = [sections] if sections > 1 else []
-    return [tier.topology.places(factors) for tier, factors in _by_tier(tiers, (*unused, *array))]
-
-
-def level_hops(tiers: Sequence[Tier], array: tuple[int, ...]) -> tuple[float, ...]:
-    """Return the mean number of links on the path from a device to its counterparts, for each level of an array."""
-    places, devices = _places(tiers, array), math.prod(array)
-    found = []
-    for level, ways in enumerate(array):
-        messages = _messages(array, level, range(1, ways))
-        found.append(math.fsum(_crossed(tiers, places, messages)) / devices)
-    return tuple(found)
-
-
-def _crossed(
-    tiers: Sequence[Tier], places: Sequence[Sequence[int]], messages: Mapping[tuple[int, int], float]
-) -> Iterator[float]:
-    """Yield the links that each message crosses in each tier, times its amount; it takes every path by its fraction."""
-    below = math.prod(tier.devices for tier in tiers)
-    for tier, place in zip(tiers, places, strict=True):
-        above, below = below, below // tier.devices
-        for (source, target), amount in messages.items():
-            start, end = place[source % above // below], place[target % above // below]
-            if start != end:
-                paths = tier.topology.paths(start, end, tier.devices)
-                yield amount * math.fsum(fraction * len(links) for fraction, links in paths)

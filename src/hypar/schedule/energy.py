@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.energy import access_energies, power_at_rest
+from hypar.machine.hops import level_hops
 from hypar.schedule.totals import repeated
 from hypar.sharding.redistribution import SUMMED
 
@@ -142,4 +143,4 @@ def _hops(lane: Lane, move: Move) -> float:
     level, setting = move.level - lane.depth, lane.setting
     if level < 0 or setting.machine.content.device.energy is None:
         return 1.0
-    return setting.machine.link_hops(setting.array)[level]
+    return level_hops(setting.machine, setting.array)[level]

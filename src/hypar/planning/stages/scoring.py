@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.machine.hops import level_hops
 from hypar.plan.score import GroupScore, Score
 from hypar.plan.splits import stage_name
 from hypar.planning.stages.span import items_of
@@ -132,6 +133,6 @@ def _energy(staging: Staging) -> dict[str, float] | None:
             found[place] = found.get(place, 0.0) + joules
     found["communication"] += moving_energy(machine, between)
     if "link" in found and len(staging.stages) > 1:
-        hops = machine.link_hops((len(staging.stages), *staging.request.array))[0]
+        hops = level_hops(machine, (len(staging.stages), *staging.request.array))[0]
         found["link"] += link_energy(machine, hops, between)
     return found

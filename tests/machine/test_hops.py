@@ -9,11 +9,12 @@ import pytest
 
 from hypar import load_machine
 from hypar.errors import HardwareError
+from hypar.machine.hops import level_hops
 
 
 def hops(topology: Any, array: tuple[int, ...], devices: int | None = None) -> tuple[float, ...]:
     asked = {"topology": topology, "devices": devices or math.prod(array), "bandwidth": "link"}
-    return load_machine("hmc", asked).link_hops(array)
+    return level_hops(load_machine("hmc", asked), array)
 
 
 @pytest.mark.parametrize(
@@ -42,11 +43,11 @@ def test_a_section_of_a_machine_has_its_own_levels() -> None:
 def test_a_message_between_nodes_takes_the_network_of_both_tiers() -> None:
     """A counterpart in another node is two links away outside, and two inside if it is another device."""
     machine = load_machine("h100-8x")
-    assert machine.link_hops((8, 8)) == pytest.approx((2, 2))
+    assert level_hops(machine, (8, 8)) == pytest.approx((2, 2))
     # Of 63 others 7 are in the same node, and 7 are the same device of another node.
-    assert machine.link_hops((64,)) == pytest.approx(((7 * 2 + 7 * 2 + 49 * 4) / 63,))
+    assert level_hops(machine, (64,)) == pytest.approx(((7 * 2 + 7 * 2 + 49 * 4) / 63,))
 
 
 def test_an_array_that_does_not_fit_has_no_hops() -> None:
     with pytest.raises(HardwareError, match=r"found an array of 32 devices"):
-        load_machine("hmc").link_hops((2,) * 5)
+        level_hops(load_machine("hmc"), (2,) * 5)
