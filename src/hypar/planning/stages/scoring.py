@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.plan.conventions import recorded
 from hypar.plan.score import GroupScore, Score
 from hypar.plan.splits import stage_name
 from hypar.planning.stages.span import items_of
@@ -35,6 +36,7 @@ def score_of(staging: Staging) -> Score:
         hardware=machine.name,
         hardware_digest=machine.digest,
         hardware_changes=dict(machine.changes),
+        convention=recorded(setting.convention),
         optimizer=setting.optimizer,
         element_bytes=setting.element_bytes,
         word_bytes=exact_number(machine.content.device.word.value),
@@ -81,7 +83,7 @@ def _times(span: CutSpan, microbatches: int) -> dict[str, float]:
     for phase, items in items_of(span.cuts.step).items():
         for kind, seconds in items.items():
             found[kind] += (1 if phase == "once" else microbatches) * seconds
-    found["communication"] += microbatches * (span.received_s + span.returned_s)
+    found["communication"] += microbatches * (span.received.seconds + span.returned.seconds)
     return found
 
 
@@ -107,14 +109,15 @@ def _critical(staging: Staging) -> dict[str, float]:
 
 def _communication(staging: Staging) -> dict[str, float]:
     """Return the bytes that all devices receive, between stages and at each level inside them."""
-    sent = (span.received_bytes + span.returned_bytes for span in staging.stages)
-    found = {BETWEEN: staging.microbatches * math.fsum(sent)}
+    entering = [phase for span in staging.stages for phase in (span.received, span.returned)]
+    found = {BETWEEN: staging.microbatches * math.fsum(phase.from_stages for phase in entering)}
+    handed = [move for phase in entering for move in phase.moves]
+    inside = [move for span in staging.stages for move in span.cuts.step.moves if move is not None]
     for level in range(len(staging.request.array)):
         found[f"H{level + 1}"] = math.fsum(
             repeated(move, staging.microbatches) * move.total_bytes
-            for span in staging.stages
-            for move in span.cuts.step.moves
-            if move is not None and move.level == level
+            for move in (*inside, *handed)
+            if move.level == level
         )
     return found
 
@@ -129,5 +132,7 @@ def _energy(staging: Staging) -> dict[str, float] | None:
             return None
         for place, joules in own.items():
             found[place] = found.get(place, 0.0) + joules
-    found["communication"] += moving_energy(lane.setting.machine, _communication(staging)[BETWEEN])
+    entering = (span.received.num_bytes + span.returned.num_bytes for span in staging.stages)
+    received = staging.microbatches * math.fsum(entering)
+    found["communication"] += moving_energy(lane.setting.machine, received)
     return found
