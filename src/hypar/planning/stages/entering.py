@@ -32,12 +32,14 @@ class Arrival(NamedTuple):
     """A tensor that a stage receives from another one.
 
     Attributes:
-        tensor: its index in the network; by ``paper``, which joins the tensors of an output, that of its layer.
+        layer: the layer of the stage that receives it; by ``paper``, which joins the tensors of an output, its producer.
+        tensor: its index in the network; None by ``paper``.
         num_bytes: the bytes that come from the other stage.
         moves: the transfers that hand it on inside.
     """
 
-    tensor: int
+    layer: int
+    tensor: int | None
     num_bytes: float
     moves: tuple[Move, ...] = ()
 
@@ -128,7 +130,7 @@ def _by_paper(
 
 def _whole(elements: dict[int, float], element_bytes: int) -> tuple[Arrival, ...]:
     """Return the arrivals of outputs, by their layers."""
-    return tuple(Arrival(maker, element_bytes * whole) for maker, whole in elements.items())
+    return tuple(Arrival(maker, None, element_bytes * whole) for maker, whole in elements.items())
 
 
 def _counted(
@@ -163,4 +165,5 @@ def _arrivals(
             elements, inside = received_apart(ends, between, part, setting.array, own)
             moves = timed(setting, inside)
             if elements or moves:
-                yield Arrival(index, setting.element_bytes * elements, moves), part.phase
+                layer = tensor.consumer if reads else tensor.producer
+                yield Arrival(layer, index, setting.element_bytes * elements, moves), part.phase

@@ -165,12 +165,14 @@ def _of_stages(staging: Staging, nodes: ContractedGraph) -> Amounts:
             found[item] = found.get(item, np.zeros(levels)) + times * own
         for phase, entering in (("forward", span.received), ("backward", span.returned)):
             _add(found, seam(number, phase), 0, levels, microbatches * entering.from_stages)
-            for tensor, moves in ((arrival.tensor, arrival.moves) for arrival in entering.arrivals):
-                edge = nodes.tensors[tensor]
+            for arrival in entering.arrivals:
+                if arrival.tensor is None:
+                    continue
+                edge = nodes.tensors[arrival.tensor]
                 item = Item(
                     nodes.layers[edge.consumer].name, nodes.layers[edge.producer].name, phase, "input"
                 )
-                for move in moves:
+                for move in arrival.moves:
                     _add(found, item, 1 + move.level, levels, microbatches * move.total_bytes)
     return found
 
