@@ -46,6 +46,12 @@ ASKED: dict[str, dict[str, Any]] = {
     "lenet-c-best-stages": {
         "model": "lenet-c", "stages": "best", "levels": 4, "strategy": "hypar", "cost": "time", "hardware": "hmc",
     },
+    "resnet18-stages-paper": {
+        "model": "resnet18", "stages": 4, "levels": 2, "strategy": "accpar", "cost": "time", "hardware": "hmc", "pins": "fc=mp", "convention": "paper",
+    },
+    "lenet-c-best-stages-paper": {
+        "model": "lenet-c", "stages": "best", "levels": 4, "strategy": "hypar", "cost": "time", "hardware": "hmc", "convention": "paper",
+    },
     "alexnet-grids": {"model": "alexnet", "array": [4, 16], "space": "all"},
 }  # fmt: skip
 

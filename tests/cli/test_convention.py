@@ -108,24 +108,12 @@ def test_a_difference_of_conventions_is_named(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (
-            ("plan", "lenet-c", *ON_HMC, "--stages", "2", "--convention", "moved"),
-            "convention: found 'moved'; stages have no other count yet; allowed: paper",
-        ),
-        (
             ("plan", "lenet-c", "--hardware", "tpu-v2-v3", "--convention", "fused"),
             "convention: found 'fused'; the uneven shares of hardware 'tpu-v2-v3' have no other count yet; allowed: paper",
         ),
         (
-            ("score", str(GOLDEN / "resnet18-stages.json"), "--convention", "moved"),
-            "convention: found 'moved'; stages have no other count yet; allowed: paper",
-        ),
-        (
             ("pipeline", "lenet-c", "--convention", "moved"),
-            "convention: found 'moved'; a pipeline has no other count yet; allowed: paper",
-        ),
-        (
-            ("overlap", "lenet-c", *ON_HMC, "--convention", "fused"),
-            "convention: found 'fused'; the exchange of gradients has no other count yet; allowed: paper",
+            "convention: found 'moved'; what passes a stage of a pipeline goes through it; plan --stages counts by others; allowed: paper",
         ),
     ],
 )
@@ -134,20 +122,24 @@ def test_what_has_no_other_count_is_refused_in_one_line(arguments: tuple[str, ..
     assert (result.exit_code, result.stdout, result.stderr) == (3, "", f"error: {said}\n")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("plan", "lenet-c", *ON_HMC, "--stages", "2", "--levels", "1"),
-        ("score", str(GOLDEN / "resnet18-stages.json")),
-        ("plan", "lenet-c", "--hardware", "tpu-v2-v3"),
-        ("pipeline", "lenet-c"),
-        ("overlap", "lenet-c", *ON_HMC),
-    ],
-)
-def test_what_has_no_other_count_says_so(arguments: tuple[str, ...]) -> None:
-    text = unbroken(output(*arguments))
-    assert "have no other count" in text
-    assert "by paper: " in text
+def test_what_has_no_other_count_says_so() -> None:
+    text = unbroken(output("plan", "lenet-c", "--hardware", "tpu-v2-v3"))
+    assert "counted by paper: uneven shares have no other count yet" in text
+    assert "by paper: what passes a stage goes through it" in unbroken(output("pipeline", "lenet-c"))
+
+
+def test_the_exchange_of_gradients_is_the_same_by_every_convention() -> None:
+    by_paper, *others = (
+        output("overlap", "lenet-c", *ON_HMC, "--json", "--convention", convention)
+        for convention in ("paper", "moved", "fused")
+    )
+    assert others == [by_paper] * 2
+
+
+def test_stages_say_by_what_cost_and_score_count() -> None:
+    text = unbroken(output("plan", "lenet-c", *ON_HMC, "--stages", "2", "--levels", "1"))
+    assert "counted by paper: stages" not in text
+    assert "the cost is counted by paper, bytes and seconds by moved" in text
 
 
 def test_strategies_are_listed_with_what_they_count_by() -> None:

@@ -108,7 +108,7 @@ def forward(bench: Bench, inputs: tuple[Array, ...], parameters: dict[str, Array
     """The output, where one piece is the whole."""
     layer, kernel = bench.layer, bench.kernel
     sums = kernel.sums(layer, inputs, piece)
-    return kernel.finish(layer, kernel.forward(layer, inputs, parameters, piece, sums), parameters, piece)
+    return kernel.finish(kernel.forward(layer, inputs, parameters, piece, sums), parameters)
 
 
 def backward(bench: Bench, piece: Piece) -> Gradients:
@@ -117,4 +117,5 @@ def backward(bench: Bench, piece: Piece) -> Gradients:
     sums = kernel.sums(layer, inputs, piece)
     back_sums = kernel.back_sums(layer, inputs, error, piece, sums)
     found = kernel.backward(layer, inputs, bench.parameters, error, piece, sums, back_sums)
-    return found._replace(parameters={**found.parameters, **back_sums})
+    bias = kernel.bias(error, kernel.output(layer, piece), bench.parameters)
+    return found._replace(parameters={**found.parameters, **bias, **back_sums})

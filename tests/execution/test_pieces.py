@@ -80,7 +80,9 @@ class Devices:
 
     def summed(self, sums: Mapping[str, Array], piece: Piece) -> dict[str, Array]:
         """What a device needs of the sums: the places of its piece."""
-        dims = [dim for dim in ("batch", *self.layer.shape) if dim in self.kernel.sum_dims]
+        if not sums:
+            return {}
+        dims = [dim for dim in ("batch", *self.layer.shape) if dim not in self.layer.op.statistics_over]
         box = tuple(piece[dim] for dim in dims)
         return {name: only(value, mask(value.shape, box)) for name, value in sums.items()}
 
@@ -113,9 +115,7 @@ def test_pieces_make_up_the_whole(case: str, seed: int, data: st.DataObject) -> 
         assert (np.isnan(term) == ~devices.outputs(piece)).all()
     total = added(terms)
     finished = [
-        devices.kernel.finish(
-            run.layer, only(total, devices.outputs(piece)), devices.parameters(piece), piece
-        )
+        devices.kernel.finish(only(total, devices.outputs(piece)), devices.parameters(piece))
         for piece in devices.pieces
     ]
     expected = forward(run, run.inputs, run.parameters, whole)
@@ -138,17 +138,24 @@ def test_pieces_make_up_the_whole(case: str, seed: int, data: st.DataObject) -> 
         reads = devices.kernel.reads(run.layer, BATCH, piece)
         assert all((np.isnan(back) == ~read).all() for back, read in zip(each.inputs, reads, strict=True))
     for name in found[0].parameters:
-        kept = [each for piece, each in zip(devices.pieces, found, strict=True) if once(name, piece, devices)]
-        total = added(each.parameters[name] for each in kept)
+        total = added(each.parameters[name] for each in found)
         np.testing.assert_allclose(total, gradients.parameters[name], atol=1e-12)
-    for name in run.parameters.keys() - found[0].parameters.keys():
+    biases = [
+        devices.kernel.bias(error(piece), devices.kernel.output(run.layer, piece), run.parameters)
+        for piece in devices.pieces
+        if once(piece, devices)
+    ]
+    for name in biases[0]:
+        np.testing.assert_allclose(
+            added(each[name] for each in biases), gradients.parameters[name], atol=1e-12
+        )
+    for name in run.parameters.keys() - found[0].parameters.keys() - biases[0].keys():
         np.testing.assert_allclose(back_sums[name], gradients.parameters[name], atol=1e-12)
 
 
-def once(name: str, piece: Piece, devices: Devices) -> bool:
-    """Whether a piece's term of a gradient counts: every part of the input channels has the whole gradient of a bias."""
-    first = devices.pieces[0]["in_channels"] if "in_channels" in piece else None
-    return name != "bias" or first is None or piece["in_channels"] is first
+def once(piece: Piece, devices: Devices) -> bool:
+    """Whether a piece's term of a bias's gradient counts: every part of the input channels has the whole one."""
+    return "in_channels" not in piece or piece["in_channels"] is devices.pieces[0]["in_channels"]
 
 
 def poked(values: Array, inside: Mask, data: st.DataObject) -> Array:
@@ -183,7 +190,7 @@ def test_what_is_missing_shows(case: str, data: st.DataObject) -> None:
 
     def made(inputs: tuple[Array, ...], parameters: Parameters, sums: Sums) -> Array:
         terms = kernel.forward(layer, inputs, parameters, piece, sums)
-        return kernel.finish(layer, terms, parameters, piece)[outputs]
+        return kernel.finish(terms, parameters)[outputs]
 
     def back(inputs: tuple[Array, ...], error: Array) -> list[Array]:
         found = kernel.backward(layer, inputs, run.parameters, error, piece, sums, back_sums)

@@ -30,9 +30,11 @@ from hypar.reports.formats.tabular.page import plan_page
 from hypar.reports.listings.machines import layer_times_data
 from hypar.reports.terminal import as_text
 from hypar.schedule.scoring import score_step
+from hypar.sharding.placement import cut
 from hypar.solve.partition import partition
 from hypar.studies.notes import finer_than_whole, notes
 from hypar.studies.sections.hypar.networks import NETWORKS
+from hypar.studies.verification.run import verify_plan
 from tests.effort import late
 from tests.prose import unbroken
 from tests.reports.test_traces import check_step_trace
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     from hypar import LayerGraph, Machine
     from hypar.planning.searches.base import Answer
+    from hypar.planning.stages.span import CutSpan
 
 HMC = load_machine("hmc")
 OVERLAPPING = load_machine("hmc", {"overlap": "full"})
@@ -131,7 +134,7 @@ def test_microbatches_move_what_a_mini_batch_does_and_gradients_once(microbatche
     )
     assert min(once, each) > 0
     assert once + microbatches * each == pytest.approx(plan.score.communication_bytes, rel=1e-12)
-    assert whole.received_bytes == whole.returned_bytes == 0
+    assert whole.received.num_bytes == whole.returned.num_bytes == 0
 
 
 def test_a_shortcut_crosses_a_seam_once_each_way() -> None:
@@ -153,11 +156,51 @@ def test_a_shortcut_crosses_a_seam_once_each_way() -> None:
         "layer2.1.conv1": deep,
     }.items():
         place = names.index(first)
-        assert spans.span(place, len(names)).received_bytes == crossing
-        assert spans.span(0, place).returned_bytes == crossing
+        assert spans.span(place, len(names)).received.from_stages == crossing
+        assert spans.span(0, place).returned.from_stages == crossing
     # The shortcut only goes through the stage of one convolution.
     alone = spans.span(names.index("layer1.0.conv2"), names.index("layer1.0.add"))
-    assert (alone.received_bytes, alone.returned_bytes) == (2 * wide, 2 * wide)
+    assert (alone.received.from_stages, alone.returned.from_stages) == (2 * wide, 2 * wide)
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+def test_each_stage_gets_what_it_reads_once_and_hands_it_on(convention: str) -> None:
+    """ResNet-18's first block as a stage of two devices: the shortcut is read there; behind it nothing of it is."""
+    graph = load_model("resnet18").with_batch(8)
+    names = [layer.name for layer in graph.contracted.layers]
+    plan = plan_model(graph, levels=1, strategy="dp", hardware=HMC, convention=convention)
+    spans = spans_of(plan, graph, HMC, stages=2, microbatches=2)
+    wide = 4 * 4 * 64 * 56 * 56
+
+    def span(first: str, end: str, *dims: str) -> CutSpan:
+        start = names.index(first)
+        cuts = tuple((cut(dim, 2),) for dim in dims)
+        return spans.given(start, names.index(end), cuts)
+
+    whole = span("layer1.0.conv1", "layer1.0.add", "batch", "batch")
+    assert (whole.received.num_bytes, whole.returned.num_bytes) == (wide, wide)
+    joined = span("layer1.0.conv2", "layer1.1.conv1", "batch", "batch")
+    assert (joined.received.num_bytes, joined.returned.num_bytes) == (2 * wide, 2 * wide)
+    # Both devices read all channels of F, which one of them hands on; each has half of the error's channels back.
+    wide_out = span("layer1.0.conv1", "layer1.0.conv2", "out_channels")
+    assert wide_out.received.from_stages == wide
+    assert [(move.collective, move.total_bytes) for move in wide_out.received.moves] == [("all_gather", wide)]
+    assert (wide_out.returned.from_stages, wide_out.returned.moves) == (wide, ())
+    # Its error is a sum over both, which is added up before it leaves; alone it would be the network's first layer.
+    assert [move.phase for move in wide_out.cuts.step.moves if move is not None] == ["backward"]
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+@pytest.mark.parametrize("stages", [2, 4])
+@pytest.mark.parametrize("strategy", ["hypar", "mp", "accpar"])
+def test_stages_count_what_their_program_moves(strategy: str, stages: int, convention: str) -> None:
+    for model, alike in (("lenet-c", "ja"), ("sfc", "j"), ("alexnet", "j")):
+        asked: dict[str, Any] = {"strategy": strategy, "stages": stages, "convention": convention}
+        plan = plan_model(model, levels=2, microbatches=2, batch=64, hardware=HMC, **asked)
+        found = verify_plan(plan, count=True)
+        # Biases are no part of the amounts; lenet's 50 channels are uneven behind a flatten.
+        assert {difference.case for difference in found.differences} <= {*alike}
+        assert found.levels[0].planned == found.levels[0].counted
 
 
 # Partitions
@@ -266,6 +309,8 @@ def all_costs(spans: CutSpans, microbatches: int) -> tuple[NDArray[np.float64], 
         ({"strategy": "hypar"}, (2, 2)),
         ({"strategy": "accpar", "cost": "time", "search": "joint"}, (2,)),
         ({"strategy": "deepa"}, (4,)),
+        ({"strategy": "hypar", "convention": "moved"}, (2, 2)),
+        ({"strategy": "accpar", "convention": "fused"}, (2, 2)),
     ],
 )
 def test_blocks_that_are_not_planned_are_in_no_better_partition(
@@ -277,9 +322,8 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
     tmp_path: Path,
 ) -> None:
     machine = of_memory(tmp_path, capacity, overlap)
-    request = replace(
-        Request.of(plan_model(forked, hardware=machine, **asked, convention="paper"), machine), array=array
-    )
+    plan = plan_model(forked, hardware=machine, **({"convention": "paper"} | asked))
+    request = replace(Request.of(plan, machine), array=array)
     answers = known_answers(str(asked), array, overlap)
     for schedule, stages, microbatches in (("1f1b", 2, 4), ("gpipe", 4, 8), ("layer-block", 4, 1)):
         every, few = (CutSpans.of(request, forked, (stages, microbatches), answers) for _ in range(2))

@@ -136,15 +136,25 @@ def test_groups_draw_their_power_until_the_slowest_has_ended(tmp_path: Path) -> 
     assert score.energy["link"] == pytest.approx((across + 2 * inside) / 4 * 40e-12, rel=1e-9)
 
 
-def test_stages_draw_power_for_the_whole_pipeline_and_send_over_links() -> None:
-    """Two stages of one device each, two links apart."""
-    options = {"stages": 2, "levels": 0, "microbatches": 2, "convention": "paper", "strategy": None}
-    plain, score = (scored(changes, **options) for changes in (None, WITH_ALL | {"sums": "free"}))
+@pytest.mark.parametrize("convention", ["paper", "moved"])
+@pytest.mark.parametrize(("levels", "between"), [(0, 2), (1, 4), (2, 6)])
+def test_stages_draw_power_for_the_whole_pipeline_and_send_over_links(
+    levels: int, between: int, convention: str
+) -> None:
+    """Two stages of 1, 2 or 4 devices: counterparts in the two halves of the tree are 2, 4 or 6 links apart."""
+    options = {"stages": 2, "levels": levels, "microbatches": 2, "convention": convention, "strategy": None}
+    plain, score = (
+        scored(changes, **options) for changes in (None, {"energy.link": "40 pJ", "energy.static": "100 mW"})
+    )
     assert plain.energy is not None
     assert score.energy is not None
-    sent = score.communication["stages"]
-    assert sent
-    added = {"link": sent / 4 * 2 * 40e-12, "static": 2 * 16 * 0.1 * score.time_s}
+    received = score.communication
+    assert received["stages"]
+    passed = received["stages"] * between
+    for level in range(levels):
+        passed += received[f"H{level + 1}"] * 2 * (levels - level)
+    static = 2 * 2**levels * 16 * 0.1 * score.time_s
+    added = {"link": passed / 4 * 40e-12, "static": static}
     assert score.energy == pytest.approx(plain.energy | added, rel=1e-12)
 
 

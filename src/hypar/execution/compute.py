@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.execution.boxes import put, take
 from hypar.execution.exchange import mask
 from hypar.execution.loss import loss
 from hypar.registry import load_plugin
@@ -64,10 +63,10 @@ class Task:
 
 def compute(devices: Devices, step: Compute) -> None:
     """Run a step on every device that has a piece, and stack what they write."""
-    if step.kind == "finish":
-        _finish(devices, step)
-        return
     layer = next(layer for layer in devices.program.graph.layers if layer.name == step.layer)
+    if step.kind == "finish":
+        _finish(devices, step, layer)
+        return
     results: list[Mapping[str, Array]] = []
     due = {role: mask(holding) for role, holding in step.due.items()}
     for device, piece in enumerate(step.pieces):
@@ -106,13 +105,12 @@ def _forward(task: Task) -> dict[str, Array]:
     return {"output": task.kernel.forward(task.layer, task.inputs, task.own, task.piece, task.sums)}
 
 
-def _finish(devices: Devices, step: Compute) -> None:
-    """Add the bias to sums, on all devices at once, on whichever channels each has them."""
-    values = devices.values[step.reads["output"]]
-    bias = devices.values.get(f"W {step.layer}.bias")
-    if bias is not None:
-        values = values + bias.reshape(len(bias), 1, -1, *[1] * (values.ndim - 3))
-    devices.values[step.writes["output"]] = values
+def _finish(devices: Devices, step: Compute, layer: Layer) -> None:
+    """Finish sums on every device, on whichever channels it has them."""
+    kernel: Kernel = load_plugin("kernels", layer.op_name)
+    sums = zip(devices.values[step.reads["output"]], devices.parameters, strict=True)
+    found = [kernel.finish(values, own.get(layer.name, {})) for values, own in sums]
+    devices.values[step.writes["output"]] = np.stack(found)
 
 
 def _statistics(task: Task) -> dict[str, Array]:
@@ -130,11 +128,7 @@ def _backward(task: Task) -> dict[str, Array]:
 
 
 def _bias(task: Task) -> dict[str, Array]:
-    """Sum the error over all but the channels, wherever the device has it."""
-    box = tuple(task.piece.values())
-    error = take(task.reads["error"], box)
-    over = tuple(axis for axis in range(error.ndim) if axis != 1)
-    return {"bias": put((task.layer.shape["channels"],), (box[1],), error.sum(over))}
+    return task.kernel.bias(task.reads["error"], tuple(task.piece.values()), task.own)
 
 
 def _loss(task: Task) -> dict[str, Array]:

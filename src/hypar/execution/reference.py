@@ -13,7 +13,7 @@ from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array
-    from hypar.execution.kernels.base import Gradients, Kernel, Sums
+    from hypar.execution.kernels.base import Kernel, Sums
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
 
@@ -133,7 +133,7 @@ class _Run:
         held = self.begin.parameters[layer.name]
         self.sums[layer.name] = sums = kernel.sums(layer, inputs, piece)
         value = kernel.forward(layer, inputs, held, piece, sums)
-        self.activations[layer.name] = kernel.finish(layer, value, held, piece)
+        self.activations[layer.name] = kernel.finish(value, held)
 
     def lose(self) -> float:
         """Return the loss and start the backward phase with its derivatives; other errors start at zero."""
@@ -152,15 +152,11 @@ class _Run:
         held, sums, error = self.begin.parameters[layer.name], self.sums[layer.name], self.errors[layer.name]
         back_sums = kernel.back_sums(layer, inputs, error, piece, sums)
         found = kernel.backward(layer, inputs, held, error, piece, sums, back_sums)
-        self.gradients[layer.name] = gradients_of(found, back_sums, held)
+        bias = kernel.bias(error, kernel.output(layer, piece), held)
+        every = {**found.parameters, **bias, **back_sums}
+        self.gradients[layer.name] = {name: every[name] for name in held}
         if not layer.inputs:
             return
         reads = kernel.reads(layer, self.graph.batch, piece)
         for name, back, read in zip(layer.inputs, found.inputs, reads, strict=True):
             self.errors[name] = self.errors[name] + np.where(read, back, 0.0)
-
-
-def gradients_of(found: Gradients, back_sums: Sums, held: dict[str, Array]) -> dict[str, Array]:
-    """Return the gradient of every parameter held, from the backward phase or from the sums that it needed."""
-    every = {**found.parameters, **back_sums}
-    return {name: every[name] for name in held}

@@ -81,10 +81,19 @@ class Tensor:
 
 
 class ContractedGraph(NamedTuple):
-    """The cut layers in topological order, and the tensors between them."""
+    """The cut layers in topological order, and the tensors between them.
+
+    Attributes:
+        layers: the layers.
+        tensors: the tensors.
+        fed: of a part of a network, the layers that send an error to layers outside it.
+        sent: the layers whose outputs layers outside read.
+    """
 
     layers: tuple[CutLayer, ...]
     tensors: tuple[Tensor, ...]
+    fed: frozenset[int] = frozenset()
+    sent: frozenset[int] = frozenset()
 
 
 def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) -> ContractedGraph:

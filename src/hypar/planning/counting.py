@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
 
-STAGED = "stages have no other count yet"
-
 
 class Conventions(NamedTuple):
     """The conventions of a plan.
@@ -66,14 +64,15 @@ def follows(cost: str) -> bool:
     return "convention" in {item.name for item in fields(load_cost(cost, {}))}  # type: ignore[arg-type]
 
 
-def require_paper(asked: str | None, what: str) -> None:
-    """Refuse to count by another convention than ``paper`` what has no other count.
+def require_paper(asked: str | None) -> None:
+    """Refuse to count a pipeline's transfers by another convention than ``paper``.
 
     Raises:
         OptionError: another convention is asked for.
         UnknownNameError: there is no such convention.
     """
-    conventions_of(asked, PAPER, "volume", f"{what} has no other count yet")
+    passes = "what passes a stage of a pipeline goes through it; plan --stages counts by others"
+    conventions_of(asked, PAPER, "volume", passes)
 
 
 def uneven(name: str) -> str:
@@ -101,9 +100,7 @@ def score_convention(plan: Plan, score: Score | None = None) -> str:
 
 def only_paper(plan: Plan) -> str:
     """Return why a plan can be counted by ``paper`` alone; empty if it can be by any convention."""
-    if plan.heterogeneous:
-        return "uneven shares have no other count yet"
-    return "" if plan.stages is None else STAGED
+    return "uneven shares have no other count yet" if plan.heterogeneous else ""
 
 
 def _papers(plan: Plan) -> str:

@@ -126,7 +126,8 @@ def run_plan(
     )
     choices, counted = choices_of(plan, graph, file), _counted(plan, convention, file)
     if plan.stages is not None and plan.staged and isinstance(machine, Machine):
-        request = replace(Request.of(plan, machine), optimizer=own)
+        by = PAPER if counted == DIRECT else counted
+        request = replace(Request.of(plan, machine), optimizer=own, counted=by)
         staging = stored_stages(plan, plan.stages, graph, choices, request)
         score = score_of(staging)
         remember(score, Origin(plan=plan, network=graph, machine=machine))

@@ -98,7 +98,7 @@ def _send(flow: Flow, layer: Layer, work: Work, number: int) -> None:
     item = Item(layer.name, source, "backward", "input")
     name = f"{layer.name} {number}"
     array = f"E terms {name}"
-    if flow.convention == "moved":
+    if flow.convention == "moved" or not made.holding.meets(terms):
         sums, inside = Holding(_one_each(terms, made.holding)), Item(layer.name, None, "backward", "input")
         array = flow.add(array, f"E sums {name}", terms, sums, work.copies, inside)
         array = flow.copy(array, f"E {name}", sums, need, item)

@@ -74,6 +74,10 @@ class Cuts:
         number = np.where(whole, np.cumsum(whole) - 1, -1)[copy.reshape(-1)]
         return np.where(self.working, number, -1)
 
+    def meets(self, other: Cuts) -> bool:
+        """Return whether some device works for both layers; those of two stages have none in common."""
+        return bool((self.working & other.working).any())
+
     def without(self, dims: Collection[str]) -> Cuts:
         """Return the cuts of a tensor that no longer has some dims: parts that these alone divided are copies."""
         levels = [

@@ -70,6 +70,10 @@ class Holding:
         """Number of elements of each device, ``[devices]``."""
         return np.asarray(np.prod([own.sum(axis=1) for own in self.members], axis=0, dtype=np.int64))
 
+    def meets(self, other: Holding) -> bool:
+        """Return whether some device has elements of both; devices of two stages have not."""
+        return bool(((self.elements > 0) & (other.elements > 0)).any())
+
     def within(self, other: Holding) -> bool:
         """Return whether every device has in the other what it has in this."""
         inside = np.all(

@@ -68,7 +68,7 @@ def _dims(flow: Flow, layer: Layer, cuts: Cuts) -> dict[str, Members]:
 def _left(flow: Flow, layer: Layer, output: Holding, cuts: Cuts) -> tuple[Holding, Cuts]:
     """Return who gets the sums of F_out, and the cuts after which they lie: by ``fused`` as the only reader divides them."""
     reader = flow.next_choice(layer) if flow.convention == "fused" else None
-    if reader is None or not cuts.divides("in_channels"):
+    if reader is None or not cuts.divides("in_channels") or not cuts.meets(reader):
         return output, cuts
     cuts = scattered(cuts, reader)
     members = [

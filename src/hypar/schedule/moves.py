@@ -71,15 +71,15 @@ def moves_of(
     flows = flows_of(graph, setting.convention)
     inner, outer = [], []
     for layer, sums, chosen in zip(graph.layers, flows.sums, choices, strict=True):
-        inner.append(_timed(setting, received_inside(layer.einsum, sums, setting.array, chosen)))
+        inner.append(timed(setting, received_inside(layer.einsum, sums, setting.array, chosen)))
     for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
         ends = (tensor.producer, tensor.consumer)
         between, pair = between_of(graph, tensor, flow), (choices[ends[0]], choices[ends[1]])
         einsums = (graph.layers[ends[0]].einsum, graph.layers[ends[1]].einsum)
         found = received_between(einsums, between, parts_of(flow, between), setting.array, pair)
         sums_up = tuple(one for one in reversed(found) if one.inside)
-        inner[ends[0]] += _timed(setting, sums_up)
-        outer.append(_timed(setting, tuple(one for one in found if not one.inside)))
+        inner[ends[0]] += timed(setting, sums_up)
+        outer.append(timed(setting, tuple(one for one in found if not one.inside)))
     return inner, outer
 
 
@@ -95,7 +95,7 @@ def _paper_between(
 
 
 @lru_cache(maxsize=16384)
-def _timed(setting: Setting, found: tuple[Received, ...]) -> tuple[Move, ...]:
+def timed(setting: Setting, found: tuple[Received, ...]) -> tuple[Move, ...]:
     """Return the timed transfers of counted elements."""
     moves = []
     for one in found:

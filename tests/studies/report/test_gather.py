@@ -143,7 +143,7 @@ def test_a_model_that_changed_is_refused(tmp_path: Path) -> None:
 
 
 def test_stages_solved_by_several_solvers_are_reported() -> None:
-    found = gather_report(Path(__file__).parents[2] / "golden" / "resnet18-stages.json")
+    found = gather_report(Path(__file__).parents[2] / "golden" / "resnet18-stages-paper.json")
     assert found.plan.solver == "elimination, chain"
     assert found.plan.pins
     assert found.step is not None

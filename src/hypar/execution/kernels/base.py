@@ -9,13 +9,14 @@ shows as NaN in the result. Kernels move nothing; whoever runs them adds up term
                pool the terms over the piece's ``input_height`` and ``input_width``, where it has them
     finish     the bias, on the added terms
     back_sums  statistics of the error that are added over devices before ``backward``
-    backward   terms of the inputs' errors and of the parameters' gradients
+    backward   terms of the inputs' errors and of the parameters' gradients, but of a bias that ``finish`` adds
+    bias       terms of the gradient of that bias
 
 Arrays:
     activations ``[batch, channels]`` or ``[batch, channels, height, width]``; weights of convolutions ``[groups,
     in_channels, out_channels, kernel_height, kernel_width]`` with channels within a group, also of one group; weights of
-    ``linear`` ``[in_channels, out_channels]``; biases, and weight and bias of ``batch_norm``, ``[channels]``; sums as
-    ``sum_dims`` names them.
+    ``linear`` ``[in_channels, out_channels]``; biases, and weight and bias of ``batch_norm``, ``[channels]``; sums ``[..]``
+    over the dims of the input that the op's ``statistics_over`` leaves.
 
 Pieces:
     sorted index arrays by op dim. Weighted ops: batch, groups (if there are several), in_channels and out_channels (within a
@@ -37,7 +38,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -66,13 +67,7 @@ class Gradients(NamedTuple):
 
 
 class Kernel(ABC):
-    """What a device computes of a layer of one op.
-
-    Attributes:
-        sum_dims: the dims of the input that its sums carry; none for an op without sums.
-    """
-
-    sum_dims: ClassVar[frozenset[str]] = frozenset()
+    """What a device computes of a layer of one op."""
 
     def parameters(self, layer: Layer, random: np.random.Generator) -> dict[str, Array]:
         """Return initial values of the trained parameters, such that activations stay near 1."""
@@ -102,9 +97,13 @@ class Kernel(ABC):
     ) -> Array:
         """Return the piece's output, or its terms."""
 
-    def finish(self, layer: Layer, value: Array, parameters: Parameters, piece: Piece) -> Array:
-        """Return the piece's output with all that follows the addition of terms."""
+    def finish(self, value: Array, parameters: Parameters) -> Array:
+        """Return the output with all that follows the addition of terms, on whichever elements a device has."""
         return value
+
+    def bias(self, error: Array, box: Box, parameters: Parameters) -> dict[str, Array]:
+        """Return the terms of the gradients of what ``finish`` adds, over a box of the output's error."""
+        return {}
 
     def back_sums(
         self, layer: Layer, inputs: Inputs, error: Array, piece: Piece, sums: Sums
@@ -190,30 +189,19 @@ class Weighted(Kernel):
             values["bias"] = random.normal(scale=0.1, size=layer.shape["channels"])
         return values
 
-    def finish(self, layer: Layer, value: Array, parameters: Parameters, piece: Piece) -> Array:
+    def finish(self, value: Array, parameters: Parameters) -> Array:
         """Return the sum of all terms with the bias added."""
         if "bias" not in parameters:
             return value
-        box = self.output(layer, piece)
-        bias = take(parameters["bias"], box[1:2])
-        return put(value.shape, box, take(value, box) + bias.reshape(-1, *[1] * (value.ndim - 2)))
+        return value + parameters["bias"].reshape(-1, *[1] * (value.ndim - 2))
 
-    def gradients(
-        self, parameters: Parameters, channels: Indices, error: Array, weight: tuple[Box, Array]
-    ) -> dict[str, Array]:
-        """Return the terms of the weight's and the bias's gradients.
-
-        Args:
-            parameters: their values.
-            channels: output channels of the piece.
-            error: error of the piece's output.
-            weight: box of the weight, and the terms of its gradient.
-        """
-        found = {"weight": put(parameters["weight"].shape, *weight)}
-        if "bias" in parameters:
-            over = tuple(axis for axis in range(error.ndim) if axis != 1)
-            found["bias"] = put(parameters["bias"].shape, (channels,), error.sum(over))
-        return found
+    def bias(self, error: Array, box: Box, parameters: Parameters) -> dict[str, Array]:
+        """Return the sum of the error over all but the channels."""
+        if "bias" not in parameters:
+            return {}
+        local = take(error, box)
+        over = tuple(axis for axis in range(local.ndim) if axis != 1)
+        return {"bias": put(parameters["bias"].shape, (box[1],), local.sum(over))}
 
 
 class _Part(NamedTuple):
@@ -309,8 +297,7 @@ class Convolution(Weighted):
         taps = self._filters(part, parameters["weight"]).transpose(0, 2, 1) @ errors
         taps = taps.reshape(groups * read, *kernel, batch, height, width)
         back = put(inputs[0].shape, part.input, scatter(taps, part.rows, part.columns))
-        found = self.gradients(parameters, part.output[1], local, (part.weight, weight))
-        return Gradients((back,), found)
+        return Gradients((back,), {"weight": put(parameters["weight"].shape, part.weight, weight)})
 
     @staticmethod
     def _windows(part: _Part, image: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,8 +24,6 @@ class BatchNorm(Kernel):
 
     Its parameters' gradients are its sums over the error, ``weight`` and ``bias``.
     """
-
-    sum_dims: ClassVar[frozenset[str]] = frozenset({"channels"})
 
     def parameters(self, layer: Layer, random: np.random.Generator) -> dict[str, Array]:
         """Return weights around 1 and biases around 0."""

@@ -55,8 +55,8 @@ class Linear(Weighted):
         held = (piece["in_channels"], piece["out_channels"])
         local = take(error, self.output(layer, piece))
         back = put(inputs[0].shape, box, local @ take(parameters["weight"], held).T)
-        weight = take(inputs[0], box).T @ local
-        return Gradients((back,), self.gradients(parameters, piece["out_channels"], local, (held, weight)))
+        weight = put(parameters["weight"].shape, held, take(inputs[0], box).T @ local)
+        return Gradients((back,), {"weight": weight})
 
 
 plugin: Kernel = Linear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 class Softmax(Kernel):
     """``exp(x) / sum of exp(x)``; the largest x is not subtracted first, so that sums alone need all channels."""
-
-    sum_dims: ClassVar[frozenset[str]] = frozenset({"batch", "height", "width"})
 
     def sums(self, layer: Layer, inputs: Inputs, piece: Piece) -> dict[str, Array]:
         """Return the sums of the exponentials over the piece's channels."""

@@ -1,7 +1,7 @@
 """Lower bounds on the cost of every span as a stage, computed before any span is planned.
 
 Each layer of a span counts with the time of its fastest choice, the exchange of its partial results included, and a
-span receives every tensor that crosses its ends at least once. Transfers between its layers are left out; if transfers
+span receives every tensor that crosses its ends at least once, by other counts than ``paper`` if it has an end there. Transfers between its layers are left out; if transfers
 overlap with computation, so is the exchange of partial results. Memory counts weights and kept activations.
 """
 
@@ -17,8 +17,12 @@ from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.question import question_of
-from hypar.schedule.moves import moves_inside
+from hypar.planning.stages.entering import seconds_of
+from hypar.schedule.moves import moves_inside, timed
 from hypar.schedule.totals import repeated
+from hypar.sharding.amounts.counted import received_inside
+from hypar.sharding.amounts.flows import Sums
+from hypar.sharding.conventions import FUSED, PAPER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph, CutLayer
     from hypar.planning.stages.spans import CutSpans
+    from hypar.schedule.moves import Move
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
@@ -68,8 +73,7 @@ def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
     """Return the lower bounds of all spans, for a number of microbatches in a mini-batch."""
     layers = _layer_bounds(spans, microbatches)
     computing = _sums([layer.seconds for layer in layers])
-    crossing = np.array([spans.seconds_of(num_bytes) for num_bytes in crossing_bytes(spans)])
-    received, returned = microbatches * crossing[:-1, None], microbatches * crossing[None, :]
+    received, returned = (microbatches * _seconds(spans, each) for each in _least_received(spans))
     overlap = spans.setting.machine.overlap
     found = (
         np.maximum(computing, np.maximum(received, returned)) if overlap else computing + received + returned
@@ -85,6 +89,28 @@ def crossing_bytes(spans: CutSpans) -> list[float]:
         for place in range(tensor.producer + 1, tensor.consumer + 1):
             found[place][tensor.producer] = max(found[place].get(tensor.producer, 0), tensor.elements)
     return [spans.setting.element_bytes * math.fsum(at.values()) for at in found]
+
+
+def _least_received(spans: CutSpans) -> tuple[Costs, Costs]:
+    """Return the bytes of F, and of E, that each span receives from others at least, ``[starts, ends]``."""
+    crossing = np.array([crossing_bytes(spans)])
+    if spans.setting.convention == PAPER:
+        return crossing.T[:-1], crossing
+    count, size = len(spans.microbatch.layers), spans.setting.element_bytes
+    received, returned = np.zeros((count, count + 1)), np.zeros((count, count + 1))
+    for tensor, flow in zip(spans.microbatch.tensors, spans.flows.tensors, strict=True):
+        made, read = tensor.producer, tensor.consumer
+        received[made + 1 : read + 1, read + 1 :] += size * flow.elements
+        returned[: made + 1, made + 1 : read + 1] += size * flow.elements * flow.error
+    return received, returned
+
+
+def _seconds(spans: CutSpans, num_bytes: Costs) -> Costs:
+    """Return the seconds to receive some bytes from other stages, each number once."""
+    distinct, which = np.unique(num_bytes, return_inverse=True)
+    return np.array([seconds_of(spans.link, each) for each in distinct.tolist()])[
+        which.reshape(num_bytes.shape)
+    ]
 
 
 def _sums(amounts: Sequence[float]) -> Costs:
@@ -129,28 +155,52 @@ def _layer_bounds(spans: CutSpans, microbatches: int) -> list[_LayerBounds]:
     question = question_of(spans.request, spans.whole, spans.pins, spans.setting.element_bytes)
     known: dict[object, _LayerBounds] = {}
     found = []
-    for layer, options in zip(spans.microbatch.layers, question.options, strict=True):
-        key = (layer.einsum, layer.output_elements, options)
+    for layer, sums, options in zip(spans.microbatch.layers, _added_up(spans), question.options, strict=True):
+        key = (layer.einsum, layer.output_elements, sums, options)
         if key not in known:
             known[key] = _LayerBounds()
             if layer.weighted and math.prod(map(len, options)) <= MOST_COMBINATIONS:
-                each = [_under(layer, chosen, spans.setting, microbatches) for chosen in product(*options)]
+                each = [
+                    _under(layer, sums, chosen, spans.setting, microbatches) for chosen in product(*options)
+                ]
                 known[key] = _LayerBounds(*map(min, zip(*each, strict=True)))
         found.append(known[key])
     return found
 
 
-def _under(layer: CutLayer, chosen: Options, setting: Setting, microbatches: int) -> _LayerBounds:
+def _added_up(spans: CutSpans) -> tuple[Sums, ...]:
+    """Return for each layer the sums that are added up inside it, or by ``fused`` between it and the next."""
+    if spans.setting.convention == FUSED:
+        return (Sums(output=True, input=False),) * len(spans.microbatch.layers)
+    return spans.flows.sums
+
+
+def _under(layer: CutLayer, sums: Sums, chosen: Options, setting: Setting, microbatches: int) -> _LayerBounds:
     """Return the time and memory of a layer under a choice at each level."""
     divisors = degrees(chosen)
     time = setting.machine.layer_time(layer.einsum, divisors, setting.element_bytes)
     spent = [microbatches * seconds for seconds in time.seconds.values()]
     if not setting.machine.overlap:
-        moves = moves_inside(setting, layer.einsum, layer.output_elements, chosen)
-        spent += [repeated(move, microbatches) * move.seconds for move in moves]
+        spent += [
+            repeated(move, microbatches) * seconds for move, seconds in _moves(layer, sums, chosen, setting)
+        ]
     return _LayerBounds(
         seconds=math.fsum(spent) + setting.update_seconds(time),
         weights=time.fullest["weight"],
         input=fullest_share(layer.einsum, divisors, "input"),
         output=fullest_share(layer.einsum, divisors, "output"),
     )
+
+
+def _moves(layer: CutLayer, sums: Sums, chosen: Options, setting: Setting) -> list[tuple[Move, float]]:
+    """Return the reductions of a layer's partial sums, with the seconds that they take at least.
+
+    By ``fused`` sums of F may go straight to the next layer: terms are still received once, which takes no less than half of
+    an all-reduce.
+    """
+    if setting.convention == PAPER:
+        moves = moves_inside(setting, layer.einsum, layer.output_elements, chosen)
+    else:
+        moves = timed(setting, received_inside(layer.einsum, sums, setting.array, chosen))
+    onward = setting.convention == FUSED
+    return [(move, move.seconds / (2 if onward and move.phase == "forward" else 1)) for move in moves]

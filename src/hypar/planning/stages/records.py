@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
+from hypar.plan.conventions import recorded
 from hypar.plan.plan import CostRecord, ModelRecord, Plan
 from hypar.plan.splits import Split, StageRecord, StagesRecord
 from hypar.planning.claims import objective
+from hypar.planning.question import context_of
 from hypar.planning.searches.base import load_search
 from hypar.planning.stages.scoring import score_of
 from hypar.planning.stages.search import pins_of, plan_stages
@@ -63,8 +65,7 @@ def staged_plan(
         claim = f"{whole.claim}; no stages that were tried are faster"
         return whole.model_copy(update={"stages": _no_stages(request, whole), "claim": claim})
     splits = list(_splits_of(found))
-    context = {"machine": request.machine, "optimizer": request.optimizer}
-    cost = load_cost(request.cost, request.parameters, context)
+    cost = load_cost(request.cost, request.parameters, context_of(request))
     return Plan(
         model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
         graph=request.graph,
@@ -74,6 +75,7 @@ def staged_plan(
         solver=", ".join(dict.fromkeys(span.cuts.answer.solver for span in found.stages if splits)),
         array=list(found.request.array),
         pins=[str(pin) for pin in pins],
+        convention=recorded(request.convention),
         cost=CostRecord(
             name=request.cost,
             value=exact_number(math.fsum(split.cost for split in splits)),

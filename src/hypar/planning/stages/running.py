@@ -90,6 +90,6 @@ def _pace(stages: Sequence[CutSpan], stage: int) -> Pace:
         resource = f"link {stage + 1}-{other + 1}" if overlap else stage_name(other)
         return Send(seconds, resource) if seconds else None
 
-    ahead = send(stage + 1, stages[stage + 1].received_s) if stage + 1 < len(stages) else None
-    back = send(stage - 1, stages[stage - 1].returned_s) if stage else None
+    ahead = send(stage + 1, stages[stage + 1].received.seconds) if stage + 1 < len(stages) else None
+    back = send(stage - 1, stages[stage - 1].returned.seconds) if stage else None
     return Pace(*cuts.phases, ahead, back)

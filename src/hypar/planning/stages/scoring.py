@@ -6,17 +6,21 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.machine.hops import level_hops
+from hypar.plan.conventions import recorded
 from hypar.plan.score import GroupScore, Score
 from hypar.plan.splits import stage_name
 from hypar.planning.stages.span import items_of
-from hypar.schedule.energy import energy_of, link_energy, moving_energy
+from hypar.schedule.energy import Moved, energy_of, link_energy, links_energy, moving_energy
 from hypar.schedule.scoring import KINDS
 from hypar.schedule.totals import repeated
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
+    from hypar.machine.machine import Machine
+    from hypar.planning.stages.entering import Entering
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.span import CutSpan
+    from hypar.schedule.lanes import Lane
 
 ROUNDING = 1e-9
 """Fraction of a step below which idle time counts as none."""
@@ -37,6 +41,7 @@ def score_of(staging: Staging) -> Score:
         hardware=machine.name,
         hardware_digest=machine.digest,
         hardware_changes=dict(machine.changes),
+        convention=recorded(setting.convention),
         optimizer=setting.optimizer,
         element_bytes=setting.element_bytes,
         word_bytes=exact_number(machine.content.device.word.value),
@@ -83,7 +88,7 @@ def _times(span: CutSpan, microbatches: int) -> dict[str, float]:
     for phase, items in items_of(span.cuts.step).items():
         for kind, seconds in items.items():
             found[kind] += (1 if phase == "once" else microbatches) * seconds
-    found["communication"] += microbatches * (span.received_s + span.returned_s)
+    found["communication"] += microbatches * (span.received.seconds + span.returned.seconds)
     return found
 
 
@@ -109,21 +114,21 @@ def _critical(staging: Staging) -> dict[str, float]:
 
 def _communication(staging: Staging) -> dict[str, float]:
     """Return the bytes that all devices receive, between stages and at each level inside them."""
-    sent = (span.received_bytes + span.returned_bytes for span in staging.stages)
-    found = {BETWEEN: staging.microbatches * math.fsum(sent)}
+    entering = [phase for _, phase in _entering(staging)]
+    found = {BETWEEN: staging.microbatches * math.fsum(phase.from_stages for phase in entering)}
+    handed = [move for phase in entering for move in phase.moves]
+    inside = [move for span in staging.stages for move in span.cuts.step.moves if move is not None]
     for level in range(len(staging.request.array)):
         found[f"H{level + 1}"] = math.fsum(
             repeated(move, staging.microbatches) * move.total_bytes
-            for span in staging.stages
-            for move in span.cuts.step.moves
-            if move is not None and move.level == level
+            for move in (*inside, *handed)
+            if move.level == level
         )
     return found
 
 
 def _energy(staging: Staging) -> dict[str, float] | None:
-    """Return the energy of all stages and of the communication between them, in joules."""
-    machine, between = staging.stages[0].cuts.lane.setting.machine, _communication(staging)[BETWEEN]
+    """Return the energy of all stages and of what they receive from each other, in joules."""
     found: dict[str, float] = {}
     for span in staging.stages:
         own = energy_of(span.cuts.lane, span.cuts.step, 0, staging.step.makespan, staging.microbatches)
@@ -131,8 +136,30 @@ def _energy(staging: Staging) -> dict[str, float] | None:
             return None
         for place, joules in own.items():
             found[place] = found.get(place, 0.0) + joules
-    found["communication"] += moving_energy(machine, between)
-    if "link" in found and len(staging.stages) > 1:
-        hops = level_hops(machine, (len(staging.stages), *staging.request.array))[0]
-        found["link"] += link_energy(machine, hops, between)
+    machine, entering = staging.stages[0].cuts.lane.setting.machine, _entering(staging)
+    received = staging.microbatches * math.fsum(phase.num_bytes for _, phase in entering)
+    handed = [
+        (lane, Moved(arrival.layer, move, staging.microbatches * move.total_bytes))
+        for lane, phase in entering
+        for arrival in phase.arrivals
+        for move in arrival.moves
+    ]
+    summed = math.fsum(moved.summed_bytes for _, moved in handed)
+    found["communication"] += moving_energy(machine, received, summed)
+    if "link" in found:
+        inside = math.fsum(links_energy(lane, moved) for lane, moved in handed)
+        found["link"] += inside + _between_energy(staging, machine)
     return found
+
+
+def _between_energy(staging: Staging, machine: Machine) -> float:
+    """Return the joules of links on which stages receive from others."""
+    if len(staging.stages) == 1:
+        return 0.0
+    hops = level_hops(machine, (len(staging.stages), *staging.request.array))[0]
+    return link_energy(machine, hops, _communication(staging)[BETWEEN])
+
+
+def _entering(staging: Staging) -> list[tuple[Lane, Entering]]:
+    """Return what each stage receives from others in a microbatch, phase by phase."""
+    return [(span.cuts.lane, phase) for span in staging.stages for phase in (span.received, span.returned)]

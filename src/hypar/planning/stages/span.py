@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.planning.searches.base import Answer
+    from hypar.planning.stages.entering import Entering
     from hypar.schedule.lanes import Lane
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step
@@ -40,30 +41,27 @@ class CutSpan(NamedTuple):
 
     Attributes:
         cuts: its cuts.
-        received_s: seconds to receive a microbatch's F.
-        returned_s: seconds to receive its E.
-        received_bytes: bytes of F that all its devices receive.
-        returned_bytes: bytes of E that they receive.
+        received: a microbatch's F that other stages send.
+        returned: its E that they send.
     """
 
     cuts: Cuts
-    received_s: float
-    returned_s: float
-    received_bytes: float
-    returned_bytes: float
+    received: Entering
+    returned: Entering
 
     def seconds(self, microbatches: int) -> float:
         """Return its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""
         phases = self.cuts.phases
         computing = microbatches * (phases.forward + phases.backward) + phases.once
         if self.cuts.lane.setting.machine.overlap:
-            return max(computing, microbatches * max(self.received_s, self.returned_s))
-        return computing + microbatches * (self.received_s + self.returned_s)
+            return max(computing, microbatches * max(self.received.seconds, self.returned.seconds))
+        return computing + microbatches * (self.received.seconds + self.returned.seconds)
 
     def held(self, in_flight: int) -> dict[str, float]:
         """Return the bytes on each device with microbatches in flight, and a buffer for the largest transfer."""
         memory, devices = self.cuts.memory, math.prod(self.cuts.lane.setting.array)
-        buffer = max(memory["buffers"], self.received_bytes / devices, self.returned_bytes / devices)
+        received = max(self.received.num_bytes, self.returned.num_bytes)
+        buffer = max(memory["buffers"], received / devices)
         return {**memory, "activations": in_flight * memory["activations"], "buffers": buffer}
 
 

@@ -8,29 +8,30 @@ and equal tensors between them are planned once.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from hypar.costs.base import load_cost
 from hypar.network.contraction import ContractedGraph
 from hypar.planning.question import question_of, setting_for
 from hypar.planning.searches.base import Answer, load_search
+from hypar.planning.stages.entering import entering
 from hypar.planning.stages.span import Cuts, CutSpan, phases_of
 from hypar.schedule.lanes import Lane
 from hypar.schedule.step import lower_lanes
 from hypar.schedule.totals import memory_of
+from hypar.sharding.amounts.flows import flows_of
+from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.pins import parse_pin
-from hypar.sharding.placement import divisor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hypar.machine.routing import LevelLink
     from hypar.machine.setting import Setting
     from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
     from hypar.planning.request import Request
+    from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
 
@@ -100,7 +101,7 @@ class CutSpans:
 
     def given(self, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with given cuts."""
-        lane = Lane(span_of(self.microbatch, start, end), choices, self.setting)
+        lane = Lane(self._of(self.microbatch, start, end), choices, self.setting)
         answer = Answer(choices=choices, costs=(), solver="", exact=False)
         return self._as_stage(
             start, end, self._lowered(lane, answer, read_of_others(self.microbatch, start, end))
@@ -108,8 +109,20 @@ class CutSpans:
 
     def _as_stage(self, start: int, end: int, cuts: Cuts) -> CutSpan:
         """Return a span with its cuts as a stage, with the transfers from other stages."""
-        received, returned = self._received(start, end, cuts.lane.choices)
-        return CutSpan(cuts, self.seconds_of(received), self.seconds_of(returned), received, returned)
+        lane = cuts.lane
+        network = (self.microbatch, self.flows)
+        return CutSpan(cuts, *entering(network, (start, end), lane.choices, self.setting, self.link))
+
+    @cached_property
+    def flows(self) -> Flows:
+        """The tensors that move whatever the choices, if sums are added up before they leave a stage."""
+        return flows_of(self.microbatch, MOVED)
+
+    def _of(self, graph: ContractedGraph, start: int, end: int) -> ContractedGraph:
+        """Return the layers of a span, with the tensors between them; by other counts than ``paper`` also its ends."""
+        if {self.request.convention, self.setting.convention} == {PAPER}:
+            return span_of(graph, start, end)
+        return span_of(graph, start, end, self.flows)
 
     def _lowered(self, lane: Lane, answer: Answer, outside: tuple[Tensor, ...]) -> Cuts:
         step = lower_lanes([lane])
@@ -118,19 +131,20 @@ class CutSpans:
 
     def _cut(self, start: int, end: int) -> Cuts:
         """Return the best cuts of a span, with their time and memory."""
-        inside, outside = span_of(self.whole, start, end), read_of_others(self.microbatch, start, end)
+        inside, outside = self._of(self.whole, start, end), read_of_others(self.microbatch, start, end)
         key = (
             *((layer.op_name, layer.einsum, layer.output_elements) for layer in inside.layers),
             *inside.tensors,
+            (inside.fed, inside.sent),
             *((layer.name for layer in inside.layers) if self.pins else ()),
         )
         if key not in self.answers:
             self.answers[key] = self._answer(inside)
         if (key, outside) not in self._cuts:
-            lane = Lane(span_of(self.microbatch, start, end), self.answers[key].choices, self.setting)
+            lane = Lane(self._of(self.microbatch, start, end), self.answers[key].choices, self.setting)
             self._cuts[key, outside] = self._lowered(lane, self.answers[key], outside)
         cuts = self._cuts[key, outside]
-        return cuts._replace(lane=cuts.lane._replace(graph=span_of(self.microbatch, start, end)))
+        return cuts._replace(lane=cuts.lane._replace(graph=self._of(self.microbatch, start, end)))
 
     def _answer(self, inside: ContractedGraph) -> Answer:
         if not self.request.array:
@@ -138,39 +152,31 @@ class CutSpans:
         question = question_of(self.request, inside, self.pins, self.setting.element_bytes)
         return load_search(self.request.search).run(question)
 
-    def _received(self, start: int, end: int, choices: Sequence[Options]) -> tuple[float, float]:
-        """Return the bytes of F and of E that all devices of a stage receive; tensors that only pass arrive once."""
-        forward: dict[int, float] = {}
-        backward: dict[int, float] = {}
-        for tensor in self.microbatch.tensors:
-            ends = (tensor.producer, tensor.consumer)
-            if ends[0] < start <= ends[1]:
-                inside = ends[1] < end
-                copies = self._copies(ends[1], choices[ends[1] - start], "input") if inside else 1.0
-                forward[ends[0]] = max(forward.get(ends[0], 0.0), tensor.elements * copies)
-            if ends[0] < end <= ends[1]:
-                inside = ends[0] >= start
-                copies = self._copies(ends[0], choices[ends[0] - start], "output") if inside else 1.0
-                backward[ends[0]] = max(backward.get(ends[0], 0.0), tensor.elements * copies)
-        size = self.setting.element_bytes
-        return size * math.fsum(forward.values()), size * math.fsum(backward.values())
 
-    def _copies(self, layer: int, chosen: Options, tensor: str) -> float:
-        """Return the number of devices that need each element of a layer's input or output."""
-        einsum = self.microbatch.layers[layer].einsum
-        pairs = zip(chosen, self.setting.array, strict=True)
-        return math.prod(choice.devices(ways) / divisor(einsum, choice, tensor) for choice, ways in pairs)
+def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = None) -> ContractedGraph:
+    """Return the layers from ``start`` up to ``end``, with the tensors between them.
 
-    def seconds_of(self, num_bytes: float) -> float:
-        """Return the seconds until a stage has received a number of bytes."""
-        return self.link.seconds("neighbours", num_bytes) if self.link is not None and num_bytes else 0.0
-
-
-def span_of(graph: ContractedGraph, start: int, end: int) -> ContractedGraph:
-    """Return the layers from ``start`` up to ``end``, with the tensors between them."""
+    Args:
+        graph: the layers of the network.
+        start: the first layer.
+        end: the first layer behind the span.
+        flows: the amounts of the network, to tell the layers that send errors and outputs to others.
+    """
     inside = (tensor for tensor in graph.tensors if start <= tensor.producer and tensor.consumer < end)
-    tensors = tuple(_counted_from(start, tensor) for tensor in inside)
-    return ContractedGraph(layers=graph.layers[start:end], tensors=tensors)
+    found = ContractedGraph(graph.layers[start:end], tuple(_counted_from(start, tensor) for tensor in inside))
+    if flows is None:
+        return found
+    fed = (
+        tensor.consumer - start
+        for tensor, flow in zip(graph.tensors, flows.tensors, strict=True)
+        if flow.error and tensor.producer < start <= tensor.consumer < end
+    )
+    sent = (
+        tensor.producer - start
+        for tensor in graph.tensors
+        if start <= tensor.producer < end <= tensor.consumer
+    )
+    return found._replace(fed=frozenset(fed), sent=frozenset(sent))
 
 
 def read_of_others(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.reports.listings.base import make_table
 from hypar.reports.prose import Note
-from hypar.sharding.conventions import PAPER
 from hypar.units import format_bytes, format_gain, format_seconds
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ def overlap_data(found: Overlap) -> dict[str, Any]:
         "table": found.table,
         "exchange": found.exchange,
         "chunks_by": found.by,
-        "convention": PAPER,
         "step_s": found.step_s,
         "typical_s": found.typical_s,
         "speedup": found.speedup,
@@ -116,7 +114,6 @@ def overlap_notes(found: Overlap) -> list[Note]:
         ),
         Note("time", ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in sums.items())),
         Note("critical", f"layer {found.critical_layer}, the last of chunk {found.critical + 1}"),
-        *([Note("counted", "by paper: gradients alone have no other count")] if found.machine else []),
         *(Note("" if at else "claim", line) for at, line in enumerate(_claim(found))),
     ]
 

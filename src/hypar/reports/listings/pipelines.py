@@ -113,7 +113,11 @@ def pipeline_notes(found: Pipeline) -> list[Note]:
         rate = f"{format_seconds(found.time_s)} a mini-batch{_rate(found.samples_per_s)}"
         lines.insert(0, Note("time", f"{rate}; stages busy {fraction:.1%}"))
     against = _data_parallel_line(found.data_parallel, found.data_parallel_samples_per_s)
-    return [*lines, Note("against", against), Note("counted", "by paper: stages have no other count yet")]
+    return [
+        *lines,
+        Note("against", against),
+        Note("counted", "by paper: what passes a stage goes through it"),
+    ]
 
 
 def _balance_line(found: Pipeline) -> str:

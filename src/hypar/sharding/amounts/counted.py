@@ -16,6 +16,7 @@ from hypar.sharding.amounts.parts import Part, names_of
 from hypar.sharding.amounts.products import Products, below, received
 from hypar.sharding.amounts.rows import cut_windows, windowed
 from hypar.sharding.levels import TENSORS, WHOLE_LAYER, Level, LocalSizes, levels_of
+from hypar.sharding.placement import WHOLE
 from hypar.sharding.redistribution import COLLECTIVES
 from hypar.sharding.transfers import PHASE_OF
 
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
 
 RESIDUE = 1e-9
 """Fraction of a tensor below which nothing is received."""
+
+_WHOLE = Products(*[1.0] * len(Factors._fields))  # type: ignore[arg-type]
+"""The products above the outermost level, as numbers."""
+
+_APART = _WHOLE._replace(both=0.0, back=0.0)  # type: ignore[arg-type]
+"""The products below a level whose parts have one end of a tensor each: no device has what it needs."""
+
+_SEAM = Factors(*[apart - whole for apart, whole in zip(_APART, _WHOLE, strict=True)])
+"""The growth of that level."""
 
 
 class Received(NamedTuple):
@@ -81,9 +91,19 @@ def received_between(
     parts: tuple[Part, ...],
     array: tuple[int, ...],
     chosen: tuple[Options, Options],
+    above: Products = _WHOLE,
 ) -> tuple[Received, ...]:
-    """Return the transfers of a tensor between two layers at all levels, in the order of its parts, outermost first."""
-    products, names = _WHOLE, names_of(parts)
+    """Return the transfers of a tensor between two layers at all levels, in the order of its parts, outermost first.
+
+    Args:
+        ends: producer and consumer.
+        between: the tensor's dims at both.
+        parts: its transfers.
+        array: the ways of each level.
+        chosen: the choices of producer and consumer.
+        above: the products above the outermost level.
+    """
+    products, names = above, names_of(parts)
     found: list[list[Received]] = [[] for _ in parts]
     receivers = tuple(_receivers(array, own) for own in chosen)
     for level, *pair in zip(_levels(array), *chosen, strict=True):
@@ -100,6 +120,34 @@ def received_between(
         if level.index + 1 < len(array):
             products = below(products, factors, names)
     return tuple(one for own in found for one in own)
+
+
+@lru_cache(maxsize=16384)
+def received_apart(
+    ends: tuple[Einsum, Einsum],
+    between: Between,
+    part: Part,
+    array: tuple[int, ...],
+    chosen: Options,
+) -> tuple[float, tuple[Received, ...]]:
+    """Return what a transfer brings to one end of a tensor whose other end lies on other devices.
+
+    Args:
+        ends: producer and consumer.
+        between: the tensor's dims at both.
+        part: the transfer.
+        array: the ways of each level at the end that receives.
+        chosen: the choices of its layer.
+
+    Returns:
+        The elements that come from outside; the transfers that hand them on, outermost first.
+    """
+    other = (WHOLE,) * len(chosen)
+    pair = (other, chosen) if part.forward else (chosen, other)
+    moves = received_between(ends, between, (part,), array, pair, _APART)
+    if part.manner != "sums":
+        moves = tuple(one._replace(collective="all_gather") for one in moves)
+    return float(received(part, _WHOLE, _SEAM)), moves
 
 
 @lru_cache(maxsize=16384)
@@ -140,7 +188,3 @@ def _left(einsum: Einsum, array: tuple[int, ...], chosen: Options) -> tuple[Loca
     for choice, ways in zip(chosen, array, strict=True):
         found.append(found[-1].divided(einsum, (choice,), ways))
     return tuple(found)
-
-
-_WHOLE = Products(*[1.0] * len(Factors._fields))  # type: ignore[arg-type]
-"""The products above the outermost level, as numbers."""

@@ -59,11 +59,11 @@ def flows_of(graph: ContractedGraph, convention: str) -> Flows:
     reads, and the terms of an error, are added up on the way to the next layer.
     """
     layers, fused = graph.layers, convention == FUSED
-    needed = [False] * len(layers)
-    readers = [0] * len(layers)
+    needed = [index in graph.fed for index in range(len(layers))]
+    readers = [int(index in graph.sent) for index in range(len(layers))]
     for tensor in graph.tensors:
         readers[tensor.producer] += 1
-    sums = [Sums(output=True, input=False)] * len(layers)
+    sums = [Sums(output=True, input=fed) for fed in needed]
     found = []
     for tensor in sorted(graph.tensors, key=lambda one: one.consumer):
         made, read = layers[tensor.producer], layers[tensor.consumer]

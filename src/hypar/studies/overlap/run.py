@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from hypar.network.build import load_model
 from hypar.network.gradients import Gradients, gradients_of
 from hypar.network.graph import LayerGraph
-from hypar.planning.counting import require_paper
+from hypar.plan.conventions import checked
 from hypar.schedule.chunks.exchanges import Sizes, exchange_named, typical
 from hypar.schedule.data_parallel import OverlappedStep, lower_chunks
+from hypar.sharding.conventions import MOVED
 from hypar.studies.overlap.result import Chunk, Overlap
 from hypar.studies.overlap.sizes import chosen_sizes, search_settings, step_s
 from hypar.studies.overlap.source import measured, on_machine
@@ -54,7 +55,7 @@ def overlap_model(
         search_step: the search tries every size up to this one and then its multiples; 10 unless given.
         search_range: the number of steps past the best size after which the search ends; 5 unless given.
         search_interval: the number of training iterations with each size; 10 unless given.
-        convention: ``paper``, the only convention by which the exchange of gradients is counted.
+        convention: any one by which bytes are counted: gradients of data parallelism are the same by all.
 
     Raises:
         InputError: a file is wrong, the request cannot be met, or the array does not fit the machine.
@@ -64,7 +65,7 @@ def overlap_model(
         >>> [chunk.layers for chunk in found.chunks]
         [('fc3', 'fc2', 'fc1'), ('conv5', 'conv4', 'conv3', 'conv2'), ('conv1',)]
     """
-    require_paper(convention, "the exchange of gradients")
+    checked(MOVED if convention is None else convention)
     network = model if isinstance(model, LayerGraph) else load_model(model)
     network = network if batch is None else network.with_batch(batch)
     manner, gradients = exchange_named(exchange), gradients_of(network)

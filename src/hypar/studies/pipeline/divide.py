@@ -64,7 +64,7 @@ def pipeline_model(
         >>> [stage.in_flight for stage in found.stages], [stage.staleness for stage in found.stages]
         ([8, 6, 4, 2], [7, 5, 3, 1])
     """
-    require_paper(convention, "a pipeline")
+    require_paper(convention)
     network = model if isinstance(model, LayerGraph) else load_model(model)
     network = network if batch is None else network.with_batch(batch)
     machine = None if hardware is None else as_machine(hardware)

@@ -136,7 +136,7 @@ def _papers(plan: Plan, own: str) -> bool:
 
 def _convention(plan: Plan, own: str) -> str | None:
     """Return the convention to ask for; None if the strategy's own, or no single one, leads to the plan."""
-    if plan.heterogeneous or plan.stages is not None or not follows(plan.cost.name):
+    if plan.heterogeneous or not follows(plan.cost.name):
         return None
     cost = plan.convention or PAPER
     score = of_score(own) if plan.score is None else plan.score.convention or PAPER

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -17,7 +18,7 @@ from hypar.planning.uneven.tree import lanes_of
 from hypar.program.steps import Item
 from hypar.schedule.lanes import Lane
 from hypar.sharding.amounts.listing import amounts
-from hypar.sharding.conventions import DIRECT, FUSED, MOVED
+from hypar.sharding.conventions import BY_LEVELS, DIRECT, FUSED, MOVED, PAPER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.planning.stages.span import CutSpan
+    from hypar.planning.stages.running import Staging
     from hypar.schedule.lanes import Crossing
 
 Amounts = dict[Item, NDArray[np.float64]]
@@ -67,8 +68,9 @@ def planned(
     choices = [plan.choices(layer) if plan.splits else () for layer in plan.layers]
     if plan.stages is not None and plan.staged:
         request = Request.of(plan, machine)
+        request = replace(request, counted=convention if convention in BY_LEVELS else PAPER)
         staging = stored_stages(plan, plan.stages, graph, choices, request)
-        return _of_stages(staging.stages, staging.microbatches, len(plan.array) + 1)
+        return _of_stages(staging, nodes)
     if convention in {MOVED, FUSED}:
         return by_products(plan, graph, convention)
     setting = Setting(
@@ -82,16 +84,28 @@ def planned(
 
 def by_products(plan: Plan, graph: LayerGraph, convention: str) -> Amounts:
     """Return the bytes that products over levels count, by ``moved`` or ``fused``."""
-    found: Amounts = {}
+    setting = Setting(
+        machine=cast("Machine", _Free()),
+        array=tuple(plan.array),
+        element_bytes=graph.element_bytes,
+        convention=convention,
+    )
     choices = [plan.choices(layer) for layer in plan.layers]
-    for one in amounts(graph.nodes(plan.graph), plan.array, choices, convention):
+    return _by_products(Lane(graph.nodes(plan.graph), choices, setting), 0)
+
+
+def _by_products(lane: Lane, depth: int) -> Amounts:
+    """Return the bytes that products over levels count for a lane with some levels above it."""
+    found: Amounts = {}
+    setting, levels = lane.setting, depth + len(lane.setting.array)
+    for one in amounts(lane.graph, setting.array, lane.choices, setting.convention):
         if isinstance(one.layer, str):
             item = Item(one.layer, None, one.phase, one.tensor)
         elif one.tensor == "output":
             item = Item(one.layer[0], None, one.phase, "output")
         else:
             item = Item(one.layer[1], one.layer[0], one.phase, "input")
-        _add(found, item, one.level, len(plan.array), one.elements * graph.element_bytes)
+        _add(found, item, depth + one.level, levels, one.elements * setting.element_bytes)
     return found
 
 
@@ -138,16 +152,28 @@ def _with_crossings(
     return found
 
 
-def _of_stages(stages: Sequence[CutSpan], microbatches: int, levels: int) -> Amounts:
+def _of_stages(staging: Staging, nodes: ContractedGraph) -> Amounts:
     """Return the bytes of all stages in a mini-batch; those between stages are of a stage, not of one tensor."""
     found: Amounts = {}
-    for number, span in enumerate(stages):
-        inside = span.cuts.lane._replace(depth=1)
-        for item, own in _of_lanes([inside], levels).items():
+    microbatches, levels = staging.microbatches, len(staging.request.array) + 1
+    for number, span in enumerate(staging.stages):
+        inside = span.cuts.lane
+        by_paper = inside.setting.convention == PAPER
+        own_amounts = _of_lanes([inside._replace(depth=1)], levels) if by_paper else _by_products(inside, 1)
+        for item, own in own_amounts.items():
             times = 1 if item.phase == "gradient" else microbatches
             found[item] = found.get(item, np.zeros(levels)) + times * own
-        for phase, num_bytes in (("forward", span.received_bytes), ("backward", span.returned_bytes)):
-            _add(found, seam(number, phase), 0, levels, microbatches * num_bytes)
+        for phase, entering in (("forward", span.received), ("backward", span.returned)):
+            _add(found, seam(number, phase), 0, levels, microbatches * entering.from_stages)
+            for arrival in entering.arrivals:
+                if arrival.tensor is None:
+                    continue
+                edge = nodes.tensors[arrival.tensor]
+                item = Item(
+                    nodes.layers[edge.consumer].name, nodes.layers[edge.producer].name, phase, "input"
+                )
+                for move in arrival.moves:
+                    _add(found, item, 1 + move.level, levels, microbatches * move.total_bytes)
     return found
 
 

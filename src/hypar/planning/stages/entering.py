@@ -1,0 +1,169 @@
+"""The tensors that a stage receives from other stages: F as its layers read it, E as its outputs are held.
+
+By ``paper`` a tensor arrives once from the next stage, in as many copies as there are devices that need it, and one that
+only passes arrives too. By the other conventions each layer gets what it reads, an element once from the stage that makes it,
+and the levels inside hand it on.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.schedule.moves import timed
+from hypar.sharding.amounts.above import between_of
+from hypar.sharding.amounts.counted import received_apart
+from hypar.sharding.amounts.parts import parts_of
+from hypar.sharding.conventions import PAPER
+from hypar.sharding.placement import divisor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hypar.machine.routing import LevelLink
+    from hypar.machine.setting import Setting
+    from hypar.network.contraction import ContractedGraph
+    from hypar.schedule.moves import Move
+    from hypar.sharding.amounts.flows import Flows
+    from hypar.sharding.placement import Options
+
+
+class Arrival(NamedTuple):
+    """A tensor that a stage receives from another one.
+
+    Attributes:
+        layer: the layer of the stage that receives it; by ``paper``, which joins the tensors of an output, its producer.
+        tensor: its index in the network; None by ``paper``.
+        num_bytes: the bytes that come from the other stage.
+        moves: the transfers that hand it on inside.
+    """
+
+    layer: int
+    tensor: int | None
+    num_bytes: float
+    moves: tuple[Move, ...] = ()
+
+
+class Entering(NamedTuple):
+    """Everything that a stage receives from other stages in one phase of a microbatch.
+
+    Attributes:
+        seconds: until it has arrived at the devices that need it.
+        arrivals: the tensors.
+    """
+
+    seconds: float
+    arrivals: tuple[Arrival, ...]
+
+    @property
+    def from_stages(self) -> float:
+        """The bytes that come from other stages."""
+        return math.fsum(arrival.num_bytes for arrival in self.arrivals)
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """The transfers that hand tensors on inside."""
+        return tuple(move for arrival in self.arrivals for move in arrival.moves)
+
+    @property
+    def num_bytes(self) -> float:
+        """The bytes that all devices of the stage receive."""
+        return math.fsum((self.from_stages, *(move.total_bytes for move in self.moves)))
+
+
+def entering(
+    network: tuple[ContractedGraph, Flows],
+    span: tuple[int, int],
+    choices: Sequence[Options],
+    setting: Setting,
+    link: LevelLink | None,
+) -> tuple[Entering, Entering]:
+    """Return what a stage receives of a microbatch's F, and of its E.
+
+    Args:
+        network: the layers of the network for a microbatch, and what moves between them.
+        span: the first layer of the stage, and the first one behind it.
+        choices: for each layer of the stage a choice at each level.
+        setting: the setting of the stage.
+        link: the link that carries tensors from other stages; None for one stage.
+    """
+    if setting.convention == PAPER:
+        forward, backward = _by_paper(network[0], span, choices, setting)
+    else:
+        forward, backward = _counted(network, span, choices, setting)
+    return _timed(forward, link), _timed(backward, link)
+
+
+def seconds_of(link: LevelLink | None, num_bytes: float) -> float:
+    """Return the seconds until a stage has received a number of bytes from others."""
+    return link.seconds("neighbours", num_bytes) if link is not None and num_bytes else 0.0
+
+
+def _timed(arrivals: tuple[Arrival, ...], link: LevelLink | None) -> Entering:
+    inside = math.fsum(move.seconds for arrival in arrivals for move in arrival.moves)
+    return Entering(seconds_of(link, math.fsum(one.num_bytes for one in arrivals)) + inside, arrivals)
+
+
+def _by_paper(
+    graph: ContractedGraph, span: tuple[int, int], choices: Sequence[Options], setting: Setting
+) -> tuple[tuple[Arrival, ...], tuple[Arrival, ...]]:
+    """Return what arrives if a stage sends what its neighbours need or pass on, each tensor once."""
+    start, end = span
+    forward: dict[int, float] = {}
+    backward: dict[int, float] = {}
+
+    def copies(layer: int, tensor: str) -> float:
+        """Return the number of devices that need each element of a layer's input or output."""
+        einsum, pairs = graph.layers[layer].einsum, zip(choices[layer - start], setting.array, strict=True)
+        return math.prod(choice.devices(ways) / divisor(einsum, choice, tensor) for choice, ways in pairs)
+
+    for tensor in graph.tensors:
+        maker, reader = tensor.producer, tensor.consumer
+        if maker < start <= reader:
+            needed = copies(reader, "input") if reader < end else 1.0
+            forward[maker] = max(forward.get(maker, 0.0), tensor.elements * needed)
+        if maker < end <= reader:
+            needed = copies(maker, "output") if maker >= start else 1.0
+            backward[maker] = max(backward.get(maker, 0.0), tensor.elements * needed)
+    return _whole(forward, setting.element_bytes), _whole(backward, setting.element_bytes)
+
+
+def _whole(elements: dict[int, float], element_bytes: int) -> tuple[Arrival, ...]:
+    """Return the arrivals of outputs, by their layers."""
+    return tuple(Arrival(maker, None, element_bytes * whole) for maker, whole in elements.items())
+
+
+def _counted(
+    network: tuple[ContractedGraph, Flows],
+    span: tuple[int, int],
+    choices: Sequence[Options],
+    setting: Setting,
+) -> tuple[tuple[Arrival, ...], tuple[Arrival, ...]]:
+    """Return what arrives by the counts of the algebra; sums are added up before they leave a stage."""
+    start, end = span
+    forward: list[Arrival] = []
+    backward: list[Arrival] = []
+    for index, tensor in enumerate(network[0].tensors):
+        reads, makes = (start <= place < end for place in (tensor.consumer, tensor.producer))
+        if reads != makes:
+            own = choices[(tensor.consumer if reads else tensor.producer) - start]
+            for arrival, phase in _arrivals(network, index, own, setting, reads=reads):
+                (forward if phase == "forward" else backward).append(arrival)
+    return tuple(forward), tuple(backward)
+
+
+def _arrivals(
+    network: tuple[ContractedGraph, Flows], index: int, own: Options, setting: Setting, *, reads: bool
+) -> Iterator[tuple[Arrival, str]]:
+    """Yield what the transfers of a tensor bring to the stage that reads it, or that makes it, with their phases."""
+    graph, flow = network[0], network[1].tensors[index]
+    tensor = graph.tensors[index]
+    between = between_of(graph, tensor, flow)
+    ends = (graph.layers[tensor.producer].einsum, graph.layers[tensor.consumer].einsum)
+    for part in parts_of(flow, between):
+        if part.forward is reads:
+            elements, inside = received_apart(ends, between, part, setting.array, own)
+            moves = timed(setting, inside)
+            if elements or moves:
+                layer = tensor.consumer if reads else tensor.producer
+                yield Arrival(layer, index, setting.element_bytes * elements, moves), part.phase
