@@ -1,4 +1,4 @@
-"""Energy of one phase of a layer on a device, by component."""
+"""Energy of an access, of one phase of a layer on a device by component, and power at rest."""
 
 from __future__ import annotations
 
@@ -10,6 +10,26 @@ if TYPE_CHECKING:
 COMPONENTS = ("arithmetic", "registers", "array", "buffer", "memory", "static")
 
 
+def access_energies(machine: Machine) -> dict[str, float]:
+    """Return the joules of an access to each place; empty if the machine's file gives no energies."""
+    costs = machine.content.device.energy
+    if costs is None:
+        return {}
+    return {
+        "registers": costs.register_access.value if costs.register_access else 0.0,
+        "array": costs.array.value if costs.array else 0.0,
+        "buffer": costs.buffer.value,
+        "memory": costs.memory.value,
+    }
+
+
+def power_at_rest(machine: Machine) -> float:
+    """Return the watts that all units of a device draw at rest; 0 if the machine's file gives none."""
+    costs = machine.content.device.energy
+    units = machine.content.assumptions.units_per_device.value
+    return units * costs.static.value if costs is not None and costs.static is not None else 0.0
+
+
 def phase_energy(machine: Machine, time: LayerTime, phase: str) -> dict[str, float]:
     """Return the joules of each of ``COMPONENTS``; zero where the machine's file gives no energy.
 
@@ -19,15 +39,8 @@ def phase_energy(machine: Machine, time: LayerTime, phase: str) -> dict[str, flo
     costs = machine.content.device.energy
     if costs is None:
         return found
-    done, units = time.work[phase], machine.content.assumptions.units_per_device.value
-    each = {
-        "registers": costs.register_access,
-        "array": costs.array,
-        "buffer": costs.buffer,
-        "memory": costs.memory,
-    }
     found["arithmetic"] = time.macs * (costs.multiply.value + costs.add.value)
-    for place, energy in each.items():
-        found[place] = done.accesses[place] * energy.value if energy else 0.0
-    found["static"] = units * time.seconds[phase] * (costs.static.value if costs.static else 0.0)
+    for place, joules in access_energies(machine).items():
+        found[place] = time.work[phase].accesses[place] * joules
+    found["static"] = power_at_rest(machine) * time.seconds[phase]
     return found

@@ -240,10 +240,12 @@ def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier])
         [content.device.compute["name"], compute.model_dump(mode="json")],
         [[tier.name, tier.topology.model_dump(mode="json")] for tier in tiers],
     ]
-    energy = values[0]["device"]["energy"]
-    if energy is not None and energy["static"] is None:
-        # A machine without it keeps the hash that stored plans have of it.
-        del energy["static"]
+    # A machine without these keeps the hash that stored plans have of it.
+    energy, assumed = values[0]["device"]["energy"] or {}, values[0]["assumptions"]
+    for absent in [key for key in ("link", "static") if key in energy and energy[key] is None]:
+        del energy[absent]
+    if content.assumptions.sums.value == "free":
+        del assumed["sums"]
     text = json.dumps(_without_sources(values), sort_keys=True)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 

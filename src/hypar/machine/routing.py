@@ -97,7 +97,7 @@ def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tup
             )
     # A smaller array has the first of several identical sections of the machine to itself.
     unused = [held // used] if used < held else []
-    places = [tier.topology.places(factors) for tier, factors in _by_tier(tiers, (*unused, *array))]
+    places = [tier.topology.places(factors) for tier, factors in by_tier(tiers, (*unused, *array))]
     return tuple(_level_link(tiers, places, array, level) for level in range(len(array)))
 
 
@@ -196,7 +196,7 @@ def _busiest_rail(tier: Tier, rails: Iterable[Mapping[tuple[int, int], float]]) 
     return max((load for load, _ in routed), default=0.0), max((hops for _, hops in routed), default=0)
 
 
-def _by_tier(tiers: Sequence[Tier], ways: Sequence[int]) -> list[tuple[Tier, list[int]]]:
+def by_tier(tiers: Sequence[Tier], ways: Sequence[int]) -> list[tuple[Tier, list[int]]]:
     """Return each tier with its prime factors of the ways, or its own if the ways do not split so."""
     factors = [prime for count in ways for prime in primes(count)]
     found = []

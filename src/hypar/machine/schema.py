@@ -47,7 +47,10 @@ class Memory(Description):
 
 
 class Energy(Description):
-    """Energy of one operation, and of one access to a word, and power at rest; what is left out counts as zero."""
+    """Energy of one operation, of one access to a word, of a word over one link, and power of a unit at rest.
+
+    What is left out counts as zero.
+    """
 
     multiply: Sourced[Joules]
     add: Sourced[Joules]
@@ -55,6 +58,7 @@ class Energy(Description):
     array: Sourced[Joules] | None = None
     buffer: Sourced[Joules]
     memory: Sourced[Joules]
+    link: Sourced[Joules] | None = None
     static: Sourced[Watts] | None = None
 
 
@@ -87,6 +91,7 @@ class Assumptions(Description):
         duplex: whether a link carries its bandwidth in both directions at once.
         bandwidth: whether each link has ``link_bandwidth``, or all share ``total_bandwidth`` evenly.
         accesses_per_word_moved: accesses to memory for each word that a device receives, at both ends.
+        sums: whether the additions of partial sums that devices receive take energy.
         overlap: whether transfers on which nothing depends run beside computation.
     """
 
@@ -96,6 +101,9 @@ class Assumptions(Description):
     bandwidth: Sourced[Literal["link", "total"]] = Sourced(value="link", source="each link has its own")
     accesses_per_word_moved: Sourced[Annotated[float, AsNumber, Field(ge=0, le=100)]] = Sourced(
         value=2.0, source="read by the sender, written by the receiver"
+    )
+    sums: Sourced[Literal["free", "counted"]] = Sourced(
+        value="free", source="as in HyPar: additions outside the arrays take nothing"
     )
     overlap: Sourced[Literal["none", "full"]] = Sourced(value="none", source="one thing after another")
 

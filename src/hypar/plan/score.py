@@ -66,7 +66,8 @@ class Score(Result, Record):
         overlapped_s: the excess of their sum over ``time_s``.
         critical: seconds of each on the critical path; they sum to ``time_s``.
         busy: seconds that each resource works.
-        energy: joules of arithmetic, of accesses to registers, array, buffer and memory, and of words moved.
+        energy: joules of arithmetic, of accesses to registers, array, buffer and memory, and of words moved; of links, and
+            at rest, if the machine's file gives them.
         communication: bytes at each level, and under ``stages`` the bytes sent between stages.
         memory: bytes of weights, gradients, optimizer state, activations kept, and transfer buffers.
         groups: the step on each group of a heterogeneous machine, or on each stage; ``memory`` is then the fullest

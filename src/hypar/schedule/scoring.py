@@ -9,10 +9,11 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import PHASES
 from hypar.plan.conventions import recorded
 from hypar.plan.score import GroupScore, Score, Totals
+from hypar.schedule.energy import energy_of
 from hypar.schedule.lanes import Lane
 from hypar.schedule.step import Step, lower_lanes
 from hypar.schedule.tasks import COMPUTE
-from hypar.schedule.totals import energy_of, memory_of, received_at
+from hypar.schedule.totals import memory_of, received_at
 from hypar.timeline import Timeline, run
 from hypar.units import exact_number
 
@@ -33,9 +34,10 @@ def totals(graph: ContractedGraph, choices: Sequence[Options], setting: Setting)
     """Return the four totals of ``score_step`` without the items, which is faster for many plans."""
     lane = Lane(graph, choices, setting)
     step = lower_lanes([lane])
-    energy = energy_of(lane, step, 0)
+    time_s = run(step.tasks).makespan
+    energy = energy_of(lane, step, 0, time_s)
     return Totals(
-        time_s=run(step.tasks).makespan,
+        time_s=time_s,
         energy_j=None if energy is None else math.fsum(energy.values()),
         communication_bytes=exact_number(math.fsum(received_at(step, len(setting.array)).values())),
         memory_bytes=exact_number(math.fsum(memory_of(lane, step, 0).values())),
@@ -82,7 +84,9 @@ def summarise(
     # The items of one lane sum up its own tasks; those of several lanes, the tasks on the critical path.
     critical = _critical(timeline)
     time = {kind: spent.get(kind, 0.0) for kind in KINDS} if len(lanes) == 1 else critical
-    energy = _together([energy_of(lane, step, number) for number, lane in enumerate(lanes)])
+    energy = _together(
+        [energy_of(lane, step, number, timeline.makespan) for number, lane in enumerate(lanes)]
+    )
     return Score(
         hardware=machine.name,
         hardware_digest=machine.digest,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ class Evaluation:
         levels: two-way levels.
         inter_weight: weight of the communication between layers in every cost.
         strategies: their names; relative numbers are against dp.
+        convention: the convention by which plans and scores are counted.
+        dtype: number format of every tensor, if not the networks' own.
     """
 
     def __init__(
@@ -46,10 +49,13 @@ class Evaluation:
         levels: int,
         inter_weight: float = 1.0,
         strategies: Sequence[str] = ("dp", "mp", "hypar"),
+        convention: str = PAPER,
+        dtype: str | None = None,
     ) -> None:
         """Store the arguments; planning waits until a plan is needed."""
         self.networks, self.hardware, self.levels = networks, hardware, levels
         self.inter_weight, self.strategies = inter_weight, strategies
+        self.convention, self.dtype = convention, dtype
         self._machines: dict[str, Machine] = {}
         self._weighted: dict[float, Evaluation] = {inter_weight: self}
 
@@ -59,13 +65,18 @@ class Evaluation:
             self._weighted[inter_weight] = Evaluation(
                 networks=self.networks, hardware=self.hardware, levels=self.levels,
                 inter_weight=inter_weight, strategies=self.strategies,
+                convention=self.convention, dtype=self.dtype,
             )  # fmt: skip
         return self._weighted[inter_weight]
 
     @cached_property
     def graphs(self) -> dict[str, LayerGraph]:
         """Load the networks."""
-        return {name: load_model(name) for name in self.networks}
+        return {name: self.typed(load_model(name)) for name in self.networks}
+
+    def typed(self, graph: LayerGraph) -> LayerGraph:
+        """Return a network in the evaluation's number format."""
+        return graph if self.dtype is None else replace(graph, dtype=self.dtype)
 
     @cached_property
     def plans(self) -> dict[tuple[str, str], Plan]:
@@ -76,7 +87,7 @@ class Evaluation:
                 levels=self.levels,
                 strategy=strategy,
                 inter_weight=self.inter_weight,
-                convention=PAPER,
+                convention=self.convention,
             )
             for name in self.networks
             for strategy in self.strategies
@@ -87,11 +98,13 @@ class Evaluation:
         plan = self.plans[name, strategy]
         return [{layer: split.dim(layer) for layer in plan.layers} for split in plan.splits]
 
-    def scores(self, changes: Mapping[str, Any], optimizer: str = "sgd") -> Scores:
-        """Score every plan on the machine with some changes."""
-        machine = self._machine(changes)
+    def scores(
+        self, changes: Mapping[str, Any], optimizer: str = "sgd", convention: str | None = None
+    ) -> Scores:
+        """Score every plan on the machine with some changes, by another convention if one is given."""
+        machine, counted = self._machine(changes), convention or self.convention
         return {
-            (name, strategy): totals(*_step(plan, self.graphs[name], machine, optimizer))
+            (name, strategy): totals(*_step(plan, self.graphs[name], machine, counted, optimizer))
             for (name, strategy), plan in self.plans.items()
         }
 
@@ -101,7 +114,7 @@ class Evaluation:
 
     def setting(self, name: str, strategy: str) -> tuple[ContractedGraph, list[Options], Setting]:
         """Return a plan's layers, their choices, and the setting of a step on the unchanged machine."""
-        return _step(self.plans[name, strategy], self.graphs[name], self._machine({}))
+        return _step(self.plans[name, strategy], self.graphs[name], self._machine({}), self.convention)
 
     def step(self, name: str, strategy: str) -> Step:
         """Lower a plan's step on the unchanged machine."""
@@ -120,12 +133,13 @@ class Evaluation:
 
 
 def _step(
-    plan: Plan, graph: LayerGraph, machine: Machine, optimizer: str = "sgd"
+    plan: Plan, graph: LayerGraph, machine: Machine, convention: str, optimizer: str = "sgd"
 ) -> tuple[ContractedGraph, list[Options], Setting]:
     """Return a plan's layers, their choices, and the setting of its step."""
     setting = Setting(
-        machine=machine, array=tuple(plan.array), element_bytes=graph.element_bytes, optimizer=optimizer
-    )
+        machine=machine, array=tuple(plan.array), element_bytes=graph.element_bytes,
+        optimizer=optimizer, convention=convention,
+    )  # fmt: skip
     return graph.contracted, [plan.choices(layer) for layer in plan.layers], setting
 
 

@@ -14,6 +14,7 @@ from hypar.network.build import load_model
 from hypar.plan.plan import Plan, read_plan
 from hypar.planning.planner import plan_model
 from hypar.registry import data_folder
+from hypar.reports.sections.costs import AT_REST
 from hypar.reports.sections.page import page
 from hypar.sharding.dims import WORDS
 from hypar.studies.report.gather import gather_report
@@ -29,6 +30,7 @@ PLANS: dict[str, tuple[str, dict[str, Any]]] = {
     "deep": ("resnet18", {"levels": 4}),
     "overlapped": ("lenet-c", {"hardware": "h100-8x", "levels": 3, "chunks": "best", "pins": ["fc1=dp"]}),
     "unfit": ("vgg16", {"strategy": "mp", "hardware": "hmc"}),
+    "at rest": ("lenet-c", {"hardware": "hmc-physical"}),
     "alone": ("lenet-c", {"stages": 2, "levels": 0, "hardware": "hmc"}),
 }
 ORDER = ["headline", "plan", "costs", "step", "memory", "strategies", "why", "claim", "machine", "again"]
@@ -157,3 +159,12 @@ def test_names_in_a_cell_are_escaped() -> None:
     require_sound(parse_cell(cell), cell)
     assert HOSTILE not in cell
     assert words_of(parse_cell(cell)).count(HOSTILE) == 2
+
+
+def test_power_at_rest_is_an_energy_of_no_layer(tmp_path: Path) -> None:
+    texts = []
+    for hardware in ("hmc", "hmc-physical"):
+        file = tmp_path / f"{hardware}.json"
+        plan_model("lenet-c", hardware=hardware).write(file)
+        texts.append(words_of(parse_page(page(gather_report(file), "0.0"))))
+    assert [AT_REST in text for text in texts] == [False, True]

@@ -28,6 +28,8 @@ PLANS: dict[str, tuple[str, dict[str, Any]]] = {
     "chunks": ("lenet-c", {"hardware": "h100-8x", "levels": 3, "chunks": "one", "pins": ["fc1=dp"]}),
     "joint": ("lenet-c", {"search": "joint", "space": "all", "inter_weight": 0.5}),
     "refined": ("lenet-c", {"hardware": "hmc", "levels": 3, "refine": True}),
+    "at rest": ("lenet-c", {"hardware": "hmc-physical"}),
+    "stages at rest": ("sfc", {"hardware": "hmc-physical", "stages": 4, "levels": 2}),
     "timed": ("lenet-c", {"hardware": "hmc", "cost": "time"}),
     "inexact": ("lenet-c", {"solver": "uniform", "strategy": "mp", "space": "batch,in_channels"}),
 }
@@ -54,7 +56,10 @@ def test_layers_and_levels_sum_to_the_score(gathered: Gathered) -> None:
     assert math.isclose(math.fsum(level.num_bytes for level in step.levels), score.communication_bytes)
     joules = math.fsum(layer.energy_j or 0 for layer in step.layers)
     moved = math.fsum(level.energy_j or 0 for level in step.levels if level.level == "stages")
-    assert math.isclose(joules + moved, score.energy_j or 0)
+    energy = score.energy or {}
+    assert math.isclose(joules + moved + energy.get("static", 0), score.energy_j or 0)
+    sent = energy.get("communication", 0) + energy.get("link", 0)
+    assert math.isclose(math.fsum(level.energy_j or 0 for level in step.levels), sent)
     if step.stages is None:
         assert math.isclose(math.fsum(layer.seconds for layer in step.layers), score.time_s)
     else:

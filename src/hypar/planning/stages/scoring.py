@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.machine.hops import level_hops
 from hypar.plan.conventions import recorded
 from hypar.plan.score import GroupScore, Score
 from hypar.plan.splits import stage_name
 from hypar.planning.stages.span import items_of
+from hypar.schedule.energy import energy_of, link_energy, moving_energy
 from hypar.schedule.scoring import KINDS
-from hypar.schedule.totals import energy_of, moving_energy, repeated
+from hypar.schedule.totals import repeated
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -109,30 +111,30 @@ def _critical(staging: Staging) -> dict[str, float]:
 
 def _communication(staging: Staging) -> dict[str, float]:
     """Return the bytes that all devices receive, between stages and at each level inside them."""
-    entering = [phase for span in staging.stages for phase in (span.received, span.returned)]
-    found = {BETWEEN: staging.microbatches * math.fsum(phase.from_stages for phase in entering)}
-    handed = [move for phase in entering for move in phase.moves]
-    inside = [move for span in staging.stages for move in span.cuts.step.moves if move is not None]
+    sent = (phase.from_stages for span in staging.stages for phase in (span.received, span.returned))
+    found = {BETWEEN: staging.microbatches * math.fsum(sent)}
     for level in range(len(staging.request.array)):
         found[f"H{level + 1}"] = math.fsum(
             repeated(move, staging.microbatches) * move.total_bytes
-            for move in (*inside, *handed)
-            if move.level == level
+            for span in staging.stages
+            for move in span.step.moves
+            if move is not None and move.level == level
         )
     return found
 
 
 def _energy(staging: Staging) -> dict[str, float] | None:
     """Return the energy of all stages and of the communication between them, in joules."""
-    lane = staging.stages[0].cuts.lane
+    machine, between = staging.stages[0].cuts.lane.setting.machine, _communication(staging)[BETWEEN]
     found: dict[str, float] = {}
     for span in staging.stages:
-        own = energy_of(span.cuts.lane, span.cuts.step, 0, staging.microbatches)
+        own = energy_of(span.cuts.lane, span.step, 0, staging.step.makespan, staging.microbatches)
         if own is None:
             return None
         for place, joules in own.items():
             found[place] = found.get(place, 0.0) + joules
-    entering = (span.received.num_bytes + span.returned.num_bytes for span in staging.stages)
-    received = staging.microbatches * math.fsum(entering)
-    found["communication"] += moving_energy(lane.setting.machine, received)
+    found["communication"] += moving_energy(machine, between)
+    if "link" in found and len(staging.stages) > 1:
+        hops = level_hops(machine, (len(staging.stages), *staging.request.array))[0]
+        found["link"] += link_energy(machine, hops, between)
     return found

@@ -37,8 +37,13 @@ SHADES = {
     "buffer": "backward",
     "memory": "forward",
     "communication": "communication",
+    "link": "communication",
+    "static": "update",
 }
 """The tones of energy."""
+
+AT_REST = "Power at rest, of all devices for the whole step, belongs to no layer."
+
 
 RECEIVES = "receives"
 
@@ -168,6 +173,8 @@ def _layers(found: Gathered, step: StepUse) -> Markup:
                 cells[at].append(cell(bars([(own[at] / most, kind) for own, kind in drawn]), "hide-s third"))
     body = (row(*own) for own in cells)
     about = f"Bytes and energy of all devices; memory of {_fullest(step)}."
+    if "static" in (step.score.energy or {}):
+        about += f" {AT_REST}"
     if step.stages:
         about += " Activations are kept for several microbatches at once, so they are given by stage, below."
     return details(

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.network.training import OPTIMIZERS
-from hypar.schedule.totals import energy_items, kept_tensors, moving_energy, repeated
+from hypar.planning.stages.scoring import BETWEEN
+from hypar.schedule.energy import energy_items, moved_energy, moved_items
+from hypar.schedule.totals import kept_tensors, repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +28,7 @@ class LayerUse:
         num_bytes: bytes that all devices receive for it.
         computing_s: seconds of computation on the critical path; with stages, of its stage for a mini-batch.
         receiving_s: seconds of receiving, likewise.
-        energy_j: joules on all devices; None if the machine's file gives no energies.
+        energy_j: joules on all devices, without power at rest; None if the machine's file gives no energies.
         weight_bytes: bytes of its weights, gradients and optimizer state on a device of the fullest group, or of its stage.
         kept_bytes: bytes kept there for its backward phase; None with stages, where microbatches in flight share them.
     """
@@ -67,13 +69,13 @@ def layer_uses(ran: ScoredStep, tasks: Sequence[StepTask]) -> tuple[LayerUse, ..
     names = ran.plan.layers
     received = dict.fromkeys(names, 0.0)
     energy = dict.fromkeys(names, 0.0)
-    joules_a_byte = _joules_a_byte(ran)
     for layer, num_bytes in _received(ran):
         received[names[layer]] += num_bytes
-        energy[names[layer]] += num_bytes * (joules_a_byte or 0.0)
     for number, lane in enumerate(ran.lanes):
         for layer, _, joules in energy_items(lane, ran.step, number, _microbatches(ran)):
             energy[names[layer]] += joules
+        for moved in moved_items(lane, ran.step, number, _microbatches(ran)):
+            energy[names[moved.layer]] += moved_energy(lane, moved)
     spent = _seconds(ran, tasks)
     memory = {name: [0.0, 0.0] for name in names}
     for number in range(len(ran.lanes)) if ran.stages is not None else (fullest_lane(ran),):
@@ -100,13 +102,13 @@ def level_uses(ran: ScoredStep, tasks: Sequence[StepTask]) -> tuple[LevelUse, ..
     for task in tasks:
         if task.critical and task.level is not None:
             seconds.setdefault(f"H{task.level + 1}", []).append(task.seconds)
-    joules = _joules_a_byte(ran)
+    joules = _joules(ran)
     return tuple(
         LevelUse(
             level=level,
             num_bytes=num_bytes,
             receiving_s=None if ran.stages is not None else math.fsum(seconds.get(level, ())),
-            energy_j=None if joules is None else num_bytes * joules,
+            energy_j=None if joules is None else joules[level],
         )
         for level, num_bytes in ran.score.communication.items()
     )
@@ -130,9 +132,22 @@ def _received(ran: ScoredStep) -> Iterator[tuple[int, float]]:
             yield layer, repeated(move, _microbatches(ran)) * move.total_bytes
 
 
-def _joules_a_byte(ran: ScoredStep) -> float | None:
-    """Return the joules of receiving a byte; None if the machine's file gives no energies."""
-    return None if ran.score.energy is None else moving_energy(ran.lanes[0].setting.machine, 1.0)
+def _joules(ran: ScoredStep) -> dict[str, float] | None:
+    """Return the joules of the transfers of each level; None if the machine's file gives no energies.
+
+    Those of ``stages`` are what all the levels inside leave of the score's energy of transfers.
+    """
+    energy = ran.score.energy
+    if energy is None:
+        return None
+    found = dict.fromkeys(ran.score.communication, 0.0)
+    for number, lane in enumerate(ran.lanes):
+        for moved in moved_items(lane, ran.step, number, _microbatches(ran)):
+            found[f"H{moved.move.level + 1}"] += moved_energy(lane, moved)
+    if BETWEEN in found:
+        whole = energy["communication"] + energy.get("link", 0.0)
+        found[BETWEEN] = max(0.0, whole - math.fsum(found.values()))
+    return found
 
 
 def _seconds(ran: ScoredStep, tasks: Sequence[StepTask]) -> dict[str, list[float]]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypar.files.figures import Figure
-from hypar.sharding.conventions import PAPER
 from hypar.studies.evaluation import speedups
 from hypar.studies.page import Section, geometric_mean
-from hypar.studies.sections.hypar.networks import HALF, NETWORKS, ORDERED, SPEED, TORUS, bars
-from hypar.studies.sweep import Run, sweep_model
+from hypar.studies.sections.hypar.networks import NETWORKS, ORDERED, SPEED, TORUS, bars
+from hypar.studies.sweep import sweep_model
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.plan.score import Totals
     from hypar.studies.evaluation import Evaluation
@@ -24,33 +23,23 @@ def figure_11(ran: Evaluation) -> Section:
     """Compute the scaling of VGG-A."""
     counts = [2**level for level in range(7)]
     series: dict[str, list[float]] = {}
-    swept: dict[str, Sequence[Run]] = {}
+    swept: dict[str, dict[str, list[Totals]]] = {}
     for bandwidth, words in (("total", "25.6 Gb/s in all"), ("link", "1600 Mb/s a link")):
-        runs = swept[bandwidth] = sweep_model(
-            ran.graphs["vgg-a"], hardware=ran.hardware, levels=range(7), strategy=("dp", "hypar"),
-            changes={"bandwidth": [bandwidth]}, inter_weight=HALF, scale=True, convention=PAPER,
-        )  # fmt: skip
-        for strategy in ("dp", "hypar"):
-            times = [_totals(run).time_s for run in runs if run.axes["strategy"] == strategy]
-            series[f"{strategy}, {words}"] = [times[0] / time for time in times]
+        swept[bandwidth] = scaled(ran, {"bandwidth": [bandwidth]})
+        series |= {f"{strategy}, {words}": faster(found) for strategy, found in swept[bandwidth].items()}
     rows = [
         (str(count), *(f"{values[place]:.2f}" for values in series.values()))
         for place, count in enumerate(counts)
     ]
     peaks = {name: counts[values.index(max(values))] for name, values in series.items()}
     shared = {strategy: f"{strategy}, 25.6 Gb/s in all" for strategy in ("dp", "hypar")}
-    moved = [
-        run.totals.communication_bytes
-        for run in swept["total"]
-        if run.totals and run.axes["strategy"] == "hypar"
-    ]
+    moved = [found.communication_bytes for found in swept["total"]["hypar"]]
     grown = [0.0, *(after / before if before else 0.0 for before, after in pairwise(moved))]
-    alone_run = swept["total"][0]
-    assert alone_run.totals is not None  # noqa: S101 (one device needs no search)
+    alone = swept["total"]["dp"][0]
     return Section(
         title="Figure 11: scaling VGG-A",
         text=(
-            f"Times faster than one device, whose {format_bytes(alone_run.totals.memory_bytes)} would not fit its memory."
+            f"Times faster than one device, whose {format_bytes(alone.memory_bytes)} would not fit its memory."
             " Published: dp falls after 8 devices, HyPar after 32. Where all devices share 25.6 Gb/s, dp falls after"
             f" {peaks[shared['dp']]} and has {series[shared['dp']][3] / max(series[shared['dp']]):.0%} of that speed on 8,"
             f" HyPar after {peaks[shared['hypar']]}: with twice the devices each link has half the bandwidth, and HyPar's"
@@ -70,13 +59,9 @@ def figure_11(ran: Evaluation) -> Section:
 def figure_11_right(ran: Evaluation) -> Section:
     """Count the communication of VGG-A over the sizes of arrays."""
     counts = [2**level for level in range(7)]
-    runs = sweep_model(
-        ran.graphs["vgg-a"], hardware=ran.hardware, levels=range(7), strategy=("dp", "hypar"),
-        inter_weight=HALF, scale=True, convention=PAPER,
-    )  # fmt: skip
     moved = {
-        strategy: [_totals(run).communication_bytes / 1e9 for run in runs if run.axes["strategy"] == strategy]
-        for strategy in ("dp", "hypar")
+        strategy: [each.communication_bytes / 1e9 for each in found]
+        for strategy, found in scaled(ran).items()
     }
     lower = [count for count, dp, own in zip(counts, *moved.values(), strict=True) if own < dp]
     rows = tuple(
@@ -132,6 +117,21 @@ def figure_12(ran: Evaluation) -> Section:
     )
 
 
-def _totals(run: Run) -> Totals:
-    assert run.totals is not None  # noqa: S101 (a greedy search of two types fits)
-    return run.totals
+def scaled(
+    ran: Evaluation, changes: Mapping[str, Sequence[Any]] | None = None, convention: str | None = None
+) -> dict[str, list[Totals]]:
+    """Score VGG-A by dp and by HyPar on 1 to 64 devices, counted by another convention if one is given."""
+    runs = sweep_model(
+        ran.graphs["vgg-a"], hardware=ran.hardware, levels=range(7), strategy=("dp", "hypar"), changes=changes,
+        inter_weight=ran.inter_weight, scale=True, convention=convention or ran.convention,
+    )  # fmt: skip
+    found: dict[str, list[Totals]] = {"dp": [], "hypar": []}
+    for run in runs:
+        assert run.totals is not None  # noqa: S101 (a greedy search of two types fits)
+        found[run.axes["strategy"]].append(run.totals)
+    return found
+
+
+def faster(found: Sequence[Totals]) -> list[float]:
+    """Return how many times faster each is than the first."""
+    return [found[0].time_s / each.time_s for each in found]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.sharding.conventions import PAPER
 from hypar.studies.exploration import Exploration, Point, explore_model
 from hypar.studies.page import Section, beside
-from hypar.studies.sections.hypar.networks import HALF, LARGE, LEVELS, NETWORKS, PLANS, SPEED
+from hypar.studies.sections.hypar.networks import LARGE, LEVELS, NETWORKS, PLANS, SPEED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +59,7 @@ def differing(ran: Evaluation) -> list[str]:
 
 def figure_9(ran: Evaluation) -> Section:
     """Explore the space of Lenet-c with H2 and H3 fixed."""
-    found = _explored(ran, "lenet-c", ("*@H1", "*@H4"))
+    found = explored(ran, "lenet-c", ("*@H1", "*@H4"))
     best = found.ranked()[0]
     return Section(
         title="Figure 9: the space of Lenet-c",
@@ -70,7 +69,7 @@ def figure_9(ran: Evaluation) -> Section:
         ),
         heads=("point", "published", "ours", "ratio"),
         rows=(
-            (f"peak, H1 H4 = {_code(found, best)}", *beside(SPEED["lenet-c"], found.speedup(best))),
+            (f"peak, H1 H4 = {code(found, best)}", *beside(SPEED["lenet-c"], found.speedup(best))),
             *_rows_where(found, lambda point: point.own, "HyPar's plan", SPEED["lenet-c"]),
         ),
         figure=found.figure("Lenet-c: H1 and H4 free"),
@@ -79,7 +78,7 @@ def figure_9(ran: Evaluation) -> Section:
 
 def figure_10(ran: Evaluation) -> Section:
     """Explore the space of VGG-A with all but two layers fixed."""
-    found = _explored(ran, "vgg-a", ("conv5_2", "fc1"))
+    found = explored(ran, "vgg-a", ("conv5_2", "fc1"))
     best = found.ranked()[0]
     return Section(
         title="Figure 10: the space of VGG-A",
@@ -93,12 +92,12 @@ def figure_10(ran: Evaluation) -> Section:
         heads=("point", "published", "ours", "ratio"),
         rows=(
             (
-                f"peak, conv5_2 fc1 = {_code(found, best)}",
+                f"peak, conv5_2 fc1 = {code(found, best)}",
                 *beside(SPEED["peak of vgg-a"], found.speedup(best), 3),
             ),
             *_rows_where(
                 found,
-                lambda point: _code(found, point) == "1000 1111",
+                lambda point: code(found, point) == "1000 1111",
                 "published peak",
                 SPEED["peak of vgg-a"],
                 3,
@@ -109,13 +108,15 @@ def figure_10(ran: Evaluation) -> Section:
     )
 
 
-def _explored(ran: Evaluation, name: str, vary: tuple[str, ...]) -> Exploration:
+def explored(ran: Evaluation, name: str, vary: tuple[str, ...], convention: str | None = None) -> Exploration:
+    """Explore some choices of HyPar's plan of a network, counted by another convention if one is given."""
     return explore_model(
-        ran.graphs[name], vary=vary, hardware=ran.hardware, levels=LEVELS, inter_weight=HALF, convention=PAPER
-    )
+        ran.graphs[name], vary=vary, hardware=ran.hardware, levels=LEVELS,
+        inter_weight=ran.inter_weight, convention=convention or ran.convention,
+    )  # fmt: skip
 
 
-def _code(found: Exploration, point: Point) -> str:
+def code(found: Exploration, point: Point) -> str:
     """Return the free choices as 0 for dp and 1 for mp, in groups of one digit per level."""
     text = "".join("01"["in_channels" in choice.divided] for choice in point.choices)
     width = len(found.plan.array)
@@ -127,7 +128,7 @@ def _rows_where(
 ) -> tuple[tuple[str, ...], ...]:
     """Return rows for some of the points."""
     return tuple(
-        (f"{words}, {_code(found, point)}", *beside(published, found.speedup(point), digits))
+        (f"{words}, {code(found, point)}", *beside(published, found.speedup(point), digits))
         for point in found.points
         if wanted(point)
     )

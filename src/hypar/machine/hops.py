@@ -1,0 +1,54 @@
+"""Links on the way of messages at each level of an array: the energy of a word on a link is multiplied by them."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+from hypar.machine.routing import by_tier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hypar.machine.machine import Machine
+
+
+@lru_cache(maxsize=256)
+def level_hops(machine: Machine, array: tuple[int, ...]) -> tuple[float, ...]:
+    """Return the mean number of links between a device and its counterparts, for each level of an array.
+
+    Raises:
+        HardwareError: the array does not fit the machine.
+    """
+    machine.links(array)
+    devices = math.prod(array)
+    # A smaller array has the first of several identical sections of the machine to itself.
+    unused = [machine.num_devices // devices] if devices < machine.num_devices else []
+    places = [tier.topology.places(factors) for tier, factors in by_tier(machine.tiers, (*unused, *array))]
+    found = []
+    for level, ways in enumerate(array):
+        links = math.fsum(_links_between(machine, places, *pair) for pair in _counterparts(array, level))
+        found.append(links / (devices * (ways - 1)))
+    return tuple(found)
+
+
+def _counterparts(array: tuple[int, ...], level: int) -> Iterator[tuple[int, int]]:
+    """Yield each device with each of its counterparts in the other subgroups of its group."""
+    ways, inner = array[level], math.prod(array[level + 1 :])
+    for outer in range(math.prod(array[:level])):
+        for inside in range(inner):
+            yield from permutations(((outer * ways + digit) * inner + inside for digit in range(ways)), 2)
+
+
+def _links_between(machine: Machine, places: Sequence[Sequence[int]], source: int, target: int) -> float:
+    """Return the links on the way of a message in all networks, each path counted by its fraction of the message."""
+    found, below = 0.0, machine.num_devices
+    for tier, place in zip(machine.tiers, places, strict=True):
+        above, below = below, below // tier.devices
+        start, end = place[source % above // below], place[target % above // below]
+        if start != end:
+            paths = tier.topology.paths(start, end, tier.devices)
+            found += math.fsum(fraction * len(links) for fraction, links in paths)
+    return found

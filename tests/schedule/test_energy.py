@@ -1,0 +1,179 @@
+"""Energy of a step that its layers' phases do not have: words moved and summed, links, and power at rest, by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hypar import Score, load_machine, load_model, plan_model, score_plan
+from hypar.registry import data_folder
+from hypar.sharding.placement import Partial, Replicate, Shard
+from hypar.sharding.redistribution import SUMMED, collective, equal_shares, received
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TINY: dict[str, Any] = {
+    "source": "a test",
+    "batch": 8,
+    "layers": [
+        {"op": "input", "channels": 16},
+        {"name": "fc1", "op": "linear", "out_features": 32},
+        {"name": "fc2", "op": "linear", "out_features": 4},
+    ],
+}
+
+WEIGHTS = 16 * 32 + 32 * 4
+
+WITH_ALL = {"energy.link": "40 pJ", "energy.static": "100 mW", "sums": "counted"}
+
+
+def scored(changes: dict[str, Any] | None = None, **options: Any) -> Score:
+    asked = {"levels": 4, "strategy": "dp", "convention": "moved", **options}
+    score = plan_model(load_model(TINY), hardware=load_machine("hmc", changes), **asked).score
+    assert score is not None
+    return score
+
+
+def energy(changes: dict[str, Any] | None = None, **options: Any) -> dict[str, float]:
+    found = scored(changes, **options).energy
+    assert found is not None
+    return found
+
+
+def test_a_machine_without_links_energy_and_power_at_rest_has_neither() -> None:
+    assert list(energy()) == ["arithmetic", "registers", "array", "buffer", "memory", "communication"]
+
+
+@pytest.mark.parametrize("overlap", ["none", "full"])
+@pytest.mark.parametrize("levels", [1, 2, 4])
+def test_every_unit_of_every_device_draws_its_power_for_the_whole_step(levels: int, overlap: str) -> None:
+    plain = scored({"overlap": overlap}, levels=levels)
+    score = scored({"overlap": overlap, "energy.static": "100 mW"}, levels=levels)
+    assert score.energy is not None
+    assert plain.energy is not None
+    static = 2**levels * 16 * 0.1 * score.time_s
+    assert score.energy == pytest.approx(plain.energy | {"static": static}, rel=1e-12)
+    assert score.energy_j == pytest.approx(math.fsum(plain.energy.values()) + static, rel=1e-12)
+
+
+def test_idle_devices_draw_power_too() -> None:
+    """One sample on sixteen devices: fifteen idle."""
+    found = energy({"energy.static": "1 W"}, batch=1)
+    assert found["static"] == pytest.approx(16 * 16 * scored(batch=1).time_s, rel=1e-12)
+
+
+def test_a_word_takes_the_energy_of_each_link_on_its_way() -> None:
+    """All-reduces of every gradient: at each level every device receives its share of the weights; 8, 6, 4 and 2 links."""
+    words = {level: 2 ** (level + 1) * WEIGHTS for level in range(4)}
+    passed = sum(words[level] * links for level, links in enumerate((8, 6, 4, 2)))
+    assert energy({"energy.link": "40 pJ"})["link"] == pytest.approx(passed * 40e-12, rel=1e-12)
+    assert energy({"energy.link": "40 pJ", "devices": 2}, levels=1)["link"] == pytest.approx(
+        2 * WEIGHTS * 2 * 40e-12, rel=1e-12
+    )
+
+
+def test_half_of_an_all_reduce_is_terms_of_sums() -> None:
+    """Of the 30 times the weights that are received, half are added: 0.9 pJ, and 640 pJ for the word that each is added to."""
+    received_words = 30 * WEIGHTS
+    moved = received_words * 2 * 640e-12
+    assert energy()["communication"] == pytest.approx(moved, rel=1e-12)
+    summed = received_words / 2 * (0.9e-12 + 640e-12)
+    assert energy({"sums": "counted"})["communication"] == pytest.approx(moved + summed, rel=1e-12)
+
+
+def test_what_is_only_gathered_is_not_added() -> None:
+    """Between a layer that is cut in the batch and one that is cut in its input channels nothing is summed."""
+    plain, counted = (
+        energy(changes, levels=1, pins=["fc1=batch", "fc2=in_channels"], strategy=None)
+        for changes in ({}, {"sums": "counted"})
+    )
+    # Terms: fc1's gradient on both devices, and the outputs of fc2 on both; each device receives half of either as terms.
+    terms = 16 * 32 + 8 * 4
+    assert counted["communication"] - plain["communication"] == pytest.approx(terms * 640.9e-12, rel=1e-9)
+
+
+@pytest.mark.parametrize("need", [Replicate(), Shard("batch")])
+@pytest.mark.parametrize("ways", [2, 3, 8])
+def test_the_terms_of_a_sum_are_what_others_have_of_it(need: Replicate | Shard, ways: int) -> None:
+    """Each element is the sum of ``ways`` terms, of which its device has one."""
+    shares = equal_shares(ways)
+    whole = sum(received(Partial(), need, shares))
+    assert SUMMED[collective(Partial(), need)] * whole == pytest.approx(ways - 1)
+
+
+def test_nothing_but_its_energy_changes() -> None:
+    plain, counted = (scored(changes, strategy="mp").to_data() for changes in (None, WITH_ALL))
+    differing = {key for key in plain if plain[key] != counted[key]}
+    assert differing == {"hardware_digest", "hardware_changes", "energy", "energy_j"}
+
+
+def test_groups_draw_their_power_until_the_slowest_has_ended(tmp_path: Path) -> None:
+    """Two groups of two cubes, one at half speed; the links between them count as one link outward."""
+    text = (data_folder("hardware") / "hmc.yaml").read_text(encoding="utf-8")
+    text = text.replace("devices: {value: 16", "devices: {value: 2")
+    rest = "memory: {value: 640 pJ, source: s}\n    link: {value: 40 pJ, source: s}\n    static: {value: 100 mW, source: s}"
+    with_rest = "\n".join(
+        f"    {rest}" if line.startswith("    memory: {value: 640 pJ") else line for line in text.splitlines()
+    )
+    (tmp_path / "cube.yaml").write_text(with_rest, encoding="utf-8")
+    outward = "    outward: {bandwidth: {value: 200 MB/s, source: s}}"
+    changes = "    changes: {efficiency: {value: 0.4, source: s}}"
+    pair = f"source: s\ngroups:\n  - hardware: cube.yaml\n{outward}\n  - name: slow\n    hardware: cube.yaml\n{changes}\n{outward}\n"
+    (tmp_path / "pair.yaml").write_text(pair, encoding="utf-8")
+    plan = plan_model(load_model(TINY), hardware=str(tmp_path / "pair.yaml"), strategy="dp")
+    score = plan.score
+    assert score is not None
+    assert score.energy is not None
+    assert score.groups is not None
+    assert [group.devices for group in score.groups] == [2, 2]
+    assert score.energy["static"] == pytest.approx(4 * 16 * 0.1 * score.time_s, rel=1e-12)
+    across, inside = score.communication["H1"], score.communication["H2"]
+    assert across
+    assert inside
+    assert score.energy["link"] == pytest.approx((across + 2 * inside) / 4 * 40e-12, rel=1e-9)
+
+
+def test_stages_draw_power_for_the_whole_pipeline_and_send_over_links() -> None:
+    """Two stages of one device each, two links apart."""
+    options = {"stages": 2, "levels": 0, "microbatches": 2, "convention": "paper", "strategy": None}
+    plain, score = (scored(changes, **options) for changes in (None, WITH_ALL | {"sums": "free"}))
+    assert plain.energy is not None
+    assert score.energy is not None
+    sent = score.communication["stages"]
+    assert sent
+    added = {"link": sent / 4 * 2 * 40e-12, "static": 2 * 16 * 0.1 * score.time_s}
+    assert score.energy == pytest.approx(plain.energy | added, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "components"),
+    [
+        ({"energy.multiply": "2 pJ"}, {"arithmetic"}),
+        ({"energy.add": "2 pJ"}, {"arithmetic", "communication"}),
+        ({"energy.register": "1.2 pJ"}, {"registers"}),
+        ({"energy.array": "8 pJ"}, {"array"}),
+        ({"energy.buffer": "28 pJ"}, {"buffer"}),
+        ({"energy.memory": "160 pJ"}, {"memory", "communication"}),
+        ({"energy.link": "80 pJ"}, {"link"}),
+        ({"energy.static": "900 mW"}, {"static"}),
+        ({"accesses_per_word_moved": 4}, {"communication"}),
+    ],
+)
+def test_each_energy_moves_its_own_components_of_a_score(
+    change: dict[str, Any], components: set[str]
+) -> None:
+    """Every energy of hmc-physical doubled; additions and accesses to memory are part of sums, too."""
+    plan = plan_model("lenet-c", levels=4, strategy="mp")
+    before, after = (
+        score_plan(plan, hardware=load_machine("hmc-physical", asked)).energy for asked in ({}, change)
+    )
+    assert before is not None
+    assert after is not None
+    assert {name for name in before if after[name] != before[name]} == components
+    for name in components:
+        assert before[name] < after[name] <= before[name] * 2 * (1 + 1e-12)
+    if len(components) == 1 and "arithmetic" not in components and "communication" not in components:
+        assert after[next(iter(components))] == pytest.approx(2 * before[next(iter(components))], rel=1e-12)
