@@ -82,6 +82,7 @@ def compare_strategies(
     model: LayerGraph | str | Path,
     *,
     strategies: str | Sequence[str] = (),
+    cost: str | None = None,
     levels: int | None = None,
     array: Sequence[int] | None = None,
     batch: int | None = None,
@@ -96,6 +97,7 @@ def compare_strategies(
     Args:
         model: a network, the path of a model file, or a bare name.
         strategies: their names; by default all with the same cost as the baseline. ``dp`` is always the baseline.
+        cost: a cost that every strategy minimises within its own space and search, in place of its own.
         levels: number of two-way levels; 4 unless ``array`` is given.
         array: the ways of each level instead, outermost first.
         batch: samples in a mini-batch, if not the model's own number.
@@ -129,6 +131,7 @@ def compare_strategies(
                 graph,
                 name,
                 counted,
+                cost=cost,
                 levels=levels,
                 array=array,
                 batch=batch,
@@ -141,11 +144,11 @@ def compare_strategies(
             refused = error
             continue
         costs = _counted(plan, graph, counted, machine)
-        cost = math.fsum(costs)
-        baseline = cost if name == BASELINE else baseline
+        total = math.fsum(costs)
+        baseline = total if name == BASELINE else baseline
         first = rows[0].plan if rows else plan
         alike = first is not None and first.cost.name == plan.cost.name
-        gain = baseline / cost if cost and baseline and alike else None
+        gain = baseline / total if total and baseline and alike else None
         rows.append(Row(name=name, plan=plan, costs=costs, gain=gain, note=plan.claim))
     if refused is not None and not any(row.plan for row in rows):
         raise refused
