@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -25,6 +26,32 @@ MOST_CHARACTERS = 100_000
 
 MOST_FAULTS = 20
 """Faults of one file that are named, at most."""
+
+
+class Faults:
+    """The faults of one file, gathered so that all of them are named at once.
+
+    Attributes:
+        found: the faults in the order in which they were found; each may have others in it.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[InputError] = []
+
+    @contextmanager
+    def gathered(self) -> Iterator[None]:
+        """Keep a fault that is raised inside, and go on behind it."""
+        try:
+            yield
+        except InputError as fault:
+            self.found.append(fault)
+
+    def error(self) -> InputError:
+        """Return the first fault, with the others in it; of all ``MOST_FAULTS`` at most."""
+        error = together(self.found)
+        error.others = error.others[: MOST_FAULTS - 1]
+        return error
+
 
 _WORDS = {
     "bool_type": "true or false",
