@@ -1022,12 +1022,15 @@ def test_brackets_in_a_plan_are_plain_text(command: list[str]) -> None:
     assert "[/b]" in result.stdout
 
 
-def test_plans_of_different_arrays_are_not_compared() -> None:
-    for name, levels in (("a.json", 2), ("b.json", 3)):
-        plan_model("lenet-c", levels=levels).write(name)
+def test_plans_of_different_costs_are_not_compared() -> None:
+    for name, cost in (("a.json", "volume"), ("b.json", "time")):
+        plan_model("lenet-c", levels=2, cost=cost, hardware="hmc").write(name)
     assert_refused(
         ["diff", "a.json", "b.json"],
-        ("array: the plans differ: [2, 2] and [2, 2, 2]", "allowed: plans of one"),
+        (
+            "cost: the plans differ: volume in bytes (inter_weight) and time in seconds (no parameters)",
+            "; allowed: plans of one cost; hypar score compares their steps on a machine",
+        ),
     )
 
 
