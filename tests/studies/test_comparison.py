@@ -12,6 +12,7 @@ from hypar.cli.main import main
 from hypar.errors import HyparError
 from hypar.planning.strategies.base import load_strategy
 from hypar.results import view_of
+from hypar.units import amount, format_seconds
 from tests.prose import unbroken
 
 if TYPE_CHECKING:
@@ -99,3 +100,14 @@ def test_a_cost_that_cannot_be_minimised_is_refused_in_one_line(
     with pytest.raises(HyparError) as refused:
         call()
     assert str(refused.value) == message
+
+
+def test_a_comparison_shows_times_on_a_machine_and_costs_without_one() -> None:
+    rows = compare_strategies("lenet-c", strategies="hypar", levels=2, hardware="hmc")
+    times = ", ".join(
+        f"{row.name} {format_seconds(row.plan.score.time_s)}" for row in rows if row.plan and row.plan.score
+    )
+    assert repr(rows) == f"<Comparison of lenet-c on hmc: {times}>"
+    rows = compare_strategies("lenet-c", strategies="hypar", levels=2)
+    costs = ", ".join(f"{row.name} {amount(row.cost, 'bytes')}" for row in rows)
+    assert repr(rows) == f"<Comparison of lenet-c: {costs}>"

@@ -17,7 +17,7 @@ from hypar.registry import plugin_names
 from hypar.results import Result
 from hypar.sharding.conventions import MOVED
 from hypar.studies.counted import convention_for, planned
-from hypar.units import amount
+from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -54,6 +54,14 @@ class Row:
         """Return its cost, counted by the comparison's convention."""
         return math.fsum(self.costs)
 
+    @property
+    def text(self) -> str:
+        """Return the strategy with its time on the machine, or without one its cost; alone without a plan."""
+        if self.plan is None:
+            return self.name
+        score, unit = self.plan.score, self.plan.cost.unit
+        return f"{self.name} {amount(self.cost, unit) if score is None else format_seconds(score.time_s)}"
+
 
 class Comparison(Result, tuple[Row, ...]):  # noqa: SLOT001 (a tuple with an attribute cannot have slots)
     """The rows of a comparison, the baseline first.
@@ -72,10 +80,10 @@ class Comparison(Result, tuple[Row, ...]):  # noqa: SLOT001 (a tuple with an att
         return made
 
     def __repr__(self) -> str:
-        """Return the network and each strategy's cost, short enough for a prompt."""
+        """Return the network and each strategy's time, or without a machine its cost, short enough for a prompt."""
         plan = next(row.plan for row in self if row.plan)
-        costs = (f"{row.name} {amount(row.cost, row.plan.cost.unit)}" for row in self if row.plan)
-        return f"<Comparison of {plan.model.name}: {', '.join(costs)}>"
+        named = " ".join(filter(None, [plan.model.name, plan.score and f"on {plan.score.hardware}"]))
+        return f"<Comparison of {named}: {', '.join(row.text for row in self if row.plan)}>"
 
 
 def compare_strategies(

@@ -175,8 +175,8 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
     help="Write the plan to a file.",
 )
 @plot_option
-@option("--explain", "explained", heading=OUTPUT, is_flag=False, flag_value="", metavar="[LAYER]",
-              help="Show every elimination and, for a layer, the costs of its other choices.")  # fmt: skip
+@option("--explain", "explained", heading=OUTPUT, is_flag=False, flag_value="", metavar="[LAYER[@LEVEL]]",
+              help="Show every elimination and, for a layer, the costs of its other choices, as fc1 or fc1@H2.")  # fmt: skip
 @full_option
 @fit_option
 @as_json
