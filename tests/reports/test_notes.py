@@ -72,7 +72,8 @@ def test_bytes_by_level_are_said_once() -> None:
 def test_a_word_of_a_legend_stands_for_one_thing(asked: dict[str, object]) -> None:
     """One word a dim, and each word said once, joins and grids included."""
     plan = plan_model(strategy="optimal", **asked)  # type: ignore[arg-type]
-    (text,) = [note.text for note in plan_page(plan).below if note.label == "choices"]
+    notes = [note for note in plan_page(plan).below if not isinstance(note, str)]
+    (text,) = [note.text for note in notes if note.label == "choices"]
     said = [
         (word, place)
         for part in re.sub(r" \([^)]*\)", "", text).split("; ")

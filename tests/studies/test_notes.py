@@ -29,7 +29,7 @@ def image(*between: str) -> LayerGraph:
     layers: list[dict[str, object]] = [
         {"op": "input", "channels": 4, "height": 8, "width": 8},
         {"name": "c1", "op": "conv", "out_channels": 8, "kernel": 3, "padding": 1},
-        *({"op": op} for op in between),
+        *[dict[str, object](op=op) for op in between],
         {"name": "c2", "op": "conv", "out_channels": 8, "kernel": 3, "padding": 1},
         {"op": "flatten"},
         {"name": "fc", "op": "linear", "out_features": 10},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -38,13 +37,15 @@ class Faults:
     def __init__(self) -> None:
         self.found: list[InputError] = []
 
-    @contextmanager
-    def gathered(self) -> Iterator[None]:
-        """Keep a fault that is raised inside, and go on behind it."""
-        try:
-            yield
-        except InputError as fault:
+    def __enter__(self) -> None:
+        """Begin a part of the file, behind which the next goes on."""
+
+    def __exit__(self, _kind: object, fault: BaseException | None, _trace: object) -> bool:
+        """Keep a fault that was raised inside."""
+        if isinstance(fault, InputError):
             self.found.append(fault)
+            return True
+        return False
 
     def error(self) -> InputError:
         """Return the first fault, with the others in it; of all ``MOST_FAULTS`` at most."""

@@ -158,7 +158,8 @@ def _change_device(device: dict[str, Any], key: str, value: Any) -> None:
     """Set the size of the buffer, or one of the energies of a file that gives some."""
     part, _, name = key.rpartition(".")
     if part and "energy" not in device:
-        raise OptionError(f"change {key}={value}", "the machine's file gives no energies")
+        text = value.get("value") if isinstance(value, dict) else value
+        raise OptionError(f"change {key}={text}", "the machine's file gives no energies")
     (device[part] if part else device)[name] = _with_source(value)
 
 
@@ -197,13 +198,13 @@ def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[Hardw
     """Validate a file and its compute model, and name the faults of both."""
     faults = Faults()
     content = compute = None
-    with faults.gathered():
+    with faults:
         content = validated(HardwareFile, data, place=place, error=HardwareError, every=True)
     device = data.get("device")
     fields = device.get("compute") if isinstance(device, dict) else None
     if content is not None or isinstance(fields, dict):
         own = content.device.compute if content is not None else dict(fields or {})
-        with faults.gathered():
+        with faults:
             compute = _plugin("compute_models", own, ("device", "compute"), place)
     if content is None or compute is None:
         raise faults.error()

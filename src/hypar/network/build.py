@@ -67,7 +67,7 @@ def build_graph(spec: ModelSpec) -> LayerGraph:
     for name in order:
         # The shapes behind a layer with a fault are not known.
         if all(read in shapes for read in specs[name].inputs):
-            with faults.gathered():
+            with faults:
                 layers.append(_shaped(specs[name], shapes))
                 shapes[name] = layers[-1].shape
     read = {name for layer in spec.layers for name in layer.inputs}

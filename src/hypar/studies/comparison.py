@@ -82,7 +82,7 @@ class Comparison(Result, tuple[Row, ...]):  # noqa: SLOT001 (a tuple with an att
     def __repr__(self) -> str:
         """Return the network and each strategy's time, or without a machine its cost, short enough for a prompt."""
         plan = next(row.plan for row in self if row.plan)
-        named = " ".join(filter(None, [plan.model.name, plan.score and f"on {plan.score.hardware}"]))
+        named = plan.model.name + (f" on {plan.score.hardware}" if plan.score else "")
         return f"<Comparison of {named}: {', '.join(row.text for row in self if row.plan)}>"
 
 

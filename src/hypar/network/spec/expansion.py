@@ -96,12 +96,12 @@ class Expansion:
         Raises:
             InputError: entries are invalid; every fault is named, but for those that follow from another.
         """
-        with self.faults.gathered():
+        with self.faults:
             self.add_all(entries, ("layers",), _Scope())
         self.check_blocks()
         specs = []
         for layer in self.layers:
-            with self.faults.gathered():
+            with self.faults:
                 specs.append(
                     LayerSpec(
                         name=layer.name,

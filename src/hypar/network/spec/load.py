@@ -95,9 +95,10 @@ def parse_spec(document: Document, name: str) -> ModelSpec:
     if not isinstance(document.data, dict):
         raise ModelError(document.at(()), f"found {shown(document.data)}", "a mapping with layers")
     faults = Faults()
-    content, layers = _content(document, document.data, faults), ()
+    layers: tuple[LayerSpec, ...] = ()
+    content = _content(document, document.data, faults)
     if content is not None:
-        with faults.gathered():
+        with faults:
             layers = Expansion(document, content.blocks).run(content.layers)
     if content is None or faults.found:
         raise faults.error()
@@ -108,7 +109,7 @@ def parse_spec(document: Document, name: str) -> ModelSpec:
 
 def _content(document: Document, data: dict[str, Any], faults: Faults) -> ModelFile | None:
     """Return the content of a file, with valid values in place of faulty ones beside its layers; None without layers."""
-    with faults.gathered():
+    with faults:
         return validated(ModelFile, data, place=document.at, error=ModelError, every=True)
     with suppress(InputError):
         layers = {key: data[key] for key in ("blocks", "layers") if key in data}
