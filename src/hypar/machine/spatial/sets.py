@@ -6,7 +6,10 @@ A set has R rows of the kernel by ``columns`` rows of the output; see ``compute_
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Layout(NamedTuple):
@@ -37,24 +40,53 @@ class Layout(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def layouts(rows: int, columns: int, kernel: int, height: int) -> tuple[Layout, ...]:
+def layouts(rows: int, columns: int, kernel: int, height: int, *, line: bool = False) -> tuple[Layout, ...]:
     """Return every layout of sets of ``kernel`` by ``height`` on an array, the widest pieces first.
 
     Pieces have equal widths but for the last, and two columns at least, so that F_in is shared along diagonals, unless
     the output has one row or the array has no room for two columns.
+
+    Args:
+        rows: rows of the array.
+        columns: columns of the array.
+        kernel: rows of the kernel.
+        height: output rows.
+        line: whether sets of several columns stand only below or only beside one another, and not both.
     """
-    kernel_folds = -(-kernel // rows)
-    kernel_rows = -(-kernel // kernel_folds)
-    bands = rows // kernel_rows
+    bands = rows // _kernel_rows(rows, kernel)
     widest = min(height, bands * columns)
     widths = dict.fromkeys(-(-height // folds) for folds in range(-(-height // widest), height + 1))
     kept = [width for width in widths if height // -(-height // width) >= 2] or [max(widths)]
-    found = []
-    for width in kept:
-        stacked = -(-width // columns)
-        beside = columns // width if stacked == 1 else 1
-        found.append(Layout(kernel_rows, kernel_folds, width, -(-height // width), bands // stacked * beside))
-    return tuple(found)
+    return tuple(_laid(rows, columns, kernel, height, width, line=line) for width in kept)
+
+
+def wider(
+    layout: Layout, rows: int, columns: int, kernel: int, height: int, *, line: bool = False
+) -> Iterator[Layout]:
+    """Yield the layouts with wider pieces, but as many sets and pieces, the widest first; the last piece is narrower."""
+    widest = min(
+        height if layout.folds == 1 else (height - 1) // (layout.folds - 1),
+        rows // layout.kernel_rows * columns,
+    )
+    for width in range(widest, layout.columns, -1):
+        found = _laid(rows, columns, kernel, height, width, line=line)
+        if found.sets == layout.sets:
+            yield found
+
+
+def _kernel_rows(rows: int, kernel: int) -> int:
+    """Return the rows of the kernel that the array holds at once."""
+    return -(-kernel // -(-kernel // rows))
+
+
+def _laid(rows: int, columns: int, kernel: int, height: int, width: int, *, line: bool) -> Layout:
+    """Return the layout with pieces of a width."""
+    kernel_rows = _kernel_rows(rows, kernel)
+    bands = rows // kernel_rows
+    stacked = -(-width // columns)
+    below, beside = bands // stacked, columns // width if stacked == 1 else 1
+    sets = max(below, beside) if line and width > 1 else below * beside
+    return Layout(kernel_rows, -(-kernel // kernel_rows), width, -(-height // width), sets)
 
 
 def by_rounds(choices: tuple[Layout, ...], planes: int, units: int) -> tuple[tuple[Layout, ...], ...]:
