@@ -238,6 +238,29 @@ def test_a_mapping_counts_as_its_layout_and_tile_say_and_no_wider_piece_fits() -
     assert wide > 10
 
 
+@pytest.mark.parametrize("fewest", ["cycles", "words", "product"])
+@pytest.mark.parametrize("rows", [False, True])
+def test_larger_buffers_and_registers_never_raise_what_mappings_are_chosen_by(
+    fewest: str, rows: bool
+) -> None:
+    """The mapping with less room is one of those with more."""
+    draw = random.Random(19)
+    for number in range(200):
+        nest = random_nest(draw)._replace(gradient=False, samples=4, filters=6)
+        array = Array(4, 6, 14, 8, 3, line=number % 2 == 0)
+        store = Store(200, bank=20, weights=20, keeps_result=True, fewest=fewest, pass_in_bank=rows)
+        ranks = []
+        for larger, room in (
+            (array, store),
+            (array, store._replace(words=400)),
+            (array._replace(weight_words=28, input_words=16, output_words=6), store),
+        ):
+            found = best_blocking(nest, larger, room, nest.planes, 1)
+            counts = found.layout.rounds(nest.planes, 1), found.memory, found.buffer
+            ranks.append(room.rank(*counts) if found.innermost else (math.inf,))
+        assert all(rank[0] <= ranks[0][0] * (1 + 1e-12) for rank in ranks), nest
+
+
 def walked(nest: Nest, found: Blocking, outer: tuple[str, ...]) -> float:
     """Words from memory of a mapping, by walking its tiles in an order and counting each change of a tile."""
     layout, (n, m, c) = found.layout, found.tile

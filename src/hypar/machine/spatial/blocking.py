@@ -81,26 +81,23 @@ def best_blocking(nest: Nest, array: Array, store: Store, planes: int, units: in
         planes: sets of the phase on all units together.
         units: units that share them.
     """
-    ranked = _ranked(nest, array, planes, units)
-    groups = ranked if store.fewest == "cycles" else (tuple(each for group in ranked for each in group),)
-    for laid in groups:
-        rounds = [layout.rounds(planes, units) if store.fewest == "product" else 1 for layout in laid]
-        found = _least_traffic(nest, array, store, laid, rounds)
+    laid = layouts(array.rows, array.columns, nest.kernel, nest.height, line=array.line)
+    rounds = [layout.rounds(planes, units) for layout in laid]
+    for some in by_rounds(laid, rounds) if store.fewest == "cycles" else (laid,):
+        found = _least_traffic(
+            nest, array, store, some, rounds if store.fewest == "product" else [1] * len(some)
+        )
         if found is not None:
             return _widened(nest, array, store, found)
-    return min((_bypassing(nest, array, layout) for layout in ranked[0]), key=lambda found: found.buffer)
+    fewest = by_rounds(laid, rounds)[0]
+    return min((_bypassing(nest, array, layout) for layout in fewest), key=lambda found: found.buffer)
 
 
 def least_counts(nest: Nest, array: Array, planes: int, units: int) -> tuple[float, float, float]:
     """Return lower bounds of a unit's cycles, words from memory, which pass once, and words from the buffer."""
-    rounds = _ranked(nest, array, planes, units)[0][0].rounds(planes, units)
-    return rounds * nest.taps * nest.width, sum(nest.words()) / units, 0
-
-
-def _ranked(nest: Nest, array: Array, planes: int, units: int) -> tuple[tuple[Layout, ...], ...]:
-    """Return the layouts in groups of equal rounds, the fewest first."""
     laid = layouts(array.rows, array.columns, nest.kernel, nest.height, line=array.line)
-    return by_rounds(laid, planes, units)
+    rounds = min(layout.rounds(planes, units) for layout in laid)
+    return rounds * nest.taps * nest.width, sum(nest.words()) / units, 0
 
 
 def _least_traffic(
@@ -124,7 +121,7 @@ def _widened(nest: Nest, array: Array, store: Store, found: Blocking) -> Blockin
     """Return the mapping with pieces as wide as array and buffer allow with as many pieces and sets."""
     samples, filters, channels = found.tile
     side = found.grid[0] * found.interleaved[0]
-    for layout in wider(found.layout, array.rows, array.columns, nest.kernel, nest.height, line=array.line):
+    for layout in wider(found.layout, array.rows, array.columns, nest.height, line=array.line):
         fits = _fits(nest, store, layout.columns, samples, filters, channels)
         if fits and side <= _most_channels(nest, store, layout):
             return replace(found, layout=layout)
@@ -149,10 +146,8 @@ def _tiles(nest: Nest, store: Store, laid: tuple[Layout, ...], rounds: list[int]
     filters = _ONE if innermost == FILTERS else _divisors(nest.filters)
     channels = _ONE if innermost == CHANNELS else _divisors(nest.channels)
     sizes = samples[:, None, None], filters[:, None], channels
-    columns, folds, times = (
-        np.array(own, dtype=np.int64)[:, None, None, None]
-        for own in ([layout.columns for layout in laid], [layout.folds for layout in laid], rounds)
-    )
+    numbers = [[layout.columns for layout in laid], [layout.folds for layout in laid], rounds]
+    columns, folds, times = np.array(numbers, dtype=np.int64)[:, :, None, None, None]
     memory = _memory_words(nest, folds, innermost, *sizes)
     rank = np.where(_fits(nest, store, columns, *sizes), memory * times, np.inf)
     return Tiles(innermost, samples, filters, channels, memory, rank)
@@ -174,7 +169,8 @@ def _memory_words(nest: Nest, folds: Any, innermost: str, samples: Any, filters:
 
 def _weight_times(nest: Nest, folds: Any, samples: Any) -> Any:
     """Return how often W comes to the array: for every tile of samples and every piece of rows."""
-    return folds * np.maximum(np.ceil(nest.all_samples / samples), nest.groups) / nest.groups
+    times = np.ceil(nest.all_samples / samples)
+    return folds * (times if nest.groups == 1 else np.maximum(times, nest.groups) / nest.groups)
 
 
 def _fits(nest: Nest, store: Store, columns: Any, samples: Any, filters: Any, channels: Any) -> Any:
@@ -183,10 +179,10 @@ def _fits(nest: Nest, store: Store, columns: Any, samples: Any, filters: Any, ch
         return samples * filters * channels * columns > 0
     f_in = samples * channels * (nest.held_rows(columns) * nest.read_width)
     f_out = samples * filters * (columns * nest.width)
-    weights = 0
+    taken = _banks(f_in, store) + _banks(f_out, store)
     if _shares(nest, store):
         weights = filters * channels * (nest.kernel * nest.taps) * np.ceil(samples / nest.samples)
-    taken = _banks(f_in, store) + _banks(f_out, store) + _banks(weights, store)
+        taken = taken + _banks(weights, store)
     return taken <= store.words // store.bank
 
 
@@ -219,7 +215,7 @@ def _options(array: Array, taps: int, sets: int, channels: int, filters: int, sa
     most = max(1, min(most, array.weight_words // taps))
     laid = grids(sets, min(channels, sets), min(filters, sets), min(samples, sets))
     r, t, b = np.repeat(np.array(laid, dtype=np.int64), most, axis=0).T
-    q = np.tile(np.arange(1, most + 1), len(laid))
+    q = np.arange(len(r)) % most + 1
     p = np.minimum(np.maximum(1, array.weight_words // (q * taps)), array.output_words)
     return Options(r, t, b, q, p)
 
@@ -236,7 +232,7 @@ def _least_buffer(
     r, t, b, q, p = _pass_options(nest, array, layout, most)
     side = q * r
     samples, filters, channels = (
-        axis[index]
+        axis[index].item()
         for axis, index in zip((tiles.samples, tiles.filters, tiles.channels), place[1:], strict=True)
     )
     if inner == SAMPLES:
@@ -267,7 +263,7 @@ def _least_buffer(
         fine, _buffer_words(nest, store, layout, inner, (samples, filters, channels), side, deep), np.inf
     )
     best = int(np.argmin(words))
-    tile = tuple(int(size if np.ndim(size) == 0 else size[best]) for size in (samples, filters, channels))
+    tile = tuple(size if isinstance(size, int) else int(size[best]) for size in (samples, filters, channels))
     return Blocking(
         layout=layout,
         grid=(int(r[best]), int(t[best]), int(b[best])),
@@ -307,12 +303,13 @@ def _buffer_words(
     f_in, f_out, weights = nest.words(layout.folds)
     times_in = np.ceil(nest.filters / filters) * np.ceil(filters / deep)
     times_out = np.ceil(nest.channels / channels) * np.ceil(channels / side)
+    if not _shares(nest, store):
+        return f_in * times_in + 2 * f_out * times_out
     stays = (innermost == SAMPLES) & (filters <= deep) & (channels <= side)
-    times_weights = np.where(stays, 1, _weight_times(nest, layout.folds, samples))
+    loaded = weights * np.where(stays, 1, _weight_times(nest, layout.folds, samples))
     if nest.gradient:
-        return f_in * times_in + f_out * times_out + 2 * weights * times_weights
-    streamed = 0 if store.weights else weights * times_weights
-    return f_in * times_in + 2 * f_out * times_out + streamed
+        return f_in * times_in + f_out * times_out + 2 * loaded
+    return f_in * times_in + 2 * f_out * times_out + loaded
 
 
 def _bypassing(nest: Nest, array: Array, layout: Layout) -> Blocking:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 class Layout(NamedTuple):
@@ -53,48 +53,50 @@ def layouts(rows: int, columns: int, kernel: int, height: int, *, line: bool = F
         height: output rows.
         line: whether sets of several columns stand only below or only beside one another, and not both.
     """
-    bands = rows // _kernel_rows(rows, kernel)
-    widest = min(height, bands * columns)
-    widths = dict.fromkeys(-(-height // folds) for folds in range(-(-height // widest), height + 1))
-    kept = [width for width in widths if height // -(-height // width) >= 2] or [max(widths)]
-    return tuple(_laid(rows, columns, kernel, height, width, line=line) for width in kept)
-
-
-def wider(
-    layout: Layout, rows: int, columns: int, kernel: int, height: int, *, line: bool = False
-) -> Iterator[Layout]:
-    """Yield the layouts with wider pieces, but as many sets and pieces, the widest first; the last piece is narrower."""
-    widest = min(
-        height if layout.folds == 1 else (height - 1) // (layout.folds - 1),
-        rows // layout.kernel_rows * columns,
-    )
-    for width in range(widest, layout.columns, -1):
-        found = _laid(rows, columns, kernel, height, width, line=line)
-        if found.sets == layout.sets:
-            yield found
-
-
-def _kernel_rows(rows: int, kernel: int) -> int:
-    """Return the rows of the kernel that the array holds at once."""
-    return -(-kernel // -(-kernel // rows))
-
-
-def _laid(rows: int, columns: int, kernel: int, height: int, width: int, *, line: bool) -> Layout:
-    """Return the layout with pieces of a width."""
-    kernel_rows = _kernel_rows(rows, kernel)
+    kernel_folds = -(-kernel // rows)
+    kernel_rows = -(-kernel // kernel_folds)
     bands = rows // kernel_rows
+    widest = min(height, bands * columns)
+    widths = list(_even_widths(height, widest))
+    kept = [width for width in widths if height // -(-height // width) >= 2] or widths[:1]
+    return tuple(
+        Layout(kernel_rows, kernel_folds, width, -(-height // width), _sets(bands, columns, width, line=line))
+        for width in kept
+    )
+
+
+def wider(layout: Layout, rows: int, columns: int, height: int, *, line: bool = False) -> Iterator[Layout]:
+    """Yield the layouts with wider pieces, but as many sets and pieces, the widest first; the last piece is narrower."""
+    bands = rows // layout.kernel_rows
+    widest = height if layout.folds == 1 else (height - 1) // (layout.folds - 1)
+    for width in range(min(widest, bands * columns), layout.columns, -1):
+        if _sets(bands, columns, width, line=line) == layout.sets:
+            yield layout._replace(columns=width)
+
+
+def _even_widths(height: int, widest: int) -> Iterator[int]:
+    """Yield the widths of equal pieces of a set, from the widest that is allowed to a single column."""
+    width = -(-height // -(-height // widest))
+    while width > 1:
+        yield width
+        # The fewest pieces that are narrower.
+        width = -(-height // ((height - 1) // (width - 1) + 1))
+    yield 1
+
+
+def _sets(bands: int, columns: int, width: int, *, line: bool) -> int:
+    """Return the sets with pieces of a width that the array holds."""
     stacked = -(-width // columns)
     below, beside = bands // stacked, columns // width if stacked == 1 else 1
-    sets = max(below, beside) if line and width > 1 else below * beside
-    return Layout(kernel_rows, -(-kernel // kernel_rows), width, -(-height // width), sets)
+    return max(below, beside) if line and width > 1 else below * beside
 
 
-def by_rounds(choices: tuple[Layout, ...], planes: int, units: int) -> tuple[tuple[Layout, ...], ...]:
+def by_rounds(choices: tuple[Layout, ...], rounds: Sequence[int]) -> tuple[tuple[Layout, ...], ...]:
     """Return the layouts in groups of equal rounds, the fewest first."""
     groups: dict[int, list[Layout]] = {}
-    for layout in choices:
-        groups.setdefault(layout.rounds(planes, units), []).append(layout)
-    return tuple(tuple(groups[rounds]) for rounds in sorted(groups))
+    for layout, number in zip(choices, rounds, strict=True):
+        groups.setdefault(number, []).append(layout)
+    return tuple(tuple(groups[number]) for number in sorted(groups))
 
 
 @lru_cache(maxsize=1024)

@@ -105,13 +105,13 @@ def table_6() -> Section:
         if not name.startswith("conv"):
             continue
         ours, active = milliseconds(time), f"{time.work['forward'].mapping['active']:.0f}"
-        chip = VGG16.get(name)
+        chip, watts = VGG16.get(name), f"{chip_milliwatts('eyeriss', time):.0f}"
         if chip is None:
-            rows.append((name, "", active, "", f"{ours:.1f}", "", "", ""))
+            rows.append((name, "", active, "", f"{ours:.1f}", "", "", "", watts))
             continue
         roof = roof_milliseconds("eyeriss", time, chip.buffer_mb)
         given = (f"{roof:.1f}", f"{roof / chip.milliseconds:.2f}")
-        rows.append((name, str(chip.active), active, *beside(chip.milliseconds, ours, 1), *given))
+        rows.append((name, str(chip.active), active, *beside(chip.milliseconds, ours, 1), *given, watts))
     convolutions = sum(milliseconds(time) for name, time in times.items() if name.startswith("conv"))
     total = beside(VGG16_MILLISECONDS, convolutions, 1)
     return Section(
@@ -134,9 +134,9 @@ def table_6() -> Section:
         ),
         heads=(
             "layer", "active, published", "active, ours", "ms, published", "ms, ours", "ratio",
-            "ms, ours with the chip's words", "ratio",
+            "ms, ours with the chip's words", "ratio", "mW, ours",
         ),
-        rows=(*rows, ("all convolutions", "", "", *total, "", "")),
+        rows=(*rows, ("all convolutions", "", "", *total, "", "", "")),
     )  # fmt: skip
 
 
