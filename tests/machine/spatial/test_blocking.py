@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar.machine.spatial.blocking import Blocking, best_blocking
+from hypar.machine.spatial.blocking import Blocking, best_blocking, least_counts
 from hypar.machine.spatial.nests import Array, Nest, Store
 from hypar.machine.spatial.sets import Layout
 
@@ -193,7 +193,7 @@ def rank(store: Store, mapping: Mapping) -> tuple[float, ...]:
     rounds, memory, buffer = mapping
     return {
         "cycles": (rounds, memory, buffer),
-        "words": (memory, buffer),
+        "words": (memory, buffer, rounds),
         "product": (rounds * memory, buffer),
     }[store.fewest]
 
@@ -236,6 +236,21 @@ def test_a_mapping_counts_as_its_layout_and_tile_say_and_no_wider_piece_fits() -
                 too_many = side > most_channels(nest, store, layout)
                 assert too_many or banks(nest, store, layout, *found.tile) > capacity(store)
     assert wide > 10
+
+
+@pytest.mark.parametrize("units", [1, 3])
+def test_no_mapping_counts_less_than_the_bounds(units: int) -> None:
+    draw = random.Random(20)
+    for number in range(300):
+        whole, store = random_nest(draw)._replace(extent=draw.randint(1, 5)), STORES[number % len(STORES)]
+        nest = whole._replace(samples=math.ceil(whole.samples / units))
+        found = best_blocking(nest, ARRAY, store, whole.planes, units)
+        cycles = found.layout.rounds(whole.planes, units) * nest.taps * nest.width
+        bounds = least_counts(whole, ARRAY, whole.planes, units)
+        assert all(
+            own >= bound * (1 - 1e-12)
+            for own, bound in zip((cycles, found.memory, found.buffer), bounds, strict=True)
+        )
 
 
 @pytest.mark.parametrize("fewest", ["cycles", "words", "product"])

@@ -271,6 +271,7 @@ def _folded(back: Nest, high: Window, wide: Window) -> tuple[Nest, ...]:
     )
 
 
+@lru_cache(maxsize=256)
 def _meeting(window: Window) -> tuple[int, ...]:
     """Return the number of taps for each remainder that some tap meets, the most first."""
     counts = Counter(tap * window.dilation % window.stride for tap in range(window.kernel))

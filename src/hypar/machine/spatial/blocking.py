@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+Ranked = list[tuple[int, Layout]]
+"""Layouts with the rounds of each, the fewest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,39 +86,41 @@ def best_blocking(nest: Nest, array: Array, store: Store, planes: int, units: in
         planes: sets of the phase on all units together.
         units: units that share them.
     """
-    laid = layouts(array.rows, array.columns, nest.kernel, nest.height, line=array.line)
-    rounds = [layout.rounds(planes, units) for layout in laid]
-    for some in by_rounds(laid, rounds) if store.fewest == "cycles" else (laid,):
-        found = _least_traffic(
-            nest, array, store, some, rounds if store.fewest == "product" else [1] * len(some)
-        )
+    ranked = _ranked(nest, array, planes, units)
+    equal = [list(group) for _, group in groupby(ranked, itemgetter(0))]
+    for some in equal if store.fewest == "cycles" else [ranked]:
+        found = _least_traffic(nest, array, store, some)
         if found is not None:
             return _widened(nest, array, store, found)
-    fewest = by_rounds(laid, rounds)[0]
-    return min((_bypassing(nest, array, layout) for layout in fewest), key=lambda found: found.buffer)
+    return min((_bypassing(nest, array, layout) for _, layout in equal[0]), key=lambda found: found.buffer)
 
 
 def least_counts(nest: Nest, array: Array, planes: int, units: int) -> tuple[float, float, float]:
-    """Return lower bounds of a unit's cycles, words from memory, which pass once, and words from the buffer."""
+    """Return lower bounds of a unit's cycles, all elements active, of words from memory, which pass once, and from the buffer."""
+    steps = planes * nest.kernel * nest.height * nest.taps * nest.width
+    # Pieces share rows of F_in, or skip some between them if the stride is larger than the kernel.
+    words = nest.words(1 if nest.extent >= nest.stride else nest.height)
+    return steps / (array.rows * array.columns * units), sum(words) / units, 0
+
+
+def _ranked(nest: Nest, array: Array, planes: int, units: int) -> Ranked:
     laid = layouts(array.rows, array.columns, nest.kernel, nest.height, line=array.line)
-    rounds = min(layout.rounds(planes, units) for layout in laid)
-    return rounds * nest.taps * nest.width, sum(nest.words()) / units, 0
+    return by_rounds(laid, planes, units)
 
 
-def _least_traffic(
-    nest: Nest, array: Array, store: Store, laid: tuple[Layout, ...], rounds: list[int]
-) -> Blocking | None:
-    """Return the mapping of least rank, of equal ones with the fewest words from the buffer; None if none fits it."""
-    listed = [_tiles(nest, store, laid, rounds, inner) for inner in _orders(nest, store)]
+def _least_traffic(nest: Nest, array: Array, store: Store, ranked: Ranked) -> Blocking | None:
+    """Return the mapping of least rank with one of several layouts; None if none fits the buffer."""
+    listed = [_tiles(nest, store, ranked, inner) for inner in _orders(nest, store)]
     while (least := min(tiles.rank.min() for tiles in listed)) < math.inf:
         fitting = []
         for tiles in listed:
             for place in np.argwhere(tiles.rank == least).tolist():
-                own = _least_buffer(nest, array, store, tiles, laid[place[0]], place)
-                fitting += [] if own is None else [own]
+                rounds, layout = ranked[place[0]]
+                own = _least_buffer(nest, array, store, tiles, layout, place)
+                fitting += [] if own is None else [(own.buffer, rounds, own)]
                 tiles.rank[tuple(place)] = math.inf
         if fitting:
-            return min(fitting, key=lambda own: own.buffer)
+            return min(fitting, key=itemgetter(0, 1))[-1]
     return None
 
 
@@ -140,16 +147,17 @@ def _shares(nest: Nest, store: Store) -> bool:
     return nest.gradient or not store.weights
 
 
-def _tiles(nest: Nest, store: Store, laid: tuple[Layout, ...], rounds: list[int], innermost: str) -> Tiles:
+def _tiles(nest: Nest, store: Store, ranked: Ranked, innermost: str) -> Tiles:
     """Return the tiles with their words from memory, and those that fit the buffer with their rank."""
     samples = _ONE if innermost == SAMPLES else _divisors(nest.all_samples)
     filters = _ONE if innermost == FILTERS else _divisors(nest.filters)
     channels = _ONE if innermost == CHANNELS else _divisors(nest.channels)
     sizes = samples[:, None, None], filters[:, None], channels
-    numbers = [[layout.columns for layout in laid], [layout.folds for layout in laid], rounds]
-    columns, folds, times = np.array(numbers, dtype=np.int64)[:, :, None, None, None]
+    numbers = [(rounds, layout.columns, layout.folds) for rounds, layout in ranked]
+    rounds, columns, folds = np.array(numbers, dtype=np.int64).T[:, :, None, None, None]
     memory = _memory_words(nest, folds, innermost, *sizes)
-    rank = np.where(_fits(nest, store, columns, *sizes), memory * times, np.inf)
+    first = memory * rounds if store.fewest == "product" else memory
+    rank = np.where(_fits(nest, store, columns, *sizes), first, np.inf)
     return Tiles(innermost, samples, filters, channels, memory, rank)
 
 

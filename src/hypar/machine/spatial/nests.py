@@ -108,7 +108,7 @@ class Nest(NamedTuple):
         """Return the input rows that all pieces of a set read, padding included."""
         return folds * (self.extent - self.stride) + self.height * self.stride
 
-    def words(self, folds: Any = 1) -> tuple[Any, int, int]:
+    def words(self, folds: Any) -> tuple[Any, int, int]:
         """Return the words of F_in, padding and what two pieces both read included, of F_out and of W."""
         read = self.all_samples * self.channels * self.read_rows(folds) * self.read_width
         made = self.all_samples * self.filters * self.height * self.width

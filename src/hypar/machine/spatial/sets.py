@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 
 class Layout(NamedTuple):
@@ -91,12 +91,11 @@ def _sets(bands: int, columns: int, width: int, *, line: bool) -> int:
     return max(below, beside) if line and width > 1 else below * beside
 
 
-def by_rounds(choices: tuple[Layout, ...], rounds: Sequence[int]) -> tuple[tuple[Layout, ...], ...]:
-    """Return the layouts in groups of equal rounds, the fewest first."""
-    groups: dict[int, list[Layout]] = {}
-    for layout, number in zip(choices, rounds, strict=True):
-        groups.setdefault(number, []).append(layout)
-    return tuple(tuple(groups[number]) for number in sorted(groups))
+def by_rounds(choices: tuple[Layout, ...], planes: int, units: int) -> list[tuple[int, Layout]]:
+    """Return the layouts with the rounds of each, the fewest first."""
+    return sorted(
+        ((layout.rounds(planes, units), layout) for layout in choices), key=lambda ranked: ranked[0]
+    )
 
 
 @lru_cache(maxsize=1024)
