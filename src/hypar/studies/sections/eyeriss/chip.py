@@ -122,7 +122,7 @@ def table_6() -> Section:
             " layers but those of conv5. The last two columns have the chip's own words instead of those of our mapping."
             " The paper does not say how the mappings of this table were chosen. They are slower than they could be: with"
             " 168 elements and more channels in a pass, conv1_2 would take less than a fourth of its time. Three rules, none with a"
-            " number of its own, give the table, and AlexNet's with it; they were chosen with these rows in view."
+            " number of its own, give the table, and AlexNet's with it; they were chosen with the whole table in view."
             " First, a mapping has the least product of cycles and words from DRAM; that gives 13 columns of 14, as with"
             " 14 the partial sums of 16, 32 or 64 filters leave no room for input, and half as many filters read it twice"
             " as often."
