@@ -65,8 +65,8 @@ INSIDE = {
     "planning": "chunks refinement searches sources strategies request records question counting claims uneven stages baselines timing planner replay",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps normalisation kernels loss reference exchange devices compute lifetimes simulator verify",
-    "studies": "verification counted comparison explanation notes report pipeline evaluation exploration sweep page sections papers",
-    "reports": "palette prose columns terminal page formats listings traces picture sections views",
+    "studies": "verification problems counted comparison explanation notes report pipeline evaluation exploration sweep page sections papers",
+    "reports": "palette prose columns terminal page formats exports listings traces picture sections views",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from hypar.errors import HyparError
+    from hypar.machine.accelergy import read_energies
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.load import load_machine
     from hypar.machine.load_heterogeneous import load_heterogeneous
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from hypar.planning.planner import plan_model
     from hypar.planning.replay import score_plan
     from hypar.registry import machines, models, strategies
+    from hypar.reports.exports.base import Exported, export_plan
     from hypar.studies.check import Verdict, check_plan
     from hypar.studies.comparison import Comparison, Row, compare_strategies
     from hypar.studies.explanation import Explanation, explain_plan
@@ -52,6 +54,7 @@ _HOMES = {
     "Comparison": "studies.comparison",
     "Explanation": "studies.explanation",
     "Exploration": "studies.exploration",
+    "Exported": "reports.exports.base",
     "HeterogeneousMachine": "machine.heterogeneous",
     "HyparError": "errors",
     "LayerGraph": "network.graph",
@@ -71,6 +74,7 @@ _HOMES = {
     "diff_plans": "plan.diff",
     "explain_plan": "studies.explanation",
     "explore_model": "studies.exploration",
+    "export_plan": "reports.exports.base",
     "load_heterogeneous": "machine.load_heterogeneous",
     "load_machine": "machine.load",
     "load_model": "network.build",
@@ -80,6 +84,7 @@ _HOMES = {
     "pipeline_model": "studies.pipeline.divide",
     "plan_model": "planning.planner",
     "profile_model": "studies.profiling.measure",
+    "read_energies": "machine.accelergy",
     "read_plan": "plan.plan",
     "read_profile": "machine.profiles",
     "score_plan": "planning.replay",
@@ -96,6 +101,7 @@ __all__ = [
     "Comparison",
     "Explanation",
     "Exploration",
+    "Exported",
     "HeterogeneousMachine",
     "HyparError",
     "LayerGraph",
@@ -116,6 +122,7 @@ __all__ = [
     "diff_plans",
     "explain_plan",
     "explore_model",
+    "export_plan",
     "load_heterogeneous",
     "load_machine",
     "load_model",
@@ -125,6 +132,7 @@ __all__ = [
     "pipeline_model",
     "plan_model",
     "profile_model",
+    "read_energies",
     "read_plan",
     "read_profile",
     "score_plan",

@@ -15,7 +15,7 @@
     ├── ProblemError          an invalid cost graph or task graph
     └── TableLimitError       an exact search whose tables would not fit
 
-A message is one line: the place, the value found, the values allowed, a hint. Several faults of one hardware file are
+A message is one line: the place, the value found, the values allowed, a hint. Several faults of one model file or hardware file are
 one error with a line for each.
 """
 

@@ -20,6 +20,7 @@ _PACKAGE = Path(__file__).parent
 GROUPS = {
     "compute_models": "machine/compute_models",
     "costs": "costs",
+    "exports": "reports/exports",
     "kernels": "execution/kernels",
     "ops": "network/ops",
     "reports": "reports/formats",

@@ -17,6 +17,7 @@ from hypar import HyparError, load_model, plan_model, read_plan
 from hypar.cli.main import main
 from hypar.errors import DocumentError, InputError, ModelError
 from hypar.files.text import MOST_BYTES, write_text
+from hypar.files.validation import MOST_FAULTS
 from hypar.files.yaml_file import parse_yaml
 
 Where = tuple[str | int, ...]
@@ -176,7 +177,7 @@ NOT_MODELS: dict[str, tuple[str, tuple[str, ...]]] = {
         model(IMAGE, CONV, head=f"{HEAD}dtype: float31\n"),
         ("bad.yaml:3: dtype: found 'float31'; allowed: 'float64', 'float32'", "did you mean 'float32'?"),
     ),
-    "merge key": ("a: &a {b: 1}\n<<: *a\n", ("bad.yaml:1: a: unknown key 'a'",)),
+    "merge key": (f"{model(IMAGE, CONV)}<<: {{b: 1}}\n", ("bad.yaml:6: ['<<']: unknown key '<<'",)),
 }  # fmt: skip
 
 NOT_LAYERS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -515,6 +516,82 @@ def test_a_bad_model_file(case: str) -> None:
     text, parts = FILES[case]
     Path("bad.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
     assert_refused(["plan", "bad.yaml", "-o", "plan.json"], parts)
+
+
+def refused_lines(text: str) -> list[str]:
+    """Return the lines of a refusal, of which there are several."""
+    Path("bad.yaml").write_text(text)
+    result = run("plan", "bad.yaml", "-o", "plan.json")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert not Path("plan.json").exists()
+    return result.stderr.removeprefix("error: ").rstrip().split("\nerror: ")
+
+
+def test_every_fault_of_a_model_file_is_named_at_once() -> None:
+    text = with_block(
+        "{name: c1, op: conv, out_channels: x, kernel: 0}",
+        "{block: res, name: b, repeat: 2, with: {n: 4, m: 1}}",
+        "{name: c2, op: convv}",
+        "{op: conv, out_chanels: 4, kernel: 1}",
+        "{name: c2, op: relu}",
+        "{op: add, inputs: [c1, b.1, c9]}",
+        parameters="n, n",
+    )
+    lines = refused_lines(text.replace("batch: 4", "batch: 0"))
+    assert [line.split("; allowed")[0] for line in lines] == [
+        "bad.yaml:2: batch: found 0",
+        "bad.yaml:10: layers[1].out_channels 'c1': found 'x'",
+        "bad.yaml:10: layers[1].kernel 'c1': found 0",
+        "bad.yaml:11: layers[2].with 'b': found unknown m",
+        "bad.yaml:12: layers[3].op: no op 'convv'",
+        "bad.yaml:13: layers[4].out_chanels 'conv1': unknown key 'out_chanels'",
+        "bad.yaml:14: layers[5]: name 'c2' given twice",
+        "bad.yaml:5: blocks.res.parameters: a parameter given twice",
+        "bad.yaml:15: layers[6].inputs: no layer 'c9'",
+    ]
+
+
+def test_every_shape_that_does_not_fit_is_named_at_once() -> None:
+    lines = refused_lines(
+        model(
+            "{op: input, channels: 3, height: 4, width: 4}",
+            "{name: wide, op: conv, out_channels: 4, kernel: 9, inputs: input}",
+            "{name: behind, op: relu}",
+            "{name: deep, op: conv, out_channels: 4, kernel: 1, groups: 2, inputs: input}",
+            "{name: unread, op: conv, out_channels: 4, kernel: 1, inputs: input}",
+            "{name: last, op: add, inputs: [behind, deep]}",
+        )
+    )
+    places = [line.partition("': ")[0] for line in lines]
+    assert places == [
+        "bad.yaml:5: layers[1] 'wide",
+        "bad.yaml:7: layers[3] 'deep",
+        "bad.yaml:8: layers[4] 'unread",
+    ]
+
+
+def test_a_block_with_a_fault_is_named_once_however_often_it_is_used() -> None:
+    text = with_block(
+        *[f"{{block: res, name: r{number}, repeat: 9, with: {{n: 4}}}}" for number in range(3)],
+        "{op: linear, out_features: 0, inputs: r1.8}",
+        body="{op: conv, out_channels: $n, kernel: none}",
+    )
+    lines = refused_lines(text)
+    assert [line.split(": found")[0] for line in lines] == [
+        "bad.yaml:7: blocks.res.layers[0].kernel 'r0.0.conv1'",
+        "bad.yaml:13: layers[4].out_features 'linear1'",
+    ]
+
+
+def test_faults_of_blocks_in_blocks_come_to_an_end() -> None:
+    text = chain_of_blocks(30, repeat=1000).replace("kernel: 1", "kernel: 0")
+    first, last = refused_lines(text)
+    assert first.startswith("bad.yaml:4: blocks.b0.layers[0].kernel ")
+    assert "too many layers, blocks expanded; allowed: at most 20,000" in last
+
+
+def test_no_more_faults_of_a_model_than_a_screen_holds() -> None:
+    assert len(refused_lines(model(IMAGE, *["{op: conv, out_channels: 0, kernel: 1}"] * 100))) == MOST_FAULTS
 
 
 @pytest.mark.parametrize("value", SIZES, ids=lambda value: value[:16])
@@ -945,12 +1022,15 @@ def test_brackets_in_a_plan_are_plain_text(command: list[str]) -> None:
     assert "[/b]" in result.stdout
 
 
-def test_plans_of_different_arrays_are_not_compared() -> None:
-    for name, levels in (("a.json", 2), ("b.json", 3)):
-        plan_model("lenet-c", levels=levels).write(name)
+def test_plans_of_different_costs_are_not_compared() -> None:
+    for name, cost in (("a.json", "volume"), ("b.json", "time")):
+        plan_model("lenet-c", levels=2, cost=cost, hardware="hmc").write(name)
     assert_refused(
         ["diff", "a.json", "b.json"],
-        ("array: the plans differ: [2, 2] and [2, 2, 2]", "allowed: plans of one"),
+        (
+            "cost: the plans differ: volume in bytes (inter_weight) and time in seconds (no parameters)",
+            "; allowed: plans of one cost; hypar score compares their steps on a machine",
+        ),
     )
 
 

@@ -106,6 +106,7 @@ def test_options_whose_values_have_names() -> None:
         (plugin_names("searches"), "plan --search"),
         (plugin_names("solvers"), "plan --solver"),
         (plugin_names("reports"), "show --format"),
+        (plugin_names("exports"), "export --format"),
         (data_names("hardware"), "sweep --hardware"),
         (MODES, "plan --mode"),
         (FLUSHES, "pipeline --schedule"),

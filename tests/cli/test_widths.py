@@ -40,6 +40,8 @@ OTHERS = (
     "compare {} --levels 4",
     "compare {} --levels 10",
     "compare {} --hardware hmc --strategy hypar --strategy mp",
+    "compare {} --hardware hmc --levels 2 --strategy hypar --cost time",
+    "compare {} --hardware hmc --levels 2 --strategy hypar --strategy deepa",
     "sweep {} --hardware hmc --levels 0..4 --strategy dp,hypar,accpar",
     "sweep {} --hardware hmc,tpu-v2 --levels 2,5 --batch 32,4096 --vary duplex=full,half",
     "models {}",

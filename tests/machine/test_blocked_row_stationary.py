@@ -151,7 +151,9 @@ def test_units_share_samples_or_filters_so_that_fewer_words_move() -> None:
     ("field", "value", "found"),
     [
         ("resident", "results", "found 'results'; allowed: 'any' or 'result'"),
-        ("fewest", "time", "found 'time'; allowed: 'cycles' or 'words'"),
+        ("fewest", "time", "found 'time'; allowed: 'cycles', 'words' or 'product'"),
+        ("sets", "row", "found 'row'; allowed: 'any' or 'line'"),
+        ("pass_rows", 1, "found 1; allowed: 'any' or 'bank'"),
         ("buffer_words_per_cycle", 0, "found 0; allowed: more than 0"),
         ("bank_words", 0, "found 0; allowed: at least 1"),
         ("weight_buffer_words", -1, "found -1; allowed: at least 0"),

@@ -128,9 +128,10 @@ def test_the_digest_ignores_sources_but_no_value(name: str, where: Where) -> Non
 
 def another(value: Any, where: Where) -> Any:
     """A value that may stand in the place of one."""
+    options: dict[str, tuple[str, ...]]
     options = {"duplex": ("half", "full"), "bandwidth": ("link", "total"), "overlap": ("full", "none")}
-    options |= {"resident": ("result", "any"), "fewest": ("cycles", "words")}
-    options |= {"sums": ("free", "counted")}
+    options |= {"resident": ("result", "any"), "fewest": ("cycles", "words", "product")}
+    options |= {"sets": ("any", "line"), "pass_rows": ("any", "bank"), "sums": ("free", "counted")}
     if where[-1] in options and value in options[str(where[-1])]:
         return next(option for option in options[str(where[-1])] if option != value)
     if isinstance(value, str):

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from hypar import diff_plans, plan_model
 from hypar.cli.main import main
 from hypar.reports.listings.changes import difference_lines
+from hypar.units import amount
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +33,14 @@ PLANS: dict[str, tuple[Plan, Plan]] = {
     "unlike groups": (
         plan_model("alexnet", hardware="tpu-v2-v3", levels=3, strategy="dp"),
         plan_model("alexnet", hardware="tpu-v2-v3", levels=3),
+    ),
+    "two arrays": (
+        plan_model("alexnet", levels=2, hardware="hmc"),
+        plan_model("alexnet", array=[4], hardware="hmc", strategy="optimal"),
+    ),
+    "two arrays of unlike groups": (
+        plan_model("alexnet", hardware="tpu-v2-v3", levels=3),
+        plan_model("alexnet", hardware="tpu-v2-v3", levels=4),
     ),
     "grids": (
         plan_model("alexnet", array=[16], hardware="p100-4x4", strategy="dp"),
@@ -96,6 +105,37 @@ def test_runs_of_layers_with_one_change_are_one_row() -> None:
     assert section(lines("no machine"), "choices") == [
         "  conv1 to fc3 (8 layers)  H1-H4  batch -> in_channels"
     ]
+
+
+def test_plans_of_two_arrays_are_compared_by_their_totals_and_layer_by_layer() -> None:
+    found = lines("two arrays", width=100)
+    degrees: list[dict[str, dict[str, int]]] = []
+    for plan in PLANS["two arrays"]:
+        degrees.append({layer: {} for layer in plan.layers})
+        for split in plan.splits:
+            for layer, choice in ((layer, split.choice(layer)) for layer in plan.layers):
+                for dim, degree in choice.degrees:
+                    degrees[-1][layer][dim] = degrees[-1][layer].get(dim, 1) * degree
+    changed = [layer for layer in degrees[0] if degrees[0][layer] != degrees[1][layer]]
+    assert 0 < len(changed) < len(degrees[0])
+    count = f"{len(changed)} of {len(degrees[0])} layers are cut otherwise"
+    assert found[0].startswith(f"the arrays differ, so levels are not compared; {count}; ")
+    changes = diff_plans(*PLANS["two arrays"])
+    assert [change.layer for change in changes if change.what == "cut"] == changed
+    assert not [change for change in changes if change.level is not None]
+    assert "  levels" in "\n".join(section(found, "other"))
+    volumes = [amount(plan.cost.value, "bytes") for plan in PLANS["two arrays"]]
+    (volume,) = [line for line in section(found, "costs") if line.split()[0] == "volume"]
+    assert " ".join(volume.split()).startswith(f"volume {' -> '.join(volumes)} ")
+
+
+def test_plans_of_groups_of_other_arrays_are_compared_by_their_totals() -> None:
+    found = lines("two arrays of unlike groups")
+    assert found[0].startswith("the arrays differ, so levels are not compared; the second is ")
+    assert "choices" not in found
+    text = " ".join(" ".join(section(found, "other")).split())
+    assert "tpu-v2 2x2, tpu-v3 2x2" in text
+    assert "tpu-v2 2x2x2, tpu-v3 2x2x2" in text
 
 
 def test_every_changed_choice_is_in_a_row() -> None:

@@ -169,3 +169,17 @@ def test_the_command_prints_tables_or_json() -> None:
     code, text, error = run(*asked, "--explain", "nothing")
     assert (code, text) == (3, "")
     assert error.count("\n") == 1
+
+
+def test_one_level_is_explained_alone_as_among_all() -> None:
+    graph = load_model("lenet-c")
+    plan = plan_model(graph, levels=3, strategy="optimal")
+    every = explain_plan(plan, graph, layer="fc*").explained
+    for level in range(3):
+        for text in (f"H{level + 1}", str(level)):
+            alone = explain_plan(plan, graph, layer=f"fc*@{text}").explained
+            assert alone == tuple(one for one in every if one.level == level)
+            assert {one.layer for one in alone} == {"fc1", "fc2"}
+    with pytest.raises(OptionError) as refused:
+        explain_plan(plan, graph, layer="fc1@H4")
+    assert str(refused.value) == "explain: found level 'H4'; allowed: H1 to H3, or 0 to 2"

@@ -26,6 +26,34 @@ MOST_CHARACTERS = 100_000
 MOST_FAULTS = 20
 """Faults of one file that are named, at most."""
 
+
+class Faults:
+    """The faults of one file, gathered so that all of them are named at once.
+
+    Attributes:
+        found: the faults in the order in which they were found; each may have others in it.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[InputError] = []
+
+    def __enter__(self) -> None:
+        """Begin a part of the file, behind which the next goes on."""
+
+    def __exit__(self, _kind: object, fault: BaseException | None, _trace: object) -> bool:
+        """Keep a fault that was raised inside."""
+        if isinstance(fault, InputError):
+            self.found.append(fault)
+            return True
+        return False
+
+    def error(self) -> InputError:
+        """Return the first fault, with the others in it; of all ``MOST_FAULTS`` at most."""
+        error = together(self.found)
+        error.others = error.others[: MOST_FAULTS - 1]
+        return error
+
+
 _WORDS = {
     "bool_type": "true or false",
     "dict_type": "a mapping",

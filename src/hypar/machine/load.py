@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import (
     HardwareError,
-    InputError,
     OptionError,
     UnknownNameError,
     Where,
     shown,
     suggestion,
-    together,
 )
 from hypar.files.text import read_text
-from hypar.files.validation import validated
+from hypar.files.validation import Faults, validated
 from hypar.files.yaml_file import Document, format_yaml, parse_yaml, read_yaml
 from hypar.machine.machine import Machine
 from hypar.machine.routing import Tier
@@ -160,7 +158,8 @@ def _change_device(device: dict[str, Any], key: str, value: Any) -> None:
     """Set the size of the buffer, or one of the energies of a file that gives some."""
     part, _, name = key.rpartition(".")
     if part and "energy" not in device:
-        raise OptionError(f"change {key}={value}", "the machine's file gives no energies")
+        text = value.get("value") if isinstance(value, dict) else value
+        raise OptionError(f"change {key}={text}", "the machine's file gives no energies")
     (device[part] if part else device)[name] = _with_source(value)
 
 
@@ -197,22 +196,18 @@ def _machine(
 
 def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[HardwareFile, ComputeModel]:
     """Validate a file and its compute model, and name the faults of both."""
-    faults: list[InputError] = []
+    faults = Faults()
     content = compute = None
-    try:
+    with faults:
         content = validated(HardwareFile, data, place=place, error=HardwareError, every=True)
-    except InputError as error:
-        faults.append(error)
     device = data.get("device")
     fields = device.get("compute") if isinstance(device, dict) else None
     if content is not None or isinstance(fields, dict):
         own = content.device.compute if content is not None else dict(fields or {})
-        try:
+        with faults:
             compute = _plugin("compute_models", own, ("device", "compute"), place)
-        except InputError as error:
-            faults.append(error)
     if content is None or compute is None:
-        raise together(faults)
+        raise faults.error()
     return content, compute
 
 

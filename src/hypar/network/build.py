@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.errors import ModelError
 from hypar.files.text import read_text
+from hypar.files.validation import Faults
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.graph import LayerGraph, digraph_of
 from hypar.network.layer import Layer
@@ -62,17 +63,26 @@ def build_graph(spec: ModelSpec) -> LayerGraph:
     order = _topological(spec.layers)
     shapes: dict[str, Shape] = {}
     layers = []
+    faults = Faults()
     for name in order:
-        layers.append(_shaped(specs[name], shapes))
-        shapes[name] = layers[-1].shape
+        # The shapes behind a layer with a fault are not known.
+        if all(read in shapes for read in specs[name].inputs):
+            with faults:
+                layers.append(_shaped(specs[name], shapes))
+                shapes[name] = layers[-1].shape
     read = {name for layer in spec.layers for name in layer.inputs}
-    for name in order[:-1]:
-        if name not in read:
-            raise ModelError(
-                specs[name].where, "nothing reads its output", "a reader for every layer but the last"
-            )
-    if not any(layer.op.weighted for layer in layers):
-        raise ModelError(spec.layers[0].where, "no layer has a weight", "one conv or linear at least")
+    failed = {fault.where for fault in faults.found}
+    faults.found += [
+        ModelError(specs[name].where, "nothing reads its output", "a reader for every layer but the last")
+        for name in order[:-1]
+        if name not in read and specs[name].where not in failed
+    ]
+    if not any(layer.op.weighted for layer in spec.layers):
+        faults.found.append(
+            ModelError(spec.layers[0].where, "no layer has a weight", "one conv or linear at least")
+        )
+    if faults.found:
+        raise faults.error()
     return LayerGraph(
         name=spec.name,
         source=spec.source,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Place = tuple[Any, ...]
     Difference = tuple[Place, Any, Any]
 
-OF_LAYERS = {("splits", "*", "choices"), ("splits", "*", "costs"), ("stages", "layers")}
+OF_LAYERS = {("cuts",), ("splits", "*", "choices"), ("splits", "*", "costs"), ("stages", "layers")}
 """Mappings with an entry for every layer of a plan; ``*`` is a split."""
 
 ORDERED = OF_LAYERS | {
@@ -58,6 +58,34 @@ def document(plan: Plan) -> dict[str, Any]:
         for entry, bound in zip(bounded, bounds, strict=True):
             entry["bound"] = bound
     return {name: _SECTIONS.get(name, _as_it_is)(section) for name, section in data.items()}
+
+
+def document_by_layer(plan: Plan, *, cuts: bool) -> dict[str, Any]:
+    """Return the contents of a plan file without its levels: in their place the cut of each layer over all of them.
+
+    Args:
+        plan: the plan.
+        cuts: whether each layer has its cut, which it has on identical devices alone.
+    """
+    data = document(plan)
+    of_levels = {name: data.pop(name, None) for name in ("array", "arrays", "splits")}
+    levels: Any = of_levels["array"]
+    if plan.heterogeneous:
+        arrays = (of_levels["arrays"] or {}).items()
+        levels = ", ".join(f"{name} {'x'.join(map(str, array))}" for name, array in arrays)
+    return {
+        "levels": levels,
+        **data,
+        **({"cuts": {name: _cut(plan, name) for name in plan.layers}} if cuts else {}),
+    }
+
+
+def _cut(plan: Plan, layer: str) -> str:
+    """Return the degrees of a layer's dims over all levels in words, in the order of the dims' names."""
+    degrees: dict[str, int] = {}
+    for dim, degree in (pair for choice in plan.choices(layer) for pair in choice.degrees):
+        degrees[dim] = degrees.get(dim, 1) * degree
+    return ", ".join(f"{dim} {degrees[dim]}" for dim in sorted(degrees)) or "whole"
 
 
 def _as_it_is(section: Any) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import PlanError, shown
-from hypar.plan.canonical import differences, document
+from hypar.plan.canonical import differences, document, document_by_layer
 from hypar.plan.chunks import ChunksRecord
 from hypar.plan.splits import WHOLE_ARRAY
 
@@ -40,7 +40,7 @@ ABSENT = {
 NOUNS = {"choices": "choice", "costs": "cost", "layer_shares": "shares"}
 """The entries of a split that have a value for each layer."""
 
-BETWEEN = {"stage array": "x", "hardware": " "}
+BETWEEN = {"stage array": "x", "levels": "x", "hardware": " "}
 """Separators between the values of a list, if not a comma."""
 
 SHOWN_DIGEST = len("sha256:") + 12
@@ -56,7 +56,7 @@ class Change:
         level: the level; None for the whole plan.
         before: the first plan's value: a dim, an amount, or words for an absent layer.
         after: the second plan's value.
-        what: ``choice``, ``cost``, ``layer``, ``split``, or the name of an entry of the plan file, as ``batch``.
+        what: ``choice``, ``cut`` over all levels, ``cost``, ``layer``, ``split``, or the name of an entry of the plan file, as ``batch``.
         group: the device group that the level belongs to.
     """
 
@@ -85,24 +85,36 @@ class Change:
 def diff_plans(before: Plan, after: Plan) -> tuple[Change, ...]:
     """Return all differences of two plans: of the request, then of choices, costs and scores.
 
+    Levels of different arrays do not correspond: plans of such arrays are compared by their totals, and layer by layer
+    by the cut over all levels.
+
     Raises:
-        PlanError: the plans are of different arrays or different costs.
+        PlanError: the plans are of different costs.
     """
+    costs = [_cost_name(plan) for plan in (before, after)]
+    if costs[0] != costs[1]:
+        hint = "hypar score compares their steps on a machine"
+        raise PlanError("cost", f"the plans differ: {' and '.join(costs)}", "plans of one cost", hint)
+    if alike(before, after):
+        return changes_between(before, after)
+    cuts = not (before.heterogeneous or after.heterogeneous)
+    return _changes(*(document_by_layer(plan, cuts=cuts) for plan in (before, after)))
+
+
+def alike(before: Plan, after: Plan) -> bool:
+    """Return whether the levels of two plans correspond: those of equal arrays, or of stages sought over equal ones."""
     sought = [None if plan.stages is None else plan.stages.array for plan in (before, after)]
-    alike = sought[0] is not None and sought[0] == sought[1]
-    for name, a, b in (
-        *(() if alike else [("array", before.array, after.array)]),
-        ("arrays", before.arrays, after.arrays),
-        ("cost", _cost_name(before), _cost_name(after)),
-    ):
-        if a != b:
-            raise PlanError(name, f"the plans differ: {a} and {b}", "plans of one array and one cost")
-    return changes_between(before, after)
+    arrays = before.array == after.array or (sought[0] is not None and sought[0] == sought[1])
+    return arrays and before.arrays == after.arrays
 
 
 def changes_between(before: Plan, after: Plan) -> tuple[Change, ...]:
     """Return all differences of two plans' files, also for different arrays or costs."""
-    found = sorted(differences(document(before), document(after)), key=lambda one: _rank(one[0]))
+    return _changes(document(before), document(after))
+
+
+def _changes(before: dict[str, Any], after: dict[str, Any]) -> tuple[Change, ...]:
+    found = sorted(differences(before, after), key=lambda one: _rank(one[0]))
     return tuple(_change(*difference) for difference in found)
 
 
@@ -113,6 +125,8 @@ def _rank(place: Place) -> int:
             return {"split": 3, "choices": 4, "shares": 4, "layer_shares": 4}.get(str(kind), 5)
         case ("layers", *_) | ("stages", "layers", _):
             return 1 if place[0] == "layers" else 2
+        case ("cuts", _):
+            return 4
         case ("cost", "cost") | ("bound",):
             return 6
         case ("chunks" | "refined" | "score" | "stages", kind, *_):
@@ -142,6 +156,8 @@ def _named(place: Place) -> tuple[str, int | None, str, str]:
             return "", level, group, " ".join(rest).removeprefix("sides ")
         case ("layers", layer) | ("stages", "layers", layer):
             return layer, None, WHOLE_ARRAY, place[0].removesuffix("s")
+        case ("cuts", layer):
+            return layer, None, WHOLE_ARRAY, "cut"
         case ("array",):
             return "", None, WHOLE_ARRAY, "stage array"
     words = place[1:] if place[0] in SECTIONS else place

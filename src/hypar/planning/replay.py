@@ -18,7 +18,7 @@ from hypar.plan.plan import Plan, read_plan
 from hypar.planning.chunks.replay import chunks_of
 from hypar.planning.counting import only_paper, score_convention
 from hypar.planning.request import Request, checked_optimizer
-from hypar.planning.sources import machine_of, model_of, require_groups
+from hypar.planning.sources import as_planned, machine_of, model_of, require_groups
 from hypar.planning.stages.records import stages_of
 from hypar.planning.stages.replay import microbatch_step, stored_stages
 from hypar.planning.stages.scoring import score_of
@@ -112,10 +112,7 @@ def run_plan(
     file = Path("plan") if isinstance(plan, Plan) else Path(plan)
     plan = plan if isinstance(plan, Plan) else read_plan(plan)
     graph = model if isinstance(model, LayerGraph) else model_of(plan, file, model)
-    graph = graph.with_batch(plan.model.batch)
-    if graph.digest != plan.model.digest:
-        found = f"model {graph.name!r} is not what was planned: it has changed, or is another"
-        raise PlanError(f"{file}: model.digest", found, hint="plan it again, or name its file with --model")
+    graph = as_planned(plan, graph, file)
     tell(f"scoring {graph.name} by {plan.strategy}")
     machine = machine_of(plan, file, changes=changes) if hardware is None else as_hardware(hardware, changes)
     if machine is None:

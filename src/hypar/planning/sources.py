@@ -44,6 +44,24 @@ def network_of(result: Plan | Score, model: LayerGraph | str | Path | None = Non
     return model_of(result if isinstance(result, Plan) else origin.plan, origin.file, model)
 
 
+def as_planned(plan: Plan, graph: LayerGraph, file: Path) -> LayerGraph:
+    """Return a network with the mini-batch of its plan.
+
+    Args:
+        plan: the plan.
+        graph: the network.
+        file: the plan's file.
+
+    Raises:
+        PlanError: the plan is for another network.
+    """
+    graph = graph.with_batch(plan.model.batch)
+    if graph.digest != plan.model.digest:
+        found = f"model {graph.name!r} is not what was planned: it has changed, or is another"
+        raise PlanError(f"{file}: model.digest", found, hint="plan it again, or name its file with --model")
+    return graph
+
+
 def scored_on(result: Plan | Score) -> Machine | HeterogeneousMachine | None:
     """Return the machine that a plan or a score was made for; load it if it is not known. None without a score.
 

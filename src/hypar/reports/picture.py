@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError
 from hypar.reports.formats.base import grid, headline, level_names, on_machine
-from hypar.reports.page.cells import DIM_TEXTS, GRIDS, colour
+from hypar.reports.page.cells import DIM_TEXTS, colour
 from hypar.reports.page.css import MONO, SANS
 from hypar.reports.page.html import Markup, markup, tag
 from hypar.reports.page.numbers import amount, seconds
 from hypar.reports.page.svg import ticks
 from hypar.reports.palette import DIMS, PAGE, TIMES
-from hypar.sharding.dims import WORDS
+from hypar.sharding.dims import GRIDS, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

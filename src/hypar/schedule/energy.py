@@ -64,7 +64,7 @@ def energy_of(
     received = math.fsum(one.num_bytes for one in moved)
     found["communication"] = moving_energy(machine, received, math.fsum(one.summed_bytes for one in moved))
     if costs.link is not None:
-        found["link"] = math.fsum(links_energy(lane, one) for one in moved)
+        found["link"] = math.fsum(link_energy(machine, _hops(lane, one.move), one.num_bytes) for one in moved)
     if costs.static is not None:
         found["static"] = math.prod(setting.array) * power_at_rest(machine) * step_s
     return found
@@ -109,12 +109,8 @@ def moved_items(lane: Lane, step: Step, number: int, microbatches: int = 1) -> I
 def moved_energy(lane: Lane, moved: Moved) -> float:
     """Return the joules of a transfer: of its words, and of the links on their way."""
     machine = lane.setting.machine
-    return moving_energy(machine, moved.num_bytes, moved.summed_bytes) + links_energy(lane, moved)
-
-
-def links_energy(lane: Lane, moved: Moved) -> float:
-    """Return the joules of the links on the way of a transfer."""
-    return link_energy(lane.setting.machine, _hops(lane, moved.move), moved.num_bytes)
+    words = moving_energy(machine, moved.num_bytes, moved.summed_bytes)
+    return words + link_energy(machine, _hops(lane, moved.move), moved.num_bytes)
 
 
 def moving_energy(machine: Machine, num_bytes: float, summed_bytes: float = 0.0) -> float:

@@ -22,6 +22,9 @@ WORDS = {
 }
 """Each dim in the words of HyPar, AccPar and DeePa; ``channels`` is a join's, None stands for replication."""
 
+GRIDS = 2
+"""Index of the words in which grids are written."""
+
 CUTTABLE = ("batch", "in_channels", "out_channels", "height", "width", "groups", "channels")
 """Every dim that a choice may divide."""
 

@@ -17,7 +17,7 @@ from hypar.registry import plugin_names
 from hypar.results import Result
 from hypar.sharding.conventions import MOVED
 from hypar.studies.counted import convention_for, planned
-from hypar.units import amount
+from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -54,6 +54,14 @@ class Row:
         """Return its cost, counted by the comparison's convention."""
         return math.fsum(self.costs)
 
+    @property
+    def text(self) -> str:
+        """Return the strategy with its time on the machine, or without one its cost; alone without a plan."""
+        if self.plan is None:
+            return self.name
+        score, unit = self.plan.score, self.plan.cost.unit
+        return f"{self.name} {amount(self.cost, unit) if score is None else format_seconds(score.time_s)}"
+
 
 class Comparison(Result, tuple[Row, ...]):  # noqa: SLOT001 (a tuple with an attribute cannot have slots)
     """The rows of a comparison, the baseline first.
@@ -72,16 +80,17 @@ class Comparison(Result, tuple[Row, ...]):  # noqa: SLOT001 (a tuple with an att
         return made
 
     def __repr__(self) -> str:
-        """Return the network and each strategy's cost, short enough for a prompt."""
+        """Return the network and each strategy's time, or without a machine its cost, short enough for a prompt."""
         plan = next(row.plan for row in self if row.plan)
-        costs = (f"{row.name} {amount(row.cost, row.plan.cost.unit)}" for row in self if row.plan)
-        return f"<Comparison of {plan.model.name}: {', '.join(costs)}>"
+        named = plan.model.name + (f" on {plan.score.hardware}" if plan.score else "")
+        return f"<Comparison of {named}: {', '.join(row.text for row in self if row.plan)}>"
 
 
 def compare_strategies(
     model: LayerGraph | str | Path,
     *,
     strategies: str | Sequence[str] = (),
+    cost: str | None = None,
     levels: int | None = None,
     array: Sequence[int] | None = None,
     batch: int | None = None,
@@ -96,6 +105,7 @@ def compare_strategies(
     Args:
         model: a network, the path of a model file, or a bare name.
         strategies: their names; by default all with the same cost as the baseline. ``dp`` is always the baseline.
+        cost: a cost that every strategy minimises within its own space and search, in place of its own.
         levels: number of two-way levels; 4 unless ``array`` is given.
         array: the ways of each level instead, outermost first.
         batch: samples in a mini-batch, if not the model's own number.
@@ -129,6 +139,7 @@ def compare_strategies(
                 graph,
                 name,
                 counted,
+                cost=cost,
                 levels=levels,
                 array=array,
                 batch=batch,
@@ -141,11 +152,11 @@ def compare_strategies(
             refused = error
             continue
         costs = _counted(plan, graph, counted, machine)
-        cost = math.fsum(costs)
-        baseline = cost if name == BASELINE else baseline
+        total = math.fsum(costs)
+        baseline = total if name == BASELINE else baseline
         first = rows[0].plan if rows else plan
         alike = first is not None and first.cost.name == plan.cost.name
-        gain = baseline / cost if cost and baseline and alike else None
+        gain = baseline / total if total and baseline and alike else None
         rows.append(Row(name=name, plan=plan, costs=costs, gain=gain, note=plan.claim))
     if refused is not None and not any(row.plan for row in rows):
         raise refused

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.plan.conventions import checked
-from hypar.planning.counting import conventions_of, uneven
+from hypar.planning.counting import conventions_of, follows, uneven
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import score_plan
 from hypar.planning.strategies.base import load_strategy
@@ -43,6 +43,7 @@ def planned(
     strategy: str,
     convention: str,
     *,
+    cost: str | None = None,
     hardware: Machine | HeterogeneousMachine | None = None,
     **asked: Any,
 ) -> Plan:
@@ -52,6 +53,7 @@ def planned(
         graph: the network.
         strategy: the strategy.
         convention: the convention of the score, and of the cost unless the strategy is named after a paper.
+        cost: another cost than the strategy's, as ``plan_model`` takes it.
         hardware: the machine of the score.
         asked: further arguments of ``plan_model``.
 
@@ -60,8 +62,8 @@ def planned(
         TableLimitError: the search would not fit.
     """
     own = load_strategy(strategy).convention
-    given = convention if own in {MOVED, convention} else None
-    plan = plan_model(graph, strategy=strategy, hardware=hardware, convention=given, **asked)
+    given = convention if own in {MOVED, convention} and (cost is None or follows(cost)) else None
+    plan = plan_model(graph, strategy=strategy, cost=cost, hardware=hardware, convention=given, **asked)
     if plan.score is None or plan.heterogeneous or (plan.score.convention or PAPER) == convention:
         return plan
     score = score_plan(plan, hardware=hardware, model=graph, convention=convention)

@@ -13,6 +13,7 @@ from hypar.errors import OptionError, suggestion
 from hypar.planning.question import ask
 from hypar.planning.request import Request
 from hypar.results import Result
+from hypar.sharding.pins import level_of
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.elimination.order import Trace, trace
@@ -121,14 +122,15 @@ def explain_plan(
     Args:
         plan: the plan.
         model: the network that it is for.
-        layer: a layer's name or a pattern whose choices are all costed, or several names; empty for no layer.
+        layer: a layer's name or a pattern whose choices are all costed, as ``fc1``, at one level alone as ``fc1@H2``, or
+            several names; empty for no layer.
         machine: the machine of its score.
         profile: the measured times that its cost used.
         others: the number of a layer's cheapest alternatives, besides the plan's own, for which all other layers are
             planned anew; by default the ``MOST_REPLANNED`` cheapest, the plan's own included.
 
     Raises:
-        OptionError: there is no such layer, or the plan is in stages or for a heterogeneous machine.
+        OptionError: there is no such layer or level, or the plan is in stages or for a heterogeneous machine.
     """
     if plan.staged:
         raise OptionError("explain", "the plan is in stages", "a plan without them")
@@ -138,7 +140,10 @@ def explain_plan(
     graph = model.with_batch(plan.model.batch)
     request = replace(Request.of(plan, machine, profile), pins=(), refine=False)
     question = _with_choices(ask(request, graph)[0], plan)
-    one = isinstance(layer, str)
+    one, level = isinstance(layer, str), None
+    if isinstance(layer, str) and "@" in layer:
+        layer, _, text = layer.partition("@")
+        level = level_of(text, len(question.levels), "explain")
     named = [name for name in plan.layers if (fnmatchcase(name, str(layer)) if one else name in layer)]
     if layer and not named:
         found = f"no layer that is planned is named {layer!r}"
@@ -149,7 +154,7 @@ def explain_plan(
         layers=plan.layers,
         rules=reduced(structure),
         order=trace(structure),
-        explained=tuple(_explained(question, plan, named, others)),
+        explained=tuple(_explained(question, plan, named, others, level)),
     )
 
 
@@ -166,23 +171,23 @@ def _with_choices(question: Question, plan: Plan) -> Question:
 
 
 def _explained(
-    question: Question, plan: Plan, named: Sequence[str], others: int | None
+    question: Question, plan: Plan, named: Sequence[str], others: int | None, asked: int | None
 ) -> Iterator[LayerExplanation]:
-    """Yield the explained layers, level by level, each level given the plan's choices above it."""
+    """Yield the explained layers at one level or level by level, each level given the plan's choices above it."""
     sizes = question.outermost()
     space = parse_space(plan.space)
     for level in question.levels if named else ():
-        problem = question.cost_graph(level.index, level.index + 1, sizes)
         chosen = [plan.choices(layer)[level.index] for layer in plan.layers]
-        anew = Anew.of(problem, others)
-        for name in named:
-            node = plan.layers.index(name)
-            yield LayerExplanation(
-                layer=name,
-                level=level.index,
-                alternatives=_alternatives(question, anew, sizes, chosen, (level.index, node)),
-                left_out=space.left_out(question.graph.layers[node], level.ways),
-            )
+        if asked in {None, level.index}:
+            anew = Anew.of(question.cost_graph(level.index, level.index + 1, sizes), others)
+            for name in named:
+                node = plan.layers.index(name)
+                yield LayerExplanation(
+                    layer=name,
+                    level=level.index,
+                    alternatives=_alternatives(question, anew, sizes, chosen, (level.index, node)),
+                    left_out=space.left_out(question.graph.layers[node], level.ways),
+                )
         sizes = question.below(sizes, chosen, level.ways)
 
 

@@ -52,7 +52,8 @@ def notes(
 
     Yields:
         The joint optimum beside a greedy plan, unless the engine chose or refined it; the cost of pins, unless it was
-        refined; the gain of a faster baseline; what the cost counted beside what moves; the layers with more shards along a dim than elements.
+        refined; the gain of a faster baseline; what the cost counted beside what moves; what of the machine the score
+        leaves out; the layers with more shards along a dim than elements.
     """
     graph = graph.with_batch(plan.model.batch)
     asked = replace(Request.of(plan, machine, profile), refine=False)
@@ -80,6 +81,7 @@ def notes(
         plan, baseline_scores(plan, graph, machine, profile) if scores is None else scores
     )
     yield from counting_lines(plan, graph)
+    yield from machine_lines(plan, graph, machine)
     fine = () if plan.heterogeneous else finer_than_whole(plan, graph)
     if fine:
         more = f" and {len(fine) - 3} more" if len(fine) > 3 else ""
@@ -113,6 +115,29 @@ def counting_lines(plan: Plan, graph: LayerGraph, score: Score | None = None) ->
         if texts[0] == texts[1]:
             texts = [f"{number:,.0f} B" for number in (counted, received)]
         yield f"counted by {own}: {texts[0]}; {what} {texts[1]}"
+
+
+def machine_lines(
+    plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachine | None
+) -> Iterator[str]:
+    """Yield what a score on a machine leaves out: its other devices, and the time of layers without a weight.
+
+    Args:
+        plan: the plan.
+        graph: the network.
+        machine: the machine; None yields nothing.
+    """
+    if machine is None:
+        return
+    if plan.num_devices < machine.num_devices:
+        yield f"{plan.num_devices:,} of the {machine.num_devices:,} devices of {machine.name} are used"
+    untimed = dict.fromkeys(
+        layer.op_name
+        for layer in graph.layers
+        if not layer.op.weighted and layer.op.unweighted_flop(layer.input_shapes)
+    )
+    if untimed:
+        yield f"no weights, so not timed: {', '.join(untimed)}"
 
 
 def _pins_cost(plan: Plan, request: Request, graph: LayerGraph) -> str:

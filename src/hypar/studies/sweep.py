@@ -54,16 +54,20 @@ class Sweep(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribut
     Attributes:
         model: the network's name.
         convention: the convention by which every run is counted.
+        cost: the cost that every strategy minimises; None if each minimises its own.
     """
 
     _view: ClassVar[str] = "sweep"
     model: str
     convention: str
+    cost: str | None
 
-    def __new__(cls, runs: Iterable[Run] = (), model: str = "", convention: str = MOVED) -> Self:
+    def __new__(
+        cls, runs: Iterable[Run] = (), model: str = "", convention: str = MOVED, cost: str | None = None
+    ) -> Self:
         """Make a sweep of some runs."""
         made = super().__new__(cls, runs)
-        made.model, made.convention = model, convention
+        made.model, made.convention, made.cost = model, convention, cost
         return made
 
     def __repr__(self) -> str:
@@ -80,6 +84,7 @@ def sweep_model(
     levels: int | Sequence[int] = 4,
     batch: int | Sequence[int] = (),
     strategy: str | Sequence[str] = "hypar",
+    cost: str | None = None,
     changes: Mapping[str, Any] | None = None,
     inter_weight: float | None = None,
     optimizer: str = "sgd",
@@ -98,6 +103,7 @@ def sweep_model(
         levels: numbers of two-way levels.
         batch: samples in a mini-batch; the model's own number if none is given.
         strategy: names of strategies.
+        cost: a cost that every strategy minimises within its own space and search, in place of its own.
         changes: values for some fields of the machine, as ``{"duplex": ["full", "half"]}``.
         inter_weight: weight of the communication between layers in the cost, 1 if not given.
         optimizer: ``sgd``, ``momentum`` or ``adam``.
@@ -120,7 +126,7 @@ def sweep_model(
         "strategy": _values(strategy),
         "levels": _values(levels),
     }
-    _check(axes, inter_weight, optimizer)
+    _check(axes, cost, inter_weight, optimizer)
     graphs = {samples: graph.with_batch(samples) for samples in axes["batch"]}
     combinations = list(itertools.islice(itertools.product(*axes.values()), MOST_RUNS + 1))
     if not 0 < len(combinations) <= MOST_RUNS:
@@ -130,17 +136,18 @@ def sweep_model(
     machines = _Machines(tuple(changes or ()))
     for chosen in every:
         machines.of(chosen)
-    fixed = _Fixed(inter_weight, optimizer, scale, convention_for(convention))
+    fixed = _Fixed(cost, inter_weight, optimizer, scale, convention_for(convention))
     runs = []
     for chosen in every:
         runs.append(_run(graphs[chosen["batch"]], machines, chosen, fixed))
         progress(len(runs), len(every))
-    return Sweep(runs, graph.name, fixed.convention)
+    return Sweep(runs, graph.name, fixed.convention, cost)
 
 
 class _Fixed(NamedTuple):
     """Values that all combinations share."""
 
+    cost: str | None
     inter_weight: float | None
     optimizer: str
     scale: bool
@@ -161,7 +168,9 @@ def _key(value: Any) -> str:
     return value.digest if isinstance(value, Machine) else repr(value)
 
 
-def _check(axes: Mapping[str, Sequence[Any]], inter_weight: float | None, optimizer: str) -> None:
+def _check(
+    axes: Mapping[str, Sequence[Any]], cost: str | None, inter_weight: float | None, optimizer: str
+) -> None:
     """Refuse values that no combination allows, before the first one runs."""
     checked_optimizer(optimizer)
     most = MOST_DEVICES.bit_length() - 1
@@ -169,7 +178,10 @@ def _check(axes: Mapping[str, Sequence[Any]], inter_weight: float | None, optimi
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= most:
             raise OptionError("levels", f"found {count}", f"a whole number from 0 to {most}")
     for name in axes["strategy"]:
-        load_cost(load_strategy(name).cost, {} if inter_weight is None else {"inter_weight": inter_weight})
+        own = load_strategy(name).cost
+        load_cost(
+            own if cost is None else cost, {} if inter_weight is None else {"inter_weight": inter_weight}
+        )
 
 
 def _run(graph: LayerGraph, machines: _Machines, chosen: Mapping[str, Any], fixed: _Fixed) -> Run:
@@ -194,6 +206,7 @@ def _totals(
         graph,
         chosen["strategy"],
         fixed.convention,
+        cost=fixed.cost,
         levels=chosen["levels"],
         inter_weight=fixed.inter_weight,
         hardware=machine,

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar.machine.spatial.blocking import Array, Blocking, Nest, Store, best_blocking
-from hypar.machine.spatial.sets import layouts
+from hypar.machine.spatial.blocking import Blocking, best_blocking, least_counts
+from hypar.machine.spatial.nests import Array, Nest, Store
+from hypar.machine.spatial.sets import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from hypar.machine.spatial.sets import Layout
 
 ARRAY = Array(rows=4, columns=5, weight_words=14, input_words=8, output_words=3)
 STORES = [
@@ -27,6 +26,8 @@ STORES = [
     Store(120, weights=30),
     Store(160, bank=32, weights=24, keeps_result=True),
     Store(150, fewest="words"),
+    Store(240, bank=24, weights=40, keeps_result=True, fewest="product", pass_in_bank=True),
+    Store(300, bank=30, pass_in_bank=True),
 ]
 
 
@@ -61,22 +62,49 @@ Pass = tuple[int, int, int, int, int]
 """Sets along channels, filters and samples, and channels and filters of an element."""
 
 
-def every_mapping(nest: Nest, store: Store) -> Iterator[Mapping]:
+def every_layout(array: Array, kernel: int, height: int) -> Iterator[Layout]:
+    """All widths that pieces of a set may have, with the sets that the array then holds."""
+    parts = next(parts for parts in range(1, kernel + 1) if math.ceil(kernel / parts) <= array.rows)
+    kernel_rows = math.ceil(kernel / parts)
+    bands = array.rows // kernel_rows
+    for width in range(1, min(height, bands * array.columns) + 1):
+        folds = math.ceil(height / width)
+        if height // folds < 2 and min(height, bands * array.columns) > 1:
+            continue
+        stacked = math.ceil(width / array.columns)
+        below, beside = bands // stacked, max(1, array.columns // width)
+        sets = max(below, beside) if array.line and width > 1 else below * beside
+        yield Layout(kernel_rows, parts, width, folds, sets)
+
+
+def every_mapping(nest: Nest, array: Array, store: Store) -> Iterator[Mapping]:
     """All mappings that fit, by plain loops over every size."""
-    for layout in layouts(ARRAY.rows, ARRAY.columns, nest.kernel, nest.height):
-        for r, t, b in full_grids(nest, layout.sets):
+    for layout in every_layout(array, nest.kernel, nest.height):
+        if layout.columns > math.ceil(nest.height / layout.folds):
+            continue  # the pieces are not even
+        most = most_channels(nest, store, layout)
+        for r, t, b in full_grids(nest, layout.sets, most):
             for q, p in itertools.product(range(1, nest.channels + 1), range(1, 4)):
-                if element_holds(nest, store, (r, t, b, q, p)):
+                if q * r <= most and element_holds(nest, array, store, (r, t, b, q, p)):
                     yield from every_tile(nest, store, layout, (r, t, b, q, p))
 
 
-def element_holds(nest: Nest, store: Store, taken: Pass) -> bool:
+def most_channels(nest: Nest, store: Store, layout: Layout) -> float:
+    """Channels of a sample whose rows fit a bank, or as many as fill the array."""
+    if not store.pass_in_bank:
+        return math.inf
+    plane = ((layout.columns - 1) * nest.stride + nest.extent) * nest.read_width
+    others = nest.filters * nest.samples * nest.groups
+    return max(1, store.bank // plane, math.ceil(layout.sets / others))
+
+
+def element_holds(nest: Nest, array: Array, store: Store, taken: Pass) -> bool:
     """Whether registers, the part for W and the layer itself have so many channels and filters."""
     r, t, _, q, p = taken
     side, deep = q * r, p * t
-    if q > 1 and (q * (nest.taps + 1) > ARRAY.input_words or q * nest.taps > ARRAY.weight_words):
+    if q > 1 and (q * (nest.taps + 1) > array.input_words or q * nest.taps > array.weight_words):
         return False
-    if p > 1 and p * q * nest.taps > ARRAY.weight_words:
+    if p > 1 and p * q * nest.taps > array.weight_words:
         return False
     streams = store.weights and not nest.gradient and side * deep > 1
     if streams and side * deep * nest.kernel * nest.taps > store.weights:
@@ -104,8 +132,8 @@ def every_tile(nest: Nest, store: Store, layout: Layout, taken: Pass) -> Iterato
                 yield layout.rounds(nest.planes, 1), *words(nest, store, layout, loop, (n, m, c), side, deep)
 
 
-def full_grids(nest: Nest, sets: int) -> list[tuple[int, int, int]]:
-    limits = nest.channels, nest.filters, nest.samples * nest.groups
+def full_grids(nest: Nest, sets: int, most: float) -> list[tuple[int, int, int]]:
+    limits = int(min(nest.channels, most)), nest.filters, nest.samples * nest.groups
     every = itertools.product(*(range(1, min(limit, sets) + 1) for limit in limits))
     kept = [grid for grid in every if math.prod(grid) <= sets]
 
@@ -161,26 +189,91 @@ def words(
     return memory, buffer
 
 
+def rank(store: Store, mapping: Mapping) -> tuple[float, ...]:
+    rounds, memory, buffer = mapping
+    return {
+        "cycles": (rounds, memory, buffer),
+        "words": (memory, buffer, rounds),
+        "product": (rounds * memory, buffer),
+    }[store.fewest]
+
+
 def test_the_best_mapping_equals_exhaustive_search_on_500_random_layers() -> None:
     draw = random.Random(16)
     compared = 0
     for number in range(500):
         nest, store = random_nest(draw), STORES[number % len(STORES)]
-        found = best_blocking(nest, ARRAY, store, nest.planes, 1)
-        mappings = list(every_mapping(nest, store))
+        array = ARRAY._replace(line=draw.random() < 0.3)
+        found = best_blocking(nest, array, store, nest.planes, 1)
+        mappings = list(every_mapping(nest, array, store))
         assert bool(mappings) == bool(found.innermost), (nest, store)
         if not mappings:
             continue
         compared += 1
-        ours = (found.layout.rounds(nest.planes, 1), found.memory, found.buffer)
-        if store.fewest == "words":
-            assert ours[1:] == pytest.approx(min(mapping[1:] for mapping in mappings), rel=1e-12), (
-                nest,
-                store,
-            )
-        else:
-            assert ours == pytest.approx(min(mappings), rel=1e-12), (nest, store)
+        ours = rank(store, (found.layout.rounds(nest.planes, 1), found.memory, found.buffer))
+        assert ours == pytest.approx(min(rank(store, each) for each in mappings), rel=1e-12), (nest, store)
     assert compared > 400
+
+
+def test_a_mapping_counts_as_its_layout_and_tile_say_and_no_wider_piece_fits() -> None:
+    """As many sets and pieces, the same tile: a wider piece would leave more elements at work but for the last piece."""
+    draw = random.Random(18)
+    wide = 0
+    for number in range(500):
+        nest, store = random_nest(draw), STORES[number % len(STORES)]
+        array = ARRAY._replace(line=draw.random() < 0.3)
+        found = best_blocking(nest, array, store, nest.planes, 1)
+        if not found.innermost:
+            continue
+        wide += found.layout.columns > math.ceil(nest.height / found.layout.folds)
+        side, deep = (own * along for own, along in zip(found.interleaved, found.grid[:2], strict=True))
+        counted = words(nest, store, found.layout, found.innermost, found.tile, side, deep)
+        assert (found.memory, found.buffer) == pytest.approx(counted)
+        assert banks(nest, store, found.layout, *found.tile) <= capacity(store)
+        for layout in every_layout(array, nest.kernel, nest.height):
+            like = layout._replace(columns=found.layout.columns) == found.layout
+            if like and layout.columns > found.layout.columns:
+                too_many = side > most_channels(nest, store, layout)
+                assert too_many or banks(nest, store, layout, *found.tile) > capacity(store)
+    assert wide > 10
+
+
+@pytest.mark.parametrize("units", [1, 3])
+def test_no_mapping_counts_less_than_the_bounds(units: int) -> None:
+    draw = random.Random(20)
+    for number in range(300):
+        whole, store = random_nest(draw)._replace(extent=draw.randint(1, 5)), STORES[number % len(STORES)]
+        nest = whole._replace(samples=math.ceil(whole.samples / units))
+        found = best_blocking(nest, ARRAY, store, whole.planes, units)
+        cycles = found.layout.rounds(whole.planes, units) * nest.taps * nest.width
+        bounds = least_counts(whole, ARRAY, whole.planes, units)
+        assert all(
+            own >= bound * (1 - 1e-12)
+            for own, bound in zip((cycles, found.memory, found.buffer), bounds, strict=True)
+        )
+
+
+@pytest.mark.parametrize("fewest", ["cycles", "words", "product"])
+@pytest.mark.parametrize("rows", [False, True])
+def test_larger_buffers_and_registers_never_raise_what_mappings_are_chosen_by(
+    fewest: str, rows: bool
+) -> None:
+    """The mapping with less room is one of those with more."""
+    draw = random.Random(19)
+    for number in range(200):
+        nest = random_nest(draw)._replace(gradient=False, samples=4, filters=6)
+        array = Array(4, 6, 14, 8, 3, line=number % 2 == 0)
+        store = Store(200, bank=20, weights=20, keeps_result=True, fewest=fewest, pass_in_bank=rows)
+        ranks = []
+        for larger, room in (
+            (array, store),
+            (array, store._replace(words=400)),
+            (array._replace(weight_words=28, input_words=16, output_words=6), store),
+        ):
+            found = best_blocking(nest, larger, room, nest.planes, 1)
+            counts = found.layout.rounds(nest.planes, 1), found.memory, found.buffer
+            ranks.append(room.rank(*counts) if found.innermost else (math.inf,))
+        assert all(rank[0] <= ranks[0][0] * (1 + 1e-12) for rank in ranks), nest
 
 
 def walked(nest: Nest, found: Blocking, outer: tuple[str, ...]) -> float:

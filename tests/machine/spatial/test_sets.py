@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.machine.spatial.sets import by_rounds, grids, layouts
+from hypar.machine.spatial.sets import by_rounds, grids, layouts, wider
 
 ARRAYS = [(12, 14), (1, 1), (3, 2), (16, 16), (5, 30)]
 
@@ -41,10 +41,9 @@ def test_the_first_layouts_have_the_fewest_rounds_of_all_widths(
     rows: int, columns: int, kernel: int, height: int, planes: int, units: int
 ) -> None:
     found = by_rounds(layouts(rows, columns, kernel, height), planes, units)
-    rounds = [{layout.rounds(planes, units) for layout in group} for group in found]
-    assert rounds[0] == {fewest_rounds(rows, columns, kernel, height, planes, units)}
-    assert all(len(group) == 1 for group in rounds)
-    assert [min(group) for group in rounds] == sorted(min(group) for group in rounds)
+    rounds = [number for number, _ in found]
+    assert rounds[0] == fewest_rounds(rows, columns, kernel, height, planes, units)
+    assert rounds == sorted(rounds) == [layout.rounds(planes, units) for _, layout in found]
 
 
 @given(kernel=st.integers(1, 40), height=st.integers(1, 250))
@@ -57,10 +56,41 @@ def test_a_layout_fits_the_array_and_covers_its_set(kernel: int, height: int) ->
 
 def test_planes_decide_how_wide_a_piece_is() -> None:
     """Twenty sets of 5 x 24, LeNet's first layer: one at a time takes 20 rounds, 14 in 12 pieces take 24."""
-    best = by_rounds(layouts(12, 14, 5, 24), 20, 1)[0]
-    assert {layout.rounds(20, 1) for layout in best} == {20}
-    many = by_rounds(layouts(12, 14, 5, 24), 14 * 100, 1)[0]
-    assert {(layout.columns, layout.sets) for layout in many} == {(2, 14)}
+    (rounds, _), *_ = by_rounds(layouts(12, 14, 5, 24), 20, 1)
+    assert rounds == 20
+    many = by_rounds(layouts(12, 14, 5, 24), 14 * 100, 1)
+    assert {(own.columns, own.sets) for rounds, own in many if rounds == many[0][0]} == {(2, 14)}
+
+
+@given(height=st.integers(1, 250))
+def test_every_number_of_even_pieces_has_a_layout(height: int) -> None:
+    widths = {math.ceil(height / folds) for folds in range(1, height + 1)}
+    found = [layout.columns for layout in layouts(12, 400, 3, height)]
+    kept = {width for width in widths if height // math.ceil(height / width) >= 2}
+    assert found == sorted(kept or {height}, reverse=True)
+
+
+@given(kernel=st.integers(1, 12), height=st.integers(2, 250))
+def test_sets_in_a_line_stand_below_or_beside_one_another(kernel: int, height: int) -> None:
+    for layout, free in zip(
+        layouts(12, 14, kernel, height, line=True), layouts(12, 14, kernel, height), strict=True
+    ):
+        below, beside = 12 // kernel // math.ceil(layout.columns / 14), max(1, 14 // layout.columns)
+        assert (layout.sets, free.sets) == (max(below, beside), below * beside)
+        assert layout._replace(sets=0) == free._replace(sets=0)
+
+
+def test_sets_of_one_column_fill_the_array_in_a_line_too() -> None:
+    """A linear layer has one row of kernel and of output: 168 sets of one element."""
+    assert [layout.sets for layout in layouts(12, 14, 1, 1, line=True)] == [168]
+
+
+@pytest.mark.parametrize("line", [False, True])
+def test_pieces_of_56_rows_in_five_may_have_13_columns(line: bool) -> None:
+    """Five pieces of 12 columns, the last of 8, or of 13 and 4."""
+    even = next(layout for layout in layouts(12, 14, 3, 56, line=line) if layout.folds == 5)
+    assert even.columns == 12
+    assert list(wider(even, 12, 14, 56, line=line)) == [even._replace(columns=13)]
 
 
 @given(st.integers(1, 60), st.integers(1, 9), st.integers(1, 9), st.integers(1, 9))

@@ -11,7 +11,7 @@ import click
 from click.exceptions import Exit
 from click.shell_completion import CompletionItem
 
-from hypar.cli.options import ARRAY, MACHINE, NETWORK, OUTPUT, SEARCH, data, option
+from hypar.cli.options import ARRAY, MACHINE, NETWORK, OUTPUT, SEARCH, data, option, plugins
 from hypar.errors import OptionError, shown
 from hypar.files.text import require_writable
 from hypar.network.training import OPTIMIZERS
@@ -95,6 +95,15 @@ weight_option = option(
     type=float,
     metavar="W",
     help="Weight of the communication between layers in the cost; 0.5 reproduces HyPar's figures.  [default: 1]",
+)
+
+
+cost_option = option(
+    "--cost",
+    heading=SEARCH,
+    names=plugins("costs"),
+    metavar="NAME",
+    help="Cost to minimise: {names}.  [default: the strategy's]",
 )
 
 

@@ -10,6 +10,7 @@ from hypar.cli.commands.base import (
     array_options,
     as_json,
     complete_model,
+    cost_option,
     counted_option,
     fit_option,
     hardware_options,
@@ -36,6 +37,7 @@ from hypar.studies.comparison import compare_strategies
 @array_options
 @option("--strategy", "strategies", heading=SEARCH, multiple=True, names=plugins("strategies"), metavar="NAME",
               help="Strategy to compare with dp; may be repeated: {names}.  [default: all with dp's cost]")  # fmt: skip
+@cost_option
 @weight_option
 @counted_option
 @hardware_options

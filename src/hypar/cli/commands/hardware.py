@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from hypar.cli.commands.base import as_json, change_option, complete_hardware, complete_model
-from hypar.cli.options import NETWORK, OUTPUT, Command, option
-from hypar.errors import OptionError
+from hypar.cli.options import MACHINE, NETWORK, OUTPUT, Command, option
+from hypar.errors import OptionError, shown
+from hypar.machine.accelergy import ENERGIES, read_energies
 from hypar.machine.load import load_machine
 from hypar.machine.load_heterogeneous import hardware_yaml, load_hardware
 from hypar.network.build import load_model
@@ -22,6 +23,30 @@ from hypar.reports.listings.machines import (
     whole_times_table,
 )
 from hypar.reports.terminal import show, write, write_json
+
+
+def _mapping(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Read ``buffer=glb.read`` as an energy and its action."""
+    found: dict[str, str] = {}
+    for text in values:
+        name, equals, target = text.partition("=")
+        if not equals or name in found:
+            problem = f"found {shown(text)}" if not equals else f"{name} given twice"
+            raise OptionError("map", problem, "NAME=COMPONENT.ACTION, each name once")
+        found[name] = target
+    return found
+
+
+def _energies(file: str | None, mapping: dict[str, str]) -> dict[str, Any]:
+    """Read the energies of a table.
+
+    Raises:
+        OptionError: there is a table without energies to take, or the other way round.
+    """
+    if (file is None) != (not mapping):
+        missing = "--energies" if file is None else "--map"
+        raise OptionError("energies", f"{missing} is missing", "--energies ERT.yaml --map buffer=glb.read")
+    return {} if file is None else read_energies(file, mapping)
 
 
 @click.command("hardware", cls=Command)
@@ -44,10 +69,29 @@ from hypar.reports.terminal import show, write, write_json
 @option(
     "--yaml", "as_yaml", heading=OUTPUT, is_flag=True, help="Print the hardware file, to start another from."
 )
+@option(
+    "--energies",
+    heading=MACHINE,
+    type=click.Path(),
+    metavar="FILE",
+    help="Table of Accelergy (ERT.yaml) to take the energies from that --map names.",
+)
+@option(
+    "--map",
+    "mapping",
+    heading=MACHINE,
+    multiple=True,
+    callback=_mapping,
+    metavar="NAME=COMPONENT.ACTION",
+    names=lambda: ENERGIES,
+    help="Energy and its action in the table, as buffer=glb.read, or glb.read/4 for an action of 4 words; may be repeated. Names: {names}.",
+)
 @as_json
 def command(
     hardware: str | None,
     changes: dict[str, Any],
+    energies: str | None,
+    mapping: dict[str, str],
     model: str | None,
     batch: int | None,
     validate: bool,
@@ -55,6 +99,7 @@ def command(
     as_json: bool,
 ) -> None:
     """List the machines that come with hypar, or show one, by name or hardware file; exit 3 if the file is invalid."""
+    changes = {**changes, **_energies(energies, mapping)}
     _refuse_alone(hardware, model, batch, changes, file=validate or as_yaml)
     if validate and model is not None:
         raise click.UsageError("--validate and --model exclude each other")

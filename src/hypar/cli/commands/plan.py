@@ -11,6 +11,7 @@ from hypar.cli.commands.base import (
     as_json,
     complete_model,
     convention_option,
+    cost_option,
     fit_option,
     full_option,
     hardware_options,
@@ -104,13 +105,7 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
     names=space_names,
     help="Choices to search: one or several of {names}; several dims at once (batch*height), other dims for some ops (conv:batch linear:mp), or a strategy's name.  [default: the strategy's]",
 )
-@option(
-    "--cost",
-    heading=SEARCH,
-    names=plugins("costs"),
-    metavar="NAME",
-    help="Cost to minimise: {names}.  [default: the strategy's]",
-)
+@cost_option
 @weight_option
 @convention_option("the strategy's for the cost, moved for the score")
 @option(
@@ -180,8 +175,8 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
     help="Write the plan to a file.",
 )
 @plot_option
-@option("--explain", "explained", heading=OUTPUT, is_flag=False, flag_value="", metavar="[LAYER]",
-              help="Show every elimination and, for a layer, the costs of its other choices.")  # fmt: skip
+@option("--explain", "explained", heading=OUTPUT, is_flag=False, flag_value="", metavar="[LAYER[@LEVEL]]",
+              help="Show every elimination and, for a layer, the costs of its other choices, as fc1 or fc1@H2.")  # fmt: skip
 @full_option
 @fit_option
 @as_json

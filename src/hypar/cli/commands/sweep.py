@@ -12,6 +12,7 @@ from hypar.cli.commands.base import (
     as_json,
     change_names,
     complete_model,
+    cost_option,
     counted_option,
     plot_option,
     read_changes,
@@ -101,6 +102,7 @@ def _varied(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     names=change_names,
     help="Values of the machine to vary, as topology=h_tree,torus; may be repeated. Names: {names}.",
 )
+@cost_option
 @weight_option
 @counted_option
 @option(

@@ -22,7 +22,8 @@ from pydantic import Field, PrivateAttr
 
 from hypar.files.quantities import AsNumber, Count, Hertz, Sourced
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work
-from hypar.machine.spatial.blocking import Array, Blocking, Nest, Store, best_blocking
+from hypar.machine.spatial.blocking import Blocking, best_blocking, least_counts
+from hypar.machine.spatial.nests import Array, Nest, Store
 from hypar.network.training import PHASES
 from hypar.network.windows import Window
 
@@ -50,6 +51,11 @@ class Placed(NamedTuple):
         """Cycles of the arithmetic."""
         nest = self.nest
         return self.blocking.layout.rounds(self.planes, self.units) * nest.taps * nest.width
+
+    @property
+    def counts(self) -> tuple[float, float, float]:
+        """Cycles, words from memory and words from the buffer of a unit, by which mappings are chosen."""
+        return self.cycles, self.blocking.memory, self.blocking.buffer
 
     @property
     def results(self) -> int:
@@ -88,8 +94,14 @@ class BlockedRowStationary(ComputeModel):
     resident: Sourced[Literal["any", "result"]] = Sourced(
         value="any", source="not given: any tensor may stay in the buffer"
     )
-    fewest: Sourced[Literal["cycles", "words"]] = Sourced(
+    fewest: Sourced[Literal["cycles", "words", "product"]] = Sourced(
         value="cycles", source="not given: time before traffic"
+    )
+    sets: Sourced[Literal["any", "line"]] = Sourced(
+        value="any", source="not given: sets stand below and beside one another"
+    )
+    pass_rows: Sourced[Literal["any", "bank"]] = Sourced(
+        value="any", source="not given: a pass reads as many rows of F_in as the buffer holds"
     )
     _buffer_words: int | None = PrivateAttr(default=None)
 
@@ -108,6 +120,7 @@ class BlockedRowStationary(ComputeModel):
             self.weight_words.value,
             self.input_words.value,
             self.output_words.value,
+            self.sets.value == "line",
         )
 
     @property
@@ -120,7 +133,21 @@ class BlockedRowStationary(ComputeModel):
             own,
             self.resident.value == "result",
             self.fewest.value,
+            self.pass_rows.value == "bank",
         )
+
+    def _best(self, ways: tuple[tuple[Nest, ...], ...], units: int) -> list[Placed]:
+        """Return the best of the ways to do a phase, the first of equal ones."""
+        array, store = self.array, self.store
+        found = [_placed(nest, array, store, units) for nest in ways[0]]
+        for nests in ways[1:]:
+            bounds = [least_counts(nest, array, nest.planes, units) for nest in nests]
+            if store.rank(*_sums(bounds)) < store.rank(*_sums([part.counts for part in found])):
+                others = [_placed(nest, array, store, units) for nest in nests]
+                found = min(
+                    found, others, key=lambda parts: store.rank(*_sums([part.counts for part in parts]))
+                )
+        return found
 
     def flop_per_s(self, units: int) -> float:
         """Return two operations per cycle on every processing element."""
@@ -129,16 +156,7 @@ class BlockedRowStationary(ComputeModel):
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
         """Return cycles and accesses of the best mapping; the last round of sets may be incomplete."""
         own, phase = shape.as_convolution(phase)
-        found = min(
-            (
-                [_placed(nest, self.array, self.store, units) for nest in nests]
-                for nests in _nests(own, phase)
-            ),
-            key=lambda parts: (
-                sum(part.cycles for part in parts),
-                sum(part.blocking.memory for part in parts),
-            ),
-        )
+        found = self._best(_nests(own, phase), units)
         cycles = sum(part.cycles for part in found)
         even = own.macs / own.padded_macs
         words = even * math.fsum(part.units * part.blocking.buffer for part in found)
@@ -164,6 +182,11 @@ class BlockedRowStationary(ComputeModel):
         )
 
 
+def _sums(counts: list[tuple[float, float, float]]) -> tuple[float, float, float]:
+    cycles, memory, buffer = zip(*counts, strict=True)
+    return sum(cycles), sum(memory), sum(buffer)
+
+
 def _named(found: Blocking) -> dict[str, int]:
     """Return the numbers of a mapping with their names."""
     names = ("side_channels", "side_filters", "side_samples", "channels", "filters")
@@ -182,7 +205,7 @@ def _placed(nest: Nest, array: Array, store: Store, units: int) -> Placed:
         part = nest._replace(samples=-(-nest.samples // share), filters=-(-nest.filters // (units // share)))
         blocking = best_blocking(part, array, store, nest.planes, units)
         found.append(Placed(part, blocking, nest.planes, units))
-    return min(found, key=lambda placed: (placed.cycles, placed.blocking.memory, placed.blocking.buffer))
+    return min(found, key=lambda placed: store.rank(*placed.counts))
 
 
 @lru_cache(maxsize=256)
@@ -248,6 +271,7 @@ def _folded(back: Nest, high: Window, wide: Window) -> tuple[Nest, ...]:
     )
 
 
+@lru_cache(maxsize=256)
 def _meeting(window: Window) -> tuple[int, ...]:
     """Return the number of taps for each remainder that some tap meets, the most first."""
     counts = Counter(tap * window.dilation % window.stride for tap in range(window.kernel))

@@ -6,116 +6,32 @@ stays in the buffer while the innermost loop outside the buffer runs. Yang et al
 Convolutional Neural Networks (2016), and Gao et al., TETRIS (ASPLOS 2017), describe this search.
 
 A mapping is a layout of sets, a grid of sets, the channels and filters that a processing element interleaves, a tile of
-the buffer, and the innermost loop. The mapping with the fewest cycles is used, of equal ones the one with the fewest
-words from memory, then the fewest words from the buffer. Pieces and tiles that divide their loops evenly are tried.
+the buffer, and the innermost loop. The mapping of least ``Store.rank`` is used: by default that of the fewest cycles, of
+equal ones the one with the fewest words from memory, then the fewest words from the buffer. Pieces and tiles that divide
+their loops evenly are tried; pieces are then as wide as the buffer allows with as many of them.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hypar.machine.spatial.sets import Layout, by_rounds, grids, layouts
+from hypar.machine.spatial.nests import CHANNELS, FILTERS, INNERMOST, SAMPLES, Array, Nest, Store
+from hypar.machine.spatial.sets import Layout, by_rounds, grids, layouts, wider
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-CHANNELS, FILTERS, SAMPLES = "channels", "filters", "samples"
-INNERMOST = (CHANNELS, FILTERS, SAMPLES)
-"""Loops that may be the innermost one outside the buffer."""
-
-
-class Array(NamedTuple):
-    """Processing elements of a unit, and the registers of each."""
-
-    rows: int
-    columns: int
-    weight_words: int
-    input_words: int
-    output_words: int
-
-
-class Store(NamedTuple):
-    """Buffer of a unit.
-
-    Attributes:
-        words: words of F_in, of F_out, and of W unless it has a part of its own; None without a limit.
-        bank: words of a bank; a tile takes whole banks.
-        weights: words of the part through which W streams to the array; 0 if W shares the buffer.
-        keeps_result: whether a tile of the result always stays until it is finished.
-        fewest: whether mappings are chosen by ``cycles`` and then words, or by ``words`` and then cycles.
-    """
-
-    words: int | None
-    bank: int = 1
-    weights: int = 0
-    keeps_result: bool = False
-    fewest: str = "cycles"
-
-
-class Nest(NamedTuple):
-    """Loops of one phase of a layer on one unit.
-
-    Attributes:
-        samples: samples, N.
-        groups: groups of channels; those below are of one group.
-        channels: input channels, C.
-        filters: output channels, M.
-        kernel: rows of the kernel, R.
-        taps: columns of the kernel, S.
-        height: output rows, E.
-        width: output columns, F.
-        stride: input rows between output rows.
-        extent: input rows from the first to the last tap.
-        read_width: input columns that are read, padding included.
-        gradient: whether W is the result, and not F_out.
-        zeros: elements of the input for each one that is read, the others being zeros put in between.
-    """
-
-    samples: int
-    groups: int
-    channels: int
-    filters: int
-    kernel: int
-    taps: int
-    height: int
-    width: int
-    stride: int
-    extent: int
-    read_width: int
-    gradient: bool
-    zeros: int = 1
-
-    @property
-    def planes(self) -> int:
-        """Sets of the phase."""
-        return self.samples * self.groups * self.channels * self.filters
-
-    @property
-    def all_samples(self) -> int:
-        """Samples of all groups, which share nothing but, within a group, W."""
-        return self.samples * self.groups
-
-    def held_rows(self, columns: int) -> int:
-        """Return the input rows that some output rows read."""
-        return (columns - 1) * self.stride + self.extent
-
-    def read_rows(self, layout: Layout) -> int:
-        """Return the input rows that all pieces of a set read, padding included."""
-        return layout.folds * (self.extent - self.stride) + self.height * self.stride
-
-    def words(self, layout: Layout) -> tuple[float, int, int]:
-        """Return the words of F_in, padding and what two pieces both read included, of F_out and of W."""
-        read = self.all_samples * self.channels * self.read_rows(layout) * self.read_width
-        made = self.all_samples * self.filters * self.height * self.width
-        weights = self.groups * self.filters * self.channels * self.kernel * self.taps
-        return read / self.zeros, made, weights
+Ranked = list[tuple[int, Layout]]
+"""Layouts with the rounds of each, the fewest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,21 +58,21 @@ class Blocking:
 
 
 class Tiles(NamedTuple):
-    """Tiles of one layout and innermost loop; along that loop a tile is one pass.
+    """Tiles of several layouts with one innermost loop; along that loop a tile is one pass.
 
     Attributes:
-        layout: the sets.
         innermost: the innermost loop outside the buffer.
         samples, filters, channels: sizes of a tile along each loop; a 1 alone along the innermost.
-        memory: words from memory for each tile ``[samples, filters, channels]``, infinite if it does not fit.
+        memory: words from memory for each tile ``[layouts, samples, filters, channels]``.
+        rank: what tiles are chosen by first, infinite for a tile that does not fit.
     """
 
-    layout: Layout
     innermost: str
     samples: NDArray[np.int64]
     filters: NDArray[np.int64]
     channels: NDArray[np.int64]
     memory: NDArray[np.float64]
+    rank: NDArray[np.float64]
 
 
 @lru_cache(maxsize=16384)
@@ -170,31 +86,53 @@ def best_blocking(nest: Nest, array: Array, store: Store, planes: int, units: in
         planes: sets of the phase on all units together.
         units: units that share them.
     """
-    laid = layouts(array.rows, array.columns, nest.kernel, nest.height)
-    ranked = by_rounds(laid, planes, units)
-    for choices in (
-        ranked if store.fewest == "cycles" else (tuple(each for group in ranked for each in group),)
-    ):
-        found = _least_traffic(nest, array, store, choices)
+    ranked = _ranked(nest, array, planes, units)
+    equal = [list(group) for _, group in groupby(ranked, itemgetter(0))]
+    for some in equal if store.fewest == "cycles" else [ranked]:
+        found = _least_traffic(nest, array, store, some)
         if found is not None:
-            return found
-    return min((_bypassing(nest, array, layout) for layout in ranked[0]), key=lambda found: found.buffer)
+            return _widened(nest, array, store, found)
+    return min((_bypassing(nest, array, layout) for _, layout in equal[0]), key=lambda found: found.buffer)
 
 
-def _least_traffic(nest: Nest, array: Array, store: Store, laid: tuple[Layout, ...]) -> Blocking | None:
-    """Return the mapping with the fewest words from memory, then from the buffer; None if none fits the buffer."""
-    listed = [_tiles(nest, store, layout, inner) for layout in laid for inner in _orders(nest, store)]
-    amounts = sorted({amount for tiles in listed for amount in tiles.memory.ravel().tolist()} - {math.inf})
-    for memory in amounts:
-        fitting = [
-            own
-            for tiles in listed
-            for place in np.argwhere(tiles.memory == memory).tolist()
-            if (own := _least_buffer(nest, array, store, tiles, place)) is not None
-        ]
+def least_counts(nest: Nest, array: Array, planes: int, units: int) -> tuple[float, float, float]:
+    """Return lower bounds of a unit's cycles, all elements active, of words from memory, which pass once, and from the buffer."""
+    steps = planes * nest.kernel * nest.height * nest.taps * nest.width
+    # Pieces share rows of F_in, or skip some between them if the stride is larger than the kernel.
+    words = nest.words(1 if nest.extent >= nest.stride else nest.height)
+    return steps / (array.rows * array.columns * units), sum(words) / units, 0
+
+
+def _ranked(nest: Nest, array: Array, planes: int, units: int) -> Ranked:
+    laid = layouts(array.rows, array.columns, nest.kernel, nest.height, line=array.line)
+    return by_rounds(laid, planes, units)
+
+
+def _least_traffic(nest: Nest, array: Array, store: Store, ranked: Ranked) -> Blocking | None:
+    """Return the mapping of least rank with one of several layouts; None if none fits the buffer."""
+    listed = [_tiles(nest, store, ranked, inner) for inner in _orders(nest, store)]
+    while (least := min(tiles.rank.min() for tiles in listed)) < math.inf:
+        fitting = []
+        for tiles in listed:
+            for place in np.argwhere(tiles.rank == least).tolist():
+                rounds, layout = ranked[place[0]]
+                own = _least_buffer(nest, array, store, tiles, layout, place)
+                fitting += [] if own is None else [(own.buffer, rounds, own)]
+                tiles.rank[tuple(place)] = math.inf
         if fitting:
-            return min(fitting, key=lambda own: own.buffer)
+            return min(fitting, key=itemgetter(0, 1))[-1]
     return None
+
+
+def _widened(nest: Nest, array: Array, store: Store, found: Blocking) -> Blocking:
+    """Return the mapping with pieces as wide as array and buffer allow with as many pieces and sets."""
+    samples, filters, channels = found.tile
+    side = found.grid[0] * found.interleaved[0]
+    for layout in wider(found.layout, array.rows, array.columns, nest.height, line=array.line):
+        fits = _fits(nest, store, layout.columns, samples, filters, channels)
+        if fits and side <= _most_channels(nest, store, layout):
+            return replace(found, layout=layout)
+    return found
 
 
 def _orders(nest: Nest, store: Store) -> tuple[str, ...]:
@@ -209,25 +147,26 @@ def _shares(nest: Nest, store: Store) -> bool:
     return nest.gradient or not store.weights
 
 
-def _tiles(nest: Nest, store: Store, layout: Layout, innermost: str) -> Tiles:
-    """Return the tiles whose least words fit the buffer, with their words from memory."""
+def _tiles(nest: Nest, store: Store, ranked: Ranked, innermost: str) -> Tiles:
+    """Return the tiles with their words from memory, and those that fit the buffer with their rank."""
     samples = _ONE if innermost == SAMPLES else _divisors(nest.all_samples)
     filters = _ONE if innermost == FILTERS else _divisors(nest.filters)
     channels = _ONE if innermost == CHANNELS else _divisors(nest.channels)
-    samples, filters = samples[:, None, None], filters[:, None]
-    fits = _fits(nest, store, layout, samples, filters, channels)
-    memory = np.where(fits, _memory_words(nest, layout, innermost, samples, filters, channels), np.inf)
-    return Tiles(layout, innermost, samples[:, 0, 0], filters[:, 0], channels, memory)
+    sizes = samples[:, None, None], filters[:, None], channels
+    numbers = [(rounds, layout.columns, layout.folds) for rounds, layout in ranked]
+    rounds, columns, folds = np.array(numbers, dtype=np.int64).T[:, :, None, None, None]
+    memory = _memory_words(nest, folds, innermost, *sizes)
+    first = memory * rounds if store.fewest == "product" else memory
+    rank = np.where(_fits(nest, store, columns, *sizes), first, np.inf)
+    return Tiles(innermost, samples, filters, channels, memory, rank)
 
 
-def _memory_words(
-    nest: Nest, layout: Layout, innermost: str, samples: Any, filters: Any, channels: Any
-) -> Any:
+def _memory_words(nest: Nest, folds: Any, innermost: str, samples: Any, filters: Any, channels: Any) -> Any:
     """Return the words between memory and buffer: each tensor once for each time that its tile changes."""
-    f_in, f_out, weights = nest.words(layout)
+    f_in, f_out, weights = nest.words(folds)
     times_in = 1 if innermost == FILTERS else nest.filters / filters
     times_out = 1 if innermost == CHANNELS else nest.channels / channels
-    times_weights = 1 if innermost == SAMPLES else _weight_times(nest, layout, samples)
+    times_weights = 1 if innermost == SAMPLES else _weight_times(nest, folds, samples)
     # A result that is not finished is written, and read again.
     if nest.gradient:
         times_weights = 2 * times_weights - 1
@@ -236,22 +175,35 @@ def _memory_words(
     return f_in * times_in + f_out * times_out + weights * times_weights
 
 
-def _weight_times(nest: Nest, layout: Layout, samples: Any) -> Any:
+def _weight_times(nest: Nest, folds: Any, samples: Any) -> Any:
     """Return how often W comes to the array: for every tile of samples and every piece of rows."""
-    return layout.folds * np.maximum(np.ceil(nest.all_samples / samples), nest.groups) / nest.groups
+    times = np.ceil(nest.all_samples / samples)
+    return folds * (times if nest.groups == 1 else np.maximum(times, nest.groups) / nest.groups)
 
 
-def _fits(nest: Nest, store: Store, layout: Layout, samples: Any, filters: Any, channels: Any) -> Any:
-    """Return whether a tile fits the buffer."""
+def _fits(nest: Nest, store: Store, columns: Any, samples: Any, filters: Any, channels: Any) -> Any:
+    """Return whether a tile fits the buffer, its pieces having some columns."""
     if store.words is None:
-        return samples * filters * channels > 0
-    f_in = samples * channels * (nest.held_rows(layout.columns) * nest.read_width)
-    f_out = samples * filters * (layout.columns * nest.width)
-    weights = 0
+        return samples * filters * channels * columns > 0
+    f_in = samples * channels * (nest.held_rows(columns) * nest.read_width)
+    f_out = samples * filters * (columns * nest.width)
+    taken = _banks(f_in, store) + _banks(f_out, store)
     if _shares(nest, store):
         weights = filters * channels * (nest.kernel * nest.taps) * np.ceil(samples / nest.samples)
-    taken = np.ceil(f_in / store.bank) + np.ceil(f_out / store.bank) + np.ceil(weights / store.bank)
+        taken = taken + _banks(weights, store)
     return taken <= store.words // store.bank
+
+
+def _banks(words: Any, store: Store) -> Any:
+    return words if store.bank == 1 else np.ceil(words / store.bank)
+
+
+def _most_channels(nest: Nest, store: Store, layout: Layout) -> int:
+    """Return the most channels that a pass may have: more than a bank holds only if the array is not full without."""
+    if not store.pass_in_bank:
+        return nest.channels + layout.sets * nest.channels
+    held = store.bank // (nest.held_rows(layout.columns) * nest.read_width)
+    return max(1, held, -(-layout.sets // (nest.filters * nest.all_samples)))
 
 
 class Options(NamedTuple):
@@ -271,37 +223,46 @@ def _options(array: Array, taps: int, sets: int, channels: int, filters: int, sa
     most = max(1, min(most, array.weight_words // taps))
     laid = grids(sets, min(channels, sets), min(filters, sets), min(samples, sets))
     r, t, b = np.repeat(np.array(laid, dtype=np.int64), most, axis=0).T
-    q = np.tile(np.arange(1, most + 1), len(laid))
+    q = np.arange(len(r)) % most + 1
     p = np.minimum(np.maximum(1, array.weight_words // (q * taps)), array.output_words)
     return Options(r, t, b, q, p)
 
 
-def _pass_options(nest: Nest, array: Array, layout: Layout) -> Options:
-    return _options(array, nest.taps, layout.sets, nest.channels, nest.filters, nest.all_samples)
+def _pass_options(nest: Nest, array: Array, layout: Layout, most: int) -> Options:
+    return _options(array, nest.taps, layout.sets, min(most, nest.channels), nest.filters, nest.all_samples)
 
 
-def _least_buffer(nest: Nest, array: Array, store: Store, tiles: Tiles, place: list[int]) -> Blocking | None:
+def _least_buffer(
+    nest: Nest, array: Array, store: Store, tiles: Tiles, layout: Layout, place: list[int]
+) -> Blocking | None:
     """Return the mapping with one tile and the fewest words from the buffer; None if no pass fits the tile."""
-    layout, inner = tiles.layout, tiles.innermost
-    r, t, b, q, p = _pass_options(nest, array, layout)
+    inner, columns, most = tiles.innermost, layout.columns, _most_channels(nest, store, layout)
+    r, t, b, q, p = _pass_options(nest, array, layout, most)
     side = q * r
     samples, filters, channels = (
-        axis[index] for axis, index in zip((tiles.samples, tiles.filters, tiles.channels), place, strict=True)
+        axis[index].item()
+        for axis, index in zip((tiles.samples, tiles.filters, tiles.channels), place[1:], strict=True)
     )
     if inner == SAMPLES:
         samples = b
     if inner == CHANNELS:
         channels = np.minimum(side, nest.channels)
     # A pass has no more channels and filters than its tile, but where the pass is the tile and the last is incomplete.
-    fine = (b <= samples) & (side < nest.channels + r if inner == CHANNELS else side <= channels)
+    fine = (
+        (b <= samples)
+        & (side <= most)
+        & (side < nest.channels + r if inner == CHANNELS else side <= channels)
+    )
     p = np.minimum(p, (nest.filters + t - 1) // t if inner == FILTERS else filters // t)
     if not _shares(nest, store):
         p = np.minimum(p, np.maximum(store.weights // (t * side * nest.kernel * nest.taps), side * t == 1))
     if inner == FILTERS:
-        p = _most(lambda p: _fits(nest, store, layout, samples, np.minimum(p * t, nest.filters), channels), p)
+        p = _most(
+            lambda p: _fits(nest, store, columns, samples, np.minimum(p * t, nest.filters), channels), p
+        )
         filters = np.minimum(np.maximum(p, 1) * t, nest.filters)
     else:
-        fine = fine & _fits(nest, store, layout, samples, filters, channels)
+        fine = fine & _fits(nest, store, columns, samples, filters, channels)
     fine = fine & (p > 0)
     if not fine.any():
         return None
@@ -310,7 +271,7 @@ def _least_buffer(nest: Nest, array: Array, store: Store, tiles: Tiles, place: l
         fine, _buffer_words(nest, store, layout, inner, (samples, filters, channels), side, deep), np.inf
     )
     best = int(np.argmin(words))
-    tile = tuple(int(size if np.ndim(size) == 0 else size[best]) for size in (samples, filters, channels))
+    tile = tuple(size if isinstance(size, int) else int(size[best]) for size in (samples, filters, channels))
     return Blocking(
         layout=layout,
         grid=(int(r[best]), int(t[best]), int(b[best])),
@@ -347,20 +308,21 @@ def _buffer_words(
         deep: filters of a pass, which share a read of F_in.
     """
     samples, filters, channels = tile
-    f_in, f_out, weights = nest.words(layout)
+    f_in, f_out, weights = nest.words(layout.folds)
     times_in = np.ceil(nest.filters / filters) * np.ceil(filters / deep)
     times_out = np.ceil(nest.channels / channels) * np.ceil(channels / side)
+    if not _shares(nest, store):
+        return f_in * times_in + 2 * f_out * times_out
     stays = (innermost == SAMPLES) & (filters <= deep) & (channels <= side)
-    times_weights = np.where(stays, 1, _weight_times(nest, layout, samples))
+    loaded = weights * np.where(stays, 1, _weight_times(nest, layout.folds, samples))
     if nest.gradient:
-        return f_in * times_in + f_out * times_out + 2 * weights * times_weights
-    streamed = 0 if store.weights else weights * times_weights
-    return f_in * times_in + 2 * f_out * times_out + streamed
+        return f_in * times_in + f_out * times_out + 2 * loaded
+    return f_in * times_in + 2 * f_out * times_out + loaded
 
 
 def _bypassing(nest: Nest, array: Array, layout: Layout) -> Blocking:
     """Return the mapping whose passes read from memory, for a buffer that holds no pass."""
-    r, t, b, q, p = _pass_options(nest, array, layout)
+    r, t, b, q, p = _pass_options(nest, array, layout, nest.channels)
     own = b, np.minimum(p * t, nest.filters), np.minimum(q * r, nest.channels)
     words = _buffer_words(nest, Store(None), layout, CHANNELS, own, q * r, p * t)
     best = int(np.argmin(words))

@@ -6,7 +6,10 @@ A set has R rows of the kernel by ``columns`` rows of the output; see ``compute_
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Layout(NamedTuple):
@@ -37,32 +40,62 @@ class Layout(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def layouts(rows: int, columns: int, kernel: int, height: int) -> tuple[Layout, ...]:
+def layouts(rows: int, columns: int, kernel: int, height: int, *, line: bool = False) -> tuple[Layout, ...]:
     """Return every layout of sets of ``kernel`` by ``height`` on an array, the widest pieces first.
 
     Pieces have equal widths but for the last, and two columns at least, so that F_in is shared along diagonals, unless
     the output has one row or the array has no room for two columns.
+
+    Args:
+        rows: rows of the array.
+        columns: columns of the array.
+        kernel: rows of the kernel.
+        height: output rows.
+        line: whether sets of several columns stand only below or only beside one another, and not both.
     """
     kernel_folds = -(-kernel // rows)
     kernel_rows = -(-kernel // kernel_folds)
     bands = rows // kernel_rows
     widest = min(height, bands * columns)
-    widths = dict.fromkeys(-(-height // folds) for folds in range(-(-height // widest), height + 1))
-    kept = [width for width in widths if height // -(-height // width) >= 2] or [max(widths)]
-    found = []
-    for width in kept:
-        stacked = -(-width // columns)
-        beside = columns // width if stacked == 1 else 1
-        found.append(Layout(kernel_rows, kernel_folds, width, -(-height // width), bands // stacked * beside))
-    return tuple(found)
+    widths = list(_even_widths(height, widest))
+    kept = [width for width in widths if height // -(-height // width) >= 2] or widths[:1]
+    return tuple(
+        Layout(kernel_rows, kernel_folds, width, -(-height // width), _sets(bands, columns, width, line=line))
+        for width in kept
+    )
 
 
-def by_rounds(choices: tuple[Layout, ...], planes: int, units: int) -> tuple[tuple[Layout, ...], ...]:
-    """Return the layouts in groups of equal rounds, the fewest first."""
-    groups: dict[int, list[Layout]] = {}
-    for layout in choices:
-        groups.setdefault(layout.rounds(planes, units), []).append(layout)
-    return tuple(tuple(groups[rounds]) for rounds in sorted(groups))
+def wider(layout: Layout, rows: int, columns: int, height: int, *, line: bool = False) -> Iterator[Layout]:
+    """Yield the layouts with wider pieces, but as many sets and pieces, the widest first; the last piece is narrower."""
+    bands = rows // layout.kernel_rows
+    widest = height if layout.folds == 1 else (height - 1) // (layout.folds - 1)
+    for width in range(min(widest, bands * columns), layout.columns, -1):
+        if _sets(bands, columns, width, line=line) == layout.sets:
+            yield layout._replace(columns=width)
+
+
+def _even_widths(height: int, widest: int) -> Iterator[int]:
+    """Yield the widths of equal pieces of a set, from the widest that is allowed to a single column."""
+    width = -(-height // -(-height // widest))
+    while width > 1:
+        yield width
+        # The fewest pieces that are narrower.
+        width = -(-height // ((height - 1) // (width - 1) + 1))
+    yield 1
+
+
+def _sets(bands: int, columns: int, width: int, *, line: bool) -> int:
+    """Return the sets with pieces of a width that the array holds."""
+    stacked = -(-width // columns)
+    below, beside = bands // stacked, columns // width if stacked == 1 else 1
+    return max(below, beside) if line and width > 1 else below * beside
+
+
+def by_rounds(choices: tuple[Layout, ...], planes: int, units: int) -> list[tuple[int, Layout]]:
+    """Return the layouts with the rounds of each, the fewest first."""
+    return sorted(
+        ((layout.rounds(planes, units), layout) for layout in choices), key=lambda ranked: ranked[0]
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import ModelError, UnknownNameError
-from hypar.files.validation import validated
-from hypar.network.spec.schema import Argument, Block, BlockUse, LayerHead
+from hypar.errors import InputError, ModelError, UnknownNameError
+from hypar.files.validation import Faults, validated
+from hypar.network.spec.schema import MOST_REPEATS, Argument, Block, BlockUse, LayerHead
 from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ MOST_LAYERS = 20_000
 
 MOST_BLOCKS = 32
 """Largest nesting of blocks."""
+
+
+class _TooManyLayersError(ModelError):
+    """Blocks that expand to so many layers that the expansion stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,26 +87,44 @@ class Expansion:
         self.document, self.blocks = document, blocks
         self.layers: list[_Pending] = []
         self.used: set[str] = set()
+        self.faults = Faults()
+        self.failed: dict[Where, int] = {}
 
     def run(self, entries: list[dict[str, Any]]) -> tuple[LayerSpec, ...]:
-        """Return every layer of the file, in its order."""
-        self.add_all(entries, ("layers",), _Scope())
+        """Return every layer of the file, in its order.
+
+        Raises:
+            InputError: entries are invalid; every fault is named, but for those that follow from another.
+        """
+        with self.faults:
+            self.add_all(entries, ("layers",), _Scope())
+        self.check_blocks()
+        specs = []
+        for layer in self.layers:
+            with self.faults:
+                specs.append(
+                    LayerSpec(
+                        name=layer.name,
+                        op_name=layer.op_name,
+                        op=layer.op,
+                        inputs=tuple(self.resolve(name, layer.scope, layer.where) for name in layer.inputs),
+                        where=self.place(layer.where, layer.name),
+                    )
+                )
+        if self.faults.found:
+            raise self.faults.error()
+        return tuple(specs)
+
+    def check_blocks(self) -> None:
+        """Gather the faults of blocks; a block may be unused because the entry that uses it is invalid."""
+        entries_valid = not self.faults.found
         for name, block in self.blocks.items():
             where = ("blocks", name)
-            if name not in self.used:
-                raise ModelError(self.place(where), "an unused block")
-            if len(set(block.parameters)) < len(block.parameters):
-                raise ModelError(self.place((*where, "parameters")), "a parameter given twice", "each once")
-        return tuple(
-            LayerSpec(
-                name=layer.name,
-                op_name=layer.op_name,
-                op=layer.op,
-                inputs=tuple(self.resolve(name, layer.scope, layer.where) for name in layer.inputs),
-                where=self.place(layer.where, layer.name),
-            )
-            for layer in self.layers
-        )
+            if name not in self.used and entries_valid:
+                self.faults.found.append(ModelError(self.place(where), "an unused block"))
+            elif len(set(block.parameters)) < len(block.parameters):
+                twice = ModelError(self.place((*where, "parameters")), "a parameter given twice", "each once")
+                self.faults.found.append(twice)
 
     def place(self, where: Where, name: str = "") -> str:
         """Return a place as ``file:line: field 'name'``."""
@@ -115,7 +137,33 @@ class Expansion:
         for index, entry in enumerate(entries):
             here = (*where, index)
             add = self.add_block if "block" in entry else self.add_layer
-            before = [add(self.substituted(entry, here, scope), here, scope, before)]
+            if here not in self.failed:
+                try:
+                    before = [add(self.substituted(entry, here, scope), here, scope, before)]
+                    continue
+                except _TooManyLayersError:
+                    raise
+                except InputError as fault:
+                    self.faults.found.append(fault)
+            before = [self.stand_in(entry, here, scope)]
+
+    def stand_in(self, entry: dict[str, Any], where: Where, scope: _Scope) -> str:
+        """Register the names of an invalid entry, so that those who read it have no fault from it; return its name."""
+        self.failed[where] = self.failed.get(where, 0) + 1
+        self.require_room(where)
+        name, repeat = entry.get("name"), entry.get("repeat")
+        local = name if isinstance(name, str) else self.free_name("?", scope)
+        turns = range(repeat if isinstance(repeat, int) and 0 < repeat <= MOST_REPEATS else 0)
+        for own in (local, *(f"{local}.{turn}" for turn in turns)):
+            scope.outputs.setdefault(own, scope.prefix + own)
+        return local
+
+    def require_room(self, where: Where, name: str = "") -> None:
+        """Check that one more layer is allowed; invalid ones count too."""
+        if len(self.layers) + sum(self.failed.values()) >= MOST_LAYERS:
+            raise _TooManyLayersError(
+                self.place(where, name), "too many layers, blocks expanded", f"at most {MOST_LAYERS:,}"
+            )
 
     def substituted(self, entry: dict[str, Any], where: Where, scope: _Scope) -> dict[str, Any]:
         """Return the entry with every ``$parameter`` replaced, including inside its lists and mappings."""
@@ -136,7 +184,9 @@ class Expansion:
     def add_layer(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> str:
         """Add one layer; return its name within the scope."""
         shared = {key: entry[key] for key in LayerHead.model_fields if key in entry}
-        head = validated(LayerHead, shared, place=lambda at: self.document.at(where + at), error=ModelError)
+        head = validated(
+            LayerHead, shared, place=lambda at: self.document.at(where + at), error=ModelError, every=True
+        )
         try:
             op_type: type[Op] = load_plugin("ops", head.op)
         except UnknownNameError as error:
@@ -148,22 +198,20 @@ class Expansion:
             place=lambda at: self.place(where + at, scope.prefix + local),
             error=ModelError,
             also_allowed=LayerHead.model_fields,
+            every=True,
         )
         inputs = ([] if head.op == "input" else before) if head.inputs is None else head.inputs
-        if len(self.layers) >= MOST_LAYERS:
-            raise ModelError(
-                self.place(where, scope.prefix + local),
-                "too many layers, blocks expanded",
-                f"at most {MOST_LAYERS:,}",
-            )
         name = scope.prefix + local
+        self.require_room(where, name)
         self.register(local, name, scope, where)
         self.layers.append(_Pending(name, head.op, op, inputs, scope, where))
         return local
 
     def add_block(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> str:
         """Add the layers of a block, repeated on request; return the entry's name within the scope."""
-        use = validated(BlockUse, entry, place=lambda at: self.document.at(where + at), error=ModelError)
+        use = validated(
+            BlockUse, entry, place=lambda at: self.document.at(where + at), error=ModelError, every=True
+        )
         if use.block not in self.blocks:
             raise UnknownNameError("block", use.block, self.blocks, self.place((*where, "block")))
         if use.block in scope.using:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import ModelError, OptionError, UnknownNameError, shown
-from hypar.files.validation import validated
+from hypar.errors import InputError, ModelError, OptionError, UnknownNameError, shown
+from hypar.files.validation import Faults, validated
 from hypar.files.yaml_file import Document, plain_document, read_yaml
 from hypar.network.spec.expansion import Expansion, LayerSpec
 from hypar.network.spec.schema import ModelFile, SameAs
@@ -93,8 +94,24 @@ def parse_spec(document: Document, name: str) -> ModelSpec:
     """
     if not isinstance(document.data, dict):
         raise ModelError(document.at(()), f"found {shown(document.data)}", "a mapping with layers")
-    content = validated(ModelFile, document.data, place=document.at, error=ModelError)
-    layers = Expansion(document, content.blocks).run(content.layers)
+    faults = Faults()
+    layers: tuple[LayerSpec, ...] = ()
+    content = _content(document, document.data, faults)
+    if content is not None:
+        with faults:
+            layers = Expansion(document, content.blocks).run(content.layers)
+    if content is None or faults.found:
+        raise faults.error()
     return ModelSpec(
         name=name, source=content.source, batch=content.batch, dtype=content.dtype, layers=layers
     )
+
+
+def _content(document: Document, data: dict[str, Any], faults: Faults) -> ModelFile | None:
+    """Return the content of a file, with valid values in place of faulty ones beside its layers; None without layers."""
+    with faults:
+        return validated(ModelFile, data, place=document.at, error=ModelError, every=True)
+    with suppress(InputError):
+        layers = {key: data[key] for key in ("blocks", "layers") if key in data}
+        return validated(ModelFile, {"source": "", "batch": 1, **layers}, place=document.at, error=ModelError)
+    return None

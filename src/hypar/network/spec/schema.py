@@ -17,6 +17,10 @@ References = Annotated[
 Argument = int | float | bool | str | list[int]
 
 
+MOST_REPEATS = 1000
+"""Largest number of times that an entry repeats a block."""
+
+
 class Block(Record):
     """A list of layers with parameters."""
 
@@ -55,4 +59,4 @@ class BlockUse(Record):
     name: Name
     inputs: References | None = None
     arguments: dict[Name, Argument] = Field(default={}, alias="with")
-    repeat: Annotated[int, Field(ge=1, le=1000)] | None = None
+    repeat: Annotated[int, Field(ge=1, le=MOST_REPEATS)] | None = None

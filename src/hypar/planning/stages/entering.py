@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
     from hypar.schedule.moves import Move
+    from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.flows import Flows
+    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Options
 
 
@@ -32,7 +34,8 @@ class Arrival(NamedTuple):
     """A tensor that a stage receives from another one.
 
     Attributes:
-        layer: the layer of the stage that receives it; by ``paper``, which joins the tensors of an output, its producer.
+        layer: the index in the stage of the layer that reads or makes it; by ``paper``, which joins the tensors of an output,
+            that of its producer, which may be none of the stage.
         tensor: its index in the network; None by ``paper``.
         num_bytes: the bytes that come from the other stage.
         moves: the transfers that hand it on inside.
@@ -146,24 +149,23 @@ def _counted(
     for index, tensor in enumerate(network[0].tensors):
         reads, makes = (start <= place < end for place in (tensor.consumer, tensor.producer))
         if reads != makes:
-            own = choices[(tensor.consumer if reads else tensor.producer) - start]
-            for arrival, phase in _arrivals(network, index, own, setting, reads=reads):
-                (forward if phase == "forward" else backward).append(arrival)
+            own = (tensor.consumer if reads else tensor.producer) - start
+            for part, elements, handed in _received(network, index, choices[own], setting, reads=reads):
+                arrival = Arrival(own, index, setting.element_bytes * elements, timed(setting, handed))
+                (forward if part.phase == "forward" else backward).append(arrival)
     return tuple(forward), tuple(backward)
 
 
-def _arrivals(
+def _received(
     network: tuple[ContractedGraph, Flows], index: int, own: Options, setting: Setting, *, reads: bool
-) -> Iterator[tuple[Arrival, str]]:
-    """Yield what the transfers of a tensor bring to the stage that reads it, or that makes it, with their phases."""
+) -> Iterator[tuple[Part, float, tuple[Received, ...]]]:
+    """Yield the transfers of a tensor to the stage that reads it, or that makes it, with the elements from outside."""
     graph, flow = network[0], network[1].tensors[index]
     tensor = graph.tensors[index]
     between = between_of(graph, tensor, flow)
     ends = (graph.layers[tensor.producer].einsum, graph.layers[tensor.consumer].einsum)
     for part in parts_of(flow, between):
         if part.forward is reads:
-            elements, inside = received_apart(ends, between, part, setting.array, own)
-            moves = timed(setting, inside)
-            if elements or moves:
-                layer = tensor.consumer if reads else tensor.producer
-                yield Arrival(layer, index, setting.element_bytes * elements, moves), part.phase
+            elements, handed = received_apart(ends, between, part, setting.array, own)
+            if elements or handed:
+                yield part, elements, handed

@@ -10,7 +10,6 @@ from hypar.planning.stages.running import run_stages
 from hypar.planning.stages.spans import CutSpans
 from hypar.schedule.lanes import LaneWork
 from hypar.schedule.step import Step
-from hypar.timeline import Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from hypar.plan.splits import StagesRecord
     from hypar.planning.request import Request
     from hypar.planning.stages.running import Staging
-    from hypar.planning.stages.span import CutSpan
     from hypar.sharding.placement import Options
+    from hypar.timeline import Task
 
 
 def stored_stages(
@@ -47,12 +46,8 @@ def stored_stages(
 
 
 def microbatch_step(staging: Staging) -> Step:
-    """Return the tasks of a microbatch in every stage, one lane for each, without transfers between stages.
-
-    The transfers that hand on what comes from other stages stand behind a stage's own.
-    """
-    bounds = accumulate((len(span.cuts.lane.graph.layers) for span in staging.stages), initial=0)
-    steps = [_with_handed(span, first) for span, first in zip(staging.stages, bounds, strict=False)]
+    """Return the tasks of a microbatch in every stage, one lane for each, without transfers between stages."""
+    steps = [span.step for span in staging.stages]
     layers = [len(step.work[0].times) for step in steps]
     firsts = [*accumulate(layers, initial=0)]
     before = accumulate((len(step.tasks) for step in steps), initial=0)
@@ -66,31 +61,6 @@ def microbatch_step(staging: Staging) -> Step:
         work=tuple(
             _padded(step.work[0], first, firsts[-1]) for step, first in zip(steps, firsts, strict=False)
         ),
-    )
-
-
-def _with_handed(span: CutSpan, first: int) -> Step:
-    """Return the step of a stage whose layers start at ``first``, with the transfers that hand on tensors of others."""
-    step, lane = span.cuts.step, span.cuts.lane
-    arrivals = (*span.received.arrivals, *span.returned.arrivals)
-    handed = [(arrival.layer - first, move) for arrival in arrivals for move in arrival.moves]
-    links = lane.setting.machine.links(lane.setting.array) if handed else ()
-    tasks = [
-        Task(
-            f"{lane.graph.layers[layer].name} {move.phase} {move.collective} H{move.level + 1}",
-            links[move.level].resource,
-            move.seconds,
-            (),
-            "communication",
-        )
-        for layer, move in handed
-    ]
-    return replace(
-        step,
-        tasks=(*step.tasks, *tasks),
-        layers=(*step.layers, *(layer for layer, _ in handed)),
-        moves=(*step.moves, *(move for _, move in handed)),
-        lanes=(*step.lanes, *((0,) for _ in handed)),
     )
 
 

@@ -10,17 +10,14 @@ from hypar.plan.conventions import recorded
 from hypar.plan.score import GroupScore, Score
 from hypar.plan.splits import stage_name
 from hypar.planning.stages.span import items_of
-from hypar.schedule.energy import Moved, energy_of, link_energy, links_energy, moving_energy
+from hypar.schedule.energy import energy_of, link_energy, moving_energy
 from hypar.schedule.scoring import KINDS
 from hypar.schedule.totals import repeated
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from hypar.machine.machine import Machine
-    from hypar.planning.stages.entering import Entering
     from hypar.planning.stages.running import Staging
     from hypar.planning.stages.span import CutSpan
-    from hypar.schedule.lanes import Lane
 
 ROUNDING = 1e-9
 """Fraction of a step below which idle time counts as none."""
@@ -114,52 +111,30 @@ def _critical(staging: Staging) -> dict[str, float]:
 
 def _communication(staging: Staging) -> dict[str, float]:
     """Return the bytes that all devices receive, between stages and at each level inside them."""
-    entering = [phase for _, phase in _entering(staging)]
-    found = {BETWEEN: staging.microbatches * math.fsum(phase.from_stages for phase in entering)}
-    handed = [move for phase in entering for move in phase.moves]
-    inside = [move for span in staging.stages for move in span.cuts.step.moves if move is not None]
+    sent = (phase.from_stages for span in staging.stages for phase in (span.received, span.returned))
+    found = {BETWEEN: staging.microbatches * math.fsum(sent)}
     for level in range(len(staging.request.array)):
         found[f"H{level + 1}"] = math.fsum(
             repeated(move, staging.microbatches) * move.total_bytes
-            for move in (*inside, *handed)
-            if move.level == level
+            for span in staging.stages
+            for move in span.step.moves
+            if move is not None and move.level == level
         )
     return found
 
 
 def _energy(staging: Staging) -> dict[str, float] | None:
-    """Return the energy of all stages and of what they receive from each other, in joules."""
+    """Return the energy of all stages and of the communication between them, in joules."""
+    machine, between = staging.stages[0].cuts.lane.setting.machine, _communication(staging)[BETWEEN]
     found: dict[str, float] = {}
     for span in staging.stages:
-        own = energy_of(span.cuts.lane, span.cuts.step, 0, staging.step.makespan, staging.microbatches)
+        own = energy_of(span.cuts.lane, span.step, 0, staging.step.makespan, staging.microbatches)
         if own is None:
             return None
         for place, joules in own.items():
             found[place] = found.get(place, 0.0) + joules
-    machine, entering = staging.stages[0].cuts.lane.setting.machine, _entering(staging)
-    received = staging.microbatches * math.fsum(phase.num_bytes for _, phase in entering)
-    handed = [
-        (lane, Moved(arrival.layer, move, staging.microbatches * move.total_bytes))
-        for lane, phase in entering
-        for arrival in phase.arrivals
-        for move in arrival.moves
-    ]
-    summed = math.fsum(moved.summed_bytes for _, moved in handed)
-    found["communication"] += moving_energy(machine, received, summed)
-    if "link" in found:
-        inside = math.fsum(links_energy(lane, moved) for lane, moved in handed)
-        found["link"] += inside + _between_energy(staging, machine)
+    found["communication"] += moving_energy(machine, between)
+    if "link" in found and len(staging.stages) > 1:
+        hops = level_hops(machine, (len(staging.stages), *staging.request.array))[0]
+        found["link"] += link_energy(machine, hops, between)
     return found
-
-
-def _between_energy(staging: Staging, machine: Machine) -> float:
-    """Return the joules of links on which stages receive from others."""
-    if len(staging.stages) == 1:
-        return 0.0
-    hops = level_hops(machine, (len(staging.stages), *staging.request.array))[0]
-    return link_energy(machine, hops, _communication(staging)[BETWEEN])
-
-
-def _entering(staging: Staging) -> list[tuple[Lane, Entering]]:
-    """Return what each stage receives from others in a microbatch, phase by phase."""
-    return [(span.cuts.lane, phase) for span in staging.stages for phase in (span.received, span.returned)]

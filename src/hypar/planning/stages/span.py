@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.timeline import run
+from hypar.timeline import Task, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from hypar.schedule.lanes import Lane
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step
-    from hypar.timeline import Task
 
 
 class Cuts(NamedTuple):
@@ -48,6 +48,25 @@ class CutSpan(NamedTuple):
     cuts: Cuts
     received: Entering
     returned: Entering
+
+    @property
+    def step(self) -> Step:
+        """The tasks of a microbatch; those that hand on tensors of other stages stand behind the others."""
+        step, lane = self.cuts.step, self.cuts.lane
+        arrivals = (*self.received.arrivals, *self.returned.arrivals)
+        handed = [(arrival.layer, move) for arrival in arrivals for move in arrival.moves]
+        links = lane.setting.machine.links(lane.setting.array) if handed else ()
+        tasks = []
+        for layer, move in handed:
+            name = f"{lane.graph.layers[layer].name} {move.phase} {move.collective} H{move.level + 1}"
+            tasks.append(Task(name, links[move.level].resource, move.seconds, (), "communication"))
+        return replace(
+            step,
+            tasks=(*step.tasks, *tasks),
+            layers=(*step.layers, *(layer for layer, _ in handed)),
+            moves=(*step.moves, *(move for _, move in handed)),
+            lanes=(*step.lanes, *[(0,)] * len(handed)),
+        )
 
     def seconds(self, microbatches: int) -> float:
         """Return its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""

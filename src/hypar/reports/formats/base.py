@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from hypar.plan.splits import WHOLE_ARRAY, Split
 from hypar.planning.counting import cost_convention, score_convention
 from hypar.schedule.pipeline_orders import SCHEDULES
-from hypar.sharding.dims import choice_word, vocabulary
+from hypar.sharding.dims import GRIDS, choice_word, vocabulary
 from hypar.sharding.space import parse_space
 from hypar.units import amount, format_bytes, format_joules, format_seconds
 
@@ -66,9 +66,12 @@ def level_names(plan: Plan) -> list[str]:
 
 
 def words_of(plan: Plan) -> int:
-    """Return the index of the words in which a plan's choices are shown."""
-    used = {dim for split in plan.splits for layer in plan.layers for dim in split.choice(layer).divided}
-    return vocabulary(used.union(parse_space(plan.space).dims))
+    """Return the index of the words in which a plan's choices are shown: those of grids for all if one is a grid."""
+    space = parse_space(plan.space)
+    choices = {(split.choice(layer).degrees, split.ways) for split in plan.splits for layer in plan.layers}
+    words = vocabulary({dim for degrees, _ in choices for dim, _ in degrees}.union(space.dims))
+    texts = (choice_word(degrees, ways, words, grids=space.grids) for degrees, ways in choices)
+    return GRIDS if any(text[-1].isdecimal() for text in texts) else words
 
 
 def namer(plan: Plan) -> Callable[[Split, str], str]:

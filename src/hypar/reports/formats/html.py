@@ -13,6 +13,7 @@ from hypar.reports.formats.base import (
     stage_numbers,
     summary,
     unfit_line,
+    words_of,
 )
 from hypar.reports.page.blocks import cell, head, name, number, row, table
 from hypar.reports.page.cells import cell as choice_cell
@@ -21,7 +22,7 @@ from hypar.reports.page.fragment import cell as notebook_cell
 from hypar.reports.page.html import Markup, markup, tag
 from hypar.reports.page.numbers import TIMES, amount, prose
 from hypar.reports.page.rows import MOST_ROWS, Row, parts
-from hypar.sharding.dims import CUTTABLE, vocabulary
+from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.space import parse_space
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Strips:
         self.used = {
             dim for split in plan.splits for layer in plan.layers for dim in split.choice(layer).divided
         }
-        self.words = vocabulary(self.used.union(space.dims))
+        self.words = words_of(plan)
         self.grids = space.grids
         self.units = sum(halvings(split.ways) for splits in self.groups.values() for split in splits)
 

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar.errors import HyparError
+from hypar.plan.diff import alike
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.counting import cost_convention, score_convention
 from hypar.reports.formats.base import headline, on_machine
@@ -83,9 +84,7 @@ def difference_lines(
 ) -> list[str]:
     """Return the differences of two plans, no line wider than ``width``: in the first how many, and what they gain."""
     before, after = plans
-    differing = sum(change.what == "choice" for change in changes)
-    several = f"{differing} of {sum(len(split.choices) for split in after.splits)} choices differ"
-    count = several if differing else "the choices are equal"
+    count = _count(plans, changes)
     named = [
         f"{sign}{GLUE}{file}  {headline(plan)} {on_machine(plan.score)}".rstrip()
         for sign, file, plan in zip("-+", files, plans, strict=True)
@@ -93,6 +92,20 @@ def difference_lines(
     head = _wrapped([f"{count}; {_gain(before, after)}"], width)
     spaced = [line for section in _sections(changes, after, width) for line in ("", *section)]
     return [*head, *_wrapped(named, width, "  "), *spaced]
+
+
+def _count(plans: Sequence[Plan], changes: Sequence[Change]) -> str:
+    """Count the choices that differ, or for arrays whose levels do not correspond the layers that are cut otherwise."""
+    before, after = plans
+    if not alike(before, after):
+        arrays = "the arrays differ, so levels are not compared"
+        if before.heterogeneous or after.heterogeneous:
+            return arrays
+        differing = sum(change.what == "cut" for change in changes)
+        return f"{arrays}; {differing} of {len(after.layers)} layers are cut otherwise"
+    differing = sum(change.what == "choice" for change in changes)
+    several = f"{differing} of {sum(len(split.choices) for split in after.splits)} choices differ"
+    return several if differing else "the choices are equal"
 
 
 def _gain(before: Plan, after: Plan) -> str:
@@ -116,7 +129,7 @@ def _gain(before: Plan, after: Plan) -> str:
 
 def _sections(changes: Sequence[Change], after: Plan, width: int) -> list[list[str]]:
     """Return the differences between a plan and ``after`` in sections, each with its heading."""
-    choices = [change for change in changes if change.what == "choice"]
+    choices = [change for change in changes if change.what in {"choice", "cut"}]
     totals = {change.what for change in changes if _is_total(change)}
     costs = [*_cost_lines(changes, after, totals)]
     parts = [change for change in changes if _total_of(change) in totals]
@@ -157,7 +170,9 @@ def _choice_lines(choices: Sequence[Change], layers: Sequence[str]) -> Iterator[
     found: dict[str, dict[tuple[str, str, str], list[int]]] = {}
     for change in choices:
         own = found.setdefault(change.layer, {})
-        own.setdefault((change.group, *change.words), []).append(change.level or 0)
+        levels = own.setdefault((change.group, *change.words), [])
+        if change.level is not None:
+            levels.append(change.level)
     places = sorted(found, key=lambda layer: order.get(layer, len(order)))
     numbered = enumerate(places)
     for _, run in groupby(numbered, key=lambda pair: (order.get(pair[1], 0) - pair[0], repr(found[pair[1]]))):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypar.reports.formats.base import words_of
 from hypar.reports.listings.base import make_table
-from hypar.sharding.dims import choice_word, vocabulary
-from hypar.sharding.space import parse_space
+from hypar.sharding.dims import choice_word
 from hypar.solve.solvers.base import load_solver
 from hypar.units import amount
 
@@ -89,7 +89,7 @@ def eliminations_table(found: Explanation) -> Sheet:
 def alternatives_table(found: Explanation, one: LayerExplanation) -> Sheet:
     """Return one row for each choice, the cheapest first, with its costs and the increase after replanning."""
     cost, ways = found.plan.cost, found.plan.array[one.level]
-    words = vocabulary({*parse_space(found.plan.space).dims})
+    words = words_of(found.plan)
     heads = ["choice", "devices", "received", "sent", *one.alternatives[0].items, "total", "chosen anew", ""]
     table = make_table(heads, "l" + "r" * (len(heads) - 2) + "l")
     for each in _shown(one):

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.plan.score import Totals
 from hypar.planning.counting import score_convention
+from hypar.planning.strategies.base import load_strategy
 from hypar.reports.formats.base import on_machine, question, unfit_line
 from hypar.reports.listings.base import Data, make_table, too_big_note
 from hypar.reports.listings.scores import by_time
 from hypar.reports.prose import Note
 from hypar.sharding.conventions import DIRECT
+from hypar.studies.comparison import BASELINE
 from hypar.units import amount, exact_number, faster_than, format_gain
 
 if TYPE_CHECKING:
@@ -108,8 +110,24 @@ def comparison_unfit(rows: Sequence[Row]) -> list[str]:
     return [f"{name} {line}" for name, line in lines if line]
 
 
+def cost_notes(rows: Sequence[Row]) -> list[Note]:
+    """Return a note of the cost by which each row is planned, unless it is the baseline strategy's own in all rows."""
+    planned: dict[str, list[str]] = {}
+    for row in rows:
+        if row.plan is not None:
+            planned.setdefault(row.plan.cost.name, []).append(row.name)
+    if len(planned) > 1:
+        return [
+            Note(
+                "cost", "; ".join(f"{', '.join(names)} planned by {cost}" for cost, names in planned.items())
+            )
+        ]
+    (cost,) = planned
+    return [] if cost == load_strategy(BASELINE).cost else [Note("cost", f"every row is planned by {cost}")]
+
+
 def comparison_notes(rows: Comparison) -> list[Note]:
-    """Return each plan's claim, or the reason why it is missing, and a note if scores count bytes in two manners."""
+    """Return each plan's claim, or the reason why it is missing, and notes on costs and on how scores count bytes."""
     notes = [Note(row.name, row.note) for row in by_time(rows)]
     scored = {row.name: score_convention(row.plan) for row in rows if row.plan and row.plan.score}
     direct = [name for name, score in scored.items() if score == DIRECT]
@@ -121,6 +139,7 @@ def comparison_notes(rows: Comparison) -> list[Note]:
                 f"errors go directly in the scores of {names}, and are added up at once in the others",
             )
         )
+    notes += cost_notes(rows)
     what = "the time" if scored else "the cost"
     unfit = too_big_note(shown=bool(comparison_unfit(rows)))
     return [*notes, Note("gain", f"{what} of {rows[0].name} over the strategy's"), *unfit]

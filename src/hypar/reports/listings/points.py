@@ -93,6 +93,7 @@ def runs_data(runs: Sweep) -> Data:
         {
             **run.axes,
             "hardware": axis_text(run.axes["hardware"]),
+            **({} if runs.cost is None else {"cost": runs.cost}),
             "convention": runs.convention,
             **(run.totals._asdict() if run.totals else nothing),
             "fits": run.fits,
@@ -129,7 +130,8 @@ def runs_head(model: str, runs: Sweep) -> str:
         best = (
             f"{', '.join(f'{name} {axis_text(fastest[name])}' for name in names)} is fastest{by_sample(runs)}"
         )
-    return f"{model}: {best}\n{', '.join(filter(None, [held(runs), f'counted by {runs.convention}']))}"
+    said = [held(runs), runs.cost and f"planned by {runs.cost}", f"counted by {runs.convention}"]
+    return f"{model}: {best}\n{', '.join(filter(None, said))}"
 
 
 def seconds_a_sample(run: Run) -> float:

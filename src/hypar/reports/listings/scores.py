@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypar.planning.sources import scored_on
 from hypar.reports.columns import Cell, Column
 from hypar.reports.formats.base import chunk_lines
 from hypar.reports.formats.tabular.notes import groups_table, score_notes, stages_notes
@@ -11,7 +12,7 @@ from hypar.reports.formats.tabular.page import heading
 from hypar.reports.listings.base import TOO_BIG, csv_text, make_table
 from hypar.reports.prose import Note
 from hypar.reports.terminal import Page
-from hypar.studies.notes import counting_lines
+from hypar.studies.notes import counting_lines, machine_lines
 from hypar.units import format_bytes, format_gain, format_joules, format_seconds
 
 if TYPE_CHECKING:
@@ -64,10 +65,11 @@ def score_page(ran: ScoredStep) -> Page:
     """Return the totals of a step on a machine, and the items of each."""
     below = [Note("chunks", line) for line in chunk_lines(ran.plan.chunks)]
     counted = [Note("bytes", line) for line in counting_lines(ran.plan, ran.graph, ran.score)]
+    left_out = [Note("machine", line) for line in machine_lines(ran.plan, ran.graph, scored_on(ran.score))]
     return Page(
         above=heading(ran.plan, ran.score),
         tables=groups_table(ran.score, ran.stages),
-        below=[*stages_notes(ran.stages), *score_notes(ran.plan, ran.score), *counted, *below],
+        below=[*stages_notes(ran.stages), *score_notes(ran.plan, ran.score), *counted, *left_out, *below],
     )
 
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.reports.page.html import Markup, spaced, tag
-from hypar.sharding.dims import WORDS, choice_word, grid_word
+from hypar.sharding.dims import GRIDS, WORDS, choice_word, grid_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,9 +24,6 @@ DIM_TEXTS = {
     None: "not cut: every device has the whole",
 }
 """The meaning of a choice's colour."""
-
-GRIDS = 2
-"""Index of the words in which grids are written."""
 
 WIDTHS = ((8, ""), (16, "w2"), (math.inf, "w3"))
 """Classes for the width of a unit, by the number of units in a row."""
@@ -117,17 +114,20 @@ def legend(dims: Iterable[str | None], words: int, unit: str) -> Markup:
         words: index of the paper whose words are used.
         unit: what the width of a cell says.
     """
+    named: dict[str, list[str | None]] = {}
+    for dim in dims:
+        named.setdefault(WORDS[dim][words], []).append(dim)
     items = [
         tag(
             "li",
             tag(
                 "span",
-                class_=f"sw {colour(dim, words)}",
-                style=None if dim else "border:1px solid var(--rule)",
+                class_=f"sw {colour(first, words)}",
+                style=None if first else "border:1px solid var(--rule)",
             ),
-            tag("b", WORDS[dim][words], class_="m"),
-            f" {DIM_TEXTS[dim]}",
+            tag("b", word, class_="m"),
+            f" {'; '.join(DIM_TEXTS[dim] for dim in (first, *others))}",
         )
-        for dim in dims
+        for word, (first, *others) in named.items()
     ]
     return tag("ul", *items, tag("li", unit, class_="muted"), class_="legend")

@@ -29,6 +29,7 @@ class ComparisonView:
                 "strategy": row.name,
                 "cost": row.plan and exact_number(row.cost),
                 "unit": row.plan and row.plan.cost.unit,
+                "planned_by": row.plan and row.plan.cost.name,
                 "convention": found.convention,
                 "cost_gain": row.gain,
                 **(_totals(row) | {"time_gain": _times_faster(found[0], row)} if scored else {}),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.files.figures import Figure
+from hypar.reports.formats.base import words_of
 from hypar.reports.listings.explanations import explanation_notes, rules_line
 from hypar.reports.page.fragment import fragment
 from hypar.reports.page.numbers import amount
 from hypar.reports.views.base import more
-from hypar.sharding.dims import choice_word, vocabulary
-from hypar.sharding.space import parse_space
+from hypar.sharding.dims import choice_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +89,7 @@ def _alternatives(found: Explanation) -> Iterator[tuple[LayerExplanation, Altern
 
 def _word(found: Explanation, one: LayerExplanation, each: Alternative) -> str:
     """Return the name of a choice in the words of the plan's tables."""
-    words = vocabulary({*parse_space(found.plan.space).dims})
+    words = words_of(found.plan)
     return choice_word(each.choice.degrees, found.plan.array[one.level], words, grids=found.plan.in_grids)
 
 

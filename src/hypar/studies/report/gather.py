@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hypar.errors import OptionError, PlanError
+from hypar.errors import OptionError
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.plan.conventions import checked, of_score
 from hypar.plan.plan import read_plan
 from hypar.planning.replay import run_plan
-from hypar.planning.sources import machine_of, model_of, profile_of
+from hypar.planning.sources import as_planned, machine_of, model_of, profile_of
 from hypar.sharding.conventions import PAPER
 from hypar.studies.notes import notes
 from hypar.studies.report.again import plan_command, report_options
@@ -117,10 +117,7 @@ def gather_report(
     path = Path(file)
     plan = read_plan(path)
     graph = model_of(plan, path, model)
-    sized = graph.with_batch(plan.model.batch)
-    if sized.digest != plan.model.digest:
-        found = f"model {graph.name!r} is not what was planned: it has changed, or is another"
-        raise PlanError(f"{path}: model.digest", found, hint="plan it again, or name its file with --model")
+    sized = as_planned(plan, graph, path)
     machine = (
         machine_of(plan, path, changes=changes) if hardware is None else as_hardware(hardware, changes or {})
     )

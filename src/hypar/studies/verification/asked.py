@@ -12,7 +12,7 @@ from hypar.network.graph import LayerGraph
 from hypar.plan.plan import Plan, read_plan
 from hypar.plan.splits import FLUSHES
 from hypar.planning.replay import choices_of
-from hypar.planning.sources import machine_of, model_of, network_of, scored_on
+from hypar.planning.sources import as_planned, machine_of, model_of, network_of, scored_on
 from hypar.sharding.conventions import CONVENTIONS, DIRECT, FUSED, MOVED, PAPER
 from hypar.studies.verification.shrink import shrunk
 
@@ -78,10 +78,7 @@ def ask(
         graph = network_of(plan, model)
     else:
         graph = model_of(plan, file, model)
-    graph = graph.with_batch(plan.model.batch)
-    if graph.digest != plan.model.digest:
-        found = f"model {graph.name!r} is not what was planned: it has changed, or is another"
-        raise PlanError(f"{file}: model.digest", found, hint="plan it again, or name its file with --model")
+    graph = as_planned(plan, graph, file)
     if plan.stages is not None and plan.staged and not FLUSHES[plan.stages.schedule]:
         flushing = ", ".join(name for name, flushes in FLUSHES.items() if flushes)
         found = f"found {plan.stages.schedule!r}, whose weights are stale: no step equals one device's"

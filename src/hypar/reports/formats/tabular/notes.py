@@ -160,11 +160,11 @@ def legend(words: Sequence[str], dims: Sequence[str | None]) -> list[Note]:
     grids = [word for word, _ in named if word[-1:].isdecimal()]
     found = [*_cuts(plain)]
     letters = {letter for word in grids for letter in re.findall(r"[a-z]+", word)}
+    joins = {WORDS["channels"][2] for dim in dims if "channels" in (dim or "").split("*")}
     counted = [
-        f"{WORDS[dim][2]} of {place}"
+        f"{WORDS[dim][2]} of {place}" + " (of a join its channels)" * (WORDS[dim][2] in joins)
         for dim, place in PLACES.items()
-        if WORDS[dim][2] in letters
-        and not (dim == "channels" and any("out_channels" in (each or "") for each in dims))
+        if WORDS[dim][2] in letters and dim != "channels"
     ]
     if counted:
         found.append(f"{grids[0]}: the shards of a layer, {', '.join(counted)}")
@@ -178,6 +178,9 @@ def _cuts(plain: Sequence[tuple[str, str | None]]) -> Iterator[str]:
         for word, own in plain:
             if own == dim:
                 places.setdefault(word, place)
+    for word, own in plain:
+        if own == "channels" and places[word] != PLACES[own]:
+            places[word] += " (a join in its channels)"
     if places:
         (first, place), *others = places.items()
         join = WORDS["channels"][1]

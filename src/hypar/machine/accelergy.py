@@ -1,0 +1,138 @@
+"""Energies of a machine, read from an energy reference table of Accelergy.
+
+The table gives picojoules for each action of each component. An action may move several words, which ``/N`` says.
+
+Source: Accelergy-Project/accelergy, ``accelergy/ERT_generator.py``, versions 0.3 and 0.4 of the table.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import ConfigDict, Field
+
+from hypar.errors import HardwareError, OptionError, UnknownNameError, shown
+from hypar.files.quantities import AsNumber
+from hypar.files.record import Record
+from hypar.files.validation import validated
+from hypar.files.yaml_file import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAC = "mac"
+"""Stands for ``multiply`` and ``add`` together."""
+
+ENERGIES = (MAC, "multiply", "add", "register", "array", "buffer", "memory")
+"""The energies that a table may give."""
+
+TARGET = re.compile(r"(?P<component>.+)\.(?P<action>[\w-]+?)(?:/(?P<words>[1-9][0-9]{0,5}))?")
+
+
+class _Extensible(Record):
+    """A record whose further keys are another tool's."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Action(_Extensible):
+    """One action with some arguments."""
+
+    name: str
+    energy: Annotated[float, AsNumber, Field(ge=0, le=1e15, allow_inf_nan=False)]
+
+
+class Component(_Extensible):
+    """The actions of a component."""
+
+    name: str
+    actions: Annotated[list[Action], Field(min_length=1)]
+
+
+class Table(_Extensible):
+    """The components."""
+
+    tables: Annotated[list[Component], Field(min_length=1)]
+
+
+class TableFile(_Extensible):
+    """The whole file."""
+
+    table: Annotated[Table, Field(alias="ERT")]
+
+
+def read_energies(file: str | Path, mapping: Mapping[str, str]) -> dict[str, Any]:
+    """Read energies from a table, as changes of a machine, each with its source.
+
+    Args:
+        file: the table, as Accelergy writes it: ``ERT.yaml``.
+        mapping: for some of ``ENERGIES`` the component and its action, as ``system.glb.read``, with ``/4`` behind it for an
+            action of four words. A component may be named by its end, without the range of its copies.
+
+    Returns:
+        What ``load_machine`` takes as changes.
+
+    Raises:
+        InputError: the file is no such table, or has no such component or action.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> rows = "[{name: top.glb[1..1], actions: [{name: read, arguments: {}, energy: 18.0}]}]"
+        >>> _ = Path("ERT.yaml").write_text(f"ERT: {{version: '0.4', tables: {rows}}}")
+        >>> read_energies("ERT.yaml", {"buffer": "glb.read/4"})
+        {'energy.buffer': {'value': '4.5 pJ', 'source': 'ERT.yaml of Accelergy: top.glb[1..1] read, 18 pJ for 4 words'}}
+    """
+    path = Path(file)
+    document = read_yaml(path)
+    table = validated(TableFile, document.data, place=document.at, error=HardwareError, every=True).table
+    found: dict[str, Any] = {}
+    for name, target in mapping.items():
+        if name not in ENERGIES:
+            raise UnknownNameError("energy", name, ENERGIES)
+        if name == MAC and {"multiply", "add"} & {*mapping}:
+            raise OptionError("map", f"found {MAC} beside multiply or add", "mac alone, or the two")
+        value, source = _energy(path, table, target)
+        if name == MAC:
+            found["energy.multiply"] = {"value": value, "source": source}
+            found["energy.add"] = {"value": "0 pJ", "source": "in the energy of the multiplication"}
+        else:
+            found[f"energy.{name}"] = {"value": value, "source": source}
+    return found
+
+
+def _energy(file: Path, table: Table, target: str) -> tuple[str, str]:
+    """Return the energy of a word and its source; of several energies, by arguments, the largest."""
+    match = TARGET.fullmatch(target)
+    if match is None:
+        raise OptionError(
+            "map", f"found {shown(target)}", "COMPONENT.ACTION, as glb.read, or glb.read/4 for 4 words"
+        )
+    component = _component(file, table, match["component"])
+    energies = [action.energy for action in component.actions if action.name == match["action"]]
+    if not energies:
+        known = dict.fromkeys(action.name for action in component.actions)
+        raise UnknownNameError("action", match["action"], known, f"{file}: {component.name}")
+    words, most = int(match["words"] or 1), max(energies)
+    several = f", the largest of {len(energies)}" if len({*energies}) > 1 else ""
+    each = f" for {words} words" if words > 1 else ""
+    source = f"{file.name} of Accelergy: {component.name} {match['action']}, {most:.9g} pJ{each}{several}"
+    return f"{most / words:.9g} pJ", source
+
+
+def _component(file: Path, table: Table, name: str) -> Component:
+    """Return the component of a name, which may be the end of its whole name, without the range of its copies."""
+    found = [own for own in table.tables if name in {own.name, _plain(own.name)}]
+    found = found or [own for own in table.tables if _plain(own.name).endswith(f".{_plain(name)}")]
+    if len(found) > 1:
+        names = ", ".join(own.name for own in found)
+        raise HardwareError(str(file), f"{len(found)} components end in {name!r}", f"one of {names}")
+    if not found:
+        raise UnknownNameError("component", name, [_plain(own.name) for own in table.tables], str(file))
+    return found[0]
+
+
+def _plain(name: str) -> str:
+    """Return a component's name without the range of its copies."""
+    return re.sub(r"\[[^\]]*\]$", "", name)

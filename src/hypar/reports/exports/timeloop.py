@@ -1,0 +1,92 @@
+"""Timeloop's problem, version 0.4: one file for each phase of a piece, samples and groups included.
+
+Dims are those of Timeloop's convolution, with ``G`` for the groups; ``R``, ``P`` and ``W..`` go along the width, ``S``, ``Q`` and ``H..``
+along the height. Gradient and forward phase have the same loops and another result. The backward phase gives the
+terms of each tap, ``Terms``, before those of overlapping windows are added.
+
+Source: NVlabs/timeloop, ``problem-shapes/cnn_layer.yaml`` and ``src/workload/shape-models/problem-shape.cpp``;
+Accelergy-Project/timeloop-accelergy-exercises, ``example_designs/layer_shapes/problem_base.yaml``, which has the groups.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypar.files.yaml_file import format_yaml
+from hypar.reports.exports.base import Entry, Export
+
+if TYPE_CHECKING:
+    from hypar.studies.problems import Problem
+
+DIMS = {
+    "C": "in_channels",
+    "M": "out_channels",
+    "R": "kernel_width",
+    "S": "kernel_height",
+    "N": "batch",
+    "P": "width",
+    "Q": "height",
+    "G": "groups",
+}
+"""Each dim of the problem, and the op's dim."""
+
+TENSORS: dict[str, list[list[list[str]]]] = {
+    "Weights": [[["C"]], [["M"]], [["R"]], [["S"]], [["G"]]],
+    "Inputs": [
+        [["N"]],
+        [["C"]],
+        [["R", "Wdilation"], ["P", "Wstride"]],
+        [["S", "Hdilation"], ["Q", "Hstride"]],
+        [["G"]],
+    ],
+    "Outputs": [[["N"]], [["M"]], [["Q"]], [["P"]], [["G"]]],
+    "Terms": [[["N"]], [["C"]], [["R"]], [["S"]], [["P"]], [["Q"]], [["G"]]],
+}
+"""The dims of each tensor, a sum of terms each, which may have a coefficient."""
+
+SPACES = {
+    "forward": ("Weights", "Inputs", "Outputs"),
+    "backward": ("Weights", "Outputs", "Terms"),
+    "gradient": ("Inputs", "Outputs", "Weights"),
+}
+"""The tensors of each phase, the result last."""
+
+COEFFICIENTS = {"W": "width", "H": "height"}
+
+
+class Timeloop:
+    """Files of problems."""
+
+    head = ""
+
+    def refused(self, problem: Problem) -> str:  # noqa: ARG002
+        """Return nothing: every phase of every piece is a problem."""
+        return ""
+
+    def entry(self, problem: Problem) -> Entry:
+        """Return the file of a problem."""
+        *read, result = SPACES[problem.kind]
+        spaces: list[dict[str, Any]] = [{"name": name, "projection": TENSORS[name]} for name in read]
+        spaces.append({"name": result, "projection": TENSORS[result], "read_write": True})
+        instance = {dim: problem.shape.size(own) for dim, own in DIMS.items()}
+        factors = {}
+        for letter, dim in COEFFICIENTS.items():
+            window = problem.shape.windows.get(dim)
+            factors[f"{letter}stride"] = window.stride if window else 1
+            factors[f"{letter}dilation"] = window.dilation if window else 1
+        data = {
+            "problem": {
+                "version": 0.4,
+                "shape": {
+                    "name": f"conv_{problem.kind}",
+                    "dimensions": [*DIMS],
+                    "coefficients": [{"name": name, "default": 1} for name in factors],
+                    "data_spaces": spaces,
+                },
+                "instance": instance | factors,
+            }
+        }
+        return Entry(f"{problem.name}.yaml", 1, problem.macs, format_yaml(data))
+
+
+plugin: Export = Timeloop()

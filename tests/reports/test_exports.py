@@ -1,0 +1,232 @@
+"""Exports, read again by small parsers of each tool's format: they have the multiply-accumulates of the pieces."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from hypar import load_model, plan_model
+from hypar.cli.main import main
+from hypar.errors import HyparError
+from hypar.network.training import PHASES
+from hypar.registry import plugin_names
+from hypar.reports.exports.base import Exported, export_plan
+from tests.studies.test_problems import randomly_cut
+
+if TYPE_CHECKING:
+    from hypar.network.graph import LayerGraph
+
+MODELS = ("vgg16", "resnet50", "alexnet", "alexnet-2012", "mobilenet-v2")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to be in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def times_of(name: str) -> int:
+    """How often a row counts, by its name."""
+    found = re.search(r"-x(\d+)$", name)
+    return int(found[1]) if found else 1
+
+
+def scale_sim_rows(file: str) -> dict[str, int]:
+    """Multiply-accumulates of each row, by the formulas of ``topo_calc_hyperparams``; every row ends in a comma."""
+    head, *rows = Path(file).read_text().splitlines()
+    assert head.split(", ")[0] == "Layer name"
+    found = {}
+    for row in rows:
+        assert row.endswith(",")
+        name, *texts = next(csv.reader([row.removesuffix(",")]))
+        assert "DP" not in name
+        height, width, filter_height, filter_width, channels, filters, stride = map(int, texts)
+        assert filter_height <= height
+        assert filter_width <= width
+        places = math.ceil((height - filter_height + stride) / stride)
+        places *= math.ceil((width - filter_width + stride) / stride)
+        assert name not in found
+        found[name] = places * filter_height * filter_width * channels * filters
+    return found
+
+
+def gemm_rows(file: str) -> dict[str, int]:
+    """Multiply-accumulates of each product."""
+    head, *rows = Path(file).read_text().splitlines()
+    assert head == "Layer, M, N, K,"
+    return {row.split(",")[0]: math.prod(int(text) for text in row.split(",")[1:-1]) for row in rows}
+
+
+def timeloop_problems(place: str) -> dict[str, int]:
+    """Multiply-accumulates of each problem, whose tensors must have all dims and one result."""
+    found = {}
+    for file in sorted(Path(place).glob("*.yaml")):
+        problem = yaml.safe_load(file.read_text())["problem"]
+        shape, instance = problem["shape"], problem["instance"]
+        assert problem["version"] == 0.4
+        assert all(len(dim) == 1 for dim in shape["dimensions"])
+        assert {*shape["dimensions"]} | {one["name"] for one in shape["coefficients"]} == {*instance}
+        spaces = shape["data_spaces"]
+        assert sum(space.get("read_write", False) for space in spaces) == 1
+        used = {term[0] for space in spaces for dim in space["projection"] for term in dim}
+        assert used == {*shape["dimensions"]}
+        found[file.name] = math.prod(instance[dim] for dim in shape["dimensions"])
+    return found
+
+
+READERS = {"scale_sim": scale_sim_rows, "scale_sim_gemm": gemm_rows, "timeloop": timeloop_problems}
+
+
+def test_every_format_is_read_again() -> None:
+    assert {*READERS} == {*plugin_names("exports")}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("tool", READERS)
+def test_an_export_has_the_multiply_accumulates_of_every_layer(tool: str, name: str) -> None:
+    """Rows by the devices that compute them, and by their times, add up to the whole layer in every phase."""
+    graph, plan = randomly_cut(name, 1)
+    found = export_plan(plan, "out", format=tool, model=graph)
+    read = READERS[tool]("out")
+    assert [entry.name for _, entry in found.entries] == [*read] or tool == "timeloop"
+    assert {*read} == {entry.name for _, entry in found.entries}
+    sums: dict[tuple[str, str], int] = {}
+    for problem, entry in found.entries:
+        assert entry.times == times_of(entry.name)
+        assert read[entry.name] == entry.macs
+        assert read[entry.name] * entry.times == problem.macs
+        key = problem.layer, problem.phase
+        sums[key] = sums.get(key, 0) + problem.devices * times_of(entry.name) * read[entry.name]
+    phases = ["forward"] if tool == "scale_sim" else [*PHASES]
+    layers = [layer for layer in graph.layers if layer.op.weighted]
+    assert sums == {(layer.name, phase): layer.macs(graph.batch) for layer in layers for phase in phases}
+
+
+def one_layer(**fields: Any) -> LayerGraph:
+    conv = {"name": "DPconv", "op": "conv", "out_channels": 8, "kernel": 3, **fields}
+    layers = [{"op": "input", "channels": 4, "height": 12, "width": 10}, conv]
+    return load_model({"source": "made up", "batch": 4, "layers": layers})
+
+
+def exported(graph: LayerGraph, tool: str, **asked: Any) -> Exported:
+    return export_plan(plan_model(graph, levels=1, strategy="dp"), "out", format=tool, model=graph, **asked)
+
+
+def test_an_image_of_scale_sim_has_its_padding() -> None:
+    exported(one_layer(padding=1, stride=2), "scale_sim")
+    assert Path("out").read_text().splitlines()[1] == "Dpconv-x2, 13, 11, 3, 3, 4, 8, 2,"
+
+
+def test_groups_and_samples_are_times_of_a_row() -> None:
+    exported(one_layer(groups=4), "scale_sim")
+    assert Path("out").read_text().splitlines()[1] == "Dpconv-x8, 12, 10, 3, 3, 1, 2, 1,"
+    exported(one_layer(groups=4), "scale_sim_gemm")
+    assert Path("out").read_text().splitlines()[1:] == [
+        "Dpconv-x4, 160, 2, 9,",
+        "Dpconv-backward-x4, 160, 9, 2,",
+        "Dpconv-gradient-x4, 9, 2, 160,",
+    ]
+
+
+def test_a_problem_of_timeloop_has_strides_dilations_and_groups() -> None:
+    graph = one_layer(kernel=[3, 2], stride=[1, 2], dilation=[2, 1], groups=2)
+    exported(graph, "timeloop")
+    read = {file.name: yaml.safe_load(file.read_text())["problem"] for file in Path("out").iterdir()}
+    sizes = {"C": 2, "M": 4, "R": 2, "S": 3, "N": 2, "P": 5, "Q": 8, "G": 2}
+    factors = {"Wstride": 2, "Hstride": 1, "Wdilation": 1, "Hdilation": 2}
+    assert all(problem["instance"] == sizes | factors for problem in read.values())
+    results = {
+        name: next(space["name"] for space in problem["shape"]["data_spaces"] if space.get("read_write"))
+        for name, problem in read.items()
+    }
+    assert results == {
+        "DPconv.yaml": "Outputs",
+        "DPconv-backward.yaml": "Terms",
+        "DPconv-gradient.yaml": "Weights",
+    }
+    inputs = next(space for space in read["DPconv.yaml"]["shape"]["data_spaces"] if space["name"] == "Inputs")
+    assert inputs["projection"] == [
+        [["N"]],
+        [["C"]],
+        [["R", "Wdilation"], ["P", "Wstride"]],
+        [["S", "Hdilation"], ["Q", "Hstride"]],
+        [["G"]],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"stride": [1, 2]}, "the topology has one stride for height and width, see scale_sim_gemm"),
+        ({"dilation": 2}, "the topology has no dilation, see scale_sim_gemm"),
+    ],
+)
+def test_what_a_topology_has_no_words_for_is_refused(fields: dict[str, Any], reason: str) -> None:
+    with pytest.raises(HyparError) as refused:
+        exported(one_layer(**fields), "scale_sim")
+    assert str(refused.value) == f"format: DPconv cannot be expressed: {reason}; allowed: another format"
+    assert len(exported(one_layer(**fields), "scale_sim_gemm").entries) == 3
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["export", "plan.json", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--format", "scalesim"], "no export 'scalesim'; allowed: scale_sim, scale_sim_gemm, timeloop; did you mean 'scale_sim'?"),
+        (["--layer", "fc9"], "layer: no layer with a weight is named 'fc9'; did you mean 'fc2'?"),
+        (["--phase", "forwards"], "phase: found 'forwards'; allowed: forward, backward, gradient"),
+        (["--phase", "gradient"], "format: conv1-gradient cannot be expressed: the topology has forward convolutions alone, see scale_sim_gemm; allowed: another format"),
+        (["-o", "missing/out.csv"], "missing/out.csv: cannot be written: No such file or directory"),
+        (["--model", "sfc"], "plan.json: model.name: found 'lenet-c'; allowed: 'sfc', as --model says"),
+    ],
+)  # fmt: skip
+def test_a_bad_export_is_one_line(arguments: list[str], line: str) -> None:
+    plan_model("lenet-c", levels=1).write("plan.json")
+    result = run("-o", "out.csv", *arguments)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == f"error: {line}\n"
+    assert not Path("out.csv").exists()
+
+
+def test_the_command_lists_what_it_wrote_and_what_it_did_not() -> None:
+    plan_model("lenet-c", levels=1, strategy="dp").write("plan.json")
+    result = run("-o", "out.csv")
+    assert result.exit_code == 0
+    assert result.stderr == "wrote out.csv\n"
+    assert "left out" in result.stdout
+    rows = scale_sim_rows("out.csv")
+    written = json.loads(run("-o", "out.csv", "--json").stdout)
+    assert {row["name"]: row["macs"] for row in written["written"]} == rows
+    assert {row["reason"] for row in written["refused"]} == {
+        "the topology has forward convolutions alone, see scale_sim_gemm"
+    }
+    assert (
+        run("-o", "problems", "--format", "timeloop", "--layer", "conv*", "--phase", "forward").exit_code == 0
+    )
+    assert sorted(file.name for file in Path("problems").iterdir()) == ["conv1.yaml", "conv2.yaml"]
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("tool", READERS)
+def test_a_listing_is_no_wider_than_the_terminal(tool: str, columns: int) -> None:
+    """Names of blocks, with pieces, phases and times."""
+    graph, plan = randomly_cut("resnet50", 1)
+    plan.write("plan.json")
+    asked = ["export", "plan.json", "--format", tool, "-o", "out", "--layer", "layer1*"]
+    result = CliRunner().invoke(main, asked, env={"COLUMNS": str(columns)})
+    assert result.exit_code == 0
+    assert max(map(len, result.stdout.splitlines())) <= columns
+    for _, entry in export_plan(plan, "out", format=tool, model=graph, layer="layer1*").entries:
+        assert f"{entry.macs:,}" in result.stdout

@@ -1,0 +1,113 @@
+"""The cost by which the rows of a comparison and of a sweep are planned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from hypar import compare_strategies, load_model, plan_model, score_plan, sweep_model
+from hypar.cli.main import main
+from hypar.errors import HyparError
+from hypar.planning.strategies.base import load_strategy
+from hypar.results import view_of
+from hypar.units import amount, format_seconds
+from tests.prose import unbroken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STRATEGIES = ("dp", "hypar", "accpar", "deepa")
+
+
+@pytest.mark.parametrize("cost", ["time", "accpar", "deepa", "volume"])
+def test_a_named_cost_plans_every_row_as_the_same_request_of_plan_does(cost: str) -> None:
+    graph = load_model("lenet-c")
+    rows = compare_strategies(graph, strategies=STRATEGIES, levels=2, hardware="hmc", cost=cost)
+    runs = sweep_model(graph, strategy=STRATEGIES, levels=2, hardware="hmc", cost=cost)
+    for row, run in zip(rows, runs, strict=True):
+        plan = plan_model(graph, strategy=row.name, cost=cost, levels=2, hardware="hmc")
+        assert row.plan is not None
+        assert row.plan.score is not None
+        assert (row.plan.cost.name, row.plan.splits) == (cost, plan.splits)
+        assert row.plan.score == score_plan(plan, convention=rows.convention)
+        assert run.totals is not None
+        assert run.totals.time_s == row.plan.score.time_s
+    assert all(row["planned_by"] == cost for row in view_of(rows).rows(rows))
+    assert all(row["cost"] == cost for row in view_of(runs).rows(runs))
+
+
+def test_without_a_cost_each_strategy_keeps_its_own() -> None:
+    asked: dict[str, Any] = {"levels": 2, "hardware": "hmc"}
+    for row in compare_strategies("lenet-c", strategies=STRATEGIES, **asked):
+        assert row.plan is not None
+        assert row.plan.cost.name == load_strategy(row.name).cost
+    runs = sweep_model("lenet-c", strategy=STRATEGIES, **asked)
+    assert runs.cost is None
+    assert "cost" not in view_of(runs).rows(runs)[0]
+
+
+def printed(*arguments: str) -> str:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.stderr
+    return unbroken(result.stdout)
+
+
+def test_the_output_names_the_cost() -> None:
+    asked = ("compare", "lenet-c", "--levels", "2", "--hardware", "hmc", "--strategy", "hypar")
+    assert "every row is planned by time" in printed(*asked, "--cost", "time")
+    assert "dp, hypar planned by volume; deepa planned by deepa" in printed(*asked, "--strategy", "deepa")
+    assert "planned by" not in printed(*asked)
+    swept = ("sweep", "lenet-c", "--levels", "2", "--hardware", "hmc")
+    assert "planned by time, counted by moved" in printed(*swept, "--cost", "time")
+    assert "planned by" not in printed(*swept)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: compare_strategies("lenet-c", cost="time"),
+            "cost 'time': no machine is named; allowed: one, as --hardware hmc",
+        ),
+        (
+            lambda: compare_strategies("lenet-c", cost="tim"),
+            "no cost 'tim'; allowed: accpar, deepa, time, volume; did you mean 'time'?",
+        ),
+        (
+            lambda: compare_strategies("lenet-c", hardware="hmc", cost="time", inter_weight=0.5),
+            "cost 'time': has no parameter 'inter_weight'; allowed: none",
+        ),
+        (
+            lambda: compare_strategies("lenet-c", hardware="tpu-v2-v3", cost="time"),
+            "cost 'time' needs identical devices; on a heterogeneous machine use accpar or volume",
+        ),
+        (
+            lambda: sweep_model("lenet-c", hardware="hmc", cost="tim"),
+            "no cost 'tim'; allowed: accpar, deepa, time, volume; did you mean 'time'?",
+        ),
+        (
+            lambda: sweep_model("lenet-c", hardware="hmc", cost="time", inter_weight=0.5),
+            "cost 'time': has no parameter 'inter_weight'; allowed: none",
+        ),
+    ],
+    ids=["no machine", "unknown", "parameter", "heterogeneous", "unknown in a sweep", "parameter in a sweep"],
+)
+def test_a_cost_that_cannot_be_minimised_is_refused_in_one_line(
+    call: Callable[[], object], message: str
+) -> None:
+    with pytest.raises(HyparError) as refused:
+        call()
+    assert str(refused.value) == message
+
+
+def test_a_comparison_shows_times_on_a_machine_and_costs_without_one() -> None:
+    rows = compare_strategies("lenet-c", strategies="hypar", levels=2, hardware="hmc")
+    times = ", ".join(
+        f"{row.name} {format_seconds(row.plan.score.time_s)}" for row in rows if row.plan and row.plan.score
+    )
+    assert repr(rows) == f"<Comparison of lenet-c on hmc: {times}>"
+    rows = compare_strategies("lenet-c", strategies="hypar", levels=2)
+    costs = ", ".join(f"{row.name} {amount(row.cost, 'bytes')}" for row in rows)
+    assert repr(rows) == f"<Comparison of lenet-c: {costs}>"

@@ -1,0 +1,107 @@
+"""The notes on what a score leaves out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from hypar import load_machine, load_model, plan_model, sweep_model
+from hypar.cli.main import main
+from hypar.machine.load_heterogeneous import load_hardware
+from hypar.planning.replay import run_plan
+from hypar.registry import data_names, plugin_names
+from hypar.studies.notes import machine_lines, notes
+from hypar.studies.report.gather import gather_report
+from tests.prose import unbroken
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hypar.network.graph import LayerGraph
+
+MACHINES = [name for name in data_names("hardware") if name != "tpu-v2-v3"]
+
+
+def image(*between: str) -> LayerGraph:
+    """Build two convolutions and a linear layer with other layers between."""
+    layers: list[dict[str, object]] = [
+        {"op": "input", "channels": 4, "height": 8, "width": 8},
+        {"name": "c1", "op": "conv", "out_channels": 8, "kernel": 3, "padding": 1},
+        *[dict[str, object](op=op) for op in between],
+        {"name": "c2", "op": "conv", "out_channels": 8, "kernel": 3, "padding": 1},
+        {"op": "flatten"},
+        {"name": "fc", "op": "linear", "out_features": 10},
+    ]
+    return load_model({"source": "made up", "batch": 16, "layers": layers})
+
+
+def test_the_machines_have_every_compute_model() -> None:
+    used = {load_machine(name).content.device.compute["name"] for name in MACHINES}
+    assert used == {*plugin_names("compute_models")}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_layers_without_weights_take_no_time_on_any_compute_model(name: str) -> None:
+    """On one device nothing moves, so that its time is that of computing."""
+    graphs = image(), image("batch_norm", "relu", "softmax")
+    (plain,), (more,) = (sweep_model(graph, hardware=name, levels=0, strategy="dp") for graph in graphs)
+    assert plain.totals is not None
+    assert more.totals is not None
+    assert plain.totals.time_s == more.totals.time_s > 0
+
+
+def test_no_task_of_a_step_computes_a_layer_without_a_weight() -> None:
+    graph = load_model("resnet18").with_batch(32)
+    for graph_of, strategy in (("contracted", "hypar"), ("operators", "deepa")):
+        plan = plan_model(graph, levels=2, strategy=strategy, graph=graph_of, hardware="p100-4x4")
+        ran = run_plan(plan, model=graph)
+        pairs = zip(ran.step.tasks, ran.step.layers, ran.step.moves, strict=True)
+        computing = {layer for task, layer, move in pairs if move is None and task.seconds}
+        layers = ran.lanes[0].graph.layers
+        assert computing == {at for at, layer in enumerate(layers) if layer.weighted}
+        assert len(computing) < len(layers)
+
+
+def test_the_layers_without_time_are_named() -> None:
+    graph, machine = load_model("resnet18"), load_machine("hmc")
+    plan = plan_model(graph, levels=4, hardware=machine)
+    (line,) = machine_lines(plan, graph, machine)
+    computes = {layer.op_name for layer in graph.layers if layer.op.unweighted_flop(layer.input_shapes)}
+    said, _, names = line.partition(": ")
+    assert said == "no weights, so not timed"
+    assert {*names.split(", ")} == computes
+    assert "batch_norm" in computes
+    assert not computes & {"conv", "linear", "flatten", "input"}
+    assert [*machine_lines(plan, image(), machine)] == []
+    assert [*machine_lines(plan, graph, None)] == []
+
+
+@pytest.mark.parametrize(
+    ("hardware", "asked", "line"),
+    [
+        ("hmc", {"array": [4]}, "4 of the 16 devices of hmc are used"),
+        ("hmc", {"levels": 4}, ""),
+        ("hmc", {"levels": 1, "stages": 2}, "4 of the 16 devices of hmc are used"),
+        ("tpu-v2-v3", {"levels": 2}, "4 of the 256 devices of tpu-v2-v3 are used"),
+        ("tpu-v2-v3", {}, ""),
+    ],
+)
+def test_devices_that_are_not_used_are_remarked(hardware: str, asked: dict[str, int], line: str) -> None:
+    graph, machine = image(), load_hardware(hardware)
+    plan = plan_model(graph.with_batch(256), hardware=machine, **asked)  # type: ignore[arg-type]
+    assert [*machine_lines(plan, graph, machine)] == [line] * bool(line)
+    assert [text for text in notes(plan, graph, machine) if "are used" in text] == [line] * bool(line)
+
+
+def test_plan_score_and_report_say_both(tmp_path: Path) -> None:
+    file = str(tmp_path / "plan.json")
+    lines = ("2 of the 16 devices of hmc are used", "no weights, so not timed: pool, relu, softmax")
+    planned = CliRunner().invoke(main, ["plan", "lenet-c", "--levels", "1", "--hardware", "hmc", "-o", file])
+    scored = CliRunner().invoke(main, ["score", file])
+    for result in (planned, scored):
+        assert all(line in unbroken(result.stdout) for line in lines)
+    assert all(any(note.startswith(line) for note in gather_report(file).notes) for line in lines)
+    alone = CliRunner().invoke(main, ["plan", "lenet-c", "--levels", "1"])
+    assert not any(line in unbroken(alone.stdout) for line in lines)
