@@ -583,6 +583,24 @@ def test_a_block_with_a_fault_is_named_once_however_often_it_is_used() -> None:
     ]
 
 
+def test_an_invalid_entry_makes_no_fault_elsewhere() -> None:
+    lines = refused_lines(
+        with_block(
+            "{op: conv, out_channels: 4, kernel: 0, name: 3}",
+            "{block: res, name: a, repeat: 9999, with: {n: 4}}",
+            "{op: linear, out_features: 3, inputs: a.1}",
+            "{op: relu, inputs: nowhere}",
+        )
+    )
+    assert [line.split("; allowed")[0] for line in lines] == [
+        "bad.yaml:10: layers[1].name: found 3",
+        "bad.yaml:10: layers[1].kernel: found 0",
+        "bad.yaml:11: layers[2].repeat: found 9999",
+        "bad.yaml:13: layers[4].inputs: no layer 'nowhere'",
+    ]
+    assert "; allowed: input, a, a.0, a.1, " in lines[-1]
+
+
 def test_faults_of_blocks_in_blocks_come_to_an_end() -> None:
     text = chain_of_blocks(30, repeat=1000).replace("kernel: 1", "kernel: 0")
     first, last = refused_lines(text)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from hypar.program.steps import Program, Step
 
 
+MOST_ENTRIES = 2**30
+"""Entries at most of the tables that say which device holds what."""
+
+
 def exchanges_gradients(step: Step) -> bool:
     """Return whether a step runs once, behind all microbatches."""
     return isinstance(step, Add) and step.item.phase == "gradient"

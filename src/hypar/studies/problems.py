@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, PlanError, suggestion
-from hypar.execution.lifetimes import entries_of
+from hypar.execution.lifetimes import MOST_ENTRIES, entries_of
 from hypar.machine.compute_models.base import LocalShape
 from hypar.network.graph import LayerGraph
 from hypar.network.training import PHASES
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from hypar.network.layer import Layer
     from hypar.program.holding import Piece
-
-MOST_ENTRIES = 2**30
-"""Entries at most of the tables that say which device holds what."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import InputError, ModelError, UnknownNameError
 from hypar.files.validation import Faults, validated
 from hypar.network.spec.schema import MOST_REPEATS, Argument, Block, BlockUse, LayerHead
-from hypar.registry import load_plugin
+from hypar.registry import load_plugin, plugin_names
 
 if TYPE_CHECKING:
     from hypar.errors import Where
@@ -20,6 +20,10 @@ MOST_LAYERS = 20_000
 
 MOST_BLOCKS = 32
 """Largest nesting of blocks."""
+
+
+UNNAMED = "?"
+"""Begins the name of an invalid entry without a name; no layer of a file has it."""
 
 
 class _TooManyLayersError(ModelError):
@@ -152,8 +156,8 @@ class Expansion:
         self.failed[where] = self.failed.get(where, 0) + 1
         self.require_room(where)
         name, repeat = entry.get("name"), entry.get("repeat")
-        local = name if isinstance(name, str) else self.free_name("?", scope)
-        turns = range(repeat if isinstance(repeat, int) and 0 < repeat <= MOST_REPEATS else 0)
+        local = name if isinstance(name, str) else self.free_name(UNNAMED, scope)
+        turns = range(min(repeat, MOST_REPEATS) if isinstance(repeat, int) else 0)
         for own in (local, *(f"{local}.{turn}" for turn in turns)):
             scope.outputs.setdefault(own, scope.prefix + own)
         return local
@@ -184,22 +188,29 @@ class Expansion:
     def add_layer(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> str:
         """Add one layer; return its name within the scope."""
         shared = {key: entry[key] for key in LayerHead.model_fields if key in entry}
-        head = validated(
-            LayerHead, shared, place=lambda at: self.document.at(where + at), error=ModelError, every=True
-        )
+        faults, head, op = Faults(), None, None
+        with faults:
+            head = validated(
+                LayerHead, shared, place=lambda at: self.document.at(where + at), error=ModelError, every=True
+            )
+        if head is None and entry.get("op") not in plugin_names("ops"):
+            raise faults.error()
         try:
-            op_type: type[Op] = load_plugin("ops", head.op)
+            op_type: type[Op] = load_plugin("ops", entry["op"])
         except UnknownNameError as error:
-            raise UnknownNameError("op", head.op, error.known, self.place((*where, "op"))) from None
-        local = head.name or self.free_name(head.op, scope)
-        op = validated(
-            op_type,
-            {key: value for key, value in entry.items() if key not in shared},
-            place=lambda at: self.place(where + at, scope.prefix + local),
-            error=ModelError,
-            also_allowed=LayerHead.model_fields,
-            every=True,
-        )
+            raise UnknownNameError("op", error.name, error.known, self.place((*where, "op"))) from None
+        local = "" if head is None else head.name or self.free_name(head.op, scope)
+        with faults:
+            op = validated(
+                op_type,
+                {key: value for key, value in entry.items() if key not in shared},
+                place=lambda at: self.place(where + at, scope.prefix + local if local else ""),
+                error=ModelError,
+                also_allowed=LayerHead.model_fields,
+                every=True,
+            )
+        if head is None or op is None:
+            raise faults.error()
         inputs = ([] if head.op == "input" else before) if head.inputs is None else head.inputs
         name = scope.prefix + local
         self.require_room(where, name)
@@ -271,6 +282,7 @@ class Expansion:
         while local == "input" and scope.outer:
             scope, local = scope.outer
         if local not in scope.outputs:
-            known = [*scope.outputs, *(["input"] if scope.outer else [])]
+            named = [name for name in scope.outputs if not name.startswith(UNNAMED)]
+            known = [*named, *(["input"] if scope.outer else [])]
             raise UnknownNameError("layer", local, known, self.place((*where, "inputs")))
         return scope.outputs[local]

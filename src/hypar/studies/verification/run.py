@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hypar.activity import tell
 from hypar.errors import PlanError
-from hypar.execution.lifetimes import entries_of, exchanges_gradients, most_elements
+from hypar.execution.lifetimes import MOST_ENTRIES, entries_of, exchanges_gradients, most_elements
 from hypar.execution.verify import verify_program
 from hypar.program.of_plan import program_of
 from hypar.studies.verification.asked import ask
@@ -32,9 +32,6 @@ Bytes = NDArray[np.int64]
 
 MOST_ELEMENTS = 2**28
 """Elements that all simulated devices hold at once, at most: 2 GiB."""
-
-MOST_ENTRIES = 2**30
-"""Entries at most of the tables that say which device holds what."""
 
 
 def verify_plan(
