@@ -18,8 +18,8 @@ from hypar.planning.question import question_of, setting_for
 from hypar.planning.searches.base import Answer, load_search
 from hypar.planning.stages.span import Cuts, CutSpan, phases_of
 from hypar.schedule.lanes import Lane
+from hypar.schedule.memory import memory_of
 from hypar.schedule.step import lower_lanes
-from hypar.schedule.totals import memory_of
 from hypar.sharding.pins import parse_pin
 from hypar.sharding.placement import divisor
 
@@ -126,10 +126,11 @@ class CutSpans:
         )
         if key not in self.answers:
             self.answers[key] = self._answer(inside)
-        if (key, outside) not in self._cuts:
+        held = (key, outside, tuple((layer.trail, layer.ahead) for layer in inside.layers))
+        if held not in self._cuts:
             lane = Lane(span_of(self.microbatch, start, end), self.answers[key].choices, self.setting)
-            self._cuts[key, outside] = self._lowered(lane, self.answers[key], outside)
-        cuts = self._cuts[key, outside]
+            self._cuts[held] = self._lowered(lane, self.answers[key], outside)
+        cuts = self._cuts[held]
         return cuts._replace(lane=cuts.lane._replace(graph=span_of(self.microbatch, start, end)))
 
     def _answer(self, inside: ContractedGraph) -> Answer:
