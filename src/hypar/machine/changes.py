@@ -131,7 +131,7 @@ def _in_network(data: Mapping[str, Any], part: str, field: str, change: str) -> 
     return (_INTERCONNECT, number, field) if isinstance(networks, list) else (_INTERCONNECT, field)
 
 
-def _in_compute(data: dict[str, Any] | Mapping[str, Any], field: str, change: str) -> Where:
+def _in_compute(data: Mapping[str, Any], field: str, change: str) -> Where:
     """Return the place of a field of the compute model."""
     device = data["device"]
     if isinstance(device[_COMPUTE], str):
