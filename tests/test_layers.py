@@ -57,15 +57,15 @@ MAY_IMPORT = {
 INSIDE = {
     "files": "validation targets text quantities canvas figures timelines grids yaml_file json_file csv_file",
     "solve": "edge cost_graph partition balance elimination solvers",
-    "network": "training windows ops layer spec contraction graph build gradients",
+    "network": "training windows keeping ops layer spec trails contraction graph build gradients",
     "sharding": "dims conventions placement redistribution space pins grids transfers levels uneven rates amounts",
     "machine": "spatial compute_models schema topologies routing machine heterogeneous setting routes hops rates profiles load load_heterogeneous",
     "plan": "conventions score chunks splits plan files canonical diff",
-    "schedule": "chunks moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals energy scoring",
+    "schedule": "chunks moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals energy lifetimes memory scoring",
     "planning": "chunks refinement searches sources strategies request records question counting claims uneven stages baselines timing planner replay",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps normalisation kernels loss reference exchange devices compute lifetimes simulator verify",
-    "studies": "verification problems counted comparison explanation notes report pipeline evaluation exploration sweep page sections papers",
+    "studies": "verification problems counted read_memory comparison explanation notes report pipeline evaluation exploration sweep page sections papers",
     "reports": "palette prose columns terminal page formats exports listings traces picture sections views",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""

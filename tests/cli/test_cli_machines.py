@@ -378,7 +378,7 @@ def test_reproduce_writes_the_page_and_its_plots(tmp_path: Path) -> None:
         (["plan", "lenet-c", "-o", "nowhere/p.json"], "nowhere/p.json: cannot be written: No such file or directory"),
         (["plan", "lenet-c", "--hardware", "hmc", "--set", "devices=12"], "change devices=12: h_tree: 12 devices; allowed: a power of two"),
         (["plan", "lenet-c", "--hardware", "h100-8x", "--set", "devices=4096"], "change devices=4096: found 32,768 devices in all; allowed: at most 4,096"),
-        (["sweep", "lenet-c", "--hardware", "hmc", "--vary", "duplex"], "change 'duplex': not a change; allowed: NAME=VALUE with one of topology, devices, link_bandwidth, total_bandwidth, latency, units_per_device, efficiency, duplex, bandwidth, accesses_per_word_moved, sums, overlap, buffer, energy.multiply, energy.add, energy.register, energy.array, energy.buffer, energy.memory, energy.link, energy.static"),
+        (["sweep", "lenet-c", "--hardware", "hmc", "--vary", "duplex"], "change 'duplex': not a change; allowed: NAME=VALUE with one of topology, devices, link_bandwidth, total_bandwidth, latency, units_per_device, efficiency, duplex, bandwidth, accesses_per_word_moved, sums, overlap, word, buffer, memory.capacity, memory.bandwidth, energy.multiply, energy.add, energy.register, energy.array, energy.buffer, energy.memory, energy.link, energy.static, outward.bandwidth, outward.latency, compute.FIELD, interconnect.NUMBER.FIELD"),
         (["reproduce", "hyper"], "no reproduction 'hyper'; allowed: accpar, cgdp, deepa, eyeriss, hypar, pipeline; did you mean 'hypar'?"),
         (["plan", "lenet-c", "--hardware", "hmc", "--set", "link_bandwidth=1 Gb/s"], "change link_bandwidth=1 Gb/s: changes nothing, as assumption bandwidth is total; allowed: total_bandwidth, or bandwidth=link besides"),
         (["plan", "lenet-c", "--hardware", "tpu-v2", "--set", "total_bandwidth=1 Gb/s"], "change total_bandwidth=1 Gb/s: changes nothing, as assumption bandwidth is link; allowed: link_bandwidth, or bandwidth=total besides"),
@@ -700,7 +700,7 @@ class TestGrids:
 
 
 UNFIT = ("--batch", "8192", "--levels", "2", "--hardware", "h100-8x")
-NEEDS = "does not fit h100-8x: a device needs 126 GB and has 80.0 GB"
+NEEDS = "does not fit h100-8x: a device needs 152 GB and has 80.0 GB"
 
 
 @pytest.mark.parametrize("fit", [(), ("--fit",)])

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from hypar import HyparError, diff_plans, load_machine, plan_model, read_plan, score_plan
 from hypar.files.yaml_file import parse_yaml
-from hypar.machine.load import CHANGEABLE, parse_change
+from hypar.machine.changes import CHANGEABLE
+from hypar.machine.load import parse_change
 from hypar.network.build import build_graph, load_model
 from hypar.network.spec.load import parse_spec
 from hypar.plan.plan import Plan

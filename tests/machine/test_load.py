@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from hypar.cli.main import main
 from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError
 from hypar.files.validation import MOST_FAULTS
+from hypar.machine.changes import CHANGEABLE, PATTERNS
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.machine.load import CHANGEABLE, load_machine, parse_change
+from hypar.machine.load import load_machine, parse_change
 from hypar.machine.load_heterogeneous import load_hardware
 from hypar.registry import data_file, data_folder, data_names, plugin_names
 
@@ -183,7 +184,10 @@ CHANGES: list[dict[str, Any]] = [
     {"link_bandwidth": "10 GB/s", "bandwidth": "link"},
     {"total_bandwidth": "1 TB/s"},
     {"latency": "1 us"},
-    {"buffer": "64 KiB"},
+    {"word": "2 B"},
+    {"memory.capacity": "4 GB", "memory.bandwidth": "160 GB/s"},
+    {"compute.rows": 16, "compute.frequency": "500 MHz"},
+    {"interconnect.0.latency": "2 us", "interconnect.0.total_bandwidth": "50 Gb/s"},
     {"energy.multiply": "2 pJ", "energy.add": "1 pJ"},
     {"energy.register": "1 pJ", "energy.array": "2 pJ"},
     {"energy.buffer": "6 pJ", "energy.memory": "200 pJ"},
@@ -197,13 +201,15 @@ def test_a_change_is_as_if_the_file_said_so(changes: dict[str, Any]) -> None:
     changed = load_machine("hmc", changes)
     data = content("hmc")
     for key, value in changes.items():
+        part, _, field = key.removeprefix("interconnect.0.").rpartition(".")
         if key == "topology":
             data["interconnect"][key] = value
-        elif key in {"devices", "link_bandwidth", "total_bandwidth", "latency"}:
-            data["interconnect"][key] = {"value": value, "source": "as asked"}
-        elif key == "buffer" or key.startswith("energy."):
-            part = data["device"] if key == "buffer" else data["device"]["energy"]
-            part[key.removeprefix("energy.")] = {"value": value, "source": "as asked"}
+        elif field in {"devices", "link_bandwidth", "total_bandwidth", "latency"}:
+            data["interconnect"][field] = {"value": value, "source": "as asked"}
+        elif part:
+            data["device"][part][field] = {"value": value, "source": "as asked"}
+        elif key == "word":
+            data["device"][key] = {"value": value, "source": "as asked"}
         else:
             data["assumptions"][key] = {"value": value, "source": "as asked"}
     edited = written(data)
@@ -216,7 +222,77 @@ def test_a_change_is_as_if_the_file_said_so(changes: dict[str, Any]) -> None:
 
 
 def test_every_change_is_tried() -> None:
-    assert {key for changes in CHANGES for key in changes} == set(CHANGEABLE)
+    tried = {key for changes in CHANGES for key in changes}
+    elsewhere = {"buffer", "outward.bandwidth", "outward.latency"}
+    assert (
+        tried - {key for key in tried if key.startswith(("compute.", "interconnect."))}
+        == {*CHANGEABLE} - elsewhere
+    )
+
+
+def test_the_buffer_of_a_model_that_has_one_is_changed() -> None:
+    changed = load_machine("eyeriss", {"buffer": "64 KiB"})
+    assert changed.content.device.buffer is not None
+    assert changed.content.device.buffer.value == 64 * 1024
+    assert changed.compute != load_machine("eyeriss").compute
+
+
+def test_each_of_several_networks_is_changed_by_its_number() -> None:
+    changes = {"interconnect.0.link_bandwidth": "800 Gb/s", "interconnect.1.latency": "1 us", "devices": 4}
+    outer, inner = load_machine("h100-8x", changes).tiers
+    before = load_machine("h100-8x").tiers
+    assert (outer.bytes_per_s, outer.latency_s, outer.devices) == (100e9, before[0].latency_s, 8)
+    assert (inner.bytes_per_s, inner.latency_s, inner.devices) == (before[1].bytes_per_s, 1e-6, 4)
+    ring = load_machine("h100-8x", {"interconnect.0.topology": "ring"})
+    assert [tier.name for tier in ring.tiers] == ["ring", "switch"]
+
+
+def test_the_links_between_groups_are_changed() -> None:
+    before = load_hardware("tpu-v2-v3")
+    machine = load_hardware("tpu-v2-v3", {"outward.latency": "3 us", "outward.bandwidth": "1 GB/s"})
+    assert isinstance(machine, HeterogeneousMachine)
+    assert {(group.latency_s, group.bytes_per_s) for group in machine.groups} == {(3e-6, 1e9)}
+    assert machine.digest != before.digest
+    with pytest.raises(
+        HardwareError, match=r"^change outward\.latency=3: found 3; allowed: a number with a unit"
+    ):
+        load_hardware("tpu-v2-v3", {"outward.latency": 3})
+
+
+@pytest.mark.parametrize(
+    ("machine", "changes", "expected"),
+    [
+        ("hmc", {"buffer": "64 KiB"}, "change buffer=64 KiB: changes nothing, as compute model row_stationary derives nothing from the buffer"),
+        ("hmc", {"interconnect.1.latency": "1 us"}, "change interconnect.1.latency=1 us: the machine has 1 network; allowed: the number 0"),
+        ("h100-8x", {"interconnect.2.latency": "1 us"}, "change interconnect.2.latency=1 us: the machine has 2 networks; allowed: the number 0, 1"),
+        ("h100-8x", {"latency": "1 us", "interconnect.1.latency": "2 us"}, "change interconnect.1.latency=2 us: changes the same value as latency; allowed: one of them"),
+        ("eyeriss", {"interconnect.0.latency": "1 us"}, "change interconnect.0.latency=1 us: the machine is one device without a network"),
+        ("eyeriss", {"memory.capacity": "1 GB"}, "change memory.capacity=1 GB: the machine's file gives no memory"),
+        ("hmc", {"outward.latency": "1 us"}, "change outward.latency=1 us: the machine has no groups side by side"),
+        ("hmc", {"compute.peak": "1 TFLOP/s"}, "change compute.peak=1 TFLOP/s: compute model row_stationary has no such field; allowed: rows, columns, frequency, weight_words, input_words, output_words"),
+        ("hmc", {"compute.rows": 0}, "change compute.rows=0: found 0; allowed: at least 1"),
+        ("hmc", {"memory.capacity": 8}, "change memory.capacity=8: found 8; allowed: a number with a unit, as 108 KB, 8 GB or 64 MiB"),
+        ("hmc", {"interconnect.0.link_bandwidth": "1 GB/s"}, "change interconnect.0.link_bandwidth=1 GB/s: changes nothing, as assumption bandwidth is total; allowed: interconnect.0.total_bandwidth, or bandwidth=link besides"),
+        ("hmc", {"compute.name": "roofline"}, None),
+        ("hmc", {"compute.rwos": 3}, "did you mean 'compute.rows'?"),
+        ("hmc", {"interconnect.0.latncy": "1 us"}, "did you mean 'interconnect.0.latency'"),
+        ("hmc", {"interconnect.0": "1 us"}, None),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_cannot_be_changed_is_said_in_a_line(
+    machine: str, changes: dict[str, Any], expected: str | None
+) -> None:
+    with pytest.raises(InputError) as raised:
+        load_machine(machine, changes)
+    text = str(raised.value)
+    assert "\n" not in text
+    if expected is None or expected.startswith("did"):
+        assert "not a change; allowed: topology, devices," in text
+        assert "compute.FIELD, interconnect.NUMBER.FIELD" in text
+        assert (expected or "") in text
+    else:
+        assert text.startswith(expected)
 
 
 def test_energies_of_a_machine_without_any_cannot_be_changed() -> None:
@@ -517,7 +593,7 @@ def test_five_networks() -> None:
         ),
         (
             {"duplx": "half"},
-            f"change duplx=half: not a change; allowed: {', '.join(CHANGEABLE)}; did you mean 'duplex'?",
+            f"change duplx=half: not a change; allowed: {', '.join((*CHANGEABLE, *PATTERNS))}; did you mean 'duplex'?",
         ),
         ({"devices": 5000}, "change devices=5000: found 5000; allowed: at most 4,096"),
         ({"devices": 0}, "change devices=0: found 0; allowed: at least 1"),

@@ -111,7 +111,9 @@ def test_accpar_shares_equally_on_like_boards(name: str) -> None:
 GROUP = """
   - name: {name}
     hardware: tpu-v3
-    changes: {{devices: {{value: 64, source: half of them}}}}
+    changes:
+      devices: {{value: 64, source: half of them}}
+      compute.peak: {{value: 420 TFLOP/s, source: AccPar}}
     outward: {{bandwidth: {{value: 1312 Gb/s, source: as inside}}, latency: {{value: 1 us, source: as inside}}}}
 """
 

@@ -364,13 +364,17 @@ def of_module(module: str) -> Callable[[str], bool]:
 
 
 def test_figure_13_by_mini_batch(paper: dict[str, LayerGraph], beside: Plans) -> None:
-    """Against the paper the factor is not constant, and 2048 images would fit in 12 GB."""
+    """Against the paper the factor is not constant, and what weighted layers read of 2048 images would fit in 12 GB.
+
+    All that training keeps would not for Inception-v3, which did not fit.
+    """
     graphs = [paper[ALEXNET].with_batch(batch) for batch in BATCHES]
     ratios = [beside.speed(graph, EXACT) / beside.speed(graph, IMAGE) for graph in graphs]
     assert ratios == sorted(ratios, reverse=True)
     assert ratios[0] < BY_BATCH[0][0]
     for name in ("vgg16", "inception-v3"):
-        assert beside.score(paper[name].with_batch(2048), IMAGE).memory_bytes < K80_GB * 1e9
+        assert beside.held_bytes(paper[name].with_batch(2048), IMAGE) < K80_GB * 1e9
+    assert beside.score(paper["inception-v3"].with_batch(2048), IMAGE).memory_bytes > K80_GB * 1e9
 
 
 def test_figure_15_seconds(paper: dict[str, LayerGraph], beside: Plans) -> None:

@@ -93,7 +93,10 @@ def test_a_block_of_all_layers_is_a_plan_without_stages(
 
 
 def test_what_comes_from_another_stage_is_kept_once_by_layers_and_not_by_joins() -> None:
-    """A shortcut's convolution reads what the first one beside it does; an addition keeps nothing."""
+    """A shortcut's convolution reads what the first one beside it does; an addition keeps nothing.
+
+    Each normalisation keeps its convolution's output, with two numbers a channel, and relu its own.
+    """
     graph = load_model("resnet18").with_batch(8)
     names = [layer.name for layer in graph.contracted.layers]
     spans = CutSpans.of(
@@ -102,11 +105,12 @@ def test_what_comes_from_another_stage_is_kept_once_by_layers_and_not_by_joins()
     samples, size = 2, 4
     forked = spans.span(names.index("layer2.0.conv1"), names.index("layer2.0.add"))
     read, halved = 64 * 56 * 56, 128 * 28 * 28
-    # Read twice, between the two convolutions, and the two outputs that are sent.
-    assert forked.held(1)["activations"] == samples * size * (read + 3 * halved)
+    # Read twice, three outputs before they are normalised, one between two convolutions, and the two that are sent.
+    assert forked.held(1)["activations"] == size * (samples * (read + 6 * halved) + 3 * 2 * 128)
     assert forked.held(3)["activations"] == 3 * forked.held(1)["activations"]
     joined = spans.span(names.index("layer2.0.add"), names.index("layer2.1.conv2"))
-    assert joined.held(1)["activations"] == samples * size * 2 * halved
+    # Relu's behind the addition, and conv1's before and behind its normalisation.
+    assert joined.held(1)["activations"] == size * (samples * 3 * halved + 2 * 128)
 
 
 def test_a_stage_has_a_buffer_for_what_it_receives() -> None:
@@ -392,7 +396,7 @@ def test_one_stage_is_the_plan_without_stages(model: str) -> None:
 
 @pytest.mark.parametrize("model", late(NETWORKS, "vgg-b", "vgg-c", "vgg-d", "vgg-e"))
 def test_the_best_stages_are_as_fast_as_cuts_alone_and_as_stages_alone(model: str) -> None:
-    graph = load_model(model).with_batch(256)
+    graph = load_model(model).with_batch(64)
     best = plan_model(graph, stages="best", levels=4, hardware=HMC, convention="paper")
     counts = [stages for stages in (2, 4, 8, 16) if stages <= len(best.layers)]
     others = [plan_model(graph, levels=4, hardware=HMC, convention="paper")]

@@ -14,8 +14,8 @@ from hypar import LayerGraph, load_heterogeneous, plan_model
 from hypar.planning.replay import ScoredStep, run_plan
 from hypar.planning.uneven.replay import branch_of
 from hypar.planning.uneven.tree import lanes_of
+from hypar.schedule.memory import memory_of
 from hypar.schedule.step import lower_lanes, transfers_of
-from hypar.schedule.totals import memory_of
 from tests.effort import examples
 from tests.heterogeneous import group, groups_of, kind, machines, networks, write_machine, written
 

@@ -29,6 +29,7 @@ class Option(click.Option):
     Attributes:
         heading: one of ``HEADINGS``.
         names: function that returns the names, called only where a help page or a completion needs them.
+        forms: function that returns what a help page lists instead, where the names are many.
         listed: whether a value is a list of names, separated by commas.
         files: whether a value may also be a file.
     """
@@ -38,19 +39,21 @@ class Option(click.Option):
         *given: Any,
         heading: str = OTHER,
         names: Names = tuple,
+        forms: Names | None = None,
         listed: bool = False,
         files: bool = False,
         **named: Any,
     ) -> None:
         """Store the heading and the names besides what click stores; ``{names}`` in the help stands for them."""
         self.heading, self.names, self.listed, self.files = heading, names, listed, files
+        self.forms = names if forms is None else forms
         super().__init__(*given, **named)
 
     @property
     def help(self) -> str | None:
         """Return the help text with the names in it."""
         text = self._help
-        return text.replace("{names}", ", ".join(self.names())) if text and "{names}" in text else text
+        return text.replace("{names}", ", ".join(self.forms())) if text and "{names}" in text else text
 
     @help.setter  # noqa: A003 (click's own name)
     def help(self, text: str | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import math
@@ -16,14 +15,14 @@ from hypar.errors import (
     UnknownNameError,
     Where,
     shown,
-    suggestion,
 )
 from hypar.files.text import read_text
 from hypar.files.validation import Faults, validated
 from hypar.files.yaml_file import Document, format_yaml, parse_yaml, read_yaml
+from hypar.machine.changes import change_at, changed, require_name
 from hypar.machine.machine import Machine
 from hypar.machine.routing import Tier
-from hypar.machine.schema import MOST_HELD, Assumptions, Energy, HardwareFile, Network
+from hypar.machine.schema import MOST_HELD, HardwareFile, Network
 from hypar.registry import data_file, load_plugin, plugin_names
 
 if TYPE_CHECKING:
@@ -32,18 +31,13 @@ if TYPE_CHECKING:
     from hypar.files.quantities import Description
     from hypar.machine.compute_models.base import ComputeModel
 
-_OF_NETWORK = ("topology", "devices", "link_bandwidth", "total_bandwidth", "latency")
-_ENERGIES = tuple(f"energy.{field.alias or name}" for name, field in Energy.model_fields.items())
-CHANGEABLE = (*_OF_NETWORK, *Assumptions.model_fields, "buffer", *_ENERGIES)
-"""Fields of a machine that may be changed without another file: of several networks, the innermost."""
-
 
 def load_machine(hardware: str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
     """Read a hardware file.
 
     Args:
         hardware: a path, or the bare name of a machine that comes with hypar.
-        changes: other values for some of ``CHANGEABLE``, as written in a file.
+        changes: other values, by the names of ``machine/changes.py``, as written in a file.
 
     Raises:
         InputError: the file or a change is invalid.
@@ -69,37 +63,47 @@ def machine_in(document: Document, changes: Mapping[str, Any] | None = None) -> 
     unchanged = _machine(file.stem, document.data, document.at, {})
     if not changes:
         return unchanged
-    data = copy.deepcopy(document.data)
-    for key, value in changes.items():
-        _change(data, key, value)
+    data, places = changed(document.data, changes)
 
     def place(where: Where) -> str:
-        named = (f"energy.{part}" if "energy" in where else str(part) for part in reversed(where))
-        key = next((name for name in named if name in changes), "")
-        return f"change {key}={changes[key]}" if key else document.at(where)
+        return change_at(where, changes, places) or document.at(where)
 
     machine = _machine(file.stem, data, place, dict(changes))
-    shared = machine.content.assumptions.bandwidth.value == "total"
-    idle = "link_bandwidth" if shared else "total_bandwidth"
-    if idle in changes:
-        found = f"changes nothing, as assumption bandwidth is {machine.content.assumptions.bandwidth.value}"
-        other = ("total_bandwidth", "bandwidth=link") if shared else ("link_bandwidth", "bandwidth=total")
-        raise OptionError(f"change {idle}={changes[idle]}", found, f"{other[0]}, or {other[1]} besides")
+    _require_effect(machine, changes, places)
     return machine
 
 
+def _require_effect(machine: Machine, changes: Mapping[str, Any], places: Mapping[str, Where]) -> None:
+    """Refuse a change of a value from which this machine derives nothing.
+
+    Raises:
+        OptionError: a change changes nothing.
+    """
+    shared = machine.content.assumptions.bandwidth.value == "total"
+    idle = "link_bandwidth" if shared else "total_bandwidth"
+    for key, place in places.items():
+        if place[-1] == idle:
+            found = (
+                f"changes nothing, as assumption bandwidth is {machine.content.assumptions.bandwidth.value}"
+            )
+            other = ("total_bandwidth", "bandwidth=link") if shared else ("link_bandwidth", "bandwidth=total")
+            allowed = f"{key.replace(idle, other[0])}, or {other[1]} besides"
+            raise OptionError(f"change {key}={changes[key]}", found, allowed)
+        if place == ("device", "buffer") and not machine.compute.buffered:
+            name = machine.content.device.compute["name"]
+            found = f"changes nothing, as compute model {name} derives nothing from the buffer"
+            raise OptionError(f"change {key}={changes[key]}", found)
+
+
 def changed_yaml(hardware: str | Path, changes: Mapping[str, Any]) -> str:
-    """Return the text of a hardware file with other values for some of ``CHANGEABLE``.
+    """Return the text of a hardware file with some values changed.
 
     Raises:
         InputError: the file or a change is invalid.
     """
     document = read_yaml(data_file("hardware", str(hardware)))
     machine_in(document, changes)
-    data = copy.deepcopy(document.data)
-    for key, value in changes.items():
-        _change(data, key, value)
-    return format_yaml(data)
+    return format_yaml(changed(document.data, changes)[0])
 
 
 def has_groups(document: Document) -> bool:
@@ -128,43 +132,8 @@ def parse_change(text: str) -> tuple[str, Any]:
         OptionError: the name is unknown, or the value missing.
     """
     name, equals, written = text.partition("=")
-    if not equals or name not in CHANGEABLE:
-        hint = "" if name in CHANGEABLE else suggestion(name, CHANGEABLE)
-        allowed = f"NAME=VALUE with one of {', '.join(CHANGEABLE)}"
-        raise OptionError(f"change {text!r}", "not a change", allowed, hint)
+    require_name(name if equals else "", text, "NAME=VALUE with one of ")
     return name, parse_yaml(written or "''", Path(f"change {name}")).data
-
-
-def _change(data: dict[str, Any], key: str, value: Any) -> None:
-    """Set a value in a file's content."""
-    if key not in CHANGEABLE:
-        raise OptionError(
-            f"change {key}={value}", "not a change", ", ".join(CHANGEABLE), suggestion(key, CHANGEABLE)
-        )
-    if key == "buffer" or key in _ENERGIES:
-        _change_device(data["device"], key, value)
-        return
-    if key not in _OF_NETWORK:
-        data.setdefault("assumptions", {})[key] = _with_source(value)
-        return
-    networks = data.get("interconnect")
-    if not networks:
-        raise OptionError(f"change {key}={value}", "the machine is one device without a network")
-    network = networks[-1] if isinstance(networks, list) else networks
-    network[key] = value if key == "topology" else _with_source(value)
-
-
-def _change_device(device: dict[str, Any], key: str, value: Any) -> None:
-    """Set the size of the buffer, or one of the energies of a file that gives some."""
-    part, _, name = key.rpartition(".")
-    if part and "energy" not in device:
-        text = value.get("value") if isinstance(value, dict) else value
-        raise OptionError(f"change {key}={text}", "the machine's file gives no energies")
-    (device[part] if part else device)[name] = _with_source(value)
-
-
-def _with_source(value: Any) -> Any:
-    return value if isinstance(value, dict) else {"value": value, "source": "as asked"}
 
 
 def _machine(

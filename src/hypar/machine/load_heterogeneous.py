@@ -10,6 +10,7 @@ from hypar.errors import HardwareError, InputError, OptionError, UnknownNameErro
 from hypar.files.text import read_text
 from hypar.files.validation import validated
 from hypar.files.yaml_file import Document, parse_yaml, read_yaml
+from hypar.machine.changes import OUTWARD, require_name, with_source
 from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
 from hypar.machine.load import changed_yaml, has_groups, load_machine, machine_in, machine_of
 from hypar.machine.schema import MOST_GROUPS, MOST_HELD, GroupEntry, HeterogeneousFile, group_name
@@ -89,8 +90,16 @@ def _heterogeneous_in(document: Document, changes: Mapping[str, Any] | None = No
     if not has_groups(document):
         found = f"hardware {file.stem!r} has identical devices"
         raise HardwareError(document.at(()), found, "a mapping with groups")
-    content = validated(HeterogeneousFile, document.data, place=document.at, error=HardwareError, every=True)
-    reader = _Reader(file, document.at, dict(changes or {}))
+    changes = dict(changes or {})
+    outward = {key: value for key, value in changes.items() if key.startswith(f"{OUTWARD}.")}
+
+    def place(where: Where) -> str:
+        key = ".".join(map(str, where[where.index(OUTWARD) :][:2])) if OUTWARD in where else ""
+        return f"change {key}={outward[key]}" if key in outward else document.at(where)
+
+    data = _with_outward(document.data, outward)
+    content = validated(HeterogeneousFile, data, place=place, error=HardwareError, every=True)
+    reader = _Reader(file, place, changes)
     machine = reader.heterogeneous(file.stem, content.source, content.groups, ("groups",))
     if machine.num_devices > MOST_HELD:
         found = f"found {machine.num_devices:,} devices in all"
@@ -98,11 +107,31 @@ def _heterogeneous_in(document: Document, changes: Mapping[str, Any] | None = No
     return machine
 
 
+def _with_outward(data: Any, outward: Mapping[str, Any]) -> Any:
+    """Return a file's content with other links between all its groups."""
+    for key, value in outward.items():
+        require_name(key, f"{key}={value}")
+    if not isinstance(data, dict) or not isinstance(data.get("groups"), list) or not outward:
+        return data
+    groups = [_with_outward(entry, outward) for entry in data["groups"]]
+    given = {key.partition(".")[2]: with_source(value) for key, value in outward.items()}
+    return {
+        **data,
+        "groups": [
+            {**entry, OUTWARD: {**entry[OUTWARD], **given}}
+            if isinstance(entry, dict) and isinstance(entry.get(OUTWARD), dict)
+            else entry
+            for entry in groups
+        ],
+    }
+
+
 class _Reader:
     """Reader of groups that refuses repeated names."""
 
     def __init__(self, file: Path, place: Callable[[Where], str], changes: dict[str, Any]) -> None:
         self.file, self.place, self.changes = file, place, changes
+        self.inside = {key: value for key, value in changes.items() if not key.startswith(f"{OUTWARD}.")}
         self.names: set[str] = {WHOLE}
 
     def heterogeneous(
@@ -155,7 +184,7 @@ class _Reader:
         named = str(entry.hardware)
         file = self.file.parent / named if named.endswith((".yaml", ".yml")) else named
         try:
-            return replace(load_machine(file, {**entry.changes, **self.changes}), changes=self.changes)
+            return replace(load_machine(file, {**entry.changes, **self.inside}), changes=self.changes)
         except UnknownNameError as error:
             if error.where or error.name != named:
                 raise

@@ -24,6 +24,9 @@ from hypar.files.quantities import (
 MOST_GROUPS = 8
 """Most groups side by side."""
 
+MOST_NETWORKS = 4
+"""Most networks of a machine, one inside the other."""
+
 MOST_HELD = 4096
 """Most devices of a machine; every message between them is routed on its own."""
 
@@ -156,5 +159,5 @@ class HardwareFile(Description):
 
     source: Text
     device: Device
-    interconnect: Annotated[list[Network], Field(min_length=1, max_length=4)] | None = None
+    interconnect: Annotated[list[Network], Field(min_length=1, max_length=MOST_NETWORKS)] | None = None
     assumptions: Assumptions = Assumptions()

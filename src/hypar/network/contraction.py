@@ -6,16 +6,23 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from hypar.network.trails import trails_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.network.keeping import Trailing
     from hypar.network.layer import Layer
     from hypar.network.ops.base import Einsum, Op, Shape
+    from hypar.network.trails import Trails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutLayer:
     """A node of the contracted graph: a weighted layer or a join; in the operator graph also a pool.
+
+    With it come the ops that are not cut themselves: those behind it, up to the layers that read them, and for a layer
+    that reads the network's input those before it.
 
     Attributes:
         name: the layer's name.
@@ -23,6 +30,8 @@ class CutLayer:
         join: whether it joins tensors, without a weight.
         einsum: its dims and tensors for the mini-batch; layers with equal dims share one object.
         output_elements: elements of F_out as its readers see it, after pooling and other unplanned ops.
+        trail: the layer itself, then the ops behind it; its tensors are numbered from 0, the layer's own output.
+        ahead: the network's input and the ops between it and the layer; empty if the layer reads other cut layers alone.
     """
 
     name: str
@@ -30,6 +39,8 @@ class CutLayer:
     join: bool
     einsum: Einsum
     output_elements: int
+    trail: tuple[Trailing, ...]
+    ahead: tuple[Trailing, ...]
 
     @property
     def weighted(self) -> bool:
@@ -68,11 +79,13 @@ class Tensor:
         producer: index of the layer that writes it.
         consumer: index of the layer that reads it.
         content: its size and shape.
+        number: its number among the tensors of the producer's trail.
     """
 
     producer: int
     consumer: int
     content: Content
+    number: int
 
     @property
     def elements(self) -> int:
@@ -107,6 +120,7 @@ def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) ->
     cut = [layer for layer in layers if layer.op.weighted or layer.op.join or (operators and layer.op.pools)]
     index = {layer.name: number for number, layer in enumerate(cut)}
     by_name = {layer.name: layer for layer in layers}
+    trails = trails_of(layers, index, batch)
     tensors = []
     for consumer, layer in enumerate(cut):
         for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
@@ -114,11 +128,14 @@ def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) ->
             if producer is not None:
                 elements = batch * math.prod(shape.values())
                 content = Content(elements, contracted, tuple(before.items()))
-                tensors.append(Tensor(producer=producer, consumer=consumer, content=content))
-    return ContractedGraph(layers=_cut_layers(cut, layers, batch), tensors=tuple(tensors))
+                number = trails.number_of(name)
+                tensors.append(Tensor(producer=producer, consumer=consumer, content=content, number=number))
+    return ContractedGraph(layers=_cut_layers(cut, layers, batch, trails), tensors=tuple(tensors))
 
 
-def _cut_layers(cut: Sequence[Layer], layers: Sequence[Layer], batch: int) -> tuple[CutLayer, ...]:
+def _cut_layers(
+    cut: Sequence[Layer], layers: Sequence[Layer], batch: int, trails: Trails
+) -> tuple[CutLayer, ...]:
     """Return the nodes of the contracted graph; layers with equal dims share one einsum."""
     readers: dict[str, list[Layer]] = {}
     for layer in layers:
@@ -139,6 +156,8 @@ def _cut_layers(cut: Sequence[Layer], layers: Sequence[Layer], batch: int) -> tu
                 join=layer.op.join,
                 einsum=shared[key],
                 output_elements=batch * math.prod(_as_read(layer, readers, kept).shape.values()),
+                trail=trails.behind(layer),
+                ahead=trails.before(layer),
             )
         )
     return tuple(found)

@@ -23,7 +23,7 @@ from hypar.planning.request import Request
 from hypar.planning.searches.base import costs_by_level, load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.schedule.lanes import Lane
-from hypar.schedule.totals import holds
+from hypar.schedule.memory import holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,9 +11,10 @@ from hypar.plan.conventions import recorded
 from hypar.plan.score import GroupScore, Score, Totals
 from hypar.schedule.energy import energy_of
 from hypar.schedule.lanes import Lane
+from hypar.schedule.memory import memory_of
 from hypar.schedule.step import Step, lower_lanes
 from hypar.schedule.tasks import COMPUTE
-from hypar.schedule.totals import memory_of, received_at
+from hypar.schedule.totals import received_at
 from hypar.timeline import Timeline, run
 from hypar.units import exact_number
 

@@ -111,7 +111,7 @@ def test_the_headline_names_a_better_strategy() -> None:
 
 def test_a_plan_that_does_not_fit_says_so_above_its_figures() -> None:
     text = _text_of(*PLANS["unfit"])
-    assert text.index("does not fit hmc: a device needs 10.3\u202fGB and has 8.00\u202fGB") < text.index(
+    assert text.index("does not fit hmc: a device needs 20.8\u202fGB and has 8.00\u202fGB") < text.index(
         "A step takes"
     )
     assert "capacity 8.00\u202fGB" in text

@@ -84,10 +84,10 @@ def test_memory_over_the_step_peaks_at_the_scores(gathered: Gathered) -> None:
     held = [group.memory_bytes for group in step.score.groups or ()] or [step.score.memory_bytes]
     for own, memory in zip(held, step.memory, strict=True):
         assert math.isclose(memory.peak_bytes, own)
-        most = math.fsum((*memory.always.values(), max(kept for _, kept in memory.kept)))
+        most = math.fsum((*memory.always.values(), max(held for _, held in memory.course)))
         assert math.isclose(most, own)
-        assert memory.kept[-1][1] <= own * 1e-9
-        assert 0 <= memory.kept[0][0] <= memory.kept[-1][0] <= step.score.time_s * (1 + 1e-9)
+        assert memory.course[-1][1] <= own * 1e-9
+        assert 0 <= memory.course[0][0] <= memory.course[-1][0] <= step.score.time_s * (1 + 1e-9)
 
 
 def test_the_critical_path_is_the_step(gathered: Gathered) -> None:

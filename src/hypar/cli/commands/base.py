@@ -62,9 +62,16 @@ OPTIMIZER_HELP = "Optimizer, for updates and memory: {names}."
 
 def change_names() -> tuple[str, ...]:
     """Return the values of a machine that may be changed."""
-    from hypar.machine.load import CHANGEABLE  # noqa: PLC0415 (only for a help page or a completion)
+    from hypar.machine import changes  # noqa: PLC0415 (only for a completion)
 
-    return CHANGEABLE
+    return changes.change_names()
+
+
+def change_forms() -> tuple[str, ...]:
+    """Return the values of a machine that may be changed, a field of several networks or compute models as one form."""
+    from hypar.machine.changes import CHANGEABLE, PATTERNS  # noqa: PLC0415 (only for a help page)
+
+    return (*CHANGEABLE, *PATTERNS)
 
 
 def space_names() -> tuple[str, ...]:
@@ -195,6 +202,7 @@ as_csv = option(
 change_option = option("--set", "changes", heading=MACHINE, multiple=True, metavar="NAME=VALUE",
     callback=lambda _ctx, _param, values: read_changes(values),
     names=change_names,
+    forms=change_forms,
     help="Change one value of the machine, as duplex=half; may be repeated. Names: {names}.",
 )  # fmt: skip
 

@@ -10,6 +10,7 @@ from hypar.cli.commands.base import (
     OPTIMIZER_HELP,
     as_csv,
     as_json,
+    change_forms,
     change_names,
     complete_model,
     cost_option,
@@ -100,6 +101,7 @@ def _varied(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     callback=_varied,
     metavar="NAME=VALUES",
     names=change_names,
+    forms=change_forms,
     help="Values of the machine to vary, as topology=h_tree,torus; may be repeated. Names: {names}.",
 )
 @cost_option

@@ -89,9 +89,11 @@ class ComputeModel(Description):
 
     Attributes:
         takes_arrays: whether the numbers of a shape may be arrays, for many shapes at once.
+        buffered: whether the size of the buffer matters.
     """
 
     takes_arrays: ClassVar[bool] = False
+    buffered: ClassVar[bool] = False
 
     def beside(self, buffer_words: float | None) -> Self:  # noqa: ARG002
         """Return the model of an array beside a buffer of some words, None if the file gives none; the same if it has none."""

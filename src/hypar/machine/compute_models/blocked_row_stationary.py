@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, PrivateAttr
 
@@ -79,6 +79,8 @@ class Placed(NamedTuple):
 
 class BlockedRowStationary(ComputeModel):
     """Array of processing elements with a buffer, each element with registers for a few rows."""
+
+    buffered: ClassVar[bool] = True
 
     rows: Sourced[Count]
     columns: Sourced[Count]

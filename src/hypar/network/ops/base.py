@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from pydantic import BeforeValidator, Field
 
 from hypar.files.record import Record
+from hypar.network.keeping import Keeps
 from hypar.network.training import PHASES
 from hypar.network.windows import ShapeError, Window
 
@@ -226,6 +227,13 @@ class Op(Record):
     def num_statistics(self, inputs: tuple[Shape, ...]) -> int:  # noqa: ARG002
         """Return the number of untrained statistics, such as running means."""
         return 0
+
+    def keeps(self, inputs: tuple[Shape, ...]) -> Keeps:  # noqa: ARG002
+        """Return the memory that the op keeps for its backward phase.
+
+        By default a weighted op keeps its input, which the gradient of its weight reads, and any other op nothing.
+        """
+        return Keeps(input=self.weighted)
 
     def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:
         """Return the floating-point operations on one sample, forward, of an op without a weight."""

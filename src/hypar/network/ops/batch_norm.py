@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from hypar.network.keeping import Keeps
 from hypar.network.ops.base import Op, Shape, one_input
 
 
@@ -29,6 +30,10 @@ class BatchNorm(Op):
     def num_statistics(self, inputs: tuple[Shape, ...]) -> int:
         """Return the number of running means and variances."""
         return 2 * one_input(inputs)["channels"]
+
+    def keeps(self, inputs: tuple[Shape, ...]) -> Keeps:
+        """Return that it keeps its input, and the mean and the deviation of each channel."""
+        return Keeps(input=True, statistics=2 * one_input(inputs)["channels"])
 
 
 plugin: type[Op] = BatchNorm

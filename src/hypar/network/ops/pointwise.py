@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from hypar.network.ops.base import Op, Shape
+from hypar.network.keeping import Keeps
+from hypar.network.ops.base import Op, Shape, elements_of, one_input
 from hypar.network.ops.base import Pointwise as Base
 from hypar.network.windows import Window
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 LRN_CHANNELS = 5
 """Channels that a local response normalisation reads for each, as AlexNet's (NIPS 2012, section 3.3)."""
+
+OF_OUTPUT = frozenset({"sigmoid", "tanh"})
+"""Functions whose derivative follows from their output; that of all others takes their input."""
 
 
 class Pointwise(Base):
@@ -23,6 +27,12 @@ class Pointwise(Base):
     """
 
     function: Literal["elu", "gelu", "hardswish", "leaky_relu", "lrn", "relu6", "sigmoid", "silu", "tanh"]
+
+    def keeps(self, inputs: tuple[Shape, ...]) -> Keeps:
+        """Return its output or its input; a local response normalisation keeps the divisor of each element as well."""
+        divisors = elements_of(one_input(inputs)) if self.function == "lrn" else 0
+        kept = self.function in OF_OUTPUT
+        return Keeps(input=not kept, output=kept, elements=divisors)
 
     def windows_on(self, inputs: tuple[Shape, ...]) -> Mapping[str, Window]:  # noqa: ARG002
         """Return the channels of a local response normalisation, the own one in the middle."""

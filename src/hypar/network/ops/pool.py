@@ -7,8 +7,12 @@ from typing import Literal, Self
 
 from pydantic import model_validator
 
+from hypar.network.keeping import Keeps
 from hypar.network.ops.base import CountPair, Op, Resampling, Shape, SizePair, elements_of, image_input
 from hypar.network.windows import ShapeError, Window
+
+INDEX_BYTES = 8
+"""Bytes of the index of a window's maximum, as in PyTorch."""
 
 
 class Pool(Resampling):
@@ -68,6 +72,12 @@ class Pool(Resampling):
             dim: Window(kernel=kernel, stride=stride, padding=padding)
             for dim, kernel, stride, padding in pairs
         }
+
+    def keeps(self, inputs: tuple[Shape, ...]) -> Keeps:
+        """Return that it keeps its input, as PyTorch does, and the indices of maxima; a global mean keeps nothing."""
+        if self.averages:
+            return Keeps(input=self.window == "sliding")
+        return Keeps(input=True, mask_bytes=INDEX_BYTES * elements_of(self.output_shape(inputs)))
 
     def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:
         """Return one operation for every element that a window reads."""

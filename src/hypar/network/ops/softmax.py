@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hypar.network.ops.base import Op
+from hypar.network.keeping import Keeps
+from hypar.network.ops.base import Op, Shape
 
 
 class Softmax(Op):
@@ -14,6 +15,10 @@ class Softmax(Op):
     statistics: ClassVar[tuple[str, ...]] = ("exponential",)
     back_statistics: ClassVar[tuple[str, ...]] = ("product",)
     statistics_over: ClassVar[frozenset[str]] = frozenset({"channels"})
+
+    def keeps(self, inputs: tuple[Shape, ...]) -> Keeps:  # noqa: ARG002
+        """Return that it keeps its output."""
+        return Keeps(output=True)
 
 
 plugin: type[Op] = Softmax

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.plan.chunks import ChunksRecord
 from hypar.planning.chunks.candidates import candidates, neighbours
 from hypar.schedule.chunks.sizes import rule_sizes
+from hypar.schedule.memory import holds
 from hypar.schedule.step import exchanging, lower_lanes
-from hypar.schedule.totals import holds
 from hypar.timeline import run
 
 if TYPE_CHECKING:

@@ -134,20 +134,32 @@ def _room(spans: CutSpans, layers: Sequence[_LayerBounds]) -> Costs:
 
 
 def _kept(graph: ContractedGraph, layers: Sequence[_LayerBounds]) -> list[float]:
-    """Return the elements of a microbatch that each weighted layer keeps; a tensor's first reader keeps it."""
-    read: dict[int, int] = {}
+    """Return the elements of a microbatch that each layer and its trail keep; a tensor's first reader keeps it."""
+    read: dict[int, float] = {}
     fed, known = {tensor.consumer for tensor in graph.tensors}, set()
+    held = [
+        _tensors_kept(layer) if least.output else {}
+        for layer, least in zip(graph.layers, layers, strict=True)
+    ]
     for tensor in sorted(graph.tensors, key=lambda tensor: tensor.consumer):
-        if graph.layers[tensor.consumer].weighted and tensor.producer not in known:
-            known.add(tensor.producer)
+        key = tensor.producer, tensor.number
+        if graph.layers[tensor.consumer].weighted and key not in known and key[1] not in held[key[0]]:
+            known.add(key)
             read[tensor.consumer] = tensor.elements
     found = []
     for index, (layer, least) in enumerate(zip(graph.layers, layers, strict=True)):
         elements = layer.einsum.input_elements if index not in fed else read.get(index, 0)
-        made = layer.einsum.elements("output")
-        reduced = 0 if math.isclose(made, layer.output_elements) else made
-        found.append(elements * least.input + reduced * least.output)
+        found.append(elements * least.input + math.fsum(held[index].values()) * least.output)
     return found
+
+
+def _tensors_kept(layer: CutLayer) -> dict[int, int]:
+    """Return the elements of the tensors in a layer's trail that an op there keeps, by number."""
+    sizes = {op.target: op.elements for op in layer.trail}
+    kept = {op.source for op in layer.trail if op.keeps_input} | {
+        op.target for op in layer.trail if op.keeps_output
+    }
+    return {number: sizes[number] for number in kept if number is not None}
 
 
 def _layer_bounds(spans: CutSpans, microbatches: int) -> list[_LayerBounds]:

@@ -19,8 +19,8 @@ from hypar.planning.searches.base import Answer, load_search
 from hypar.planning.stages.entering import entering
 from hypar.planning.stages.span import Cuts, CutSpan, phases_of
 from hypar.schedule.lanes import Lane
+from hypar.schedule.memory import memory_of
 from hypar.schedule.step import lower_lanes
-from hypar.schedule.totals import memory_of
 from hypar.sharding.amounts.flows import flows_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.pins import parse_pin
@@ -140,10 +140,11 @@ class CutSpans:
         )
         if key not in self.answers:
             self.answers[key] = self._answer(inside)
-        if (key, outside) not in self._cuts:
+        held = (key, outside, tuple((layer.trail, layer.ahead) for layer in inside.layers))
+        if held not in self._cuts:
             lane = Lane(self._of(self.microbatch, start, end), self.answers[key].choices, self.setting)
-            self._cuts[key, outside] = self._lowered(lane, self.answers[key], outside)
-        cuts = self._cuts[key, outside]
+            self._cuts[held] = self._lowered(lane, self.answers[key], outside)
+        cuts = self._cuts[held]
         return cuts._replace(lane=cuts.lane._replace(graph=self._of(self.microbatch, start, end)))
 
     def _answer(self, inside: ContractedGraph) -> Answer:

@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.planning.uneven.tree import lanes_of
+from hypar.schedule.memory import holds
 from hypar.schedule.step import transfers_of
-from hypar.schedule.totals import holds
 from hypar.sharding.uneven.remainder import graph_of_group
 
 if TYPE_CHECKING:

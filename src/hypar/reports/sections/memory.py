@@ -40,7 +40,7 @@ def section(found: Gathered) -> Markup:
         "Memory over the step",
         note(
             "Same time axis as above. Weights, gradients, optimizer state and transfer buffers (dark) are held all "
-            "along; activations from the start of a layer\u2019s forward phase until its backward phase is done."
+            "along. On top of it are activations, kept until the backward phase has used them, and the errors that it sends back."
         ),
         *(_course(memory, step) for memory in step.memory),
         _items(step),
@@ -71,7 +71,7 @@ def _chart(memory: MemoryUse, time_s: float) -> Markup:
     base, whole = math.fsum(memory.always.values()), time_s or 1.0
     most = memory.peak_bytes or 1.0
     over = memory.capacity_bytes if memory.capacity_bytes and memory.capacity_bytes < most else None
-    top = max(memory.kept, key=lambda point: point[1], default=(0.0, 0.0))[0]
+    top = max(memory.course, key=lambda point: point[1], default=(0.0, 0.0))[0]
 
     def draw(frame: Frame) -> tuple[list[Markup], float]:
         bottom = TOP + HEIGHT
@@ -109,14 +109,14 @@ def _chart(memory: MemoryUse, time_s: float) -> Markup:
             marks.append(label((frame.right + 10, bottom - 3), num_bytes(base), frame.size, kind="mt"))
         return marks, bottom + 22
 
-    desc = f"{num_bytes(base)} are held all along; activations rise to {num_bytes(most - base)} at {seconds(top)}."
+    desc = f"{num_bytes(base)} are held all along; activations and errors rise to {num_bytes(most - base)} at {seconds(top)}."
     return pictures(draw, FRAMES, f"Memory of a device of {memory.group} over a step", desc)
 
 
 def _area(memory: MemoryUse, frame: Frame, whole: float, at: Callable[[float], float], base: float) -> Markup:
-    """Return the area of activations, in steps."""
+    """Return the area of activations and errors, in steps."""
     path, y = [f"M{frame.left:.1f} {at(base):.1f}"], at(base)
-    for time, kept in memory.kept:
+    for time, kept in memory.course:
         x, new = frame.at(min(1.0, time / whole)), at(base + kept)
         if abs(new - y) >= 0.05 or kept == 0:
             path.append(f"H{x:.1f}V{new:.1f}")

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from hypar.schedule.totals import memory_of
+from hypar.schedule.lifetimes import course_of
+from hypar.schedule.memory import memory_of
 from hypar.studies.report.tasks import lane_names
-from hypar.studies.report.uses import kept_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.planning.replay import ScoredStep
+    from hypar.schedule.lifetimes import Course
     from hypar.studies.report.tasks import StepTask
 
 BACKWARD = frozenset({"backward", "gradient"})
+
+Spans = dict[tuple[str, bool], tuple[float, float]]
+"""Start and end of a layer's computation, by its name and whether the phase is the forward one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,16 +30,16 @@ class MemoryUse:
     Attributes:
         group: name of the group; ``all`` for identical devices.
         capacity_bytes: memory of a device; None if the machine's file does not say.
-        peak_bytes: the peak, when the forward phase ends.
+        peak_bytes: the peak.
         always: bytes held all along: weights, gradients, optimizer state and buffers, by name.
-        kept: the bytes of activations from each time on, from 0 to the end of the step.
+        course: the bytes of activations and errors from each time on, from 0 to the end of the backward phase.
     """
 
     group: str
     capacity_bytes: float | None
     peak_bytes: float
     always: dict[str, float]
-    kept: tuple[tuple[float, float], ...]
+    course: tuple[tuple[float, float], ...]
 
 
 def memory_uses(ran: ScoredStep, tasks: Sequence[StepTask]) -> tuple[MemoryUse, ...]:
@@ -47,44 +49,47 @@ def memory_uses(ran: ScoredStep, tasks: Sequence[StepTask]) -> tuple[MemoryUse, 
     found = []
     for number, (group, lane) in enumerate(zip(lane_names(ran), ran.lanes, strict=True)):
         held = memory_of(lane, ran.step, number)
-        activations = held.pop("activations")
+        course = course_of(lane.graph, lane.choices, lane.setting.element_bytes)
         found.append(
             MemoryUse(
                 group=group,
                 capacity_bytes=lane.setting.machine.memory_bytes,
-                peak_bytes=math.fsum((*held.values(), activations)),
-                always=held,
-                kept=tuple(_kept(ran, tasks, number)),
+                peak_bytes=math.fsum(held.values()),
+                always={item: own for item, own in held.items() if item not in {"activations", "errors"}},
+                course=tuple(_course(course, ran.plan.layers, _spans(tasks, number))),
             )
         )
     return tuple(found)
 
 
-def _kept(ran: ScoredStep, tasks: Sequence[StepTask], number: int) -> Iterator[tuple[float, float]]:
-    """Yield the bytes of activations on a device from each time on.
+def _course(course: Course, layers: Sequence[str], spans: Spans) -> Iterator[tuple[float, float]]:
+    """Yield the bytes of activations and errors on a device from each time on.
 
-    A tensor is kept from the start of its layer's forward phase to the end of that layer's backward phase.
+    A layer's forward phase begins with its computation, and so does its backward phase; a layer without computation
+    of its own belongs to the phase before it.
     """
-    spans = _spans(tasks, number)
-    changes = []
-    for layer, num_bytes in kept_bytes(ran.lanes[number]):
-        start, end = spans.get(ran.plan.layers[layer], (0.0, ran.score.time_s))
-        changes += [(start, num_bytes), (end, -num_bytes)]
-    amounts: list[float] = []
-    for time, same in groupby(sorted(changes), itemgetter(0)):
-        amounts += [change for _, change in same]
-        yield time, max(0.0, math.fsum(amounts))
+    phases = [
+        *zip(layers, course.forward, strict=True),
+        *zip(layers[::-1], course.backward[::-1], strict=True),
+    ]
+    time, most = 0.0, 0.0
+    for number, (layer, num_bytes) in enumerate(phases):
+        start = spans.get((layer, number < len(layers)), (time, time))[0]
+        if start > time:
+            yield time, most
+            time, most = start, 0.0
+        most = max(most, num_bytes)
+    yield time, most
+    yield max((end for _, end in spans.values()), default=time), 0.0
 
 
-def _spans(tasks: Sequence[StepTask], number: int) -> dict[str, tuple[float, float]]:
-    """Return for each layer when a group starts its forward phase, and when it ends its backward phase."""
-    starts: dict[str, float] = {}
-    ends: dict[str, float] = {}
+def _spans(tasks: Sequence[StepTask], number: int) -> Spans:
+    """Return when a group's computation of each layer starts and ends in the forward and in the backward phase."""
+    found: Spans = {}
     for task in tasks:
-        if task.layer is None or number not in task.lanes or task.kind == "communication":
+        if task.layer is None or number not in task.lanes or task.kind not in {"forward", *BACKWARD}:
             continue
-        if task.kind == "forward":
-            starts.setdefault(task.layer, task.start_s)
-        elif task.kind in BACKWARD:
-            ends[task.layer] = max(task.end_s, ends.get(task.layer, 0.0))
-    return {layer: (starts[layer], ends[layer]) for layer in starts.keys() & ends.keys()}
+        key = task.layer, task.kind == "forward"
+        start, end = found.get(key, (task.start_s, task.end_s))
+        found[key] = min(start, task.start_s), max(end, task.end_s)
+    return found

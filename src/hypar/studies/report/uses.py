@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.stages.scoring import BETWEEN
 from hypar.schedule.energy import energy_items, moved_energy, moved_items
-from hypar.schedule.totals import kept_tensors, repeated
+from hypar.schedule.lifetimes import course_of
+from hypar.schedule.totals import repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.planning.replay import ScoredStep
-    from hypar.schedule.lanes import Lane
     from hypar.studies.report.tasks import StepTask
 
 
@@ -173,11 +173,5 @@ def _memory(ran: ScoredStep, number: int) -> Iterator[tuple[str, float, float]]:
     for name, time in zip(ran.plan.layers, ran.step.work[number].times, strict=True):
         if time is not None:
             yield name, each * time.fullest["weight"], 0.0
-    for layer, num_bytes in kept_bytes(lane):
-        yield lane.graph.layers[layer].name, 0.0, num_bytes
-
-
-def kept_bytes(lane: Lane) -> Iterator[tuple[int, float]]:
-    """Yield the layer and the bytes of each tensor that a device keeps for the layer's backward phase."""
-    for kept in kept_tensors(lane.graph, lane.choices):
-        yield kept.layer, lane.setting.element_bytes * kept.elements
+    for kept in course_of(lane.graph, lane.choices, lane.setting.element_bytes).kept:
+        yield lane.graph.layers[kept.layer].name, 0.0, kept.num_bytes

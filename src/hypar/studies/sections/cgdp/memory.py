@@ -9,6 +9,7 @@ from hypar.network.build import load_model
 from hypar.planning.planner import plan_model
 from hypar.sharding.conventions import PAPER
 from hypar.studies.page import Section, beside
+from hypar.studies.read_memory import read_memory
 from hypar.studies.sections.cgdp.published import BATCHES_OF_VGG, GOOGLENET, GPUS, TIMED, VGG_16
 from hypar.studies.sections.cgdp.training import rounds
 
@@ -105,4 +106,9 @@ def _held_mb(network: Network) -> float:
         optimizer="momentum",
         convention=PAPER,
     )
-    return sum(plan.score.memory.values()) / MIB if plan.score else math.nan
+    if plan.score is None:
+        return math.nan
+    graph = load_model(network.model)
+    nodes = graph.with_batch(GPUS[-1] * network.batch).nodes(plan.graph)
+    choices = [plan.choices(layer.name) for layer in nodes.layers]
+    return read_memory(plan.score.memory_bytes, nodes, choices, graph.element_bytes) / MIB

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.planning.planner import plan_model
 from hypar.sharding.conventions import PAPER
+from hypar.studies.read_memory import read_memory
 from hypar.studies.sections.deepa.counting import count_bytes
 from hypar.studies.sections.deepa.networks import ALEXNET
 
@@ -84,6 +85,13 @@ class Plans:
     def speed(self, graph: LayerGraph, cut: Cut, ways: int = WAYS) -> float:
         """Return the images a second of such a plan by the engine."""
         return graph.batch / self.score(graph, cut, ways).time_s
+
+    def held_bytes(self, graph: LayerGraph, cut: Cut, ways: int = WAYS) -> float:
+        """Return the memory of a device under such a plan, of activations what weighted layers read."""
+        plan, nodes = self.of(graph, cut, ways), graph.nodes(self.of(graph, cut, ways).graph)
+        choices = [plan.choices(layer.name) for layer in nodes.layers]
+        memory_bytes = self.score(graph, cut, ways).memory_bytes
+        return read_memory(memory_bytes, nodes, choices, graph.element_bytes)
 
     def bytes_of(self, graph: LayerGraph, cut: Cut, ways: int = WAYS) -> Bytes:
         """Return the bytes that such a plan moves."""

@@ -91,7 +91,7 @@ def figure_13(graphs: Mapping[str, LayerGraph], beside: Plans) -> Section:
         for cut in THREE:
             series[f"{name}, {cut.name}"] = [beside.speed(one, cut) for one in sized]
         ratios = [beside.speed(one, EXACT) / beside.speed(one, IMAGE) for one in sized]
-        held = [beside.score(one, IMAGE).memory_bytes / 1e9 for one in sized]
+        held = [beside.held_bytes(one, IMAGE) / 1e9 for one in sized]
         rows.append((
             name, f"{least} to {most}", *(f"{ratio:.2f}" for ratio in ratios), *(f"{own:.1f}" for own in held),
         ))  # fmt: skip

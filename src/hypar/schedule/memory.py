@@ -1,0 +1,52 @@
+"""The memory of a device: weights, gradients, optimizer state, activations, errors and transfers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hypar.network.training import OPTIMIZERS
+from hypar.schedule.lifetimes import course_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.network.contraction import Tensor
+    from hypar.schedule.lanes import Lane
+    from hypar.schedule.step import Step, Transfers
+
+
+def memory_of(
+    lane: Lane, step: Step | Transfers, number: int, outside: Sequence[Tensor] = ()
+) -> dict[str, float]:
+    """Return the bytes on each device of a lane at the fullest moment of a step, with room for the largest transfer.
+
+    Args:
+        lane: the devices and their work for a microbatch.
+        step: the lowered step, or its transfers.
+        number: index of the lane in the step.
+        outside: tensors that the lane's layers read from other stages; their producers' indices are not the lane's.
+    """
+    setting, size = lane.setting, lane.setting.element_bytes
+    times = step.work[number].times
+    weights = size * math.fsum(time.fullest["weight"] for time in times if time is not None)
+    buffers = (
+        move.subgroup_bytes / move.subgroup_devices
+        for move, lanes in zip(step.moves, step.lanes, strict=True)
+        if move is not None and number in lanes
+    )
+    course = course_of(lane.graph, lane.choices, size, outside)
+    return {
+        "weights": weights,
+        "gradients": weights,
+        "optimizer": weights * OPTIMIZERS[setting.optimizer],
+        "activations": course.activations,
+        "errors": max(0.0, course.peak - course.activations),
+        "buffers": max(buffers, default=0.0),
+    }
+
+
+def holds(lanes: Sequence[Lane], step: Step | Transfers) -> bool:
+    """Return whether the step fits the memory of every lane's devices."""
+    held = (math.fsum(memory_of(lane, step, number).values()) for number, lane in enumerate(lanes))
+    return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))

@@ -1,0 +1,296 @@
+"""Half and twice every number of every machine that comes with hypar, set as ``--set`` sets it, moves a step as expected."""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from hypar.errors import OptionError
+from hypar.files.yaml_file import read_yaml
+from hypar.machine.energy import phase_energy
+from hypar.machine.load import parse_change
+from hypar.machine.load_heterogeneous import load_hardware, load_heterogeneous
+from hypar.machine.machine import Machine
+from hypar.machine.setting import Setting
+from hypar.network.build import load_model
+from hypar.network.training import PHASES
+from hypar.planning.planner import plan_model
+from hypar.planning.replay import run_plan
+from hypar.registry import data_file, data_names
+from hypar.schedule.lanes import Lane
+from hypar.schedule.scoring import totals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hypar.machine.heterogeneous import HeterogeneousMachine
+    from hypar.network.contraction import ContractedGraph
+    from hypar.network.graph import LayerGraph
+    from hypar.plan.plan import Plan
+    from hypar.sharding.placement import Options
+
+TIME = {
+    **dict.fromkeys(("peak", "rows", "columns", "frequency", "buffer_words_per_cycle", "bandwidth", "link_bandwidth"), -1),
+    **dict.fromkeys(("total_bandwidth", "units_per_device", "efficiency", "devices"), -1),
+    **dict.fromkeys(("half_efficiency_flop", "latency"), +1),
+}  # fmt: skip
+"""Numbers that move time: -1 if more of them makes a step shorter."""
+
+ENERGY = {
+    "accesses_per_word_moved": +1,
+    **dict.fromkeys(("word", "weight_words", "input_words", "output_words"), -1),
+}
+"""Numbers that move energy, besides those of ``energy`` itself: more of them takes more."""
+
+ROOM = ("buffer",)
+"""Numbers of words that fit the buffer: more of them makes a step no longer, and shorter or of less energy."""
+
+GRAIN = ("bank_words",)
+"""Words by which the buffer is given away: more of them makes a step no shorter, and longer or of more energy."""
+
+SPLIT = ("weight_buffer_words",)
+"""Numbers that divide the buffer, so that a step may get better or worse either way."""
+
+SEARCH = "the search for mappings misses better ones that have as much room"
+PUBLISHED = (
+    "the published machine has as many channels as its registers hold before filters, whatever the traffic"
+)
+NO_ENERGY = "a word is that of the energies, of which the file gives none"
+MISSES = {
+    ("eyeriss", "compute.bank_words"): SEARCH,
+    ("eyeriss-isca", "buffer"): SEARCH,
+    ("eyeriss-isca", "compute.output_words"): SEARCH,
+    ("tetris-2d", "compute.weight_words"): SEARCH,
+    ("hmc", "compute.input_words"): PUBLISHED,
+    ("p100-4x4", "word"): NO_ENERGY,
+}
+"""Numbers that move a step in the wrong direction, or not at all."""
+
+REFUSED = {
+    ("hmc", "buffer"): "changes nothing, as compute model row_stationary derives nothing from the buffer",
+    **{
+        (name, "interconnect.0.link_bandwidth"): "changes nothing, as assumption bandwidth is total"
+        for name in ("hmc", "hmc-physical")
+    },
+}
+"""Published numbers of which a machine derives nothing, so that no change of them is taken."""
+
+BESIDE = {
+    (name, "interconnect.0.link_bandwidth"): {"bandwidth": "link"} for name in ("hmc", "hmc-physical")
+}
+"""Changes beside which a refused number has its effect."""
+
+LEAST = {("tpu-v2-v3", "compute.peak"): 180 / 420}
+"""What the least of a machine's groups has of the number in its file: a change is one of all groups."""
+
+LARGE_BATCH = 2**20
+"""A mini-batch of which computation takes most of the time, on however many devices."""
+
+
+class Case(NamedTuple):
+    """A number of a machine.
+
+    Attributes:
+        machine: the machine's name.
+        key: the name by which ``--set`` knows it.
+        value: as the file has it.
+    """
+
+    machine: str
+    key: str
+    value: Any
+
+    def change(self, factor: float) -> dict[str, Any]:
+        """Return the change of the number by a factor."""
+        if factor < 1:
+            factor *= LEAST.get((self.machine, self.key), 1)
+        if isinstance(self.value, str):
+            number, unit = re.fullmatch(r"([0-9.e+-]+)\s*(\S+)", self.value).groups()  # type: ignore[union-attr]
+            written = f"{float(number) * factor!r} {unit}"
+        else:
+            most = 1.0 if self.key == "efficiency" else math.inf
+            written = f"{min(most, type(self.value)(self.value * factor))!r}"
+        return dict([parse_change(f"{self.key}={written}")])
+
+
+def numbers(name: str) -> Iterator[Case]:
+    """Yield the numbers of a hardware file; of a heterogeneous machine those of the groups' links."""
+
+    def found(node: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        if isinstance(node, dict) and "value" in node:
+            if isinstance(node["value"], int | float) or re.match(r"[0-9]", node["value"]):
+                yield path, node["value"]
+        elif isinstance(node, dict | list):
+            for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+                yield from found(value, (*path, key))
+
+    for path, value in dict.fromkeys(found(read_yaml(data_file("hardware", name)).data, ())):
+        part, *rest = path
+        if part == "interconnect":
+            rest = [part, *(rest if len(rest) > 1 else (0, *rest))]
+        elif part == "groups":
+            rest = rest[2:] if rest[1] == "changes" else rest[1:]
+        yield Case(name, ".".join(map(str, rest)), value)
+
+
+CASES = [case for name in data_names("hardware") for case in dict.fromkeys(numbers(name))]
+
+
+class Outcome(NamedTuple):
+    """The seconds and the joules of a step, those at rest included."""
+
+    time: float
+    energy: float
+
+
+@cache
+def layers(name: str, batch: int) -> ContractedGraph:
+    return load_model(name).with_batch(batch).contracted
+
+
+def scored(machine: Machine | HeterogeneousMachine, name: str, batch: int) -> Outcome:
+    """Score a network, on all devices of a machine."""
+    if isinstance(machine, Machine):
+        levels = machine.num_devices.bit_length() - 1
+        nodes, setting = layers(name, batch), setting_of(machine, levels)
+        choices = chosen(name, batch, levels)
+        found = totals(nodes, choices, setting)
+        return Outcome(found.time_s, (found.energy_j or 0.0) + at_rest(Lane(nodes, choices, setting)))
+    graph, plan = uneven(machine, name, batch)
+    ran = run_plan(plan, hardware=machine, model=graph)
+    return Outcome(ran.score.time_s, sum(map(at_rest, ran.lanes)))
+
+
+def uneven(machine: HeterogeneousMachine, name: str, batch: int) -> tuple[LayerGraph, Plan]:
+    """Return a plan with equal shares, made for the machine as it is shipped if it has as many devices."""
+    shipped = load_heterogeneous(machine.name)
+    made_for = shipped if shipped.num_devices == machine.num_devices else machine
+    graph = load_model(name).with_batch(batch)
+    key = made_for.digest, name, batch
+    if key not in PLANS:
+        PLANS[key] = plan_model(
+            graph, hardware=made_for, strategy="accpar", shares="equal", convention="paper"
+        )
+    return graph, PLANS[key]
+
+
+PLANS: dict[tuple[str, str, int], Plan] = {}
+
+
+def setting_of(machine: Machine, levels: int) -> Setting:
+    return Setting(machine=machine, array=(2,) * levels, element_bytes=4)
+
+
+@cache
+def chosen(name: str, batch: int, levels: int) -> tuple[Options, ...]:
+    """Return the choices that cut the batch at all levels."""
+    if not levels:
+        return ((),) * len(layers(name, batch).layers)
+    graph = load_model(name).with_batch(batch)
+    plan = plan_model(graph, strategy="dp", levels=levels, convention="paper")
+    return tuple(plan.choices(layer) for layer in plan.layers)
+
+
+def at_rest(lane: Lane) -> float:
+    """Return the joules at rest of a device's computation."""
+    times = [time for time in lane.work.times if time is not None]
+    each = (phase_energy(lane.setting.machine, time, phase) for time in times for phase in PHASES)
+    return math.fsum(own["static"] for own in each)
+
+
+def outcomes(machine: Machine | HeterogeneousMachine, devices: int, *, many: bool) -> list[Outcome]:
+    """Return the outcomes for a network of small layers and one of large layers, or for one of much computation."""
+    if many:
+        return [scored(machine, "sconv", LARGE_BATCH)]
+    each = (8, 64) if devices > 1 else (8, 4)
+    return [
+        scored(machine, name, own * devices) for name, own in zip(("lenet-c", "alexnet"), each, strict=True)
+    ]
+
+
+@cache
+def as_shipped(name: str, many: bool, beside: tuple[tuple[str, Any], ...]) -> list[Outcome]:
+    machine = load_hardware(name, dict(beside))
+    return outcomes(machine, machine.num_devices, many=many)
+
+
+def moved(case: Case, factor: float) -> dict[str, list[int]]:
+    """Return for time and energy whether it falls (-1), stays (0), or rises (1) with a change, for each network."""
+    beside, many = BESIDE.get(case[:2], {}), case.key.endswith("devices")
+    machine = load_hardware(case.machine, case.change(factor) | beside)
+    changed = outcomes(machine, load_hardware(case.machine).num_devices, many=many)
+    pairs = [*zip(changed, as_shipped(case.machine, many, tuple(beside.items())), strict=True)]
+    found: dict[str, list[int]] = {}
+    for quantity in Outcome._fields:
+        values = [(getattr(one, quantity), getattr(other, quantity)) for one, other in pairs]
+        found[quantity] = [
+            0 if math.isclose(one, other, rel_tol=1e-12) else 1 if one > other else -1
+            for one, other in values
+        ]
+    return found
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case,
+            id=f"{case.machine} {case.key}",
+            marks=[pytest.mark.xfail(strict=True, reason=MISSES[case[:2]])] if case[:2] in MISSES else [],
+        )
+        for case in CASES
+        if case.key != "memory.capacity"
+    ],
+)
+def test_half_and_twice_move_a_step_as_expected(case: Case) -> None:
+    """Never the wrong way for any network, and one of both moves a step at all."""
+    if case[:2] in REFUSED:
+        with pytest.raises(OptionError, match=f"^change {case.key}=.*: {REFUSED[case[:2]]}"):
+            load_hardware(case.machine, case.change(2))
+        if case[:2] not in BESIDE:
+            return
+    last, any_move = case.key.rpartition(".")[2], []
+    for factor, sign in ((0.5, -1), (2, 1)):
+        time, energy = ([sign * own for own in each] for each in moved(case, factor).values())
+        if case.key.startswith("energy.") or last in ENERGY:
+            wanted = 1 if case.key.startswith("energy.") else ENERGY[last]
+            assert -wanted not in energy
+            any_move += [wanted] if wanted in energy else []
+        elif last in TIME:
+            assert -TIME[last] not in time
+            any_move += [TIME[last]] if TIME[last] in time else []
+        elif last in SPLIT:
+            any_move += [own for own in time + energy if own]
+        else:
+            wanted = -1 if last in ROOM else 1
+            assert last in ROOM + GRAIN
+            assert -wanted not in time
+            any_move += [wanted] if wanted in time + energy else []
+    assert any_move
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.key == "memory.capacity"], ids=lambda case: case.machine
+)
+def test_half_and_twice_the_capacity_move_what_fits(case: Case) -> None:
+    """Of two mini-batches, one needs three quarters of the memory, the other one and a half times as much."""
+    machine = load_hardware(case.machine)
+    assert isinstance(machine, Machine)
+    sample = held(machine, 1024) / 1024
+    for part, fits in ((0.75, (False, True, True)), (1.5, (False, False, True))):
+        batch = round(part * (machine.memory_bytes or 0.0) / sample)
+        found = [
+            load_hardware(case.machine, case.change(factor)).fits(held(machine, batch))  # type: ignore[union-attr]
+            for factor in (0.5, 1, 2)
+        ]
+        assert tuple(found) == fits
+
+
+def held(machine: Machine, batch: int) -> float:
+    """Return the memory of one device that trains a small network alone."""
+    nodes = layers("lenet-c", batch)
+    return totals(nodes, ((),) * len(nodes.layers), setting_of(machine, 0)).memory_bytes

@@ -1,0 +1,239 @@
+"""The activations kept and the peak with errors in flight, against what PyTorch saves and holds for the same network."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hypar.network.build import load_model
+from hypar.schedule.lifetimes import course_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from hypar.network.graph import LayerGraph
+    from hypar.network.layer import Layer
+    from hypar.schedule.lifetimes import Course
+
+MODELS = ("lenet-c", "alexnet", "vgg11", "resnet50", "googlenet", "mobilenet-v2", "inception-v3", "unet")
+SMALL = ("lenet-c", "alexnet", "resnet18", "unet")
+FUNCTIONS = ("elu", "gelu", "hardswish", "leaky_relu", "lrn", "relu6", "sigmoid", "silu", "tanh")
+MAXIMA = frozenset({"elu", "lrn", "tanh"})
+"""Functions whose network ends in maxima and a softmax instead of means."""
+
+EVERY_OP = """
+source: a test
+batch: 3
+layers:
+  - {op: input, channels: 4, height: 16, width: 16}
+  - {name: first, op: conv, out_channels: 8, kernel: 3, padding: 1}
+  - {name: normal, op: batch_norm}
+  - {name: relu, op: relu}
+  - {name: small, op: pool, mode: max, kernel: 2}
+  - {name: left, op: conv, inputs: small, out_channels: 8, kernel: 3, padding: 1}
+  - {name: pointwise, op: pointwise, inputs: left, function: FUNCTION}
+  - {name: sum, op: add, inputs: [pointwise, small]}
+  - {name: right, op: conv, inputs: sum, out_channels: 4, kernel: 1}
+  - {name: both, op: concat, inputs: [right, sum]}
+  - {name: lower, op: pool, mode: average, kernel: 2}
+  - {name: wide, op: upsample, mode: bilinear, scale: 2}
+  - {name: up, op: conv_transpose, out_channels: 4, kernel: 2, stride: 2}
+  - {name: some, op: dropout}
+  - {name: one, op: pool, mode: MODE, window: global}
+  - {name: flat, op: flatten}
+  - {name: last, op: linear, out_features: 5}
+LAST"""
+
+
+class InTorch:
+    """Networks in PyTorch, without numbers: on the device ``meta`` tensors have sizes and storages alone."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch, self.functions = torch, torch.nn.functional
+        self.parameters: list[Any] = []
+        self.used = 0
+
+    def _pooled(self, op: Any, read: Any) -> Any:
+        functions = self.functions
+        if op.window == "global":
+            pooled = functions.adaptive_avg_pool2d if op.averages else functions.adaptive_max_pool2d
+            return pooled(read, 1)
+        pooled = functions.avg_pool2d if op.averages else functions.max_pool2d
+        return pooled(read, op.kernel, op.stride or op.kernel, op.padding, ceil_mode=op.rounding == "up")
+
+    def _own(self, *shapes: tuple[int, ...]) -> list[Any]:
+        """Return the next parameters, of some shapes; a second run uses those of the first."""
+        first, self.used = self.used, self.used + len(shapes)
+        if self.used > len(self.parameters):
+            self.parameters += [
+                self.torch.empty(shape, device="meta", requires_grad=True) for shape in shapes
+            ]
+        return self.parameters[first : self.used]
+
+    def _convolved(self, layer: Layer, read: Any) -> Any:
+        op: Any = layer.op
+        channels, transposed = read.shape[1], layer.op_name == "conv_transpose"
+        shape = (channels, op.out_channels) if transposed else (op.out_channels, channels)
+        weight, bias = self._own((shape[0], shape[1] // op.groups, *op.kernel), (op.out_channels,))
+        if transposed:
+            return self.functions.conv_transpose2d(
+                read, weight, bias, op.stride, op.padding, groups=op.groups, dilation=op.dilation
+            )
+        return self.functions.conv2d(read, weight, bias, op.stride, op.padding, op.dilation, op.groups)
+
+    def _normalised(self, read: Any) -> Any:
+        """Return a local response normalisation as one op: PyTorch's own is made of four, each of which keeps its input."""
+
+        class Divide(self.torch.autograd.Function):  # type: ignore[misc, name-defined]
+            @staticmethod
+            def forward(ctx: Any, read: Any) -> Any:
+                divisor = read.square()
+                ctx.save_for_backward(read, divisor)
+                return read / divisor
+
+            @staticmethod
+            def backward(ctx: Any, error: Any) -> Any:
+                return error * ctx.saved_tensors[1]
+
+        return Divide.apply(read)
+
+    def _layer(self, layer: Layer, reads: list[Any]) -> Any:
+        """Run one layer, with parameters of its own."""
+        op: Any = layer.op
+        functions, (read, *others) = self.functions, reads
+        cropped = [(margin, -margin or None) for margin in getattr(op, "margin", ())]
+        name = op.function if layer.op_name == "pointwise" else layer.op_name
+        runs: dict[str, Callable[[], Any]] = {
+            "conv": lambda: self._convolved(layer, read),
+            "conv_transpose": lambda: self._convolved(layer, read),
+            "linear": lambda: functions.linear(
+                read, *self._own((op.out_features, read.shape[1]), (op.out_features,))
+            ),
+            "batch_norm": lambda: functions.batch_norm(
+                read, None, None, *self._own(read.shape[1:2], read.shape[1:2]), training=True
+            ),
+            "pool": lambda: self._pooled(op, read),
+            "lrn": lambda: self._normalised(read),
+            "sigmoid": lambda: self.torch.sigmoid(read),
+            "tanh": lambda: self.torch.tanh(read),
+            "dropout": lambda: self.torch.native_dropout(read, op.probability, True)[0],
+            "add": lambda: sum(others, read),
+            "concat": lambda: self.torch.cat(reads, 1),
+            "flatten": lambda: read.flatten(1),
+            "softmax": lambda: functions.softmax(read, 1),
+            "crop": lambda: read[..., slice(*cropped[0]), slice(*cropped[1])],
+            "upsample": lambda: functions.interpolate(read, scale_factor=op.scale, mode=op.mode),
+        }
+        return runs[name]() if name in runs else getattr(functions, name)(read)
+
+    def loss(self, graph: LayerGraph) -> Any:
+        """Run the forward phase; tensors are let go behind their last reader."""
+        self.used = 0
+        left = [name for layer in graph.layers for name in layer.inputs]
+        made: dict[str, Any] = {}
+        for layer in graph.layers:
+            reads = [made[name] for name in layer.inputs]
+            for name in layer.inputs:
+                left.remove(name)
+                if name not in left:
+                    del made[name]
+            shape = graph.batch, *layer.shape.values()
+            made[layer.name] = self._layer(layer, reads) if reads else self.torch.empty(shape, device="meta")
+            del reads
+        (output,) = made.values()
+        return output.sum() if graph.layers[-1].op_name == "softmax" else output.square().sum()
+
+    def saved_bytes(self, graph: LayerGraph) -> int:
+        """Return the bytes of the distinct storages that autograd saves, without those of parameters."""
+        saved: dict[int, Any] = {}
+
+        def pack(tensor: Any) -> Any:
+            storage = tensor.untyped_storage()
+            saved[storage._cdata] = storage
+            return tensor
+
+        with self.torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            self.loss(graph)
+        for one in self.parameters:
+            saved.pop(one.untyped_storage()._cdata, None)
+        return sum(storage.nbytes() for storage in saved.values())
+
+    def peak_bytes(self, graph: LayerGraph) -> int:
+        """Return the most bytes that are alive in a step at once, without parameters and their gradients."""
+        torch, alive, peaks = self.torch, dict[int, Any](), [0]
+        reductions = importlib.import_module("torch.multiprocessing.reductions")
+        dispatch = importlib.import_module("torch.utils._python_dispatch")
+        leaves_of = importlib.import_module("torch.utils._pytree").tree_leaves
+        gradients = {"convolution_backward": slice(1, 3), "native_batch_norm_backward": slice(1, 3)}
+
+        class Watched(dispatch.TorchDispatchMode):  # type: ignore[misc, name-defined]
+            def __torch_dispatch__(
+                self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
+                found = function(*args, **(kwargs or {}))
+                made = leaves_of(found)
+                made[gradients.get(function.__name__.split(".")[0], slice(0, 0))] = []
+                for tensor in made:
+                    if isinstance(tensor, torch.Tensor) and not is_gradient(tensor):
+                        storage = tensor.untyped_storage()
+                        alive[storage._cdata] = reductions.StorageWeakRef(storage), storage.nbytes()
+                for key in [key for key, (storage, _) in alive.items() if storage.expired()]:
+                    del alive[key]
+                peaks.append(sum(size for _, size in alive.values()))
+                return found
+
+        def is_gradient(tensor: Any) -> bool:
+            storage = tensor.untyped_storage()._cdata
+            return any(
+                storage == own.untyped_storage()._cdata or tensor.shape in {own.shape, own.shape[::-1]}
+                for own in self.parameters
+            )
+
+        self.loss(graph)
+        with Watched():
+            self.loss(graph).backward()
+        return max(peaks)
+
+
+@pytest.fixture
+def in_torch() -> InTorch:
+    return InTorch(pytest.importorskip("torch", reason="torch is not installed: pip install torch"))
+
+
+def course(graph: LayerGraph) -> Course:
+    nodes = graph.contracted
+    return course_of(nodes, [()] * len(nodes.layers), 4)
+
+
+def written(folder: Path, text: str) -> LayerGraph:
+    file = folder / "every.yaml"
+    file.write_text(text, encoding="utf-8")
+    return load_model(file)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_device_keeps_what_autograd_saves(model: str, in_torch: InTorch) -> None:
+    graph = load_model(model).with_batch(3)
+    assert course(graph).activations == pytest.approx(in_torch.saved_bytes(graph), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [*SMALL, *(pytest.param(model, marks=pytest.mark.slow) for model in MODELS if model not in SMALL)],
+)
+def test_the_fullest_moment_is_that_of_a_step(model: str, in_torch: InTorch) -> None:
+    """PyTorch's gradients of a linear layer's biases, which the watch takes for activations, are within the tolerance."""
+    graph = load_model(model).with_batch(3)
+    assert course(graph).peak == pytest.approx(in_torch.peak_bytes(graph), rel=0.006)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_every_op_keeps_what_autograd_saves(function: str, in_torch: InTorch, tmp_path: Path) -> None:
+    mode = "max" if function in MAXIMA else "average"
+    text = EVERY_OP.replace("FUNCTION", function).replace("MODE", mode)
+    graph = written(tmp_path, text.replace("LAST", "  - {op: softmax}" if mode == "max" else ""))
+    assert course(graph).activations == in_torch.saved_bytes(graph)
+    assert course(graph).peak == pytest.approx(in_torch.peak_bytes(graph), rel=0.006)
