@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import Between, Factors
-from hypar.sharding.amounts.factors import factors_of, plain
+from hypar.sharding.amounts.factors import factors_of_pair
 from hypar.sharding.amounts.inside import added, computing, elements_of
 from hypar.sharding.amounts.parts import Part, names_of
-from hypar.sharding.amounts.products import Products, below, received
+from hypar.sharding.amounts.products import OUTERMOST, below, received
 from hypar.sharding.amounts.rows import cut_windows, windowed
 from hypar.sharding.levels import TENSORS, WHOLE_LAYER, Level, LocalSizes, levels_of
-from hypar.sharding.redistribution import COLLECTIVES
 from hypar.sharding.transfers import PHASE_OF
 
 if TYPE_CHECKING:
     from hypar.network.ops.base import Einsum
+    from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.flows import Sums
-    from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.placement import Options
 
 RESIDUE = 1e-9
 """Fraction of a tensor below which nothing is received."""
@@ -64,7 +63,9 @@ def received_inside(
         if sizes is None:
             here = elements * above * at_level[:, 1]
         else:
-            here = added(einsum, (choice,), sizes[level.index], level, sums)[:, 0, 0]
+            here = added((einsum,), (choice,), sizes[level.index : level.index + 1], level, (sums,))[
+                0, :, 0, 0
+            ]
         above = above * at_level[:, 0]
         for tensor, amount, summed in zip(TENSORS, here.tolist(), at_level[:, 1].tolist(), strict=True):
             if amount:
@@ -76,22 +77,21 @@ def received_inside(
 
 @lru_cache(maxsize=16384)
 def received_between(
-    ends: tuple[Einsum, Einsum],
+    reader: Einsum,
     between: Between,
     parts: tuple[Part, ...],
     array: tuple[int, ...],
     chosen: tuple[Options, Options],
 ) -> tuple[Received, ...]:
     """Return the transfers of a tensor between two layers at all levels, in the order of its parts, outermost first."""
-    products, names = _WHOLE, names_of(parts)
+    products, names = OUTERMOST, names_of(parts)
     found: list[list[Received]] = [[] for _ in parts]
     receivers = tuple(_receivers(array, own) for own in chosen)
+    reaching = cut_windows(reader, chosen[1])
+    left = _left(reader, array, chosen[1]) if reaching else (WHOLE_LAYER,) * (len(array) + 1)
     for level, *pair in zip(_levels(array), *chosen, strict=True):
-        factors, growth, kinds = _alone(between, (pair[0], pair[1]), level.ways)
-        if cut_windows(ends[1], (pair[1],)):
-            sizes = _left(ends[1], array, chosen[1])[level.index]
-            here = factors_of(ends, between, ((pair[0],), (pair[1],)), sizes, level.ways)
-            factors, growth = _numbers(here.factors), _numbers(here.growth)
+        sizes = left[level.index]
+        factors, growth, kinds = factors_of_pair(reader, between, (pair[0], pair[1]), sizes, level.ways)
         for own, part in zip(found, parts, strict=True):
             elements = received(part, products, growth)
             if elements > RESIDUE * part.changes[0].elements:
@@ -100,20 +100,6 @@ def received_between(
         if level.index + 1 < len(array):
             products = below(products, factors, names)
     return tuple(one for own in found for one in own)
-
-
-@lru_cache(maxsize=16384)
-def _alone(
-    between: Between, pair: tuple[Choice, Choice], ways: int
-) -> tuple[Factors, Factors, dict[str, str]]:
-    """Return the factors of one pair of choices without halos, those less 1, and their collectives, as numbers."""
-    found = plain(between, ((pair[0],), (pair[1],)), ways)
-    kinds = {name: COLLECTIVES[codes[0, 0]] for name, codes in found.manners._asdict().items()}
-    return _numbers(found.at_level.factors), _numbers(found.at_level.growth), kinds
-
-
-def _numbers(factors: Factors) -> Factors:
-    return Factors._make([factor.item() for factor in factors])
 
 
 @lru_cache(maxsize=16384)
@@ -140,7 +126,3 @@ def _left(einsum: Einsum, array: tuple[int, ...], chosen: Options) -> tuple[Loca
     for choice, ways in zip(chosen, array, strict=True):
         found.append(found[-1].divided(einsum, (choice,), ways))
     return tuple(found)
-
-
-_WHOLE = Products(*[1.0] * len(Factors._fields))  # type: ignore[arg-type]
-"""The products above the outermost level, as numbers."""
