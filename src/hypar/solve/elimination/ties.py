@@ -18,14 +18,15 @@ import numpy as np
 
 from hypar.solve.edge import Indices
 from hypar.solve.elimination.folding import Folding
+from hypar.solve.elimination.order import trace
+from hypar.solve.elimination.program import program_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from hypar.solve.cost_graph import CostGraph
+    from hypar.solve.cost_graph import CostGraph, Structure
     from hypar.solve.edge import Indices
     from hypar.solve.elimination.folding import Taken
-    from hypar.solve.elimination.order import Step
 
 
 class _Optimal(NamedTuple):
@@ -132,14 +133,26 @@ def _distinct(chosen: Indices, sizes: Sequence[int]) -> tuple[Indices, Indices]:
     return chosen[first], place
 
 
-def eliminated(problem: CostGraph, steps: Iterable[Step]) -> tuple[int, ...]:
-    """Return the first best assignment: all nodes leave, then each gets its choice, the last that left first."""
+def eliminated(problem: CostGraph, structure: Structure) -> tuple[int, ...]:
+    """Return the first best assignment: all nodes leave, then each gets its choice, the last that left first.
+
+    Args:
+        problem: a cost graph all of whose sums are exact.
+        structure: its structure.
+    """
+    program = program_of(structure)
+    assignment, taken = _folded(problem, structure) if program is None else program.run(problem)
+    return first_optimum(taken, structure.sizes) if taken else tuple(assignment)
+
+
+def _folded(problem: CostGraph, structure: Structure) -> tuple[list[int], list[Taken]]:
+    """Return an optimum, and the costs with which each node left if there are other optima, otherwise nothing."""
     folding = Folding(problem)
-    taken = [folding.fold(step) for step in steps]
+    taken = [folding.fold(step) for step in trace(structure).steps]
     assignment = [0] * len(problem.nodes)
     ties = 0
     for each in reversed(taken):
         costs = each.costs(assignment)
         best = assignment[each.node] = int(costs.argmin())
         ties += int(np.count_nonzero(costs == costs[best])) - 1
-    return first_optimum(taken, [costs.size for costs in problem.nodes]) if ties else tuple(assignment)
+    return assignment, taken if ties else []

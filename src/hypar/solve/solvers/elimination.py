@@ -57,10 +57,10 @@ class Elimination:
         require_tables("elimination", tables)
         exact = problem.summable()
         if tables.work < DROPPING_PAYS * structure.entries:
-            assignment = eliminated(exact, trace(structure).steps)
+            assignment = eliminated(exact, structure)
         else:
             left = undominated(exact)
-            assignment = left.original(eliminated(left.problem, trace(left.problem.structure).steps))
+            assignment = left.original(eliminated(left.problem, left.problem.structure))
         return Solution(assignment=assignment, cost=problem.cost(assignment))
 
 
