@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from hypar.costs.alike import counts_elements, of_layers, of_tensors
 from hypar.errors import OptionError
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
-    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.network.contraction import Content, ContractedGraph, CutLayer, Tensor
+    from hypar.network.ops.base import Einsum
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.sharding.rates import Rates
@@ -229,6 +231,11 @@ def cost_graph(
         )
         for layer, choices, before in zip(graph.layers, options, sizes, strict=True)
     ]
+    together = len(levels) == 1 and not relaxed
+    together = together and counts_elements(cost, levels[0], {own[0] for own in options})
+    if together:
+        rows = _nodes(cost, levels[0], graph, options, keys)
+        nodes |= {key: (costs, [key[3]]) for key, costs in rows.items()}
     for key, layer, choices in zip(keys, graph.layers, options, strict=True):
         if key not in nodes:
             nodes[key] = _node(cost, layer, levels, choices, key[3])
@@ -237,6 +244,9 @@ def cost_graph(
                 nodes[key] = (least, nodes[key][1])
     made = [numbers.setdefault((key[0], key[2]), len(numbers)) for key in keys]
     read = [numbers.setdefault(key, len(numbers)) for key in keys]
+    if together:
+        pairs = [(made[one.producer], read[one.consumer], one.content) for one in graph.tensors]
+        edges |= _edges(cost, levels[0], graph, options, keys, pairs)
     found = []
     for tensor in graph.tensors:
         ends = (tensor.producer, tensor.consumer)
@@ -255,6 +265,54 @@ def measured(cost: Cost, layer: CutLayer) -> frozenset[tuple[str, float]]:
     """Return the measured times of a layer, which tell apart layers that are equal otherwise."""
     profile: Profile | None = getattr(cost, "profile", None)
     return frozenset() if profile is None else frozenset(profile.seconds.get(layer.name, {}).items())
+
+
+Key = tuple["Einsum", int, int, "LocalSizes"]
+"""What the costs of a layer depend on: its dims, the elements of F_out, the number of its options, its sizes."""
+
+
+def _nodes(
+    cost: Cost,
+    level: Level,
+    graph: ContractedGraph,
+    options: Sequence[tuple[Options, ...]],
+    keys: Sequence[Key],
+) -> dict[Key, Costs]:
+    """Return the costs of distinct layers at a level, those of equal roles with equal options computed together."""
+    alike: dict[tuple[Einsum, int], dict[Key, int]] = {}
+    for at, key in enumerate(keys):
+        alike.setdefault((key[0].unsized(), key[2]), {}).setdefault(key, at)
+    found: dict[Key, Costs] = {}
+    for same in alike.values():
+        layers = [graph.layers[at] for at in same.values()]
+        (own,) = options[next(iter(same.values()))]
+        found |= zip(same, of_layers(cost, level, layers, own, [key[3] for key in same]), strict=True)
+    return found
+
+
+def _edges(
+    cost: Cost,
+    level: Level,
+    graph: ContractedGraph,
+    options: Sequence[tuple[Options, ...]],
+    keys: Sequence[Key],
+    pairs: Sequence[tuple[int, int, Content]],
+) -> dict[object, tuple[Costs, ...]]:
+    """Return the terms of distinct tensors at a level, those between equal dims with equal options computed together."""
+    alike: dict[object, dict[object, int]] = {}
+    for at, (tensor, pair) in enumerate(zip(graph.tensors, pairs, strict=True)):
+        made, read = keys[tensor.producer], keys[tensor.consumer]
+        bare = (made[0].unsized(), made[2], read[0].unsized(), read[2], tensor.content.contracted)
+        alike.setdefault(bare, {}).setdefault(pair, at)
+    found: dict[object, tuple[Costs, ...]] = {}
+    for same in alike.values():
+        tensors = [graph.tensors[at] for at in same.values()]
+        ends = (tensors[0].producer, tensors[0].consumer)
+        both = (options[ends[0]][0], options[ends[1]][0])
+        left = [keys[tensor.consumer][3] for tensor in tensors]
+        costs = of_tensors(cost, level, tensors, (graph.layers[ends[0]], graph.layers[ends[1]]), both, left)
+        found |= {pair: (own,) for pair, own in zip(same, costs, strict=True)}
+    return found
 
 
 def _node(

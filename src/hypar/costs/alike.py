@@ -1,0 +1,88 @@
+"""Layers of equal roles, and tensors between equal dims, as the tuples of one layer and of one tensor.
+
+A cost of the elements that are moved takes the elements that the levels above leave of a tensor, whichever layer's they
+are. With the elements of each layer in the place of a fraction of one layer's, many layers are one call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache, reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.network.contraction import Content, CutLayer, Tensor
+from hypar.sharding.dims import SPATIAL
+from hypar.sharding.levels import TENSORS, LocalSizes
+from hypar.sharding.rates import elements_of
+from hypar.sharding.transfers import simple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hypar.costs.base import Cost
+    from hypar.network.ops.base import Einsum
+    from hypar.sharding.levels import Level
+    from hypar.sharding.placement import Options
+    from hypar.solve.edge import Costs
+
+
+def counts_elements(cost: Cost, level: Level, offered: Iterable[Options]) -> bool:
+    """Return whether the costs of a level depend on elements alone: not on work, whole rows or the shards of grids."""
+    if not hasattr(cost, "work") or cost.direct or (cost.counts_work and level.innermost):
+        return False
+    return all(
+        simple(choice, level.ways) and {*SPATIAL}.isdisjoint(choice.divided)
+        for options in offered
+        for choice in options
+    )
+
+
+def of_layers(
+    cost: Cost, level: Level, layers: Sequence[CutLayer], options: Options, sizes: Sequence[LocalSizes]
+) -> Costs:
+    """Return the costs of layers of equal roles, each below one tuple, ``[layers, options]``."""
+    elements = [elements_of(layer.einsum, layer.output_elements) for layer in layers]
+    items = cost.layer_costs(level, _unit(layers[0].einsum.unsized()), options, _beside(sizes, elements))
+    return reduce(np.add, items.values())
+
+
+def of_tensors(
+    cost: Cost,
+    level: Level,
+    tensors: Sequence[Tensor],
+    ends: tuple[CutLayer, CutLayer],
+    options: tuple[Options, Options],
+    sizes: Sequence[LocalSizes],
+) -> Costs:
+    """Return the costs of tensors between equal dims, ``[tensors, options of producer, 1, options of consumer]``.
+
+    Args:
+        cost: the cost.
+        level: the level.
+        tensors: the tensors.
+        ends: producer and consumer of one of them.
+        options: their options.
+        sizes: for each tensor the sizes of its consumer, of one tuple.
+    """
+    elements = [np.full((len(TENSORS), 1), float(tensor.elements)) for tensor in tensors]
+    one = Tensor(producer=0, consumer=1, content=Content(1, tensors[0].content.contracted, ()))
+    made, read = (_unit(end.einsum.unsized()) for end in ends)
+    costs = cost.tensor_costs(level, one, (made, read), options, _beside(sizes, elements))
+    return np.ascontiguousarray(costs.swapaxes(0, 1))[:, :, None]
+
+
+def _beside(sizes: Sequence[LocalSizes], elements: Sequence[Costs]) -> LocalSizes:
+    """Return the elements of each tensor that the levels above leave, for each layer as for a tuple."""
+    found = np.concatenate([own.fractions for own in sizes], axis=1)
+    found[: len(TENSORS)] *= np.concatenate(elements, axis=1)
+    return LocalSizes(found, any(own.idle for own in sizes))
+
+
+@lru_cache(maxsize=1024)
+def _unit(unsized: Einsum) -> CutLayer:
+    """Return a layer of some dims whose tensors have one element each."""
+    dims = dict.fromkeys((*unsized.input, *unsized.weight, *unsized.output), 1)
+    einsum = replace(unsized, sizes=dims, input_elements=1)
+    return CutLayer(name="", op_name="", join=False, einsum=einsum, output_elements=1)
