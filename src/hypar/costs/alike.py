@@ -32,11 +32,13 @@ def counts_elements(cost: Cost, level: Level, offered: Iterable[Options]) -> boo
     """Return whether the costs of a level depend on elements alone: not on work, whole rows or the shards of grids."""
     if not hasattr(cost, "work") or cost.direct or (cost.counts_work and level.innermost):
         return False
-    return all(
-        simple(choice, level.ways) and {*SPATIAL}.isdisjoint(choice.divided)
-        for options in offered
-        for choice in options
-    )
+    return all(_cuts_one_dim(options, level.ways) for options in offered)
+
+
+@lru_cache(maxsize=1024)
+def _cuts_one_dim(options: Options, ways: int) -> bool:
+    """Return whether every choice divides one dim over all devices, none along which windows reach."""
+    return all(simple(choice, ways) and {*SPATIAL}.isdisjoint(choice.divided) for choice in options)
 
 
 def of_layers(

@@ -100,6 +100,7 @@ class CostGraph:
     Attributes:
         nodes: for each node the cost of each choice, ``[choices]``.
         edges: the cost of pairs; two nodes may be joined more than once.
+        batches: the distinct arrays, put together.
 
     Raises:
         ProblemError: a node without choices, an edge that does not fit its nodes, a cost that is not finite.
@@ -107,18 +108,24 @@ class CostGraph:
 
     nodes: tuple[Costs, ...]
     edges: tuple[Edge, ...]
+    batches: _Batches = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check shapes and numbers once, so that solvers need not."""
         for index, costs in enumerate(self.nodes):
             if costs.ndim != 1 or not costs.size:
                 raise ProblemError(f"node {index}: found costs of shape {costs.shape}; allowed: one or more")
-        _require_finite(self.nodes, [edge.terms for edge in self.edges])
+        object.__setattr__(self, "batches", _Batches(self._distinct()))
+        if not all(math.isfinite(batch.entries.sum()) for batch in self.batches):
+            _refuse_infinite(self.nodes, [edge.terms for edge in self.edges])
+        sizes = [costs.size for costs in self.nodes]
         for edge in self.edges:
             ends = (edge.source, edge.target)
-            if edge.source == edge.target or not all(0 <= end < len(self.nodes) for end in ends):
-                raise ProblemError(f"edge {ends}: its ends must be two of the {len(self.nodes)} nodes")
-            _require_fit(edge, (self.nodes[edge.source].size, self.nodes[edge.target].size))
+            if edge.source == edge.target or not all(0 <= end < len(sizes) for end in ends):
+                raise ProblemError(f"edge {ends}: its ends must be two of the {len(sizes)} nodes")
+            pair = (sizes[edge.source], sizes[edge.target])
+            if len(edge.terms) != 1 or edge.terms[0].shape != (pair[0], 1, pair[1]):
+                _require_fit(edge, pair)
 
     @property
     def structure(self) -> Structure:
@@ -136,19 +143,11 @@ class CostGraph:
         equal sums tie whichever solver adds them up. Arrays that several nodes or edges share stay shared; a graph
         whose costs are such multiples already, as whole numbers of bytes are, is returned as it is.
         """
-        distinct = {id(costs): costs for costs in self._arrays()}
-        batches = _Batches(distinct.values())
-        places = PRECISION - self._exponent(distinct, batches)
-        if all(batch.is_rounded(places) for batch in batches):
+        places = PRECISION - self._exponent()
+        if all(batch.is_rounded(places) for batch in self.batches):
             return self
-        rounded = dict(
-            zip(
-                distinct,
-                itertools.chain.from_iterable(batch.rounded(places) for batch in batches),
-                strict=True,
-            )
-        )
-        return self._with(rounded)
+        rounded = itertools.chain.from_iterable(batch.rounded(places) for batch in self.batches)
+        return self._with(dict(zip(map(id, self.batches.arrays), rounded, strict=True)))
 
     def _with(self, arrays: Mapping[int, Costs]) -> CostGraph:
         """Return the same graph with other finite arrays of the same shapes, by the ``id`` of what they replace."""
@@ -161,22 +160,22 @@ class CostGraph:
             for edge in self.edges
         ]
         object.__setattr__(found, "edges", tuple(edges))
+        object.__setattr__(found, "batches", _Batches(arrays.values()))
         return found
 
-    def _exponent(self, distinct: dict[int, Costs], batches: Iterable[_Batch]) -> int:
+    def _exponent(self) -> int:
         """Return the binary exponent of the largest sum that costs of the graph can have."""
-        largest = np.concatenate([np.zeros(0), *[batch.largest() for batch in batches]])
+        largest = np.concatenate([np.zeros(0), *[batch.largest() for batch in self.batches]])
         often = Counter(map(id, self._arrays()))
-        return math.frexp(float(largest @ np.array([often[key] for key in distinct], dtype=np.float64)))[1]
+        counts = np.array([often[id(costs)] for costs in self.batches.arrays], dtype=np.float64)
+        return math.frexp(float(largest @ counts))[1]
 
     def grain(self) -> float:
         """Return the largest power of two that every cost of a summable graph is a multiple of; 0 if all are 0."""
-        distinct = {id(costs): costs for costs in self._arrays()}
-        batches = _Batches(distinct.values())
-        largest = max((float(batch.largest().max()) for batch in batches), default=0.0)
+        largest = max((float(batch.largest().max()) for batch in self.batches), default=0.0)
         places = PRECISION - math.frexp(largest)[1]
         bits = 0
-        for batch in batches:
+        for batch in self.batches:
             bits |= int(np.bitwise_or.reduce(np.ldexp(batch.entries, places).astype(np.int64)))
         return math.ldexp(bits & -bits, -places)
 
@@ -187,6 +186,10 @@ class CostGraph:
             ends = (min(edge.source, edge.target), max(edge.source, edge.target))
             found[ends] = found[ends].plus(edge) if ends in found else edge
         return tuple(found.values())
+
+    def _distinct(self) -> Iterable[Costs]:
+        """Return the arrays, those that several nodes or edges share once."""
+        return {id(costs): costs for costs in self._arrays()}.values()
 
     def _arrays(self) -> list[Costs]:
         return [*self.nodes, *(term for edge in self.edges for term in edge.terms)]
@@ -251,21 +254,22 @@ class _Batch(NamedTuple):
 
 
 class _Batches:
-    """Arrays put together, those of many entries alone; a single batch is made once, several anew each time."""
+    """Arrays put together, those of many entries alone; a single batch is kept, several are made anew each time."""
 
     def __init__(self, arrays: Iterable[Costs]) -> None:
-        self._arrays = list(arrays)
-        small = sum([costs.size for costs in self._arrays]) <= BATCH
-        self._only = _Batch.of(self._arrays) if small and self._arrays else None
+        self.arrays = list(arrays)
+        self._only: _Batch | None = None
 
     def __iter__(self) -> Iterator[_Batch]:
         """Yield the batches in the order of the arrays."""
-        if self._only is not None:
-            yield self._only
-            return
+        if self._only is None and self.arrays and sum([costs.size for costs in self.arrays]) <= BATCH:
+            self._only = _Batch.of(self.arrays)
+        return iter([self._only]) if self._only else self._several()
+
+    def _several(self) -> Iterator[_Batch]:
         waiting: list[Costs] = []
         size = 0
-        for costs in self._arrays:
+        for costs in self.arrays:
             if waiting and size + costs.size > BATCH:
                 yield _Batch.of(waiting)
                 waiting, size = [], 0
@@ -289,11 +293,8 @@ def _structure(
     return Structure(sizes=sizes, links=tuple(links))
 
 
-def _require_finite(nodes: Sequence[Costs], edges: Sequence[Sequence[Costs]]) -> None:
-    """Refuse NaN and infinities, which a sum never loses; arrays that several edges share are looked at once."""
-    distinct = {id(costs): costs for costs in (*nodes, *itertools.chain.from_iterable(edges))}
-    if all(math.isfinite(batch.entries.sum()) for batch in _Batches(distinct.values())):
-        return
+def _refuse_infinite(nodes: Sequence[Costs], edges: Sequence[Sequence[Costs]]) -> None:
+    """Refuse the first node or edge with NaN or an infinity, which a sum never loses; a sum may overflow without."""
     for what, each in (("node", [(costs,) for costs in nodes]), ("edge", edges)):
         for index, arrays in enumerate(each):
             if not all(np.isfinite(costs).all() for costs in arrays):
