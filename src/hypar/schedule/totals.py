@@ -153,6 +153,21 @@ def holds(lanes: Sequence[Lane], step: Step | Transfers) -> bool:
     return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))
 
 
+def held_at_most(graph: ContractedGraph, setting: Setting, largest: float) -> float:
+    """Return a bound of the bytes that a device holds, whatever the choices: every tensor whole.
+
+    Args:
+        graph: the layers of a lane.
+        setting: its setting.
+        largest: the elements of the largest tensor that is moved. A transfer brings a device at most the shards that it lacks
+            of it, the terms and the sum of its own, and rows on two sides: less than four times as many.
+    """
+    weights = sum(layer.einsum.elements("weight") for layer in graph.layers)
+    kept = sum(layer.einsum.input_elements + layer.einsum.elements("output") for layer in graph.layers)
+    kept += sum(tensor.elements for tensor in graph.tensors)
+    return setting.element_bytes * ((2 + OPTIMIZERS[setting.optimizer]) * weights + kept + 4 * largest)
+
+
 class Kept(NamedTuple):
     """A tensor that a device keeps for the backward phase.
 
