@@ -120,10 +120,10 @@ class CostGraph:
             _refuse_infinite(self.nodes, [edge.terms for edge in self.edges])
         sizes = [costs.size for costs in self.nodes]
         for edge in self.edges:
-            ends = (edge.source, edge.target)
-            if edge.source == edge.target or not all(0 <= end < len(sizes) for end in ends):
-                raise ProblemError(f"edge {ends}: its ends must be two of the {len(sizes)} nodes")
-            pair = (sizes[edge.source], sizes[edge.target])
+            source, target = edge.source, edge.target
+            if source == target or not (0 <= source < len(sizes) and 0 <= target < len(sizes)):
+                raise ProblemError(f"edge {(source, target)}: its ends must be two of the {len(sizes)} nodes")
+            pair = (sizes[source], sizes[target])
             if len(edge.terms) != 1 or edge.terms[0].shape != (pair[0], 1, pair[1]):
                 _require_fit(edge, pair)
 

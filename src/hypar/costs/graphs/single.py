@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.costs.base import measured
+from hypar.costs.graphs.alike import work_of
 from hypar.costs.graphs.rounding import even, reaching
 from hypar.sharding.amounts.factors import plain
 from hypar.sharding.amounts.priced import LevelOf, added_costs, moved_costs, prices_of
@@ -47,10 +48,7 @@ def layer_items(
     """
     einsums = [layer.einsum for layer in layers]
     added = added_costs(einsums, options, sizes, level, sums, cost.rates(level)[0])
-    works = [cost.work(level, layer, options, own) for layer, own in zip(layers, sizes, strict=True)]
-    nothing = np.zeros(added["sums"].shape[1:])
-    names = dict.fromkeys(name for work in works for name in work)
-    return {**added, **{name: np.stack([work.get(name, nothing) for work in works]) for name in names}}
+    return {**added, **work_of(cost, level, layers, options, sizes)}
 
 
 class SingleLevel:

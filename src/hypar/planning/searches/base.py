@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
-from hypar.costs.base import Cost, Items, MovingCost, convention_of, cost_graph, structure
+from hypar.costs.base import Cost, Items, MovingCost, convention_of
 from hypar.costs.graphs.moved import Builder, moved_structure
 from hypar.costs.graphs.narrowed import Narrowed, narrowed
+from hypar.costs.graphs.paper import cost_graph, structure
 from hypar.costs.graphs.single import SingleLevel, layer_items
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import Above, below_level, outermost

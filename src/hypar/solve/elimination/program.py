@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from hypar.solve.elimination.order import trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from hypar.solve.cost_graph import CostGraph, Structure
     from hypar.solve.edge import Costs, Indices
@@ -44,7 +46,7 @@ class _Table(NamedTuple):
     scope: Scope
     depth: int
 
-    def within(self, numbers: Costs | Indices, sizes: Sequence[int]) -> Costs | Indices:
+    def within(self, numbers: NDArray[Any], sizes: Sequence[int]) -> NDArray[Any]:
         """Return its entries of a vector, with an axis for each node."""
         shape = [sizes[node] for node in self.scope]
         return numbers[self.start : self.start + math.prod(shape)].reshape(shape)
@@ -93,8 +95,8 @@ class Program(NamedTuple):
     groups: tuple[_Group, ...]
     length: int
 
-    def run(self, problem: CostGraph) -> tuple[list[int], list[Taken]]:
-        """Return an optimum, and the costs with which each node left if there are other optima, otherwise nothing."""
+    def run(self, problem: CostGraph) -> tuple[list[int], list[Taken], set[int]]:
+        """Return an optimum, and the nodes that have an equal choice beside it; if any, the costs with which each left."""
         vector = np.zeros(self.length)
         given = [*problem.nodes, *[edge.terms[0].reshape(-1) for edge in problem.edges]]
         if given:
@@ -104,11 +106,11 @@ class Program(NamedTuple):
             costs.append(np.add.reduce(vector.take(group.entries), axis=0))
             vector[group.results] = np.minimum.reduce(costs[-1], axis=-1)
         assignment, tied = self._assigned(costs)
-        return assignment, [self._taken(leaving, vector) for leaving in self.order if tied]
+        return assignment, [self._taken(leaving, vector) for leaving in self.order if tied], tied
 
-    def _assigned(self, costs: Sequence[Costs]) -> tuple[list[int], bool]:
-        """Return the choice of each node, the last that left first, and whether another one would cost the same."""
-        assignment, tied = [0] * len(self.sizes), False
+    def _assigned(self, costs: Sequence[Costs]) -> tuple[list[int], set[int]]:
+        """Return the choice of each node, the last that left first, and the nodes another choice of which costs the same."""
+        assignment, tied = [0] * len(self.sizes), set()
         for group, of_group in zip(reversed(self.groups), reversed(costs), strict=True):
             for (step, _, _), rows in zip(group.every, of_group.tolist(), strict=True):
                 row = 0
@@ -116,12 +118,13 @@ class Program(NamedTuple):
                     row = row * self.sizes[near] + assignment[near]
                 least = min(rows[row])
                 assignment[step.node] = rows[row].index(least)
-                tied = tied or rows[row].count(least) > 1
+                if rows[row].count(least) > 1:
+                    tied.add(step.node)
         return assignment, tied
 
     def _taken(self, leaving: _Leaving, vector: Costs) -> Taken:
         step, tables, _ = leaving
-        named = [(table.scope, np.asarray(table.within(vector, self.sizes))) for table in tables]
+        named = [(table.scope, table.within(vector, self.sizes)) for table in tables]
         return Taken(step.node, step.scope, [], named)
 
 

@@ -21,7 +21,7 @@ from hypar.sharding.transfers import simple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.costs.base import Cost
+    from hypar.costs.base import Cost, Items, MovingCost
     from hypar.network.ops.base import Einsum
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Options
@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 
 
 def counts_elements(cost: Cost, level: Level, offered: Iterable[Options]) -> bool:
-    """Return whether the costs of a level depend on elements alone: not on work, whole rows or the shards of grids."""
-    if not hasattr(cost, "work") or cost.direct or (cost.counts_work and level.innermost):
-        return False
-    return all(_cuts_one_dim(options, level.ways) for options in offered)
+    """Return whether transfers cost by their elements alone, not by whole rows or by the shards of grids."""
+    moving = hasattr(cost, "inside") and not cost.direct
+    return moving and all(_cuts_one_dim(options, level.ways) for options in offered)
 
 
 @lru_cache(maxsize=1024)
@@ -42,12 +41,24 @@ def _cuts_one_dim(options: Options, ways: int) -> bool:
 
 
 def of_layers(
-    cost: Cost, level: Level, layers: Sequence[CutLayer], options: Options, sizes: Sequence[LocalSizes]
+    cost: MovingCost, level: Level, layers: Sequence[CutLayer], options: Options, sizes: Sequence[LocalSizes]
 ) -> Costs:
     """Return the costs of layers of equal roles, each below one tuple, ``[layers, options]``."""
     elements = [elements_of(layer.einsum, layer.output_elements) for layer in layers]
-    items = cost.layer_costs(level, _unit(layers[0].einsum.unsized()), options, _beside(sizes, elements))
-    return reduce(np.add, items.values())
+    beside = _beside(sizes, np.concatenate(elements, axis=1))
+    moved = cost.inside(level, _unit(layers[0].einsum.unsized()), options, beside)
+    work = {name: costs[:, 0] for name, costs in work_of(cost, level, layers, options, sizes).items()}
+    return reduce(np.add, {**moved, **work}.values())
+
+
+def work_of(
+    cost: MovingCost, level: Level, layers: Sequence[CutLayer], options: Options, sizes: Sequence[LocalSizes]
+) -> Items:
+    """Return the costs of layers that are no transfers, ``[layers, tuples above, options]`` for each item."""
+    works = [cost.work(level, layer, options, own) for layer, own in zip(layers, sizes, strict=True)]
+    nothing = np.zeros((sizes[0].fractions.shape[1], len(options)))
+    names = dict.fromkeys(name for work in works for name in work)
+    return {name: np.stack([work.get(name, nothing) for work in works]) for name in names}
 
 
 def of_tensors(
@@ -68,17 +79,17 @@ def of_tensors(
         options: their options.
         sizes: for each tensor the sizes of its consumer, of one tuple.
     """
-    elements = [np.full((len(TENSORS), 1), float(tensor.elements)) for tensor in tensors]
+    elements = np.array([tensor.elements for tensor in tensors], dtype=np.float64)
     one = Tensor(producer=0, consumer=1, content=Content(1, tensors[0].content.contracted, ()))
     made, read = (_unit(end.einsum.unsized()) for end in ends)
     costs = cost.tensor_costs(level, one, (made, read), options, _beside(sizes, elements))
     return np.ascontiguousarray(costs.swapaxes(0, 1))[:, :, None]
 
 
-def _beside(sizes: Sequence[LocalSizes], elements: Sequence[Costs]) -> LocalSizes:
-    """Return the elements of each tensor that the levels above leave, for each layer as for a tuple."""
+def _beside(sizes: Sequence[LocalSizes], elements: Costs) -> LocalSizes:
+    """Return the elements of each tensor, ``[TENSORS, layers]``, that the levels above leave, for each layer as a tuple."""
     found = np.concatenate([own.fractions for own in sizes], axis=1)
-    found[: len(TENSORS)] *= np.concatenate(elements, axis=1)
+    found[: len(TENSORS)] *= elements
     return LocalSizes(found, any(own.idle for own in sizes))
 
 
