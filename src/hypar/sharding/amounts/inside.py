@@ -38,10 +38,10 @@ def added(
     Returns:
         Elements that all devices receive, ``[layers, TENSORS, tuples above, options]``.
     """
-    left = np.stack([own.fractions for own in sizes])
+    left = np.array([own.fractions for own in sizes])
     copies = level.groups * left[:, -1:] * left[:, : len(TENSORS)]
     at_level = computing(einsums[0].roles, options, level.ways)
-    elements = np.stack([elements_of(*own) for own in zip(einsums, sums, strict=True)])
+    elements = np.array([elements_of(*own) for own in zip(einsums, sums, strict=True)])
     total: Costs = (elements * copies)[..., None] * at_level[:, None, :, 1]
     if (left[:, _IMAGE] < 1.0).any() or any(choice.degree(dim) > 1 for choice in options for dim in SPATIAL):
         for at, einsum in enumerate(einsums):
