@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from hypar import load_machine, load_model, plan_model
-from hypar.costs.base import cost_graph, load_cost
+from hypar.costs.base import load_cost
+from hypar.costs.graphs.paper import cost_graph
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec

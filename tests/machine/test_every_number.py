@@ -79,9 +79,7 @@ REFUSED = {
 }
 """Published numbers of which a machine derives nothing, so that no change of them is taken."""
 
-BESIDE = {
-    (name, "interconnect.0.link_bandwidth"): {"bandwidth": "link"} for name in ("hmc", "hmc-physical")
-}
+BESIDE = {(name, "interconnect.0.link_bandwidth"): {"bandwidth": "link"} for name in ("hmc", "hmc-physical")}
 """Changes beside which a refused number has its effect."""
 
 LEAST = {("tpu-v2-v3", "compute.peak"): 180 / 420}

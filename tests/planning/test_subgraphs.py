@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hypar import load_model
-from hypar.costs.base import cost_graph
+from hypar.costs.graphs.paper import cost_graph
 from hypar.costs.volume import Volume
 from hypar.sharding.levels import WHOLE_LAYER, levels_of
 from hypar.sharding.space import parse_space

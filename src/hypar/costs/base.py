@@ -1,44 +1,33 @@
-"""Cost graphs of a network and its choices, for one level or several at once.
-
-A cost prices the choices of one level, given the fraction of every tensor that the levels above have left. This
-module turns the prices into nodes and edges. With several levels a choice of a node is a tuple with one entry for
-each level, outermost first; the tuples are in lexicographic order.
-"""
+"""The interface of costs: the price of the choices of one level, given what the levels above have left of every tensor."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-import numpy as np
 
 from hypar.errors import OptionError
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import DIRECT, PAPER
-from hypar.solve.cost_graph import CostGraph, Link, Structure
-from hypar.solve.edge import Costs, Edge
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
-    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.network.contraction import CutLayer, Tensor
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.sharding.rates import Rates
+    from hypar.solve.edge import Costs
 
 CONTEXT = ("machine", "optimizer", "profile", "convention")
 """Names of the fields that a cost may have besides its parameters."""
 
 
-Items = Mapping[str, Costs]
+Items = Mapping[str, "Costs"]
 """Costs that add up, by the name of each."""
 
 
@@ -119,8 +108,11 @@ class MovingCost(Cost, Protocol):
     def rates(self, level: Level) -> tuple[Rates, Rates]:
         """Return the rates of an element received anywhere at a level: inside layers, and between two."""
 
+    def inside(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+        """Return the items of ``layer_costs`` that are transfers; like those between layers they depend on elements alone."""
+
     def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
-        """Return the items of ``layer_costs`` that are no transfers."""
+        """Return the other items of ``layer_costs``."""
 
 
 def convention_of(cost: Cost) -> str:
@@ -182,104 +174,7 @@ def parameters_of(cost: Cost) -> dict[str, int | float | str]:
     return {name: value if isinstance(value, str) else exact_number(value) for name, value in values.items()}
 
 
-def structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:
-    """Return the shape of the cost graph, for the sizes of its tables before they are built."""
-    digits = [tuple(len(at_level) for at_level in at_layer) for at_layer in options]
-    return Structure(
-        sizes=tuple(math.prod(of_layer) for of_layer in digits),
-        links=tuple(
-            Link(tensor.producer, tensor.consumer, digits[tensor.producer], digits[tensor.consumer])
-            for tensor in graph.tensors
-        ),
-    )
-
-
-def cost_graph(
-    cost: Cost,
-    graph: ContractedGraph,
-    levels: Sequence[Level],
-    options: Sequence[tuple[Options, ...]],
-    sizes: Sequence[LocalSizes],
-    *,
-    relaxed: bool = False,
-) -> CostGraph:
-    """Build the nodes and edges of the choices of consecutive levels.
-
-    Args:
-        cost: the cost of a choice.
-        graph: the layers that are cut.
-        levels: the levels, outermost first.
-        options: for each layer, its options at each of the levels.
-        sizes: for each layer its sizes below the levels outside these, for one tuple of choices.
-        relaxed: for one level, whether ``sizes`` hold many tuples, the cheapest of which counts for every cost.
-
-    Returns:
-        One node a layer, one edge a tensor. Equal layers and equal edges share their arrays.
-    """
-    nodes: dict[object, tuple[Costs, list[LocalSizes]]] = {}
-    edges: dict[object, tuple[Costs, ...]] = {}
-    # Options and sizes are long: equal ones get a number, which takes their place in what is looked up.
-    numbers: dict[object, int] = {}
-    keys = [
-        (
-            layer.einsum,
-            layer.output_elements,
-            numbers.setdefault((choices, measured(cost, layer)), len(numbers)),
-            before,
-        )
-        for layer, choices, before in zip(graph.layers, options, sizes, strict=True)
-    ]
-    for key, layer, choices in zip(keys, graph.layers, options, strict=True):
-        if key not in nodes:
-            nodes[key] = _node(cost, layer, levels, choices, key[3])
-            if relaxed:
-                least = nodes[key][0].reshape(-1, len(choices[0])).min(axis=0)
-                nodes[key] = (least, nodes[key][1])
-    made = [numbers.setdefault((key[0], key[2]), len(numbers)) for key in keys]
-    read = [numbers.setdefault(key, len(numbers)) for key in keys]
-    found = []
-    for tensor in graph.tensors:
-        ends = (tensor.producer, tensor.consumer)
-        pair = (made[ends[0]], read[ends[1]], tensor.content)
-        if pair not in edges:
-            layers = (graph.layers[ends[0]], graph.layers[ends[1]])
-            choices_of_both = (options[ends[0]], options[ends[1]])
-            edges[pair] = _terms(cost, tensor, levels, layers, choices_of_both, nodes[keys[ends[1]]][1])
-            if relaxed:
-                edges[pair] = tuple(term.min(axis=1, keepdims=True) for term in edges[pair])
-        found.append(Edge(source=ends[0], target=ends[1], terms=edges[pair]))
-    return CostGraph(nodes=tuple(nodes[key][0] for key in keys), edges=tuple(found))
-
-
 def measured(cost: Cost, layer: CutLayer) -> frozenset[tuple[str, float]]:
     """Return the measured times of a layer, which tell apart layers that are equal otherwise."""
     profile: Profile | None = getattr(cost, "profile", None)
     return frozenset() if profile is None else frozenset(profile.seconds.get(layer.name, {}).items())
-
-
-def _node(
-    cost: Cost, layer: CutLayer, levels: Sequence[Level], options: tuple[Options, ...], sizes: LocalSizes
-) -> tuple[Costs, list[LocalSizes]]:
-    """Return a layer's cost vector over tuples of choices, and its sizes above each level."""
-    total, left = None, []
-    for level, choices in zip(levels, options, strict=True):
-        left.append(sizes)
-        added = reduce(np.add, cost.layer_costs(level, layer, choices, sizes).values()).reshape(-1)
-        total = added if total is None else (total.repeat(len(choices)) + added)
-        sizes = sizes.divided(layer.einsum, choices, level.ways) if level is not levels[-1] else sizes
-    return np.zeros(1) if total is None else total, left
-
-
-def _terms(
-    cost: Cost,
-    tensor: Tensor,
-    levels: Sequence[Level],
-    ends: tuple[CutLayer, CutLayer],
-    options: tuple[tuple[Options, ...], tuple[Options, ...]],
-    left: list[LocalSizes],
-) -> tuple[Costs, ...]:
-    """Return the term of each level in a tensor's cost matrix over pairs of tuples."""
-    return tuple(
-        cost.tensor_costs(level, tensor, ends, (here, there), sizes)
-        for level, here, there, sizes in zip(levels, *options, left, strict=True)
-    )

@@ -52,9 +52,13 @@ class Time:
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Return the cost of adding up partial sums and, at the innermost level, of a device's computation."""
         return {
-            **inside_costs(layer, options, sizes, level.ways, self.rates(level)[0]),
+            **self.inside(level, layer, options, sizes),
             **self.work(level, layer, options, sizes),
         }
+
+    def inside(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+        """Return the seconds of adding up partial sums."""
+        return inside_costs(layer, options, sizes, level.ways, self.rates(level)[0])
 
     def rates(self, level: Level) -> tuple[Rates, Rates]:
         """Return the seconds of an element on the links of a level."""

@@ -55,6 +55,10 @@ class Volume:
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Return the bytes of adding up partial sums: of whole results, or of the halo of a cut image's gradient."""
+        return self.inside(level, layer, options, sizes)
+
+    def inside(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
+        """Return the same: nothing but transfers is counted."""
         rates = even_rates(level.groups * level.element_bytes)
         items = inside_costs(layer, options, sizes, level.ways, rates)
         return {name: sizes.at_work(costs) for name, costs in items.items()}

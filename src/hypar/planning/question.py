@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from hypar.network.contraction import ContractedGraph
     from hypar.network.graph import LayerGraph
+    from hypar.network.ops.base import Einsum
     from hypar.planning.request import Request
+    from hypar.sharding.placement import Options
 
 
 def ask(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]:
@@ -55,13 +57,20 @@ def question_of(
     # Level by level, computation counts at the innermost level only: otherwise all devices but one would be left idle.
     at_once = cost.counts_work and load_search(request.search).at_once
     kinds = [(level.ways, at_once or (cost.counts_work and level.innermost)) for level in levels]
-    by_kind = {
-        (ways, idle): [space.choices(layer, ways, idle=idle) for layer in graph.layers]
-        for ways, idle in set(kinds)
-    }
+    by_kind = {kind: _choices(space, graph, *kind) for kind in set(kinds)}
     free = list(zip(*(by_kind[kind] for kind in kinds), strict=True)) or [()] * len(graph.layers)
     options = apply_pins(pins, graph, free, request.array)
     return Question(graph=graph, cost=cost, levels=levels, options=options, solver=request.solver)
+
+
+def _choices(space: Space, graph: ContractedGraph, ways: int, idle: bool) -> list[Options]:
+    """Return the choices of each layer at a level; layers of equal dims and ops share them."""
+    found: dict[tuple[Einsum, str], Options] = {}
+    for layer in graph.layers:
+        key = (layer.einsum, layer.op_name)
+        if key not in found:
+            found[key] = space.choices(layer, ways, idle=idle)
+    return [found[layer.einsum, layer.op_name] for layer in graph.layers]
 
 
 def context_of(request: Request) -> dict[str, Any]:

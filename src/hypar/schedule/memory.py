@@ -11,7 +11,8 @@ from hypar.schedule.lifetimes import course_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.contraction import Tensor
+    from hypar.machine.setting import Setting
+    from hypar.network.contraction import ContractedGraph, Tensor
     from hypar.schedule.lanes import Lane
     from hypar.schedule.step import Step, Transfers
 
@@ -50,3 +51,23 @@ def holds(lanes: Sequence[Lane], step: Step | Transfers) -> bool:
     """Return whether the step fits the memory of every lane's devices."""
     held = (math.fsum(memory_of(lane, step, number).values()) for number, lane in enumerate(lanes))
     return all(lane.setting.machine.fits(own) for lane, own in zip(lanes, held, strict=True))
+
+
+def held_at_most(graph: ContractedGraph, setting: Setting, largest: float) -> float:
+    """Return a bound of the bytes that a device holds, whatever the choices: every tensor whole, at once.
+
+    Of each tensor there are an activation and two errors at most, one that is being added to the other.
+
+    Args:
+        graph: the layers of a lane.
+        setting: its setting.
+        largest: the elements of the largest tensor that is moved. A transfer brings a device at most the shards that it lacks
+            of it, the terms and the sum of its own, and rows on two sides: less than four times as many.
+    """
+    weights = sum(layer.einsum.elements("weight") for layer in graph.layers)
+    ops = [op for layer in graph.layers for op in (*layer.ahead, *layer.trail)]
+    inputs = sum(layer.einsum.input_elements for layer in graph.layers)
+    tensors = sum(op.elements for op in ops) + sum(tensor.elements for tensor in graph.tensors) + inputs
+    more = sum(op.more_elements + op.statistics for op in ops)
+    elements = (2 + OPTIMIZERS[setting.optimizer]) * weights + 3 * tensors + more + 4 * largest
+    return setting.element_bytes * elements + sum(op.more_bytes for op in ops)

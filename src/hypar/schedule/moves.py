@@ -75,8 +75,8 @@ def moves_of(
     for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
         ends = (tensor.producer, tensor.consumer)
         between, pair = between_of(graph, tensor, flow), (choices[ends[0]], choices[ends[1]])
-        einsums = (graph.layers[ends[0]].einsum, graph.layers[ends[1]].einsum)
-        found = received_between(einsums, between, parts_of(flow, between), setting.array, pair)
+        reader = graph.layers[ends[1]].einsum
+        found = received_between(reader, between, parts_of(flow, between), setting.array, pair)
         sums_up = tuple(one for one in reversed(found) if one.inside)
         inner[ends[0]] += timed(setting, sums_up)
         outer.append(timed(setting, tuple(one for one in found if not one.inside)))

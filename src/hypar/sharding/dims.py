@@ -28,6 +28,9 @@ GRIDS = 2
 CUTTABLE = ("batch", "in_channels", "out_channels", "height", "width", "groups", "channels")
 """Every dim that a choice may divide."""
 
+SPATIAL = ("height", "width")
+"""The dims along which windows reach across borders."""
+
 LONGEST_DEGREE = 9
 """Most digits of a degree: more than any number of devices has."""
 

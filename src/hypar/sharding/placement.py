@@ -75,7 +75,7 @@ class Choice(NamedTuple):
     @property
     def divided(self) -> tuple[str, ...]:
         """Dims with a degree above 1."""
-        return tuple(dim for dim, degree in self.degrees if degree > 1)
+        return tuple([dim for dim, degree in self.degrees if degree > 1])
 
     def text(self, ways: int) -> str | None:
         """Return the dims with their degrees, a dim divided over all ways alone; None without any dim.

@@ -78,7 +78,7 @@ def inside_costs(
         ``update`` for weight gradients; ``sums`` for F_out, E_in, and the halo of a sharded image's error.
     """
     einsum = layer.einsum
-    amounts = _elements(einsum, layer.output_elements) * sizes.fractions[:3]
+    amounts = elements_of(einsum, layer.output_elements) * sizes.fractions[:3]
     each, once = _inside(einsum, options, ways, rates)
     found = amounts[:, :, None] * each[:, None] + once[:, None]
     items = dict(zip(TENSORS, found, strict=True))
@@ -171,7 +171,8 @@ def all_simple(options: tuple[Options, Options], ways: int) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _elements(einsum: Einsum, output_elements: int) -> Costs:
+def elements_of(einsum: Einsum, output_elements: int) -> Costs:
+    """Return the elements of each of ``TENSORS``, ``[TENSORS, 1]``."""
     return np.array(
         [[einsum.input_elements], [einsum.elements("weight")], [output_elements]], dtype=np.float64
     )

@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from hypar.errors import ProblemError
 from hypar.solve.edge import Costs, Edge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 PRECISION = 52
 """Bits of a sum of costs: one fewer than those of a float, so that the difference of two sums is exact as well."""
@@ -62,10 +63,20 @@ class Structure:
     Attributes:
         sizes: how many choices each node has.
         links: the edges.
+        hashed: the hash, as much is looked up by structure.
     """
 
     sizes: tuple[int, ...]
     links: tuple[Link, ...]
+    hashed: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compute the hash once."""
+        object.__setattr__(self, "hashed", hash((self.sizes, self.links)))
+
+    def __hash__(self) -> int:
+        """Return the hash."""
+        return self.hashed
 
     @property
     def entries(self) -> int:
@@ -89,6 +100,7 @@ class CostGraph:
     Attributes:
         nodes: for each node the cost of each choice, ``[choices]``.
         edges: the cost of pairs; two nodes may be joined more than once.
+        batches: the distinct arrays, put together.
 
     Raises:
         ProblemError: a node without choices, an edge that does not fit its nodes, a cost that is not finite.
@@ -96,33 +108,32 @@ class CostGraph:
 
     nodes: tuple[Costs, ...]
     edges: tuple[Edge, ...]
+    batches: _Batches = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check shapes and numbers once, so that solvers need not."""
         for index, costs in enumerate(self.nodes):
             if costs.ndim != 1 or not costs.size:
                 raise ProblemError(f"node {index}: found costs of shape {costs.shape}; allowed: one or more")
-        _require_finite(self.nodes, [edge.terms for edge in self.edges])
+        object.__setattr__(self, "batches", _Batches(self._distinct()))
+        if not all(math.isfinite(batch.entries.sum()) for batch in self.batches):
+            _refuse_infinite(self.nodes, [edge.terms for edge in self.edges])
+        sizes = [costs.size for costs in self.nodes]
         for edge in self.edges:
-            ends = (edge.source, edge.target)
-            if edge.source == edge.target or not all(0 <= end < len(self.nodes) for end in ends):
-                raise ProblemError(f"edge {ends}: its ends must be two of the {len(self.nodes)} nodes")
-            _require_fit(edge, (self.nodes[edge.source].size, self.nodes[edge.target].size))
+            source, target = edge.source, edge.target
+            if source == target or not (0 <= source < len(sizes) and 0 <= target < len(sizes)):
+                raise ProblemError(f"edge {(source, target)}: its ends must be two of the {len(sizes)} nodes")
+            pair = (sizes[source], sizes[target])
+            if len(edge.terms) != 1 or edge.terms[0].shape != (pair[0], 1, pair[1]):
+                _require_fit(edge, pair)
 
     @property
     def structure(self) -> Structure:
         """The graph without its costs."""
-        return Structure(
-            sizes=tuple(costs.size for costs in self.nodes),
-            links=tuple(
-                Link(
-                    edge.source,
-                    edge.target,
-                    tuple([len(term) for term in edge.terms]),
-                    tuple([term.shape[2] for term in edge.terms]),
-                )
-                for edge in self.edges
-            ),
+        return _structure(
+            tuple([costs.size for costs in self.nodes]),
+            tuple([(edge.source, edge.target) for edge in self.edges]),
+            tuple([tuple([term.shape for term in edge.terms]) for edge in self.edges]),
         )
 
     def summable(self) -> CostGraph:
@@ -132,38 +143,39 @@ class CostGraph:
         equal sums tie whichever solver adds them up. Arrays that several nodes or edges share stay shared; a graph
         whose costs are such multiples already, as whole numbers of bytes are, is returned as it is.
         """
-        distinct = {id(costs): costs for costs in self._arrays()}
-        places = PRECISION - self._exponent(distinct)
-        if all(batch.is_rounded(places) for batch in _batches(distinct.values())):
+        places = PRECISION - self._exponent()
+        if all(batch.is_rounded(places) for batch in self.batches):
             return self
-        rounded = {
-            key: np.ldexp(np.rint(np.ldexp(costs, places)), -places) for key, costs in distinct.items()
-        }
-        return CostGraph(
-            nodes=tuple(rounded[id(costs)] for costs in self.nodes),
-            edges=tuple(
-                Edge(
-                    source=edge.source,
-                    target=edge.target,
-                    terms=tuple([rounded[id(term)] for term in edge.terms]),
-                )
-                for edge in self.edges
-            ),
-        )
+        rounded = itertools.chain.from_iterable(batch.rounded(places) for batch in self.batches)
+        return self._with(dict(zip(map(id, self.batches.arrays), rounded, strict=True)))
 
-    def _exponent(self, distinct: dict[int, Costs]) -> int:
+    def _with(self, arrays: Mapping[int, Costs]) -> CostGraph:
+        """Return the same graph with other finite arrays of the same shapes, by the ``id`` of what they replace."""
+        found = object.__new__(CostGraph)
+        object.__setattr__(found, "nodes", tuple([arrays[id(costs)] for costs in self.nodes]))
+        edges = [
+            Edge(
+                source=edge.source, target=edge.target, terms=tuple([arrays[id(term)] for term in edge.terms])
+            )
+            for edge in self.edges
+        ]
+        object.__setattr__(found, "edges", tuple(edges))
+        object.__setattr__(found, "batches", _Batches(arrays.values()))
+        return found
+
+    def _exponent(self) -> int:
         """Return the binary exponent of the largest sum that costs of the graph can have."""
-        largest = np.concatenate([np.zeros(0), *[batch.largest() for batch in _batches(distinct.values())]])
+        largest = np.concatenate([np.zeros(0), *[batch.largest() for batch in self.batches]])
         often = Counter(map(id, self._arrays()))
-        return math.frexp(float(largest @ np.array([often[key] for key in distinct], dtype=np.float64)))[1]
+        counts = np.array([often[id(costs)] for costs in self.batches.arrays], dtype=np.float64)
+        return math.frexp(float(largest @ counts))[1]
 
     def grain(self) -> float:
         """Return the largest power of two that every cost of a summable graph is a multiple of; 0 if all are 0."""
-        distinct = {id(costs): costs for costs in self._arrays()}.values()
-        largest = max((float(batch.largest().max()) for batch in _batches(distinct)), default=0.0)
+        largest = max((float(batch.largest().max()) for batch in self.batches), default=0.0)
         places = PRECISION - math.frexp(largest)[1]
         bits = 0
-        for batch in _batches(distinct):
+        for batch in self.batches:
             bits |= int(np.bitwise_or.reduce(np.ldexp(batch.entries, places).astype(np.int64)))
         return math.ldexp(bits & -bits, -places)
 
@@ -174,6 +186,10 @@ class CostGraph:
             ends = (min(edge.source, edge.target), max(edge.source, edge.target))
             found[ends] = found[ends].plus(edge) if ends in found else edge
         return tuple(found.values())
+
+    def _distinct(self) -> Iterable[Costs]:
+        """Return the arrays, those that several nodes or edges share once."""
+        return {id(costs): costs for costs in self._arrays()}.values()
 
     def _arrays(self) -> list[Costs]:
         return [*self.nodes, *(term for edge in self.edges for term in edge.terms)]
@@ -203,12 +219,21 @@ class _Batch(NamedTuple):
     """Some arrays one after another, as many small ones cost as much as one.
 
     Attributes:
+        arrays: the arrays.
         entries: their entries.
         starts: where each of them starts.
     """
 
+    arrays: list[Costs]
     entries: Costs
     starts: list[int]
+
+    @classmethod
+    def of(cls, arrays: list[Costs]) -> _Batch:
+        """Put arrays one after another."""
+        starts = [0, *itertools.accumulate([costs.size for costs in arrays[:-1]])]
+        flat = [costs.reshape(-1) for costs in arrays]
+        return cls(arrays, flat[0] if len(flat) == 1 else np.concatenate(flat), starts)
 
     def largest(self) -> Costs:
         """Return the largest magnitude in each array."""
@@ -219,31 +244,57 @@ class _Batch(NamedTuple):
         scaled = np.ldexp(self.entries, places)
         return bool((np.rint(scaled) == scaled).all())
 
-
-def _batches(arrays: Iterable[Costs]) -> Iterator[_Batch]:
-    """Put arrays together, those of many entries alone."""
-    waiting: list[Costs] = []
-    size = 0
-    for costs in arrays:
-        if waiting and size + costs.size > BATCH:
-            yield _batch(waiting)
-            waiting, size = [], 0
-        waiting.append(costs.reshape(-1))
-        size += costs.size
-    if waiting:
-        yield _batch(waiting)
+    def rounded(self, places: int) -> list[Costs]:
+        """Return the arrays with every entry rounded to a multiple of ``2 ** -places``."""
+        entries = np.ldexp(np.rint(np.ldexp(self.entries, places)), -places)
+        return [
+            entries[start : start + costs.size].reshape(costs.shape)
+            for costs, start in zip(self.arrays, self.starts, strict=True)
+        ]
 
 
-def _batch(arrays: list[Costs]) -> _Batch:
-    starts = [0, *itertools.accumulate(costs.size for costs in arrays[:-1])]
-    return _Batch(arrays[0] if len(arrays) == 1 else np.concatenate(arrays), starts)
+class _Batches:
+    """Arrays put together, those of many entries alone; a single batch is kept, several are made anew each time."""
+
+    def __init__(self, arrays: Iterable[Costs]) -> None:
+        self.arrays = list(arrays)
+        self._only: _Batch | None = None
+
+    def __iter__(self) -> Iterator[_Batch]:
+        """Yield the batches in the order of the arrays."""
+        if self._only is None and self.arrays and sum([costs.size for costs in self.arrays]) <= BATCH:
+            self._only = _Batch.of(self.arrays)
+        return iter([self._only]) if self._only else self._several()
+
+    def _several(self) -> Iterator[_Batch]:
+        waiting: list[Costs] = []
+        size = 0
+        for costs in self.arrays:
+            if waiting and size + costs.size > BATCH:
+                yield _Batch.of(waiting)
+                waiting, size = [], 0
+            waiting.append(costs)
+            size += costs.size
+        if waiting:
+            yield _Batch.of(waiting)
 
 
-def _require_finite(nodes: Sequence[Costs], edges: Sequence[Sequence[Costs]]) -> None:
-    """Refuse NaN and infinities, which a sum never loses; arrays that several edges share are looked at once."""
-    distinct = {id(costs): costs for costs in (*nodes, *itertools.chain.from_iterable(edges))}
-    if all(math.isfinite(batch.entries.sum()) for batch in _batches(distinct.values())):
-        return
+@lru_cache(maxsize=64)
+def _structure(
+    sizes: tuple[int, ...],
+    ends: tuple[tuple[int, int], ...],
+    shapes: tuple[tuple[tuple[int, ...], ...], ...],
+) -> Structure:
+    """Return the structure of nodes of some sizes, and of edges between two of them with terms of some shapes."""
+    links = (
+        Link(*pair, tuple([shape[0] for shape in terms]), tuple([shape[2] for shape in terms]))
+        for pair, terms in zip(ends, shapes, strict=True)
+    )
+    return Structure(sizes=sizes, links=tuple(links))
+
+
+def _refuse_infinite(nodes: Sequence[Costs], edges: Sequence[Sequence[Costs]]) -> None:
+    """Refuse the first node or edge with NaN or an infinity, which a sum never loses; a sum may overflow without."""
     for what, each in (("node", [(costs,) for costs in nodes]), ("edge", edges)):
         for index, arrays in enumerate(each):
             if not all(np.isfinite(costs).all() for costs in arrays):

@@ -1,1 +1,1 @@
-"""Cost graphs of conventions under which a transfer depends on all choices of both layers."""
+"""Cost graphs of a network, by the convention under which transfers are counted."""

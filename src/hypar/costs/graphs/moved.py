@@ -13,27 +13,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.costs.base import measured
+from hypar.costs.graphs.rounding import even, reaching
+from hypar.costs.graphs.single import layer_items
 from hypar.costs.graphs.ways import Way
-from hypar.sharding.amounts.priced import added_costs
+from hypar.sharding.amounts.products import as_arrays
 from hypar.solve.cost_graph import CostGraph, Link, Structure
 from hypar.solve.edge import Costs, Edge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.costs.base import Items, MovingCost
+    from hypar.costs.base import MovingCost
     from hypar.network.contraction import ContractedGraph, CutLayer
     from hypar.sharding.amounts.above import Above
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Indices
-
-SPATIAL = ("height", "width")
-"""The dims along which windows reach across borders."""
-
-GRAIN = 1024.0
-"""Parts of a byte to which amounts are rounded."""
 
 
 def moved_structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:
@@ -44,14 +40,6 @@ def moved_structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]
         for one in graph.tensors
     )
     return Structure(sizes=sizes, links=tuple(links))
-
-
-def layer_items(
-    cost: MovingCost, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes, sums: Sums
-) -> Items:
-    """Return the cost of each option inside a layer item by item, ``[tuples above, options]``."""
-    added = added_costs(layer.einsum, options, sizes, level, sums, cost.rates(level)[0])
-    return {**added, **cost.work(level, layer, options, sizes)}
 
 
 class Builder:
@@ -77,8 +65,7 @@ class Builder:
         """
         self.graph, self.levels, self.above = graph, levels, above
         offered = {id(own): own for choices in options for own in choices}
-        divided = {dim for own in offered.values() for choice in own for dim in choice.divided}
-        self.halos = cost.unit == "bytes" and not divided.isdisjoint(SPATIAL)
+        self.rounds = cost.unit == "bytes" and reaching(offered.values())
         nodes: dict[object, tuple[Costs, list[LocalSizes]]] = {}
         numbers: dict[object, int] = {}
         self.keys = []
@@ -88,7 +75,7 @@ class Builder:
             self.keys.append(key)
             if key not in nodes:
                 costs, left = _node(cost, layer, levels, choices, sizes, sums)
-                costs = _even(costs) if self._rounds(layer) else costs
+                costs = even(costs, layer) if self.rounds else costs
                 nodes[key] = (costs.reshape(-1, len(choices[0])).min(axis=0) if above.least else costs, left)
         self.nodes = [nodes[key][0] for key in self.keys]
         self.ways: list[Way] = []
@@ -104,17 +91,13 @@ class Builder:
                     rates=rates,
                     between=above.between[at],
                     parts=above.parts[at],
-                    ends=(graph.layers[ends[0]].einsum, graph.layers[ends[1]].einsum),
+                    reader=graph.layers[ends[1]].einsum,
                     options=(options[ends[0]], options[ends[1]]),
                     sizes=(nodes[self.keys[ends[0]]][1], nodes[self.keys[ends[1]]][1]),
-                    products=products,
+                    products=as_arrays(products),
                     least=above.least,
                 )
             self.ways.append(shared[pair])
-
-    def _rounds(self, layer: CutLayer) -> bool:
-        """Return whether costs are bytes of halos, whose rounding errors would hide that sums are equal."""
-        return self.halos and bool(layer.einsum.windows)
 
     def least_alone(self) -> list[Costs]:
         """Return the cost of each tuple of each layer, with what its edges cost whatever the other end is."""
@@ -147,8 +130,8 @@ class Builder:
             key = (id(way), *map(id, pair or ()))
             if key not in edges:
                 costs = way.costs(self.levels, pair)
-                rounds = self._rounds(self.graph.layers[ends[1]])
-                edges[key] = (_even(costs) if rounds else costs)[:, None, :]
+                read = self.graph.layers[ends[1]]
+                edges[key] = (even(costs, read) if self.rounds else costs)[:, None, :]
             found.append(Edge(source=ends[0], target=ends[1], terms=(edges[key],)))
         if kept is None:
             return CostGraph(nodes=tuple(self.nodes), edges=tuple(found))
@@ -157,14 +140,6 @@ class Builder:
             cut.setdefault((id(costs), id(own)), costs[own])
         nodes = tuple(cut[id(costs), id(own)] for costs, own in zip(self.nodes, kept, strict=True))
         return CostGraph(nodes=nodes, edges=tuple(found))
-
-
-def _even(costs: Costs) -> Costs:
-    """Return amounts of bytes without the errors of products of fractions: to a thousandth of a byte."""
-    scaled = costs * GRAIN
-    np.rint(scaled, out=scaled)
-    scaled /= GRAIN
-    return scaled
 
 
 def _node(
@@ -179,7 +154,8 @@ def _node(
     total, left = np.zeros(1), []
     for level, choices in zip(levels, options, strict=True):
         left.append(sizes)
-        here = reduce(np.add, layer_items(cost, level, layer, choices, sizes, sums).values()).reshape(-1)
+        items = layer_items(cost, level, [layer], choices, [sizes], [sums])
+        here = reduce(np.add, items.values()).reshape(-1)
         total = here if level is levels[0] else total.repeat(len(choices)) + here
         sizes = sizes.divided(layer.einsum, choices, level.ways) if level is not levels[-1] else sizes
     return total, left

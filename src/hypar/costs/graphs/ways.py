@@ -9,7 +9,7 @@ import numpy as np
 
 from hypar.sharding.amounts.parts import names_of
 from hypar.sharding.amounts.places import Places, columns, descended
-from hypar.sharding.amounts.priced import LevelOf, least_costs, moved_costs
+from hypar.sharding.amounts.priced import LevelOf, least_costs, moved_costs, prices_of
 from hypar.sharding.amounts.products import descending, in_all, raised
 
 if TYPE_CHECKING:
@@ -36,17 +36,17 @@ class Way:
         rates: the rates inside layers and between them, at each level.
         between: the tensor's dims at both ends.
         parts: its transfers.
-        ends: producer and consumer.
-        options: their options at each level.
+        reader: the consumer.
+        options: the options of both ends at each level.
         sizes: their sizes above each level.
-        products: the products of the levels above the first one, of one tuple.
+        products: the products of the levels above the first one, of one tuple, as arrays.
         least: whether lower bounds are asked for.
     """
 
     rates: tuple[tuple[Rates, Rates], ...]
     between: Between
     parts: tuple[Part, ...]
-    ends: tuple[Einsum, Einsum]
+    reader: Einsum
     options: tuple[tuple[Options, ...], tuple[Options, ...]]
     sizes: tuple[list[LocalSizes], list[LocalSizes]]
     products: Products
@@ -63,8 +63,6 @@ class Way:
         here = [self.at(at, level) for at, level in enumerate(levels)]
         if self.least:
             return least_costs(self.parts, here[0], products, self.rates[0])
-        if len(levels) == 1 and kept is None:
-            return moved_costs(self.parts, here[0], products, self.rates[0], None)
         places = self.places(kept)
         prices = self.prices
         if prices is not None:
@@ -80,9 +78,8 @@ class Way:
     @property
     def prices(self) -> tuple[float, float] | None:
         """The costs of an element inside layers and between two, if they are the same at every level."""
-        found = {(inside.price, between.price) for inside, between in self.rates}
-        inside, between = found.pop()
-        return None if found or inside is None or between is None else (inside, between)
+        found = {prices_of(rates) for rates in self.rates}
+        return found.pop() if len(found) == 1 else None
 
     def below(self, levels: Sequence[LevelOf], products: Products, places: Sequence[Places]) -> Products:
         """Return the products below consecutive levels."""
@@ -94,7 +91,7 @@ class Way:
     def at(self, at: int, level: Level) -> LevelOf:
         """Return one of the levels as both layers see it."""
         options = (self.options[0][at], self.options[1][at])
-        return LevelOf(level, self.between, self.ends, options, (self.sizes[0][at], self.sizes[1][at]))
+        return LevelOf(level, self.between, self.reader, options, (self.sizes[0][at], self.sizes[1][at]))
 
     def places(self, kept: Kept) -> list[Places]:
         """Return the tuples of both layers, seen from each level."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
-from hypar.costs.base import Cost, Items, MovingCost, convention_of, cost_graph, structure
-from hypar.costs.graphs.moved import Builder, layer_items, moved_structure
+from hypar.costs.base import Cost, Items, MovingCost, convention_of
+from hypar.costs.graphs.moved import Builder, moved_structure
 from hypar.costs.graphs.narrowed import Narrowed, narrowed
+from hypar.costs.graphs.paper import cost_graph, structure
+from hypar.costs.graphs.single import SingleLevel, layer_items
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import Above, below_level, outermost
 from hypar.sharding.conventions import FUSED, MOVED
@@ -64,6 +66,10 @@ class Question:
 
     def cost_graph(self, first: int, last: int, sizes: list[LocalSizes]) -> CostGraph:
         """Return the cost graph of the same levels, given the local sizes of each layer above them."""
+        if self.by_products and last - first == 1:
+            of_level = [at_layer[first] for at_layer in self.options]
+            cost, above = cast("MovingCost", self.cost), cast("Above", sizes)
+            return SingleLevel(cost, self.graph, self.levels[first], of_level, above).built()
         options, levels = [at_layer[first:last] for at_layer in self.options], self.levels[first:last]
         if self.by_products:
             return Builder(
@@ -123,7 +129,8 @@ class Question:
         level, cut, options = self.levels[index], self.graph.layers[layer], self.options[layer][index]
         if self.by_products:
             sums = cast("Above", sizes).flows.sums[layer]
-            return layer_items(cast("MovingCost", self.cost), level, cut, options, sizes[layer], sums)
+            found = layer_items(cast("MovingCost", self.cost), level, [cut], options, [sizes[layer]], [sums])
+            return {name: costs[0] for name, costs in found.items()}
         return self.cost.layer_costs(level, cut, options, sizes[layer])
 
     def level_structures(self) -> list[Structure]:

@@ -163,9 +163,9 @@ def _received(
     graph, flow = network[0], network[1].tensors[index]
     tensor = graph.tensors[index]
     between = between_of(graph, tensor, flow)
-    ends = (graph.layers[tensor.producer].einsum, graph.layers[tensor.consumer].einsum)
+    reader = graph.layers[tensor.consumer].einsum
     for part in parts_of(flow, between):
         if part.forward is reads:
-            elements, handed = received_apart(ends, between, part, setting.array, own)
+            elements, handed = received_apart(reader, between, part, setting.array, own)
             if elements or handed:
                 yield part, elements, handed

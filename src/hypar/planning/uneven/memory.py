@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from hypar.planning.uneven.tree import lanes_of
-from hypar.schedule.memory import holds
+from hypar.planning.uneven.tree import lanes_of, leaves_of
+from hypar.schedule.memory import held_at_most, holds
 from hypar.schedule.step import transfers_of
+from hypar.sharding.levels import TENSORS
 from hypar.sharding.uneven.remainder import graph_of_group
 
 if TYPE_CHECKING:
-    from hypar.planning.uneven.tree import Branch, Branching
+    from hypar.network.contraction import ContractedGraph
+    from hypar.planning.uneven.tree import Branch, Branching, Leaf
 
 HALVINGS = 16
 """Number of halvings of the interval of shares that may fit."""
@@ -19,9 +22,20 @@ HALVINGS = 16
 
 @lru_cache(maxsize=4)
 def fits(branch: Branch) -> bool:
-    """Return whether the shards of every device below fit its memory."""
+    """Return whether the shards of every device below fit its memory; where even whole tensors do, without counting."""
+    if all(_holds_whole(leaf, branch.graph) for leaf in leaves_of(branch)):
+        return True
     lanes, crossings = lanes_of(branch)
     return holds(lanes, transfers_of(lanes, crossings))
+
+
+def _holds_whole(leaf: Leaf, moved: ContractedGraph) -> bool:
+    """Return whether the devices of a group fit all its tensors whole, and transfers between the layers of a graph."""
+    sizes = (layer.elements(tensor) for layer in moved.layers for tensor in TENSORS)
+    made = (layer.einsum.elements("output") for layer in moved.layers)
+    largest = max(chain(sizes, made, (tensor.elements for tensor in moved.tensors)), default=0)
+    setting = leaf.lane.setting
+    return setting.machine.fits(held_at_most(leaf.graph, setting, largest))
 
 
 def limits(branching: Branching) -> tuple[float, ...]:

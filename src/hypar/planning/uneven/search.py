@@ -13,7 +13,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.costs.base import load_cost, structure
+from hypar.costs.base import load_cost
+from hypar.costs.graphs.paper import structure
 from hypar.errors import MemoryLimitError, OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.splits import WHOLE_ARRAY

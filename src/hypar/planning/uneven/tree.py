@@ -46,6 +46,11 @@ class Leaf:
         return self.lane.name
 
     @property
+    def graph(self) -> ContractedGraph:
+        """The layers, with the sizes that the splits above leave."""
+        return self.lane.graph
+
+    @property
     def cost(self) -> float:
         """The cost of all its levels."""
         return math.fsum(map(math.fsum, self.costs))
@@ -157,6 +162,16 @@ class Branching:
 
 
 Branch = Leaf | Branching
+
+
+def leaves_of(branch: Branch) -> Iterator[Leaf]:
+    """Yield the groups of identical devices that work."""
+    if isinstance(branch, Leaf):
+        yield branch
+        return
+    for below in branch.below:
+        if below is not None:
+            yield from leaves_of(below)
 
 
 def lanes_of(branch: Branch) -> tuple[list[Lane], list[Crossing]]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.sharding.amounts.between import Between
-from hypar.sharding.amounts.factors import factors_of, plain
+from hypar.sharding.amounts.factors import factors_of_pair, plain
 from hypar.sharding.amounts.flows import Flows, flows_of
 from hypar.sharding.amounts.parts import names_of, parts_of
-from hypar.sharding.amounts.places import spread_all
 from hypar.sharding.amounts.products import OUTERMOST, Products, below, least_below
+from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.flows import Flow
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Options
+
+
+Network = tuple["Flows", tuple[Between, ...], tuple[tuple["Part", ...], ...]]
+"""The amounts of a network, and for each tensor its dims at both ends and its transfers."""
 
 
 class Above(list[LocalSizes]):
@@ -35,7 +40,7 @@ class Above(list[LocalSizes]):
     def __init__(
         self,
         sizes: Sequence[LocalSizes],
-        network: tuple[Flows, tuple[Between, ...], tuple[tuple[Part, ...], ...]],
+        network: Network,
         products: Sequence[Products],
         *,
         least: bool = False,
@@ -50,13 +55,21 @@ class Above(list[LocalSizes]):
 
 def outermost(graph: ContractedGraph, convention: str) -> Above:
     """Return the state above the outermost level."""
+    network = _network(graph, convention)
+    return Above([WHOLE_LAYER] * len(graph.layers), network, [OUTERMOST] * len(graph.tensors))
+
+
+@lru_cache(maxsize=32)
+def _network(graph: ContractedGraph, convention: str) -> Network:
+    """Return what a network moves, whatever the choices; equal dims and transfers share one object."""
     flows = flows_of(graph, convention)
-    between = [
-        between_of(graph, tensor, flow) for tensor, flow in zip(graph.tensors, flows.tensors, strict=True)
-    ]
+    kept: dict[Between, Between] = {}
+    between = []
+    for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
+        own = between_of(graph, tensor, flow)
+        between.append(kept.setdefault(own, own))
     parts = tuple(parts_of(flow, one) for flow, one in zip(flows.tensors, between, strict=True))
-    products = [OUTERMOST] * len(between)
-    return Above([WHOLE_LAYER] * len(graph.layers), (flows, tuple(between), parts), products)
+    return flows, tuple(between), parts
 
 
 def between_of(graph: ContractedGraph, tensor: Tensor, flow: Flow) -> Between:
@@ -69,36 +82,42 @@ def between_of(graph: ContractedGraph, tensor: Tensor, flow: Flow) -> Between:
 def below_level(
     graph: ContractedGraph, above: Above, options: Sequence[Options], ways: int, *, least: bool = False
 ) -> Above:
-    """Return the state below a level for each tuple above and each option; equal ones share one object.
+    """Return the state below a level; equal sizes and equal products share one object.
 
     Args:
         graph: the layers.
         above: the state above the level.
-        options: for each layer its options at the level.
+        options: for each layer its choice at the level; several for lower bounds.
         ways: the ways of the level.
-        least: whether to keep the least products instead of those of each pair of tuples.
+        least: whether to keep distinct sizes and the least products of all tuples and options, for lower bounds.
     """
+    numbers: dict[Options, int] = {}
+    chosen = [numbers.setdefault(own, len(numbers)) for own in options]
+    reaching = any(choice.degree(dim) > 1 for own in numbers for choice in own for dim in SPATIAL)
     sizes: dict[object, LocalSizes] = {}
-    kept: dict[object, Products] = {}
-    for layer, before, choices in zip(graph.layers, above, options, strict=True):
-        key = (layer.einsum, before, choices)
+    left = []
+    for layer, before, choices, number in zip(graph.layers, above, options, chosen, strict=True):
+        key = (layer.einsum, before, number)
         if key not in sizes:
-            left = before.divided(layer.einsum, choices, ways)
-            sizes[key] = left.distinct() if least else left
+            divided = before.divided(layer.einsum, choices, ways)
+            sizes[key] = divided.distinct() if least else divided
+        left.append(sizes[key])
+    kept: dict[object, Products] = {}
     found = []
     for tensor, between, parts, products in zip(
         graph.tensors, above.between, above.parts, above.products, strict=True
     ):
-        ends = (graph.layers[tensor.producer].einsum, graph.layers[tensor.consumer].einsum)
-        pair = (options[tensor.producer], options[tensor.consumer])
-        place = (id(parts), pair, above[tensor.consumer], ends[1], id(products))
+        ends = (tensor.producer, tensor.consumer)
+        place: tuple[object, ...] = (id(parts), id(products), chosen[ends[0]], chosen[ends[1]])
+        if reaching:
+            place = (*place, graph.layers[ends[1]].einsum, above[ends[1]])
         if place not in kept:
+            pair = (options[ends[0]], options[ends[1]])
             if least:
                 kept[place] = least_below(products, plain(between, pair, ways).at_level.factors)
             else:
-                here = factors_of(ends, between, pair, above[tensor.consumer], ways)
-                factors = here.flat[0] if here.flat else spread_all(here.factors, names_of(parts), None)
+                read = graph.layers[ends[1]].einsum
+                factors = factors_of_pair(read, between, (pair[0][0], pair[1][0]), above[ends[1]], ways)[0]
                 kept[place] = below(products, factors, names_of(parts))
         found.append(kept[place])
-    keys = [(layer.einsum, *own) for layer, *own in zip(graph.layers, above, options, strict=True)]
-    return Above([sizes[key] for key in keys], above.network, found, least=least)
+    return Above(left, above.network, found, least=least)

@@ -70,12 +70,12 @@ class AtLevel(NamedTuple):
     Attributes:
         factors: the factors.
         growth: the factors less 1: by how much the level multiplies what is there.
-        flat: both of two axes, ``[made, read]``, if no factor varies with the tuples above.
+        flat: the growth on two axes, ``[made, read]``, if no factor varies with the tuples above.
     """
 
     factors: Factors
     growth: Factors
-    flat: tuple[Factors, Factors] | None = None
+    flat: Factors | None = None
 
 
 class Manners(NamedTuple):
@@ -114,6 +114,11 @@ def less_one(factors: Factors) -> Factors:
     for factor in factors:
         found.setdefault(id(factor), factor - 1.0)
     return Factors._make([found[id(factor)] for factor in factors])
+
+
+def numbers(factors: Factors) -> Factors:
+    """Return factors of one entry as numbers."""
+    return Factors._make([factor.item() for factor in factors])
 
 
 def names_at(between: Between) -> Names:

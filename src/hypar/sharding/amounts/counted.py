@@ -9,32 +9,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.sharding.amounts.between import Between, Factors
-from hypar.sharding.amounts.factors import factors_of, plain
+from hypar.sharding.amounts.between import Factors
+from hypar.sharding.amounts.factors import factors_of_pair
 from hypar.sharding.amounts.inside import added, computing, elements_of
 from hypar.sharding.amounts.parts import Part, names_of
-from hypar.sharding.amounts.products import Products, below, received
+from hypar.sharding.amounts.products import OUTERMOST, Products, below, received
 from hypar.sharding.amounts.rows import cut_windows, windowed
 from hypar.sharding.levels import TENSORS, WHOLE_LAYER, Level, LocalSizes, levels_of
 from hypar.sharding.placement import WHOLE
-from hypar.sharding.redistribution import COLLECTIVES
 from hypar.sharding.transfers import PHASE_OF
 
 if TYPE_CHECKING:
     from hypar.network.ops.base import Einsum
+    from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.flows import Sums
-    from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.placement import Options
 
 RESIDUE = 1e-9
 """Fraction of a tensor below which nothing is received."""
 
-_WHOLE = Products(*[1.0] * len(Factors._fields))  # type: ignore[arg-type]
-"""The products above the outermost level, as numbers."""
-
-_APART = _WHOLE._replace(both=0.0, back=0.0)  # type: ignore[arg-type]
+_APART = OUTERMOST._replace(both=0.0, back=0.0)  # type: ignore[arg-type]
 """The products below a level whose parts have one end of a tensor each: no device has what it needs."""
 
-_SEAM = Factors(*[apart - whole for apart, whole in zip(_APART, _WHOLE, strict=True)])
+_SEAM = Factors(*[apart - whole for apart, whole in zip(_APART, OUTERMOST, strict=True)])
 """The growth of that level."""
 
 
@@ -74,7 +71,9 @@ def received_inside(
         if sizes is None:
             here = elements * above * at_level[:, 1]
         else:
-            here = added(einsum, (choice,), sizes[level.index], level, sums)[:, 0, 0]
+            here = added((einsum,), (choice,), sizes[level.index : level.index + 1], level, (sums,))[
+                0, :, 0, 0
+            ]
         above = above * at_level[:, 0]
         for tensor, amount, summed in zip(TENSORS, here.tolist(), at_level[:, 1].tolist(), strict=True):
             if amount:
@@ -86,18 +85,18 @@ def received_inside(
 
 @lru_cache(maxsize=16384)
 def received_between(
-    ends: tuple[Einsum, Einsum],
+    reader: Einsum,
     between: Between,
     parts: tuple[Part, ...],
     array: tuple[int, ...],
     chosen: tuple[Options, Options],
-    above: Products = _WHOLE,
+    above: Products = OUTERMOST,
 ) -> tuple[Received, ...]:
     """Return the transfers of a tensor between two layers at all levels, in the order of its parts, outermost first.
 
     Args:
-        ends: producer and consumer.
-        between: the tensor's dims at both.
+        reader: the consumer.
+        between: the tensor's dims at both ends.
         parts: its transfers.
         array: the ways of each level.
         chosen: the choices of producer and consumer.
@@ -106,12 +105,11 @@ def received_between(
     products, names = above, names_of(parts)
     found: list[list[Received]] = [[] for _ in parts]
     receivers = tuple(_receivers(array, own) for own in chosen)
+    reaching = cut_windows(reader, chosen[1])
+    left = _left(reader, array, chosen[1]) if reaching else (WHOLE_LAYER,) * (len(array) + 1)
     for level, *pair in zip(_levels(array), *chosen, strict=True):
-        factors, growth, kinds = _alone(between, (pair[0], pair[1]), level.ways)
-        if cut_windows(ends[1], (pair[1],)):
-            sizes = _left(ends[1], array, chosen[1])[level.index]
-            here = factors_of(ends, between, ((pair[0],), (pair[1],)), sizes, level.ways)
-            factors, growth = _numbers(here.factors), _numbers(here.growth)
+        sizes = left[level.index]
+        factors, growth, kinds = factors_of_pair(reader, between, (pair[0], pair[1]), sizes, level.ways)
         for own, part in zip(found, parts, strict=True):
             elements = received(part, products, growth)
             if elements > RESIDUE * part.changes[0].elements:
@@ -124,7 +122,7 @@ def received_between(
 
 @lru_cache(maxsize=16384)
 def received_apart(
-    ends: tuple[Einsum, Einsum],
+    reader: Einsum,
     between: Between,
     part: Part,
     array: tuple[int, ...],
@@ -133,8 +131,8 @@ def received_apart(
     """Return what a transfer brings to one end of a tensor whose other end lies on other devices.
 
     Args:
-        ends: producer and consumer.
-        between: the tensor's dims at both.
+        reader: the consumer.
+        between: the tensor's dims at both ends.
         part: the transfer.
         array: the ways of each level at the end that receives.
         chosen: the choices of its layer.
@@ -144,24 +142,10 @@ def received_apart(
     """
     other = (WHOLE,) * len(chosen)
     pair = (other, chosen) if part.forward else (chosen, other)
-    moves = received_between(ends, between, (part,), array, pair, _APART)
+    moves = received_between(reader, between, (part,), array, pair, _APART)
     if part.manner != "sums":
         moves = tuple(one._replace(collective="all_gather") for one in moves)
-    return float(received(part, _WHOLE, _SEAM)), moves
-
-
-@lru_cache(maxsize=16384)
-def _alone(
-    between: Between, pair: tuple[Choice, Choice], ways: int
-) -> tuple[Factors, Factors, dict[str, str]]:
-    """Return the factors of one pair of choices without halos, those less 1, and their collectives, as numbers."""
-    found = plain(between, ((pair[0],), (pair[1],)), ways)
-    kinds = {name: COLLECTIVES[codes[0, 0]] for name, codes in found.manners._asdict().items()}
-    return _numbers(found.at_level.factors), _numbers(found.at_level.growth), kinds
-
-
-def _numbers(factors: Factors) -> Factors:
-    return Factors._make([factor.item() for factor in factors])
+    return float(received(part, OUTERMOST, _SEAM)), moves
 
 
 @lru_cache(maxsize=16384)

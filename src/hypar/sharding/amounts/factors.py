@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.sharding.amounts.between import AtLevel, Between, Factors, Manners, Plain, less_one, names_at
+from hypar.sharding.amounts.between import (
+    AtLevel,
+    Between,
+    Factors,
+    Manners,
+    Plain,
+    less_one,
+    names_at,
+    numbers,
+)
 from hypar.sharding.amounts.halos import grids_with_halos, with_halos
 from hypar.sharding.amounts.places import spread_all
 from hypar.sharding.amounts.rows import cut_windows, rest_of
@@ -16,6 +25,7 @@ from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE, back, forth, undivided
 from hypar.sharding.grids.tensor_dims import divided
 from hypar.sharding.rates import all_simple
+from hypar.sharding.redistribution import COLLECTIVES
 from hypar.sharding.transfers import simple
 
 if TYPE_CHECKING:
@@ -60,13 +70,33 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plai
     )
     apart = np.array([[_apart(names, maker, reader) for reader in options[1]] for maker in options[0]])
     growth = less_one(flat)
-    both_flat = (spread_all(flat, Factors._fields, None), spread_all(growth, Factors._fields, None))
-    at_level = AtLevel(flat, growth, both_flat)
+    at_level = AtLevel(flat, growth, spread_all(growth, Factors._fields, None))
     return Plain(at_level, _manners(between, (made, read), names, straight), apart & ~straight)
 
 
+def factors_of_pair(
+    reader: Einsum, between: Between, pair: tuple[Choice, Choice], sizes: LocalSizes, ways: int
+) -> tuple[Factors, Factors, dict[str, str]]:
+    """Return the factors of one pair of choices below one tuple, those less 1, and their collectives, as numbers."""
+    found = _plain_pair(between, pair, ways)
+    if cut_windows(reader, (pair[1],)):
+        here = factors_of(reader, between, ((pair[0],), (pair[1],)), sizes, ways)
+        return numbers(here.factors), numbers(here.growth), found[2]
+    return found
+
+
+@lru_cache(maxsize=16384)
+def _plain_pair(
+    between: Between, pair: tuple[Choice, Choice], ways: int
+) -> tuple[Factors, Factors, dict[str, str]]:
+    """Return the same without halos."""
+    found = plain(between, ((pair[0],), (pair[1],)), ways)
+    kinds = {name: COLLECTIVES[codes[0, 0]] for name, codes in found.manners._asdict().items()}
+    return numbers(found.at_level.factors), numbers(found.at_level.growth), kinds
+
+
 def factors_of(
-    ends: tuple[Einsum, Einsum],
+    reader: Einsum,
     between: Between,
     options: tuple[Options, Options],
     sizes: LocalSizes,
@@ -74,14 +104,14 @@ def factors_of(
 ) -> AtLevel:
     """Return the factors of a level below the levels above, whose choices leave the consumer some sizes."""
     found = plain(between, options, ways)
-    dims = cut_windows(ends[1], options[1])
+    dims = cut_windows(reader, options[1])
     if not dims:
         return found.at_level
-    rests = {dim: rest_of(ends[1], dim, sizes) for dim in dims}
+    rests = {dim: rest_of(reader, dim, sizes) for dim in dims}
     if all_simple(options, ways):
-        factors = with_halos(ends[1], options[1], found, rests)
+        factors = with_halos(reader, options[1], found, rests)
     else:
-        factors = grids_with_halos(ends[1], between, options, found.at_level.factors, rests, ways)
+        factors = grids_with_halos(reader, between, options, found.at_level.factors, rests, ways)
     return AtLevel(factors, less_one(factors))
 
 

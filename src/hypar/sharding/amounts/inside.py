@@ -9,11 +9,14 @@ import numpy as np
 
 from hypar.sharding.amounts.flows import fraction_read
 from hypar.sharding.amounts.rows import border_of, rest_of, rows_read, windowed
+from hypar.sharding.dims import SPATIAL
 from hypar.sharding.grids.layouts import layout
-from hypar.sharding.levels import QUANTITIES, TENSORS, WORKING
+from hypar.sharding.levels import QUANTITIES, TENSORS
 from hypar.sharding.transfers import Border, halo
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hypar.network.ops.base import Einsum, Roles
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.levels import Level, LocalSizes
@@ -21,27 +24,42 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs
 
 
-def added(einsum: Einsum, options: Options, sizes: LocalSizes, level: Level, sums: Sums) -> Costs:
-    """Return the elements received to add up the partial sums of a layer.
+def added(
+    einsums: Sequence[Einsum],
+    options: Options,
+    sizes: Sequence[LocalSizes],
+    level: Level,
+    sums: Sequence[Sums],
+) -> Costs:
+    """Return the elements received to add up the partial sums of layers of equal roles, with equal options.
 
     Terms go to an owner of each element, and its sum to all that had terms of it; rows beside a border have one owner.
 
     Returns:
-        Elements that all devices receive, ``[TENSORS, tuples above, options]``.
+        Elements that all devices receive, ``[layers, TENSORS, tuples above, options]``.
     """
-    copies = level.groups * sizes.of(WORKING) * sizes.fractions[: len(TENSORS)]
-    at_level = computing(einsum.roles, options, level.ways)
-    elements = elements_of(einsum, sums)
-    total: Costs = (elements * copies)[:, :, None] * at_level[:, None, :, 1]
-    dims = windowed(einsum) if sums.input else ()
-    if any(choice.degree(dim) > 1 for dim in dims for choice in options) or any(
-        sizes.of(dim).min() < 1 for dim in dims
-    ):
-        total[0] += elements[0] * _borders(einsum, dims, options, sizes, (copies[0], at_level[0, :, 0]))
+    left = np.array([own.fractions for own in sizes])
+    copies = level.groups * left[:, -1:] * left[:, : len(TENSORS)]
+    at_level = computing(einsums[0].roles, options, level.ways)
+    elements = np.array([elements_of(*own) for own in zip(einsums, sums, strict=True)])
+    total: Costs = (elements * copies)[..., None] * at_level[:, None, :, 1]
+    if (left[:, _IMAGE] < 1.0).any() or any(choice.degree(dim) > 1 for choice in options for dim in SPATIAL):
+        for at, einsum in enumerate(einsums):
+            dims = windowed(einsum) if sums[at].input else ()
+            own = (copies[at, 0], at_level[0, :, 0])
+            if dims and _reaches(dims, options, sizes[at]):
+                total[at, 0] += elements[at, 0] * _borders(einsum, dims, options, sizes[at], own)
     return total
 
 
-_IMAGE = slice(QUANTITIES.index("height"), QUANTITIES.index("width") + 1)
+def _reaches(dims: tuple[str, ...], options: Options, sizes: LocalSizes) -> bool:
+    """Return whether some dim is divided, at this level or above."""
+    return any(choice.degree(dim) > 1 for dim in dims for choice in options) or any(
+        sizes.of(dim).min() < 1 for dim in dims
+    )
+
+
+_IMAGE = [QUANTITIES.index(dim) for dim in SPATIAL]
 """The rows of ``LocalSizes.fractions`` of an image's dims."""
 
 

@@ -68,7 +68,7 @@ def amounts(
     for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
         made, read = graph.layers[tensor.producer], graph.layers[tensor.consumer]
         between, pair = between_of(graph, tensor, flow), (choices[tensor.producer], choices[tensor.consumer])
-        moves = received_between((made.einsum, read.einsum), between, parts_of(flow, between), ways, pair)
+        moves = received_between(read.einsum, between, parts_of(flow, between), ways, pair)
         for one in moves:
             place = made.name if one.inside else (made.name, read.name)
             found.append(Amount(place, one.level, one.phase, one.tensor, one.elements))

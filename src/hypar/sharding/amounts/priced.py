@@ -36,21 +36,27 @@ RESIDUE = 1e-9
 
 
 def added_costs(
-    einsum: Einsum, options: Options, sizes: LocalSizes, level: Level, sums: Sums, rates: Rates
+    einsums: Sequence[Einsum],
+    options: Options,
+    sizes: Sequence[LocalSizes],
+    level: Level,
+    sums: Sequence[Sums],
+    rates: Rates,
 ) -> dict[str, Costs]:
-    """Return the costs of adding up a layer's partial sums: ``[tuples above, options]`` per item.
+    """Return the costs of adding up the partial sums of layers of equal roles, with equal options, item by item.
 
     Returns:
-        ``update`` for weight gradients; ``sums`` for F_out, E_in, and the rows of E_in beside borders.
+        ``[layers, tuples above, options]`` per item: ``update`` for weight gradients; ``sums`` for F_out, E_in, and the
+        rows of E_in beside borders.
     """
-    elements = added(einsum, options, sizes, level, sums)
-    each, once = _added_weights(einsum.roles, options, level.ways, rates)
+    elements = added(einsums, options, sizes, level, sums)
+    each, once = _added_weights(einsums[0].roles, options, level.ways, rates)
     found = elements * each
     if rates.together:
-        found = found / _working(options, sizes, level)
+        found = found / np.stack([_working(options, own, level) for own in sizes])[:, None]
     if once is not None:
         found += once * (elements > 0)
-    return {"update": found[1], "sums": found[0] + found[2]}
+    return {"update": found[:, 1], "sums": found[:, 0] + found[:, 2]}
 
 
 @lru_cache(maxsize=4096)
@@ -81,13 +87,19 @@ def moved_costs(
     """
     here = level.at_level
     if places is None and here.flat is not None:
-        growth = here.flat[1]
+        growth = here.flat
     else:
         growth = spread_all(here.growth, names_of(parts), places)
-    inside, between = rates[0].price, rates[1].price
-    if places is None and inside is not None and between is not None:
-        return at_one(parts, products, growth, (inside, between))
+    prices = prices_of(rates)
+    if places is None and prices is not None:
+        return np.asarray(at_one((parts,), (products,), growth, prices)[0])
     return _priced(parts, level, rates, places, [received(part, products, growth) for part in parts])
+
+
+def prices_of(rates: tuple[Rates, Rates]) -> tuple[float, float] | None:
+    """Return the costs of an element inside layers and between two; None if they depend on more than their number."""
+    inside, between = rates[0].price, rates[1].price
+    return None if inside is None or between is None else (inside, between)
 
 
 def least_costs(
@@ -104,21 +116,21 @@ class LevelOf(NamedTuple):
     Attributes:
         level: the level.
         between: the tensor's dims at both ends.
-        ends: producer and consumer.
-        options: their options.
+        reader: the consumer.
+        options: the options of producer and consumer.
         sizes: their sizes above the level.
     """
 
     level: Level
     between: Between
-    ends: tuple[Einsum, Einsum]
+    reader: Einsum
     options: tuple[Options, Options]
     sizes: tuple[LocalSizes, LocalSizes]
 
     @property
     def at_level(self) -> AtLevel:
         """The factors of the level."""
-        return factors_of(self.ends, self.between, self.options, self.sizes[1], self.level.ways)
+        return factors_of(self.reader, self.between, self.options, self.sizes[1], self.level.ways)
 
 
 def _priced(

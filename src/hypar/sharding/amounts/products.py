@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from hypar.sharding.amounts.between import Factors
 from hypar.sharding.amounts.places import descended, grown, spread
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.places import Places
     from hypar.solve.edge import Costs
@@ -18,10 +21,10 @@ Number = Any
 """A float, or an array over pairs of tuples."""
 
 Products = Factors
-"""The products over the levels above, ``[tuples of the producer, tuples of the consumer]``."""
+"""The products over the levels above: of one tuple numbers, or ``[tuples of the producer, tuples of the consumer]``."""
 
 ONE = np.ones((1, 1))
-OUTERMOST = Products(*[ONE] * len(Factors._fields))
+OUTERMOST = Products(*[1.0] * len(Factors._fields))  # type: ignore[arg-type]
 """The products at the outermost level."""
 
 
@@ -44,16 +47,16 @@ def received(part: Part, above: Products, growth: Factors) -> Number:
 
 
 def below(above: Products, factors: Factors, names: tuple[str, ...]) -> Products:
-    """Return the products of some factors below a level; those that are one object stay one."""
-    grown: dict[tuple[int, int], Number] = {}
-    found = {}
-    for name in names:
-        product, factor = getattr(above, name), getattr(factors, name)
-        key = (id(product), id(factor))
-        if key not in grown:
-            grown[key] = factor if product is ONE else product * factor
-        found[name] = grown[key]
-    return above._replace(**found)
+    """Return the products of some factors below a level, for one tuple."""
+    return above._replace(**{name: getattr(above, name) * getattr(factors, name) for name in names})
+
+
+def as_arrays(products: Products) -> Products:
+    """Return the products of one tuple as arrays; those that are one object stay one."""
+    found: dict[int, Costs] = {}
+    for product in products:
+        found.setdefault(id(product), np.full((1, 1), product))
+    return Products._make([found[id(product)] for product in products])
 
 
 def raised(above: Products, factors: Factors, names: tuple[str, ...], places: Places) -> Products:
@@ -90,39 +93,54 @@ def in_all(parts: tuple[Part, ...], products: Products, prices: tuple[float, flo
     Returns:
         ``[tuples of the producer, tuples of the consumer]``.
     """
-    return _weighted(parts, products, prices, None)
+    names, prices_of = priced_names(parts, prices)
+    arrays = (getattr(products, name) if name else ONE for name in names)
+    return _weighted(zip(arrays, prices_of.tolist(), strict=True))
 
 
-def at_one(parts: tuple[Part, ...], above: Products, growth: Factors, prices: tuple[float, float]) -> Costs:
-    """Return the cost of one level where an element costs the same for every collective.
+def at_one(
+    parts: Sequence[tuple[Part, ...]],
+    above: Sequence[Products],
+    growth: Factors,
+    prices: tuple[float, float],
+) -> Costs:
+    """Return the costs of tensors at one level where an element costs the same for every collective.
 
     Args:
-        parts: the transfers.
-        above: the products of the levels above, of one tuple.
-        growth: the factors of the level less 1.
+        parts: the transfers of each tensor, which count the same factors.
+        above: for each tensor the products of the levels above, of one tuple.
+        growth: the factors of the level less 1, the same for all tensors.
         prices: the cost of an element inside layers, and between two.
 
     Returns:
-        ``[options of the producer, options of the consumer]``.
+        ``[tensors, options of the producer, options of the consumer]``.
     """
-    return _weighted(parts, growth, prices, above)
+    names = priced_names(parts[0], prices)[0]
+    found = np.array([priced_names(own, prices)[1] for own in parts])
+    found *= [[getattr(own, name) if name else 1.0 for name in names] for own in above]
+    pairs = zip(names, found.T[:, :, None, None], strict=True)
+    return _weighted((getattr(growth, name), weights) for name, weights in pairs if name)
 
 
-def _weighted(
-    parts: tuple[Part, ...], arrays: Factors, prices: tuple[float, float], above: Products | None
-) -> Costs:
-    """Return the sum of arrays that transfers count, each by its elements, their price and what is above the level."""
-    weights: dict[int, float] = {}
-    found: dict[int, Costs] = {}
+@lru_cache(maxsize=4096)
+def priced_names(parts: tuple[Part, ...], prices: tuple[float, float]) -> tuple[tuple[str, ...], Costs]:
+    """Return the names of the factors that transfers count, empty for one copy, and the price of each as counted."""
+    names, found = [], []
     for part in parts:
         price = prices[0] if part.inside else prices[1]
         for size, gets, has in part.changes:
-            for name, weight in ((gets, size * price), (has, -size * price)):
-                if name or above is None:
-                    array = getattr(arrays, name) if name else ONE
-                    scale = 1.0 if above is None else getattr(above, name).item()
-                    found[id(array)] = array
-                    weights[id(array)] = weights.get(id(array), 0.0) + weight * scale
+            names += [gets, has]
+            found += [size * price, -size * price]
+    return tuple(names), np.array(found)
+
+
+def _weighted(pairs: Iterable[tuple[Costs, Number]]) -> Costs:
+    """Return the sum of arrays, each times its weight; one that comes again is multiplied once."""
+    weights: dict[int, Number] = {}
+    found: dict[int, Costs] = {}
+    for array, weight in pairs:
+        found[id(array)] = array
+        weights[id(array)] = weights.get(id(array), 0.0) + weight
     largest, *others = sorted(found, key=lambda key: -found[key].size)
     total: Costs = found[largest] * weights[largest]
     for key in others:

@@ -18,14 +18,19 @@ import numpy as np
 
 from hypar.solve.edge import Indices
 from hypar.solve.elimination.folding import Folding
+from hypar.solve.elimination.order import trace
+from hypar.solve.elimination.program import program_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from hypar.solve.cost_graph import CostGraph
+    from hypar.solve.cost_graph import CostGraph, Structure
     from hypar.solve.edge import Indices
     from hypar.solve.elimination.folding import Taken
-    from hypar.solve.elimination.order import Step
+
+
+FIRST = np.zeros(1, dtype=np.intp)
+"""The index of a single row."""
 
 
 class _Optimal(NamedTuple):
@@ -54,18 +59,22 @@ class _Completions(NamedTuple):
     keys: list[int]
 
 
-def first_optimum(taken: Sequence[Taken], sizes: Sequence[int]) -> tuple[int, ...]:
+def first_optimum(
+    taken: Sequence[Taken], sizes: Sequence[int], known: Sequence[int], tied: set[int]
+) -> tuple[int, ...]:
     """Return the first optimum, compared from the last node back.
 
     Args:
         taken: the nodes with what touched them, in the order in which they left.
         sizes: the number of choices of each node.
+        known: an optimum.
+        tied: the nodes another choice of which costs the same, beside the choices that it takes of the others.
     """
-    found = _every_optimum(taken, sizes)
+    found = _every_optimum(taken, sizes, known, tied)
     first = [int(found[node].picks[0]) for node in range(len(sizes))]
     bits = max(sizes).bit_length()
-    tied = [node for node in range(len(sizes)) if (found[node].picks != first[node]).any()]
-    shifts = {node: bits * digit for digit, node in enumerate(tied)}
+    differ = [node for node in range(len(sizes)) if (found[node].picks != first[node]).any()]
+    shifts = {node: bits * digit for digit, node in enumerate(differ)}
     completions: dict[int, _Completions] = {}
     roots = 0
     for each in taken:
@@ -101,7 +110,9 @@ def _best(optimal: _Optimal, shift: int | None, completions: dict[int, _Completi
     return _Completions(low, best)
 
 
-def _every_optimum(taken: Sequence[Taken], sizes: Sequence[int]) -> dict[int, _Optimal]:
+def _every_optimum(
+    taken: Sequence[Taken], sizes: Sequence[int], known: Sequence[int], tied: set[int]
+) -> dict[int, _Optimal]:
     """Return every node's optimal choices, with the choices of its scope beside which they are."""
     left_at = {each.node: at for at, each in enumerate(taken)}
     above: list[list[Taken]] = [[] for _ in sizes]
@@ -112,6 +123,13 @@ def _every_optimum(taken: Sequence[Taken], sizes: Sequence[int]) -> dict[int, _O
     found: dict[int, _Optimal] = {}
     for each in reversed(taken):
         beside = scopes.pop(each.node, np.zeros((1, 0), dtype=np.intp))
+        if len(beside) == 1 and each.node not in tied:
+            # One row of choices is that of the optimum that is known, and so is the node's choice.
+            found[each.node] = _Optimal(FIRST, np.array([known[each.node]]), {})
+            for other in above[each.node]:
+                scopes[other.node] = np.array([[known[near] for near in other.scope]])
+                found[each.node].below[other.node] = FIRST
+            continue
         costs = np.atleast_2d(each.costs(dict(zip(each.scope, beside.T, strict=True))))
         rows, picks = np.nonzero(costs == costs.min(axis=1, keepdims=True))
         columns = dict(zip(each.scope, beside[rows].T, strict=True)) | {each.node: picks}
@@ -132,14 +150,27 @@ def _distinct(chosen: Indices, sizes: Sequence[int]) -> tuple[Indices, Indices]:
     return chosen[first], place
 
 
-def eliminated(problem: CostGraph, steps: Iterable[Step]) -> tuple[int, ...]:
-    """Return the first best assignment: all nodes leave, then each gets its choice, the last that left first."""
+def eliminated(problem: CostGraph, structure: Structure) -> tuple[int, ...]:
+    """Return the first best assignment: all nodes leave, then each gets its choice, the last that left first.
+
+    Args:
+        problem: a cost graph all of whose sums are exact.
+        structure: its structure.
+    """
+    program = program_of(structure)
+    found, taken, tied = _folded(problem, structure) if program is None else program.run(problem)
+    return first_optimum(taken, structure.sizes, found, tied) if tied else tuple(found)
+
+
+def _folded(problem: CostGraph, structure: Structure) -> tuple[list[int], list[Taken], set[int]]:
+    """Return an optimum, the costs with which each node left, and the nodes that have an equal choice beside it."""
     folding = Folding(problem)
-    taken = [folding.fold(step) for step in steps]
+    taken = [folding.fold(step) for step in trace(structure).steps]
     assignment = [0] * len(problem.nodes)
-    ties = 0
+    tied = set()
     for each in reversed(taken):
         costs = each.costs(assignment)
         best = assignment[each.node] = int(costs.argmin())
-        ties += int(np.count_nonzero(costs == costs[best])) - 1
-    return first_optimum(taken, [costs.size for costs in problem.nodes]) if ties else tuple(assignment)
+        if np.count_nonzero(costs == costs[best]) > 1:
+            tied.add(each.node)
+    return assignment, taken, tied

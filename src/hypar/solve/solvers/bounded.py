@@ -19,7 +19,6 @@ import numpy as np
 from hypar.solve.cost_graph import Solution
 from hypar.solve.elimination.dominance import undominated
 from hypar.solve.elimination.local_search import LocalSearch
-from hypar.solve.elimination.order import trace
 from hypar.solve.elimination.reparametrisation import PAYS, Messages, work_of_round
 from hypar.solve.elimination.ties import eliminated
 from hypar.solve.solvers.base import Solver, Tables, load_solver, require_tables
@@ -73,7 +72,7 @@ class Bounded:
         structure = exact.structure
         tables = load_solver("elimination").tables(structure)
         if tables is not None and tables.fit:
-            assignment = left.original(eliminated(exact, trace(structure).steps))
+            assignment = left.original(eliminated(exact, structure))
             cost = problem.cost(assignment)
             return Solution(assignment=assignment, cost=cost, bound=cost)
         require_tables("bounded", self.tables(structure))

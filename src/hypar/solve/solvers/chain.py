@@ -48,6 +48,7 @@ class Chain:
         return Solution(assignment=tuple(assignment), cost=problem.cost(assignment))
 
 
+@lru_cache(maxsize=64)
 def _tables(structure: Structure) -> Tables:
     """Return the size of one vector for each node, with one minimisation for each edge."""
     nodes = sum(structure.sizes)
@@ -72,7 +73,7 @@ def _solve_path(
         assignment[node] = choice
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _paths(structure: Structure) -> list[list[int]] | None:
     """Return every component as a path through nodes of rising number; None if one is not such a path."""
     before: dict[int, int] = {}

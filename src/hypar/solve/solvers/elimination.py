@@ -16,6 +16,7 @@ Ties go from the last node back to the first declared choice, as in every exact 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.solve.cost_graph import Solution
@@ -39,16 +40,7 @@ class Elimination:
 
     def tables(self, structure: Structure) -> Tables:
         """Return the size of the tables by tracing the order without costs."""
-        found = trace(structure)
-        # Every table is kept for the way back; beside it one sum is held before its minimum is taken.
-        stored = sum(step.entries for step in found.steps)
-        widest = max((step.summed for step in found.steps), default=0)
-        return Tables(
-            stored=stored + widest + structure.entries,
-            work=sum(step.work for step in found.steps) + sum(structure.sizes),
-            width=found.width,
-            complete=found.complete,
-        )
+        return _tables(structure)
 
     def solve(self, problem: CostGraph) -> Solution:
         """Eliminate every node, then assign choices in reverse."""
@@ -57,11 +49,26 @@ class Elimination:
         require_tables("elimination", tables)
         exact = problem.summable()
         if tables.work < DROPPING_PAYS * structure.entries:
-            assignment = eliminated(exact, trace(structure).steps)
+            assignment = eliminated(exact, structure)
         else:
             left = undominated(exact)
-            assignment = left.original(eliminated(left.problem, trace(left.problem.structure).steps))
+            assignment = left.original(eliminated(left.problem, left.problem.structure))
         return Solution(assignment=assignment, cost=problem.cost(assignment))
+
+
+@lru_cache(maxsize=64)
+def _tables(structure: Structure) -> Tables:
+    """Return the size of the tables of an order."""
+    found = trace(structure)
+    # Every table is kept for the way back; beside it one sum is held before its minimum is taken.
+    stored = sum(step.entries for step in found.steps)
+    widest = max((step.summed for step in found.steps), default=0)
+    return Tables(
+        stored=stored + widest + structure.entries,
+        work=sum(step.work for step in found.steps) + sum(structure.sizes),
+        width=found.width,
+        complete=found.complete,
+    )
 
 
 plugin: Solver = Elimination()

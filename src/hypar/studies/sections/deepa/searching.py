@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.costs.base import structure
+from hypar.costs.graphs.paper import structure
 from hypar.sharding.space import parse_space
 from hypar.solve.elimination.order import trace
 from hypar.solve.elimination.rules import reduced

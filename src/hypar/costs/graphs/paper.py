@@ -1,0 +1,182 @@
+"""The cost graph of a network and its choices, for one level or several at once, under ``paper``.
+
+A cost prices the choices of one level, given the fraction of every tensor that the levels above have left. This
+module turns the prices into nodes and edges. With several levels a choice of a node is a tuple with one entry for
+each level, outermost first; the tuples are in lexicographic order.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from hypar.costs.base import measured
+from hypar.costs.graphs.alike import counts_elements, of_layers, of_tensors
+from hypar.solve.cost_graph import CostGraph, Link, Structure
+from hypar.solve.edge import Costs, Edge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.costs.base import Cost, MovingCost
+    from hypar.network.contraction import Content, ContractedGraph, CutLayer, Tensor
+    from hypar.network.ops.base import Einsum
+    from hypar.sharding.levels import Level, LocalSizes
+    from hypar.sharding.placement import Options
+
+
+def structure(graph: ContractedGraph, options: Sequence[Sequence[Options]]) -> Structure:
+    """Return the shape of the cost graph, for the sizes of its tables before they are built."""
+    digits = [tuple(len(at_level) for at_level in at_layer) for at_layer in options]
+    return Structure(
+        sizes=tuple(math.prod(of_layer) for of_layer in digits),
+        links=tuple(
+            Link(tensor.producer, tensor.consumer, digits[tensor.producer], digits[tensor.consumer])
+            for tensor in graph.tensors
+        ),
+    )
+
+
+def cost_graph(
+    cost: Cost,
+    graph: ContractedGraph,
+    levels: Sequence[Level],
+    options: Sequence[tuple[Options, ...]],
+    sizes: Sequence[LocalSizes],
+    *,
+    relaxed: bool = False,
+) -> CostGraph:
+    """Build the nodes and edges of the choices of consecutive levels.
+
+    Args:
+        cost: the cost of a choice.
+        graph: the layers that are cut.
+        levels: the levels, outermost first.
+        options: for each layer, its options at each of the levels.
+        sizes: for each layer its sizes below the levels outside these, for one tuple of choices.
+        relaxed: for one level, whether ``sizes`` hold many tuples, the cheapest of which counts for every cost.
+
+    Returns:
+        One node a layer, one edge a tensor. Equal layers and equal edges share their arrays.
+    """
+    nodes: dict[object, tuple[Costs, list[LocalSizes]]] = {}
+    edges: dict[object, tuple[Costs, ...]] = {}
+    # Options and sizes are long: equal ones get a number, which takes their place in what is looked up.
+    numbers: dict[object, int] = {}
+    keys = [
+        (
+            layer.einsum,
+            layer.output_elements,
+            numbers.setdefault((choices, measured(cost, layer)), len(numbers)),
+            before,
+        )
+        for layer, choices, before in zip(graph.layers, options, sizes, strict=True)
+    ]
+    together = len(levels) == 1 and not relaxed
+    together = together and counts_elements(cost, levels[0], {own[0] for own in options})
+    if together:
+        rows = _nodes(cast("MovingCost", cost), levels[0], graph, options, keys)
+        nodes |= {key: (costs, [key[3]]) for key, costs in rows.items()}
+    for key, layer, choices in zip(keys, graph.layers, options, strict=True):
+        if key not in nodes:
+            nodes[key] = _node(cost, layer, levels, choices, key[3])
+            if relaxed:
+                least = nodes[key][0].reshape(-1, len(choices[0])).min(axis=0)
+                nodes[key] = (least, nodes[key][1])
+    made = [numbers.setdefault((key[0], key[2]), len(numbers)) for key in keys]
+    read = [numbers.setdefault(key, len(numbers)) for key in keys]
+    pairs = [(made[one.producer], read[one.consumer], one.content) for one in graph.tensors]
+    if together:
+        edges |= _edges(cost, levels[0], graph, options, keys, pairs)
+    found = []
+    for tensor, pair in zip(graph.tensors, pairs, strict=True):
+        ends = (tensor.producer, tensor.consumer)
+        if pair not in edges:
+            layers = (graph.layers[ends[0]], graph.layers[ends[1]])
+            choices_of_both = (options[ends[0]], options[ends[1]])
+            edges[pair] = _terms(cost, tensor, levels, layers, choices_of_both, nodes[keys[ends[1]]][1])
+            if relaxed:
+                edges[pair] = tuple(term.min(axis=1, keepdims=True) for term in edges[pair])
+        found.append(Edge(source=ends[0], target=ends[1], terms=edges[pair]))
+    return CostGraph(nodes=tuple(nodes[key][0] for key in keys), edges=tuple(found))
+
+
+Key = tuple["Einsum", int, int, "LocalSizes"]
+"""What the costs of a layer depend on: its dims, the elements of F_out, the number of its options, its sizes."""
+
+
+def _nodes(
+    cost: MovingCost,
+    level: Level,
+    graph: ContractedGraph,
+    options: Sequence[tuple[Options, ...]],
+    keys: Sequence[Key],
+) -> dict[Key, Costs]:
+    """Return the costs of distinct layers at a level, those of equal roles with equal options computed together."""
+    alike: dict[tuple[Einsum, int], dict[Key, int]] = {}
+    for at, key in enumerate(keys):
+        alike.setdefault((key[0].unsized(), key[2]), {}).setdefault(key, at)
+    found: dict[Key, Costs] = {}
+    for same in alike.values():
+        layers = [graph.layers[at] for at in same.values()]
+        (own,) = options[next(iter(same.values()))]
+        found |= zip(same, of_layers(cost, level, layers, own, [key[3] for key in same]), strict=True)
+    return found
+
+
+def _edges(
+    cost: Cost,
+    level: Level,
+    graph: ContractedGraph,
+    options: Sequence[tuple[Options, ...]],
+    keys: Sequence[Key],
+    pairs: Sequence[tuple[int, int, Content]],
+) -> dict[object, tuple[Costs, ...]]:
+    """Return the terms of distinct tensors at a level, those between equal dims with equal options computed together."""
+    distinct = dict(zip(reversed(pairs), reversed(range(len(pairs))), strict=True))
+    alike: dict[object, dict[object, int]] = {}
+    for pair, at in reversed(distinct.items()):
+        tensor = graph.tensors[at]
+        made, read = keys[tensor.producer], keys[tensor.consumer]
+        bare = (made[0].unsized(), made[2], read[0].unsized(), read[2], tensor.content.contracted)
+        alike.setdefault(bare, {})[pair] = at
+    found: dict[object, tuple[Costs, ...]] = {}
+    for same in alike.values():
+        tensors = [graph.tensors[at] for at in same.values()]
+        ends = (tensors[0].producer, tensors[0].consumer)
+        both = (options[ends[0]][0], options[ends[1]][0])
+        left = [keys[tensor.consumer][3] for tensor in tensors]
+        costs = of_tensors(cost, level, tensors, (graph.layers[ends[0]], graph.layers[ends[1]]), both, left)
+        found |= {pair: (own,) for pair, own in zip(same, costs, strict=True)}
+    return found
+
+
+def _node(
+    cost: Cost, layer: CutLayer, levels: Sequence[Level], options: tuple[Options, ...], sizes: LocalSizes
+) -> tuple[Costs, list[LocalSizes]]:
+    """Return a layer's cost vector over tuples of choices, and its sizes above each level."""
+    total, left = None, []
+    for level, choices in zip(levels, options, strict=True):
+        left.append(sizes)
+        added = reduce(np.add, cost.layer_costs(level, layer, choices, sizes).values()).reshape(-1)
+        total = added if total is None else (total.repeat(len(choices)) + added)
+        sizes = sizes.divided(layer.einsum, choices, level.ways) if level is not levels[-1] else sizes
+    return np.zeros(1) if total is None else total, left
+
+
+def _terms(
+    cost: Cost,
+    tensor: Tensor,
+    levels: Sequence[Level],
+    ends: tuple[CutLayer, CutLayer],
+    options: tuple[tuple[Options, ...], tuple[Options, ...]],
+    left: list[LocalSizes],
+) -> tuple[Costs, ...]:
+    """Return the term of each level in a tensor's cost matrix over pairs of tuples."""
+    return tuple(
+        cost.tensor_costs(level, tensor, ends, (here, there), sizes)
+        for level, here, there, sizes in zip(levels, *options, left, strict=True)
+    )
