@@ -132,10 +132,12 @@ def another(value: Any, where: Where) -> Any:
     options |= {"resident": ("result", "any"), "fewest": ("cycles", "words")}
     if where[-1] in options and value in options[str(where[-1])]:
         return next(option for option in options[str(where[-1])] if option != value)
+    if isinstance(value, list):
+        return value[1:]
     if isinstance(value, str):
         number, unit = value.split()
         return f"{float(number) / 2} {unit}"
-    return value // 2 if isinstance(value, int) else value / 2
+    return value // 2 or 2 if isinstance(value, int) else value / 2
 
 
 def test_the_digest_is_of_the_machine_not_of_its_spelling() -> None:
@@ -181,6 +183,9 @@ CHANGES: list[dict[str, Any]] = [
     {"link_bandwidth": "10 GB/s", "bandwidth": "link"},
     {"total_bandwidth": "1 TB/s"},
     {"latency": "1 us"},
+    {"ports": 1},
+    {"collectives": "all"},
+    {"collectives": ["tree", "halving"], "latency": "1 us"},
     {"buffer": "64 KiB"},
     {"energy.multiply": "2 pJ", "energy.add": "1 pJ"},
     {"energy.register": "1 pJ", "energy.array": "2 pJ"},
@@ -196,7 +201,7 @@ def test_a_change_is_as_if_the_file_said_so(changes: dict[str, Any]) -> None:
     for key, value in changes.items():
         if key == "topology":
             data["interconnect"][key] = value
-        elif key in {"devices", "link_bandwidth", "total_bandwidth", "latency"}:
+        elif key in {"devices", "link_bandwidth", "total_bandwidth", "latency", "ports", "collectives"}:
             data["interconnect"][key] = {"value": value, "source": "as asked"}
         elif key == "buffer" or key.startswith("energy."):
             part = data["device"] if key == "buffer" else data["device"]["energy"]
@@ -335,6 +340,14 @@ BAD: dict[str, tuple[str, str, str]] = {
     "link of words": ("topology: ring", GRAPH.format("[[a, b]]"), ":17: interconnect.topology.pairs[0][0]: found 'a'; allowed: a whole number\nbad.yaml:17: interconnect.topology.pairs[0][1]: found 'b'; allowed: a whole number"),
     "graph of nothing": ("topology: ring", GRAPH.format("[]"), ":17: interconnect.topology.pairs: found []; allowed: at least 1"),
     "graph without pairs": ("topology: ring", "topology: graph", ":17: interconnect.topology.pairs: 'pairs' is missing"),
+    "ports of one device": ("topology: ring", "ports: {value: 2, source: s}\n  topology: ring", ":17: interconnect.ports: found 2 ports of a group of 1 devices; allowed: at most 1"),
+    "no port": ("topology: ring", "ports: {value: 0, source: s}\n  topology: ring", ":17: interconnect.ports.value: found 0; allowed: at least 1"),
+    "unknown algorithm": ("topology: ring", "collectives: {value: [rnig], source: s}\n  topology: ring", ":17: interconnect.collectives.value: found ['rnig']; allowed: all, or a list of some of direct, ring, two_rings, hamiltonian, dimensions, tree, halving, each once"),
+    "algorithm that is no list": ("topology: ring", "collectives: {value: 3, source: s}\n  topology: ring", ":17: interconnect.collectives.value: found 3; allowed: all, or a list of some of direct, ring, two_rings, hamiltonian, dimensions, tree, halving, each once"),
+    "algorithm twice": ("topology: ring", "collectives: {value: [ring, ring], source: s}\n  topology: ring", ":17: interconnect.collectives.value: found ['ring', 'ring']; allowed: all, or a list of some of direct, ring, two_rings, hamiltonian, dimensions, tree, halving, each once"),
+    "rows that do not divide": ("topology: ring", "topology: {name: mesh, rows: 3}", ":17: interconnect.topology: mesh: 3 rows of 4 devices; allowed: a divisor of 4"),
+    "no row": ("topology: ring", "topology: {name: mesh, rows: 0}", ":17: interconnect.topology.rows: found 0; allowed: at least 1"),
+    "unknown reduction": ("topology: ring", "topology: {name: h_tree, reduction: in_root}", ":17: interconnect.topology.reduction: found 'in_root'; allowed: 'at_leaves' or 'in_tree'; did you mean 'in_tree'?"),
     "unknown topology": ("topology: ring", "topology: rnig", f":17: interconnect.topology.name: no topology 'rnig'; allowed: {TOPOLOGIES}; did you mean 'ring'?"),
     "unknown field of a topology": ("topology: ring", "topology: {name: torus, rooting: balanced}", ":17: interconnect.topology.rooting: unknown key 'rooting'; allowed: name, routing; did you mean 'routing'?"),
     "unknown routing": ("topology: ring", "topology: {name: torus, routing: balance}", ":17: interconnect.topology.routing: found 'balance'; allowed: 'dimension_ordered' or 'balanced'; did you mean 'balanced'?"),
@@ -349,7 +362,7 @@ BAD: dict[str, tuple[str, str, str]] = {
     "text for a number": ("value: 0,", "value: 1 GFLOP,", ":7: device.compute.half_efficiency_flop.value: found '1 GFLOP'; allowed: a number"),
     "unknown key": ("  memory:\n    cap", "  memry:\n    cap", ":8: device.memry: unknown key 'memry'; allowed: word, compute, buffer, memory, energy; did you mean 'memory'?"),
     "unknown key further in": ("capacity", "capasity", ":9: device.memory.capasity: unknown key 'capasity'; allowed: capacity, bandwidth; did you mean 'capacity'?"),
-    "unknown key of the network": ("  devices", "  devcies", ":18: interconnect.devcies: unknown key 'devcies'; allowed: topology, devices, link_bandwidth, total_bandwidth, latency; did you mean 'devices'?"),
+    "unknown key of the network": ("  devices", "  devcies", ":18: interconnect.devcies: unknown key 'devcies'; allowed: topology, devices, link_bandwidth, total_bandwidth, latency, ports, collectives; did you mean 'devices'?"),
     "unknown key of the file": ("assumptions", "asumptions", ":21: asumptions: unknown key 'asumptions'; allowed: source, device, interconnect, assumptions; did you mean 'assumptions'?"),
     "unknown assumption": ("duplex:", "duplx:", ":22: assumptions.duplx: unknown key 'duplx'; allowed: units_per_device, efficiency, duplex, bandwidth, accesses_per_word_moved, overlap; did you mean 'duplex'?"),
     "unknown value of an assumption": ("value: full", "value: fulll", ":22: assumptions.duplex.value: found 'fulll'; allowed: 'full' or 'half'; did you mean 'full'?"),

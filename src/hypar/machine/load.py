@@ -24,8 +24,8 @@ from hypar.files.text import read_text
 from hypar.files.validation import validated
 from hypar.files.yaml_file import Document, format_yaml, parse_yaml, read_yaml
 from hypar.machine.machine import Machine
-from hypar.machine.routing import Tier
 from hypar.machine.schema import MOST_HELD, Assumptions, Energy, HardwareFile, Network
+from hypar.machine.tiers import Tier
 from hypar.registry import data_file, load_plugin, plugin_names
 
 if TYPE_CHECKING:
@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     from hypar.files.quantities import Description
     from hypar.machine.compute_models.base import ComputeModel
 
-_OF_NETWORK = ("topology", "devices", "link_bandwidth", "total_bandwidth", "latency")
+_OF_NETWORK = ("topology", "devices", "link_bandwidth", "total_bandwidth", "latency", "ports", "collectives")
 _ENERGIES = tuple(f"energy.{field.alias or name}" for name, field in Energy.model_fields.items())
+FIRST = ["direct", "ring"]
+"""The algorithms of collectives that machines had before a file could name them."""
+
 CHANGEABLE = (*_OF_NETWORK, *Assumptions.model_fields, "buffer", *_ENERGIES)
 """Fields of a machine that may be changed without another file: of several networks, the innermost."""
 
@@ -241,9 +244,17 @@ def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier])
         [[tier.name, tier.topology.model_dump(mode="json")] for tier in tiers],
     ]
     energy = values[0]["device"]["energy"]
+    # A machine without what was added later keeps the hash that stored plans have of it.
     if energy is not None and energy["static"] is None:
-        # A machine without it keeps the hash that stored plans have of it.
         del energy["static"]
+    for network in values[0]["interconnect"] or ():
+        if network["ports"] is None:
+            del network["ports"]
+        if network["collectives"]["value"] == FIRST:
+            del network["collectives"]
+    for _, fields in values[2]:
+        if fields.get("reduction") == "at_leaves":
+            del fields["reduction"]
     text = json.dumps(_without_sources(values), sort_keys=True)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -286,8 +297,12 @@ def _tier(network: Network, content: HardwareFile, index: int, place: Callable[[
     if given is None:
         wanted = f"one, as assumption bandwidth is {assumed.bandwidth.value}"
         raise HardwareError(place(where), f"{key!r} is missing", wanted)
-    # Every device inside a group has its own link outward, so that many networks run side by side.
-    beside = math.prod(other.devices.value for other in inner)
+    # Every device inside a group has its own link outward, or shares a port, so that many networks run side by side.
+    below = math.prod(other.devices.value for other in inner)
+    beside = below if network.ports is None else network.ports.value
+    if beside > below:
+        found = f"found {beside} ports of a group of {below} devices"
+        raise HardwareError(place((*where, "ports")), found, f"at most {below}")
     links = topology.num_links(devices) * beside if shared else 1
     return Tier(
         name=network.topology["name"],
@@ -296,6 +311,8 @@ def _tier(network: Network, content: HardwareFile, index: int, place: Callable[[
         bytes_per_s=given.value / max(1, links),
         latency_s=network.latency.value,
         duplex=assumed.duplex.value == "full",
+        ports=None if network.ports is None else beside,
+        collectives=tuple(network.collectives.value),
     )
 
 

@@ -100,7 +100,7 @@ def machine_data(machine: Machine | HeterogeneousMachine) -> Data:
     for network, tier in zip(networks, machine.tiers, strict=True):
         fields = {
             key: _named(value, "as the file says")
-            for key, value in tier.topology.model_dump(mode="json").items()
+            for key, value in tier.topology.model_dump(mode="json", exclude_none=True).items()
         }
         network["topology"] = {"name": _named(tier.name, "topology"), **fields}
     content["interconnect"] = networks[0] if len(networks) == 1 else networks
@@ -156,6 +156,8 @@ def _unit(what: str) -> str:
 
 def shown(value: Any, unit: str) -> str:
     """Format a value with its unit."""
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return ", ".join(value)
     if isinstance(value, bool | str | list) or not unit:
         return f"{value:g}" if isinstance(value, float) else str(value)
     if unit in {"J", "s"}:
