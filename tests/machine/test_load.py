@@ -501,7 +501,7 @@ def test_a_changed_machine_as_yaml_is_equal_to_it(changes: dict[str, Any]) -> No
     [
         (["hmc", "--yaml", "--json"], 2, "--yaml excludes --json, --validate and --model"),
         (["hmc", "--yaml", "--validate"], 2, "--yaml excludes --json, --validate and --model"),
-        (["--yaml"], 3, "error: hardware: no machine is named; allowed: eyeriss,"),
+        (["--yaml"], 3, "error: hardware: no machine is named; allowed: dojo, eyeriss,"),
         (["tpu-v2-v3", "--set", "duplex=half", "--yaml"], 3, "'tpu-v2-v3' is a heterogeneous machine"),
         (["hcm", "--yaml"], 3, "no hardware 'hcm'"),
     ],
