@@ -307,7 +307,7 @@ ALLOWED: list[tuple[str, dict[str, Any], str, Any]] = [
     ("strategy", {}, "strategy", "another"),
     ("arrays.*", {"hardware": "slow.yaml", "strategy": "accpar"}, "arrays.b", []),
     ("chunks", {**KINDS["chunks"], "chunks": "layers"}, "chunks", None),
-    ("chunks.asked", {**KINDS["chunks"], "changes": {"latency": "20 us"}}, "chunks.asked", "one"),
+    ("chunks.asked", {**KINDS["chunks"], "changes": {"latency": "100 us"}}, "chunks.asked", "one"),
     ("convention", {"model": "sole.yaml", **DP}, "convention", None),
     ("score.convention", {"model": "sole.yaml", **DP, "hardware": "hmc"}, "score.convention", None),
     ("cost.parameters.*", DP, "cost.parameters.inter_weight", 3),
