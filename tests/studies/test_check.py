@@ -63,7 +63,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "fused": {"levels": 2, "hardware": "hmc", "convention": "fused"},
     "deepa": {"array": [4], "hardware": "p100-4x4", "strategy": "deepa", "mode": "paper", "pins": ["fc=c1"]},
     "profile": {"array": [4], "hardware": "p100-4x4", "strategy": "deepa", "profile": "p.json"},
-    "chunks": {"array": [4], "hardware": "h100-8x", "changes": {"latency": "8 us"}, "strategy": "dp", "chunks": "best"},
+    "chunks": {"array": [4], "hardware": "h100-8x", "changes": {"latency": "20 us"}, "strategy": "dp", "chunks": "best"},
     "chunks by size": {"array": [4], "hardware": "h100-8x", "strategy": "dp", "chunks": 2},
     "stages": {"stages": 2, "levels": 1, "hardware": "hmc", "schedule": "gpipe", "microbatches": 4, "solver": "elimination"},
     "stages, not cut": {"stages": 2, "levels": 0, "hardware": "hmc"},
