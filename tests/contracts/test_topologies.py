@@ -27,6 +27,8 @@ FIELDS: dict[str, tuple[dict[str, Any], ...]] = {
             ]
         },
     ),
+    "h_tree": ({}, {"reduction": "in_tree"}),
+    "mesh": ({}, {"rows": 1}, {"rows": 3}),
     "torus": ({"routing": "dimension_ordered"}, {"routing": "balanced"}),
 }
 """Fields to try, of topologies that have some."""

@@ -135,10 +135,12 @@ def another(value: Any, where: Where) -> Any:
     options |= {"sets": ("any", "line"), "pass_rows": ("any", "bank"), "sums": ("free", "counted")}
     if where[-1] in options and value in options[str(where[-1])]:
         return next(option for option in options[str(where[-1])] if option != value)
+    if isinstance(value, list):
+        return value[1:]
     if isinstance(value, str):
         number, unit = value.split()
         return f"{float(number) / 2} {unit}"
-    return value // 2 if isinstance(value, int) else value / 2
+    return value // 2 or 2 if isinstance(value, int) else value / 2
 
 
 def test_the_digest_is_of_the_machine_not_of_its_spelling() -> None:
@@ -188,6 +190,9 @@ CHANGES: list[dict[str, Any]] = [
     {"memory.capacity": "4 GB", "memory.bandwidth": "160 GB/s"},
     {"compute.rows": 16, "compute.frequency": "500 MHz"},
     {"interconnect.0.latency": "2 us", "interconnect.0.total_bandwidth": "50 Gb/s"},
+    {"ports": 1},
+    {"collectives": "all"},
+    {"collectives": ["tree", "halving"], "latency": "1 us"},
     {"energy.multiply": "2 pJ", "energy.add": "1 pJ"},
     {"energy.register": "1 pJ", "energy.array": "2 pJ"},
     {"energy.buffer": "6 pJ", "energy.memory": "200 pJ"},
@@ -204,7 +209,7 @@ def test_a_change_is_as_if_the_file_said_so(changes: dict[str, Any]) -> None:
         part, _, field = key.removeprefix("interconnect.0.").rpartition(".")
         if key == "topology":
             data["interconnect"][key] = value
-        elif field in {"devices", "link_bandwidth", "total_bandwidth", "latency"}:
+        elif field in {"devices", "link_bandwidth", "total_bandwidth", "latency", "ports", "collectives"}:
             data["interconnect"][field] = {"value": value, "source": "as asked"}
         elif part:
             data["device"][part][field] = {"value": value, "source": "as asked"}
@@ -414,6 +419,14 @@ BAD: dict[str, tuple[str, str, str]] = {
     "link of words": ("topology: ring", GRAPH.format("[[a, b]]"), ":17: interconnect.topology.pairs[0][0]: found 'a'; allowed: a whole number\nbad.yaml:17: interconnect.topology.pairs[0][1]: found 'b'; allowed: a whole number"),
     "graph of nothing": ("topology: ring", GRAPH.format("[]"), ":17: interconnect.topology.pairs: found []; allowed: at least 1"),
     "graph without pairs": ("topology: ring", "topology: graph", ":17: interconnect.topology.pairs: 'pairs' is missing"),
+    "ports of one device": ("topology: ring", "ports: {value: 2, source: s}\n  topology: ring", ":17: interconnect.ports: found 2 ports of a group of 1 devices; allowed: at most 1"),
+    "no port": ("topology: ring", "ports: {value: 0, source: s}\n  topology: ring", ":17: interconnect.ports.value: found 0; allowed: at least 1"),
+    "unknown algorithm": ("topology: ring", "collectives: {value: [rnig], source: s}\n  topology: ring", ":17: interconnect.collectives.value: found ['rnig']; allowed: all, or a list of some of direct, ring, two_rings, hamiltonian, dimensions, tree, halving, each once"),
+    "algorithm that is no list": ("topology: ring", "collectives: {value: 3, source: s}\n  topology: ring", ":17: interconnect.collectives.value: found 3; allowed: all, or a list of some of direct, ring, two_rings, hamiltonian, dimensions, tree, halving, each once"),
+    "algorithm twice": ("topology: ring", "collectives: {value: [ring, ring], source: s}\n  topology: ring", ":17: interconnect.collectives.value: found ['ring', 'ring']; allowed: all, or a list of some of direct, ring, two_rings, hamiltonian, dimensions, tree, halving, each once"),
+    "rows that do not divide": ("topology: ring", "topology: {name: mesh, rows: 3}", ":17: interconnect.topology: mesh: 3 rows of 4 devices; allowed: a divisor of 4"),
+    "no row": ("topology: ring", "topology: {name: mesh, rows: 0}", ":17: interconnect.topology.rows: found 0; allowed: at least 1"),
+    "unknown reduction": ("topology: ring", "topology: {name: h_tree, reduction: in_root}", ":17: interconnect.topology.reduction: found 'in_root'; allowed: 'at_leaves' or 'in_tree'; did you mean 'in_tree'?"),
     "unknown topology": ("topology: ring", "topology: rnig", f":17: interconnect.topology.name: no topology 'rnig'; allowed: {TOPOLOGIES}; did you mean 'ring'?"),
     "unknown field of a topology": ("topology: ring", "topology: {name: torus, rooting: balanced}", ":17: interconnect.topology.rooting: unknown key 'rooting'; allowed: name, routing; did you mean 'routing'?"),
     "unknown routing": ("topology: ring", "topology: {name: torus, routing: balance}", ":17: interconnect.topology.routing: found 'balance'; allowed: 'dimension_ordered' or 'balanced'; did you mean 'balanced'?"),
@@ -428,7 +441,7 @@ BAD: dict[str, tuple[str, str, str]] = {
     "text for a number": ("value: 0,", "value: 1 GFLOP,", ":7: device.compute.half_efficiency_flop.value: found '1 GFLOP'; allowed: a number"),
     "unknown key": ("  memory:\n    cap", "  memry:\n    cap", ":8: device.memry: unknown key 'memry'; allowed: word, compute, buffer, memory, energy; did you mean 'memory'?"),
     "unknown key further in": ("capacity", "capasity", ":9: device.memory.capasity: unknown key 'capasity'; allowed: capacity, bandwidth; did you mean 'capacity'?"),
-    "unknown key of the network": ("  devices", "  devcies", ":18: interconnect.devcies: unknown key 'devcies'; allowed: topology, devices, link_bandwidth, total_bandwidth, latency; did you mean 'devices'?"),
+    "unknown key of the network": ("  devices", "  devcies", ":18: interconnect.devcies: unknown key 'devcies'; allowed: topology, devices, link_bandwidth, total_bandwidth, latency, ports, collectives; did you mean 'devices'?"),
     "unknown key of the file": ("assumptions", "asumptions", ":21: asumptions: unknown key 'asumptions'; allowed: source, device, interconnect, assumptions; did you mean 'assumptions'?"),
     "unknown assumption": ("duplex:", "duplx:", ":22: assumptions.duplx: unknown key 'duplx'; allowed: units_per_device, efficiency, duplex, bandwidth, accesses_per_word_moved, sums, overlap; did you mean 'duplex'?"),
     "unknown value of an assumption": ("value: full", "value: fulll", ":22: assumptions.duplex.value: found 'fulll'; allowed: 'full' or 'half'; did you mean 'full'?"),
@@ -567,7 +580,7 @@ def test_a_changed_machine_as_yaml_is_equal_to_it(changes: dict[str, Any]) -> No
     [
         (["hmc", "--yaml", "--json"], 2, "--yaml excludes --json, --validate and --model"),
         (["hmc", "--yaml", "--validate"], 2, "--yaml excludes --json, --validate and --model"),
-        (["--yaml"], 3, "error: hardware: no machine is named; allowed: eyeriss,"),
+        (["--yaml"], 3, "error: hardware: no machine is named; allowed: dojo, eyeriss,"),
         (["tpu-v2-v3", "--set", "duplex=half", "--yaml"], 3, "'tpu-v2-v3' is a heterogeneous machine"),
         (["hcm", "--yaml"], 3, "no hardware 'hcm'"),
     ],

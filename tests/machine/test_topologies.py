@@ -86,8 +86,8 @@ def test_a_ring_all_reduces_at_the_bandwidth_of_a_link(ways: int) -> None:
     level = links("ring", (ways,), latency="1 us")[0]
     # At once where that has the same bandwidth.
     steps = 2 * (ways // 2) if ways in {4, 7} else 2 * (ways - 1)
-    assert level.latency_s["all_reduce"] == pytest.approx(steps * 1e-6)
-    assert level.latency_s["all_gather"] == pytest.approx(steps / 2 * 1e-6)
+    assert level.line("all_reduce", 1e12).latency_s == pytest.approx(steps * 1e-6)
+    assert level.line("all_gather", 1e12).latency_s == pytest.approx(steps / 2 * 1e-6)
 
 
 @pytest.mark.parametrize(("ways", "load"), [(3, 1 / 2), (5, 3 / 4)])
@@ -106,7 +106,7 @@ def test_an_all_to_all_on_a_ring_goes_over_many_links(ways: int) -> None:
 def test_neighbours_on_a_ring_are_one_hop_away() -> None:
     level = links("ring", (8,), latency="1 us")[0]
     assert level.seconds_per_byte["neighbours"] * LINK == pytest.approx(1)
-    assert level.latency_s["neighbours"] == pytest.approx(1e-6)
+    assert level.line("neighbours", 1).latency_s == pytest.approx(1e-6)
 
 
 # Torus
@@ -254,8 +254,8 @@ def test_a_device_of_a_node_uses_its_own_link_outward() -> None:
     assert outer.seconds_per_byte["all_reduce"] == pytest.approx(1 / (8 * 50e9))
     assert inner.seconds_per_byte["all_reduce"] == pytest.approx(1 / 450e9)
     assert (outer.resource, inner.resource) == ("switch links 1", "switch links 2")
-    assert outer.latency_s["neighbours"] == pytest.approx(2 * 1e-6)
-    assert inner.latency_s["neighbours"] == pytest.approx(2 * 0.5e-6)
+    assert outer.line("neighbours", 1).latency_s == pytest.approx(2 * 1e-6)
+    assert inner.line("neighbours", 1).latency_s == pytest.approx(2 * 0.5e-6)
 
 
 def test_a_level_over_both_networks_is_as_slow_as_the_slower() -> None:

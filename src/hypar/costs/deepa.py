@@ -103,8 +103,9 @@ class Deepa:
         return _transfers(options)[:, None, :] * whole_s[:, None]
 
     def _rates(self, setting: Setting, level: Level) -> Rates:
-        """Return seconds of transfers, to all devices at once or to one after another."""
-        return replace(time_rates(setting, level.index), together=self.mode == "exact")
+        """Return seconds of transfers: to all devices at once, or one after another, when no two share a port."""
+        together = self.mode == "exact"
+        return replace(time_rates(setting, level.index, shared=together), together=together)
 
     def _of_groups(self, costs: Costs, level: Level, sizes: LocalSizes) -> Costs:
         """Return the costs of all groups: in serial mode their sum, otherwise those of one group."""
@@ -166,7 +167,7 @@ def _grid(choice: Choice) -> tuple[int, int, int, int]:
 
 
 def _element_seconds(setting: Setting, level: Level) -> float:
-    return time_rates(setting, level.index).per_element[-1]
+    return time_rates(setting, level.index).lines[-1].per_element[-1]
 
 
 plugin: Cost = Deepa()

@@ -21,8 +21,8 @@ from hypar.files.validation import Faults, validated
 from hypar.files.yaml_file import Document, format_yaml, parse_yaml, read_yaml
 from hypar.machine.changes import change_at, changed, require_name
 from hypar.machine.machine import Machine
-from hypar.machine.routing import Tier
 from hypar.machine.schema import MOST_HELD, HardwareFile, Network
+from hypar.machine.tiers import Tier
 from hypar.registry import data_file, load_plugin, plugin_names
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from hypar.files.quantities import Description
     from hypar.machine.compute_models.base import ComputeModel
+
+FIRST = ["direct", "ring"]
+"""The algorithms of collectives that machines had before a file could name them."""
 
 
 def load_machine(hardware: str | Path, changes: Mapping[str, Any] | None = None) -> Machine:
@@ -204,12 +207,20 @@ def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier])
         [content.device.compute["name"], compute.model_dump(mode="json")],
         [[tier.name, tier.topology.model_dump(mode="json")] for tier in tiers],
     ]
-    # A machine without these keeps the hash that stored plans have of it.
+    # A machine without what was added later keeps the hash that stored plans have of it.
     energy, assumed = values[0]["device"]["energy"] or {}, values[0]["assumptions"]
     for absent in [key for key in ("link", "static") if key in energy and energy[key] is None]:
         del energy[absent]
     if content.assumptions.sums.value == "free":
         del assumed["sums"]
+    for network in values[0]["interconnect"] or ():
+        if network["ports"] is None:
+            del network["ports"]
+        if network["collectives"]["value"] == FIRST:
+            del network["collectives"]
+    for _, fields in values[2]:
+        if fields.get("reduction") == "at_leaves":
+            del fields["reduction"]
     text = json.dumps(_without_sources(values), sort_keys=True)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -252,8 +263,12 @@ def _tier(network: Network, content: HardwareFile, index: int, place: Callable[[
     if given is None:
         wanted = f"one, as assumption bandwidth is {assumed.bandwidth.value}"
         raise HardwareError(place(where), f"{key!r} is missing", wanted)
-    # Every device inside a group has its own link outward, so that many networks run side by side.
-    beside = math.prod(other.devices.value for other in inner)
+    # Every device inside a group has its own link outward, or shares a port, so that many networks run side by side.
+    below = math.prod(other.devices.value for other in inner)
+    beside = below if network.ports is None else network.ports.value
+    if beside > below:
+        found = f"found {beside} ports of a group of {below} devices"
+        raise HardwareError(place((*where, "ports")), found, f"at most {below}")
     links = topology.num_links(devices) * beside if shared else 1
     return Tier(
         name=network.topology["name"],
@@ -262,6 +277,8 @@ def _tier(network: Network, content: HardwareFile, index: int, place: Callable[[
         bytes_per_s=given.value / max(1, links),
         latency_s=network.latency.value,
         duplex=assumed.duplex.value == "full",
+        ports=None if network.ports is None else beside,
+        collectives=tuple(network.collectives.value),
     )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hypar.machine.compute_models.base import LocalShape
-from hypar.machine.routing import LevelLink, Tier, level_links
+from hypar.machine.routing import LevelLink, level_links
 from hypar.network.training import PHASES
 from hypar.sharding.dims import CUTTABLE
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.compute_models.base import ComputeModel, Work
     from hypar.machine.schema import HardwareFile
+    from hypar.machine.tiers import Tier
     from hypar.network.ops.base import Einsum
 
 
@@ -125,13 +126,17 @@ class Machine:
             return [_timed(self, einsum, columns, element_bytes)]
         return [self.layer_time(einsum, tuple(row), element_bytes) for row in degrees.tolist()]
 
-    def links(self, array: tuple[int, ...]) -> tuple[LevelLink, ...]:
+    def links(self, array: tuple[int, ...], *, shared: bool = True) -> tuple[LevelLink, ...]:
         """Return the links of each level of an array, outermost first.
+
+        Args:
+            array: ways of each level, outermost first.
+            shared: whether devices share the ports of their group, or have it to themselves in turn.
 
         Raises:
             HardwareError: the array does not fit the machine.
         """
-        return _links(self, array)
+        return _links(self, array, shared or all(tier.ports is None for tier in self.tiers))
 
 
 @lru_cache(maxsize=16384)
@@ -197,5 +202,6 @@ def fullest(size: Any, degree: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _links(machine: Machine, array: tuple[int, ...]) -> tuple[LevelLink, ...]:
-    return level_links(machine.name, machine.tiers, array)
+def _links(machine: Machine, array: tuple[int, ...], shared: bool) -> tuple[LevelLink, ...]:
+    tiers = machine.tiers if shared else tuple(replace(tier, ports=None) for tier in machine.tiers)
+    return level_links(machine.name, tiers, array)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.sharding.dims import CUTTABLE
-from hypar.sharding.rates import Rates
+from hypar.sharding.rates import Rate, Rates
 from hypar.sharding.redistribution import COLLECTIVES
 
 if TYPE_CHECKING:
@@ -21,12 +21,26 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=256)
-def time_rates(setting: Setting, level: int) -> Rates:
-    """Return the seconds per element that a device receives at one level; all receive at the same time."""
-    link = setting.machine.links(setting.array)[level]
-    each = tuple(link.seconds_per_byte[kind] * setting.element_bytes for kind in COLLECTIVES)
-    once = tuple(link.latency_s[kind] for kind in COLLECTIVES)
-    return Rates(each, once, together=True, direct=setting.direct)
+def time_rates(setting: Setting, level: int, *, shared: bool = True) -> Rates:
+    """Return the seconds per element that a device receives at one level; all receive at the same time.
+
+    Args:
+        setting: the machine and the settings of a step.
+        level: the level.
+        shared: whether devices share the ports of their group, as they do unless they send one after another.
+    """
+    link = setting.machine.links(setting.array, shared=shared)[level]
+    own = [link.lines[kind] for kind in COLLECTIVES]
+    # A collective of fewer algorithms than others has its last one several times.
+    columns = zip(*([*lines, *lines[-1:] * (max(map(len, own)) - len(lines))] for lines in own), strict=True)
+    found = tuple(
+        Rate(
+            tuple(line.seconds_per_byte * setting.element_bytes for line in column),
+            tuple(line.latency_s for line in column),
+        )
+        for column in columns
+    )
+    return Rates(found, together=True, direct=setting.direct)
 
 
 def computation(setting: Setting, einsum: Einsum, left: LocalSizes) -> Costs:

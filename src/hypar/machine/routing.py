@@ -1,25 +1,31 @@
 """Transfer times between the subgroups of a group, by routing messages over the networks of a machine.
 
-Sources of the collectives' bytes and steps: Patarasuk and Yuan, Bandwidth Optimal All-reduce Algorithms for
-Clusters of Workstations (JPDC 2009), for the ring; Thakur, Rabenseifner and Gropp, Optimization of Collective
-Communication Operations in MPICH (IJHPCA 2005), sections 4.1 to 4.4, for pairwise exchange.
+Each algorithm of a collective is a schedule of messages; each of its steps takes as long as its busiest link and its
+longest path say. The algorithms and their sources are in ``hypar.machine.collectives``.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hypar.errors import HardwareError
-from hypar.machine.topologies.base import busiest
+from hypar.machine import lines
+from hypar.machine.collectives import schedules
+from hypar.machine.collectives.grids import grid_of
+from hypar.machine.lines import Line, Lines
+from hypar.machine.loads import Level, Wires
 from hypar.sharding.redistribution import COLLECTIVES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from hypar.machine.topologies.base import Topology
+    from hypar.machine.collectives.steps import Schedule, Step
+    from hypar.machine.loads import Routed
+    from hypar.machine.tiers import Tier
 
 
 MOST_MESSAGES = 2**17
@@ -27,45 +33,36 @@ MOST_MESSAGES = 2**17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tier:
-    """One network of a machine.
-
-    Attributes:
-        name: the topology's name.
-        topology: the wiring.
-        devices: number of devices, or groups of devices, that it links.
-        bytes_per_s: bandwidth of one link, each way.
-        latency_s: latency of each hop.
-        duplex: whether a link works in both directions at once.
-    """
-
-    name: str
-    topology: Topology
-    devices: int
-    bytes_per_s: float
-    latency_s: float
-    duplex: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LevelLink:
     """Transfer times between the subgroups of a group at one level of an array.
 
     Attributes:
-        seconds_per_byte: time per byte that one subgroup receives, for each collective.
-        latency_s: latency of a transfer, for each collective.
+        lines: the times of the algorithms worth using, for each collective.
         hops: links on the path of a message.
         resource: the resource that is busy during a transfer.
     """
 
-    seconds_per_byte: Mapping[str, float]
-    latency_s: Mapping[str, float]
+    lines: Mapping[str, Lines]
     hops: int
     resource: str
 
-    def seconds(self, collective: str, subgroup_bytes: float) -> float:
-        """Return the time until each subgroup has received its bytes."""
-        return subgroup_bytes * self.seconds_per_byte[collective] + self.latency_s[collective]
+    def seconds(self, collective: str, subgroup_bytes: Any) -> Any:
+        """Return the time until each subgroup has received its bytes, by the algorithm that is fastest for them.
+
+        Args:
+            collective: name of the collective.
+            subgroup_bytes: bytes that each subgroup receives, a number or an array.
+        """
+        return lines.seconds(self.lines[collective], subgroup_bytes)
+
+    def line(self, collective: str, subgroup_bytes: float) -> Line:
+        """Return latency, rate and name of the algorithm that is fastest for some bytes."""
+        return lines.fastest(self.lines[collective], subgroup_bytes)
+
+    @property
+    def seconds_per_byte(self) -> dict[str, float]:
+        """Time per byte that one subgroup receives, of many bytes, for each collective."""
+        return {kind: own[-1].seconds_per_byte for kind, own in self.lines.items()}
 
 
 def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tuple[LevelLink, ...]:
@@ -97,40 +94,63 @@ def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tup
             )
     # A smaller array has the first of several identical sections of the machine to itself.
     unused = [held // used] if used < held else []
-    places = [tier.topology.places(factors) for tier, factors in by_tier(tiers, (*unused, *array))]
-    return tuple(_level_link(tiers, places, array, level) for level in range(len(array)))
+    divided = by_tier(tiers, (*unused, *array))
+    places = [np.array(tier.topology.places(factors), np.int64) for tier, factors in divided]
+    wires = [Wires(tier) for tier in tiers]
+    return tuple(_level_link(tiers, Level(tiers, wires, places, array, level)) for level in range(len(array)))
 
 
-def _level_link(
-    tiers: Sequence[Tier], places: Sequence[Sequence[int]], array: tuple[int, ...], level: int
-) -> LevelLink:
-    """Return the link of one level by routing messages between counterpart devices of all groups at once.
+def _level_link(tiers: Sequence[Tier], level: Level) -> LevelLink:
+    """Return the link of one level: for each collective the algorithms that are fastest for some bytes."""
+    routed = _Router(level)
 
-    Reductions and gatherings of k subgroups go round a ring or between all at once, whichever has more bandwidth;
-    each receives the same bytes. Each step has the latency of its hops. Steps round a ring: 2(k - 1) for an
-    all-reduce and k - 1 for the others; at once: 2 and 1, and 1 for both with two subgroups.
-    """
-    ways, inner = array[level], math.prod(array[level + 1 :])
-    direct = _seconds(tiers, places, _messages(array, level, range(1, ways)))
-    # Two subgroups form a ring already.
-    ring = direct if ways == 2 else _seconds(tiers, places, _messages(array, level, [1]))
-    rounds = 1 if ways == 2 else ways - 1
-    steps = {"all_reduce": (1 if ways == 2 else 2, rounds if ways == 2 else 2 * rounds)}
-    each, late = {}, {}
-    for kind in COLLECTIVES:
-        once, around = steps.get(kind, (1, 1 if kind == "neighbours" else rounds))
-        found = {"all_to_all": [(direct, once)], "neighbours": [(ring, around)]}.get(
-            kind, [(direct, once), (ring, around)]
-        )
-        # Take the faster for many bytes; of equals, up to rounding, the one with less latency.
-        least = min(way.seconds for way, _ in found) * (1 + 1e-9)
-        late[kind], each[kind] = min(
-            (way.latency_s * count, way.seconds / inner) for way, count in found if way.seconds <= least
-        )
-    across = next(index for index, seconds in enumerate(ring.by_tier) if seconds)
+    def line(algorithm: str, schedule: Schedule) -> Line:
+        found = [routed(step) for step in schedule]
+        seconds = math.fsum(step.seconds for step in found) / level.inner
+        return Line(math.fsum(step.latency_s for step in found), seconds, algorithm)
+
+    ways = level.ways
+    fixed = schedules.exchanges(ways)
+    direct, beside = routed(fixed["all_to_all"][0]), routed(fixed["neighbours"][0])
+    crossed = [tier for tier, seconds in zip(tiers, direct.by_tier, strict=True) if seconds]
+    allowed = [name for name in schedules.ALGORITHMS if all(name in tier.collectives for tier in crossed)]
+    grid = grid_of(level.coordinates())
+    named = {
+        **schedules.reductions(grid, fixed["all_to_all"][0], level.hops, allowed),
+        **{kind: [("direct", schedule)] for kind, schedule in fixed.items()},
+    }
+    if len(crossed) == 1 and crossed[0].topology.adds_up:
+        named["all_reduce"].append(schedules.in_network(ways))
+    across = next(index for index, seconds in enumerate(beside.by_tier) if seconds)
     return LevelLink(
-        seconds_per_byte=each, latency_s=late, hops=max(direct.hops, 1), resource=_resource(tiers, across)
+        lines={kind: lines.least(line(*one) for one in named[kind]) for kind in COLLECTIVES},
+        hops=max(direct.hops, 1),
+        resource=_resource(tiers, across),
     )
+
+
+class _Router:
+    """Routes the steps of a level; steps of messages between the same subgroups, all equal, are routed once."""
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+        self.known: dict[object, tuple[Step, Routed]] = {}
+
+    def __call__(self, step: Step) -> Routed:
+        """Return the time of all rounds of a step."""
+        key, amount = self._key(step)
+        if key not in self.known:
+            routed = self.level.route(step.messages, summed=step.summed)
+            self.known[key] = step, routed.scaled(1 / amount)
+        found = self.known[key][1].scaled(amount * step.factor)
+        return found._replace(latency_s=found.latency_s * step.rounds)
+
+    def _key(self, step: Step) -> tuple[object, float]:
+        """Return what equal steps have in common, and the amount of a message."""
+        amounts = {*step.messages.values()}
+        if len(amounts) > 1:
+            return id(step.messages), 1.0
+        return (frozenset(step.messages), step.summed), amounts.pop()
 
 
 def _resource(tiers: Sequence[Tier], index: int) -> str:
@@ -139,61 +159,6 @@ def _resource(tiers: Sequence[Tier], index: int) -> str:
     All levels of a tier share it: even messages to the far half of a tree use the links of its leaves.
     """
     return f"{tiers[index].name} links" + (f" {index + 1}" if len(tiers) > 1 else "")
-
-
-def _messages(array: tuple[int, ...], level: int, steps: Sequence[int]) -> dict[tuple[int, int], float]:
-    """Return each device's messages to its counterparts some subgroups away, in equal shares of one unit."""
-    ways, inner = array[level], math.prod(array[level + 1 :])
-    found = {}
-    for outer, digit, inside in product(range(math.prod(array[:level])), range(ways), range(inner)):
-        base = outer * ways * inner + inside
-        for step in steps:
-            found[base + digit * inner, base + (digit + step) % ways * inner] = 1 / len(steps)
-    return found
-
-
-class _Routed(NamedTuple):
-    """Time of routed messages: seconds per byte that a device sends, latency, seconds per tier, hops."""
-
-    seconds: float
-    latency_s: float
-    by_tier: tuple[float, ...]
-    hops: int
-
-
-def _seconds(
-    tiers: Sequence[Tier], places: Sequence[Sequence[int]], messages: Mapping[tuple[int, int], float]
-) -> _Routed:
-    """Return the time of messages that are all sent at the same time.
-
-    Between the groups that a tier links, each device uses the link of its own number inside the group; the rest of
-    the path, inside the group, goes over the tier below.
-    """
-    below = math.prod(tier.devices for tier in tiers)
-    latency, in_tier, all_hops = 0.0, [], 0
-    for tier, place in zip(tiers, places, strict=True):
-        above, below = below, below // tier.devices
-        rails: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
-        for (source, target), amount in messages.items():
-            start, end = place[source % above // below], place[target % above // below]
-            if start != end:
-                rail = rails.setdefault((target // above, source % below), {})
-                rail[start, end] = rail.get((start, end), 0.0) + amount
-        load, hops = _busiest_rail(tier, rails.values())
-        in_tier.append(load / tier.bytes_per_s)
-        latency, all_hops = latency + hops * tier.latency_s, all_hops + hops
-    return _Routed(max(in_tier, default=0.0), latency, tuple(in_tier), all_hops)
-
-
-def _busiest_rail(tier: Tier, rails: Iterable[Mapping[tuple[int, int], float]]) -> tuple[float, int]:
-    """Return the largest load and hops of parallel networks; those with equal messages are routed once."""
-    distinct = {tuple(sorted(rail.items())): rail for rail in rails}
-    capacity = tier.topology.links(tier.devices) if distinct else {}
-    routed = [
-        busiest(tier.topology, rail, tier.devices, duplex=tier.duplex, capacity=capacity)
-        for rail in distinct.values()
-    ]
-    return max((load for load, _ in routed), default=0.0), max((hops for _, hops in routed), default=0)
 
 
 def by_tier(tiers: Sequence[Tier], ways: Sequence[int]) -> list[tuple[Tier, list[int]]]:

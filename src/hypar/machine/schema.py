@@ -20,6 +20,7 @@ from hypar.files.quantities import (
     Text,
     Watts,
 )
+from hypar.machine.collectives.schedules import ALGORITHMS
 
 MOST_GROUPS = 8
 """Most groups side by side."""
@@ -75,14 +76,37 @@ class Device(Description):
     energy: Energy | None = None
 
 
+def _algorithms(names: Any) -> Any:
+    """Check the names of algorithms and put them in order; ``all`` stands for all of them.
+
+    Raises:
+        ValueError: a name is unknown or given twice, or there is none.
+    """
+    if names == "all":
+        return list(ALGORITHMS)
+    texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not texts or not names or len({*names}) < len(names) or not {*names} <= {*ALGORITHMS}:
+        raise ValueError(f"all, or a list of some of {', '.join(ALGORITHMS)}, each once")
+    return [name for name in ALGORITHMS if name in names]
+
+
 class Network(Description):
-    """Network of devices, or of groups, of which then every device has its own link outward."""
+    """Network of devices, or of groups, of which then every device has its own link outward.
+
+    Attributes:
+        ports: number of links of each group outward, which its devices share, instead of one for each device.
+        collectives: algorithms by which reductions and gatherings may run.
+    """
 
     topology: Plugin
     devices: Sourced[Annotated[int, Field(ge=1, le=MOST_HELD)]]
     link_bandwidth: Sourced[BytesPerSecond] | None = None
     total_bandwidth: Sourced[BytesPerSecond] | None = None
     latency: Sourced[Seconds] = Sourced(value=0.0, source="not given: none is counted")
+    ports: Sourced[Count] | None = None
+    collectives: Sourced[Annotated[list[str], BeforeValidator(_algorithms)]] = Sourced(
+        value=list(ALGORITHMS), source="not given: the fastest for the bytes at hand"
+    )
 
 
 class Assumptions(Description):

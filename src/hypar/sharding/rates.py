@@ -7,23 +7,39 @@ transfers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from functools import lru_cache, reduce
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from hypar.sharding.grids.layouts import layout
+from hypar.sharding.grids.manners import CODE
 from hypar.sharding.levels import TENSORS, LocalSizes
 from hypar.sharding.redistribution import COLLECTIVES
 from hypar.sharding.transfers import between, borders, crossing, halo, insides, simple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.network.ops.base import Einsum, Roles
     from hypar.sharding.grids.manners import Manner
     from hypar.sharding.placement import Options
-    from hypar.sharding.transfers import Border
+    from hypar.sharding.redistribution import Number
+    from hypar.sharding.transfers import Border, Transfer
     from hypar.solve.edge import Costs
+
+
+class Rate(NamedTuple):
+    """Cost of a transfer as a line over its elements, for each of ``COLLECTIVES``.
+
+    Attributes:
+        per_element: cost of an element received.
+        once: fixed cost of a transfer.
+    """
+
+    per_element: tuple[float, ...]
+    once: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +47,13 @@ class Rates:
     """Costs of moving elements.
 
     Attributes:
-        per_element: cost of an element received, for each of ``COLLECTIVES``.
-        once: fixed cost of a transfer, for each of ``COLLECTIVES``.
+        lines: the costs of a transfer by several algorithms, of which the least one counts.
         together: whether all devices receive at the same time, so that the elements of one device count;
             otherwise those of all devices count.
         direct: whether the terms of E go straight to the devices that need them, and shards have whole elements.
     """
 
-    per_element: tuple[float, ...]
-    once: tuple[float, ...]
+    lines: tuple[Rate, ...]
     together: bool = False
     direct: bool = False
 
@@ -48,25 +62,29 @@ class Rates:
         """The cost of an element if it is the same for every collective, and transfers cost nothing else."""
         return _price(self)
 
-    def each(self, collective: str, devices: int) -> float:
-        """Return the cost of an element received by one of several devices."""
-        return self.per_element[COLLECTIVES.index(collective)] / (devices if self.together else 1)
-
-    def at_all(self, collective: str) -> float:
-        """Return the fixed cost of a transfer."""
-        return self.once[COLLECTIVES.index(collective)]
+    @property
+    def late(self) -> bool:
+        """Whether transfers cost something whatever their elements."""
+        return any(any(rate.once) for rate in self.lines)
 
 
 @lru_cache(maxsize=256)
 def _price(rates: Rates) -> float | None:
-    same = len({*rates.per_element}) == 1 and not any(rates.once) and not rates.together
-    return float(rates.per_element[0]) if same else None
+    (first, *others) = rates.lines
+    same = not others and len({*first.per_element}) == 1 and not rates.late and not rates.together
+    return float(first.per_element[0]) if same else None
 
 
 @lru_cache(maxsize=256)
 def even_rates(per_element: float, *, direct: bool = False) -> Rates:
     """Return rates with the same cost per element for every collective."""
-    return Rates((per_element,) * len(COLLECTIVES), (0.0,) * len(COLLECTIVES), direct=direct)
+    rate = Rate((per_element,) * len(COLLECTIVES), (0.0,) * len(COLLECTIVES))
+    return Rates((rate,), direct=direct)
+
+
+def least_of(lines: Iterable[Costs]) -> Costs:
+    """Return the least of the costs by several algorithms."""
+    return reduce(np.minimum, lines)
 
 
 def inside_costs(
@@ -79,14 +97,20 @@ def inside_costs(
     """
     einsum = layer.einsum
     amounts = elements_of(einsum, layer.output_elements) * sizes.fractions[:3]
-    each, once = _inside(einsum, options, ways, rates)
-    found = amounts[:, :, None] * each[:, None] + once[:, None]
+    found = least_of(
+        amounts[:, :, None] * each[:, None] + once[:, None]
+        for each, once in _inside(einsum, options, ways, rates)
+    )
     items = dict(zip(TENSORS, found, strict=True))
     sums = items["input"] + items["output"]
     for column, border in () if rates.direct else _borders(einsum, options, ways):
-        per_element = rates.each("neighbours", options[column].devices(ways))
-        sums[:, column] += per_element * halo(border, sizes.of(border.dim)) * amounts[0]
-        sums[:, column] += rates.at_all("neighbours")
+        fraction = halo(border, sizes.of(border.dim))
+        devices = options[column].devices(ways) if rates.together else 1
+        sums[:, column] += least_of(
+            rate.per_element[CODE["neighbours"]] / devices * fraction * amounts[0]
+            + rate.once[CODE["neighbours"]]
+            for rate in rates.lines
+        )
     return {"update": items["weight"], "sums": sums}
 
 
@@ -106,16 +130,41 @@ def between_costs(
     if rates.direct or not all_simple(options, ways):
         return _reshard_costs(tensor, ends, options, sizes, ways, rates)
     made, read, contracted = ends[0].einsum, ends[1].einsum, tensor.content.contracted
-    each, once = _between(made.unsized(), read.unsized(), options, contracted, ways, rates)
     amount = tensor.elements * sizes.of("input")
-    costs: Costs = each[:, None, :] * amount[:, None] + once[:, None, :]
+    costs: Costs = np.zeros((len(options[0]), len(amount), len(options[1])))
+    for lines in _between(made.unsized(), read.unsized(), options, contracted, ways, rates):
+        costs += least_of(each[:, None, :] * amount[:, None] + once[:, None, :] for each, once in lines)
     for column, border in _borders(read, options[1], ways):
         for row, maker in enumerate(options[0]):
             found = crossing(made, maker, read, options[1][column], contracted, ways)
             if found is not None:
-                extra = rates.each(found[0], ways) * found[1] * halo(border, sizes.of(border.dim)) * amount
-                costs[row, :, column] += extra + rates.at_all(found[0]) * (found[0] == "neighbours")
+                moved = between(made.unsized(), maker, read.unsized(), options[1][column], contracted, ways)
+                own = sum(item.fraction for item in moved if item[:3] == ("forward", "input", found[0]))
+                rest = _added_halo(rates, found, ways, own, amount, halo(border, sizes.of(border.dim)))
+                costs[row, :, column] += rest
     return costs
+
+
+def _added_halo(
+    rates: Rates, over: tuple[str, float], ways: int, own: float, amount: Costs, size: Number
+) -> Costs:
+    """Return what a halo costs besides the transfer of F that it goes with, if there is one.
+
+    Args:
+        rates: the costs of a transfer.
+        over: the collective, and the fraction of the halo that it must move.
+        ways: devices of a group.
+        own: the fraction of F that the same collective moves without the halo.
+        amount: elements of F.
+        size: the halo as a fraction of F.
+    """
+    code, devices = CODE[over[0]], ways if rates.together else 1
+    extra = [line.per_element[code] / devices * over[1] * size * amount for line in rates.lines]
+    if own and len(rates.lines) == 1:
+        return np.asarray(extra[0])
+    alone = [line.per_element[code] / devices * own * amount + line.once[code] for line in rates.lines]
+    costs = least_of(one + more for one, more in zip(alone, extra, strict=True))
+    return costs - least_of(alone) if own else costs
 
 
 def _reshard_costs(
@@ -149,19 +198,24 @@ def _summed_reshards(
 
     total: Costs = np.zeros((len(options[0]), len(options[1])))
     for move in reshards(Gap(einsums, tensor.content, ways, fractions, rates.direct), options):
-        each, once = _weights(move.manner, rates)
-        total += move.elements * each
-        if once is not None:
-            total += once * (move.elements > 0)
+        total += least_of(
+            move.elements * each if once is None else move.elements * each + once * (move.elements > 0)
+            for each, once in _weights(move.manner, rates)
+        )
     return total
 
 
 @lru_cache(maxsize=64)
-def _weights(manner: Manner, rates: Rates) -> tuple[Costs, Costs | None]:
-    """Return the cost of an element, and of a transfer if that costs anything, for each pair of options."""
-    each = np.array(rates.per_element).take(manner.collectives)
-    once = np.array(rates.once).take(manner.collectives) if any(rates.once) else None
-    return each / manner.devices if rates.together else each, once
+def _weights(manner: Manner, rates: Rates) -> list[tuple[Costs, Costs | None]]:
+    """Return the cost of an element, and of a transfer if that costs anything, for each line and pair of options."""
+    devices = manner.devices if rates.together else 1
+    return [
+        (
+            np.array(line.per_element).take(manner.collectives) / devices,
+            np.array(line.once).take(manner.collectives) if rates.late else None,
+        )
+        for line in rates.lines
+    ]
 
 
 @lru_cache(maxsize=4096)
@@ -179,21 +233,25 @@ def elements_of(einsum: Einsum, output_elements: int) -> Costs:
 
 
 @lru_cache(maxsize=4096)
-def _inside(einsum: Einsum, options: Options, ways: int, rates: Rates) -> tuple[Costs, Costs]:
-    """Return the costs of an element and of a transfer of each tensor, both ``[3, options]``."""
+def _inside(einsum: Einsum, options: Options, ways: int, rates: Rates) -> list[tuple[Costs, Costs]]:
+    """Return the costs of an element and of a transfer of each tensor, both ``[3, options]``, for each line."""
     return _inside_of(einsum.roles, options, ways, rates)
 
 
 @lru_cache(maxsize=1024)
-def _inside_of(roles: Roles, options: Options, ways: int, rates: Rates) -> tuple[Costs, Costs]:
+def _inside_of(roles: Roles, options: Options, ways: int, rates: Rates) -> list[tuple[Costs, Costs]]:
     """Compute ``_inside`` once for all layers whose dims have the same roles."""
-    each, once = np.zeros((2, len(TENSORS), len(options)))
     grids = layout(options, ways)
-    for tensor, collective, fractions in insides(roles, grids.working, grids.chosen, rates.direct):
-        devices = grids.working if rates.together else 1
-        each[TENSORS.index(tensor)] += rates.each(collective, 1) * fractions / devices
-        once[TENSORS.index(tensor)] += rates.at_all(collective) * (fractions > 0)
-    return each, once
+    devices = grids.working if rates.together else 1
+    found = []
+    for line in rates.lines:
+        each, once = np.zeros((2, len(TENSORS), len(options)))
+        for tensor, collective, fractions in insides(roles, grids.working, grids.chosen, rates.direct):
+            code = CODE[collective]
+            each[TENSORS.index(tensor)] += line.per_element[code] * fractions / devices
+            once[TENSORS.index(tensor)] += line.once[code] * (fractions > 0)
+        found.append((each, once))
+    return found
 
 
 @lru_cache(maxsize=4096)
@@ -204,14 +262,35 @@ def _between(
     contracted: frozenset[str],
     ways: int,
     rates: Rates,
-) -> tuple[Costs, Costs]:
-    """Return the costs of an element and of transfers for each pair of options, ``[made, read]``."""
+) -> list[list[tuple[Costs, Costs]]]:
+    """Return the costs of an element and of a transfer for each pair of options, ``[made, read]``.
+
+    Returns:
+        For each transfer of a pair the costs by each line; with one line the sums over all transfers.
+    """
     moved = [[between(made, a, read, b, contracted, ways) for b in options[1]] for a in options[0]]
+    if len(rates.lines) == 1:
+        return [[_priced(moved, rates.lines[0], rates.together)]]
+    most = max(len(pair) for row in moved for pair in row)
+    nth = ([[pair[number : number + 1] for pair in row] for row in moved] for number in range(most))
+    return [[_priced(own, line, rates.together) for line in rates.lines] for own in nth]
+
+
+def _priced(
+    moved: Sequence[Sequence[tuple[Transfer, ...]]], line: Rate, together: bool
+) -> tuple[Costs, Costs]:
+    """Return the costs of an element and of the transfers of each pair of options by one line."""
     each = [
-        [sum(rates.each(item.collective, item.devices) * item.fraction for item in pair) for pair in row]
+        [
+            sum(
+                line.per_element[CODE[item.collective]] / (item.devices if together else 1) * item.fraction
+                for item in pair
+            )
+            for pair in row
+        ]
         for row in moved
     ]
-    once = [[sum(rates.at_all(item.collective) for item in pair) for pair in row] for row in moved]
+    once = [[sum(line.once[CODE[item.collective]] for item in pair) for pair in row] for row in moved]
     return np.array(each, dtype=np.float64), np.array(once, dtype=np.float64)
 
 

@@ -43,7 +43,9 @@ def test_a_cell_has_the_colour_of_its_dim() -> None:
 
 
 def test_a_grid_of_dims_shows_a_cell_for_each_degree() -> None:
-    plan = hypar.plan_model("lenet-c", array=[16], strategy="deepa", hardware="p100-4x4")
+    plan = hypar.plan_model(
+        "lenet-c", array=[16], strategy="deepa", hardware="p100-4x4", pins=["conv1=n16", "fc1=n4c4"]
+    )
     cells = {row.name: [(cell.word, cell.width) for cell in row.cells[0]] for row in grid_of(plan).rows}
     assert cells["fc1"] == [("n4", 2.0), ("c4", 2.0)]
     assert cells["conv1"] == [("n16", 4.0)]

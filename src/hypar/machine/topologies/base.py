@@ -45,6 +45,15 @@ class Topology(Description):
             count *= factor
         return range(count)
 
+    def coordinates(self, device: int, devices: int) -> tuple[int, ...]:  # noqa: ARG002
+        """Return the coordinates of a device: one for each dimension of the network."""
+        return (device,)
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether its nodes add up the messages of an all-reduce and send the sum back."""
+        return False
+
     def num_links(self, devices: int) -> int:
         """Return the number of links that share a total bandwidth; one counts for both directions."""
         return len({frozenset(link) for link in self.links(devices)})

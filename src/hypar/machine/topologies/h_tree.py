@@ -5,7 +5,7 @@ Source: HyPar (HPCA 2019), section 6.1; Leiserson, Fat-Trees (1985).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from hypar.machine.topologies.base import Link, Node, Path, Topology
 
@@ -14,7 +14,18 @@ if TYPE_CHECKING:
 
 
 class HTree(Topology):
-    """Tree with a leaf for each device; the link up from 2**h leaves is as wide as 2**h links of a leaf."""
+    """Tree with a leaf for each device; the link up from 2**h leaves is as wide as 2**h links of a leaf.
+
+    Attributes:
+        reduction: ``in_tree`` if the inner nodes add up the messages of an all-reduce.
+    """
+
+    reduction: Literal["at_leaves", "in_tree"] = "at_leaves"
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the inner nodes add up messages."""
+        return self.reduction == "in_tree"
 
     def links(self, devices: int) -> Mapping[Link, float]:
         """Return the links up and down of every node but the root."""

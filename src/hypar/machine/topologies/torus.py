@@ -8,9 +8,10 @@ round are equally long, ``dimension_ordered`` goes up and ``balanced`` sends hal
 
 from __future__ import annotations
 
-from functools import lru_cache
+import math
 from typing import TYPE_CHECKING, Literal
 
+from hypar.machine.edges import placed, square
 from hypar.machine.topologies.base import Link, Path, Topology
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Torus(Topology):
 
     def links(self, devices: int) -> Mapping[Link, float]:
         """Return one link to each neighbour."""
-        rows, columns = _edges(devices)
+        rows, columns = square(devices)
         return {
             (device, neighbour): 1.0
             for device in range(devices)
@@ -37,7 +38,7 @@ class Torus(Topology):
 
     def paths(self, source: int, target: int, devices: int) -> Sequence[Path]:
         """Return the paths along the row, then along the column, each the shorter way round."""
-        rows, columns = _edges(devices)
+        rows, columns = square(devices)
         found: list[tuple[float, int, tuple[Link, ...]]] = [(1.0, source, ())]
         for edge, stride in ((columns, 1), (rows, columns)):
             away = (target // stride - source // stride) % edge
@@ -56,7 +57,11 @@ class Torus(Topology):
 
     def places(self, factors: Sequence[int]) -> Sequence[int]:
         """Return the device at each position: each factor divides the longer edge that it divides at all."""
-        return _places(tuple(factors))
+        return placed(tuple(factors), *square(math.prod(factors)))
+
+    def coordinates(self, device: int, devices: int) -> tuple[int, ...]:
+        """Return row and column."""
+        return divmod(device, square(devices)[1])
 
 
 def _walked(
@@ -74,33 +79,6 @@ def _beside(device: int, columns: int, edge: int, stride: int, step: int) -> int
     if stride == 1:
         return row * columns + (column + step) % edge
     return (row + step) % edge * columns + column
-
-
-@lru_cache(maxsize=64)
-def _places(factors: tuple[int, ...]) -> tuple[int, ...]:
-    devices = 1
-    for factor in factors:
-        devices *= factor
-    rows, columns = _edges(devices)
-    left, corners = [columns, rows], [(0, 0)]
-    for factor in factors:
-        fitting = [axis for axis in (0, 1) if left[axis] % factor == 0]
-        if not fitting:
-            return tuple(range(devices))
-        axis = max(fitting, key=lambda axis: (left[axis], -axis))
-        left[axis] //= factor
-        corners = [
-            (column + digit * left[0], row) if axis == 0 else (column, row + digit * left[1])
-            for column, row in corners
-            for digit in range(factor)
-        ]
-    return tuple(row * columns + column for column, row in corners)
-
-
-@lru_cache(maxsize=64)
-def _edges(devices: int) -> tuple[int, int]:
-    rows = next(count for count in range(int(devices**0.5), 0, -1) if devices % count == 0)
-    return rows, devices // rows
 
 
 plugin: type[Topology] = Torus

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypar.machine.collectives.schedules import ALGORITHMS
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import PHASES
 from hypar.reports.columns import Cell
@@ -100,9 +101,11 @@ def machine_data(machine: Machine | HeterogeneousMachine) -> Data:
     for network, tier in zip(networks, machine.tiers, strict=True):
         fields = {
             key: _named(value, "as the file says")
-            for key, value in tier.topology.model_dump(mode="json").items()
+            for key, value in tier.topology.model_dump(mode="json", exclude_none=True).items()
         }
         network["topology"] = {"name": _named(tier.name, "topology"), **fields}
+        if tier.collectives == ALGORITHMS:
+            network["collectives"]["value"] = "all"
     content["interconnect"] = networks[0] if len(networks) == 1 else networks
     return [
         {"what": what, "value": value, "unit": _unit(what), "source": source}
@@ -156,6 +159,8 @@ def _unit(what: str) -> str:
 
 def shown(value: Any, unit: str) -> str:
     """Format a value with its unit."""
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return ", ".join(value)
     if isinstance(value, bool | str | list) or not unit:
         return f"{value:g}" if isinstance(value, float) else str(value)
     if unit in {"J", "s"}:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,13 @@ from hypar.sharding.amounts.products import at_one, least_received, received
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE
 from hypar.sharding.levels import WORKING
+from hypar.sharding.rates import least_of
+from hypar.solve.edge import Costs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from hypar.network.ops.base import Einsum, Roles
     from hypar.sharding.amounts.between import AtLevel, Between
@@ -29,7 +33,9 @@ if TYPE_CHECKING:
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
     from hypar.sharding.rates import Rates
-    from hypar.solve.edge import Costs
+
+Weights = tuple[Costs | float, Costs | None]
+"""Costs of an element, and of a transfer if that costs anything."""
 
 RESIDUE = 1e-9
 """Fraction of a tensor below which nothing is received."""
@@ -50,23 +56,22 @@ def added_costs(
         rows of E_in beside borders.
     """
     elements = added(einsums, options, sizes, level, sums)
-    each, once = _added_weights(einsums[0].roles, options, level.ways, rates)
-    found = elements * each
-    if rates.together:
-        found = found / np.stack([_working(options, own, level) for own in sizes])[:, None]
-    if once is not None:
-        found += once * (elements > 0)
+    devices = np.stack([_working(options, own, level) for own in sizes])[:, None] if rates.together else None
+    lines = _added_weights(einsums[0].roles, options, level.ways, rates)
+    found = _least(elements, lines, devices, elements > 0)
     return {"update": found[:, 1], "sums": found[:, 0] + found[:, 2]}
 
 
 @lru_cache(maxsize=4096)
-def _added_weights(
-    roles: Roles, options: Options, ways: int, rates: Rates
-) -> tuple[Costs | float, Costs | None]:
-    """Return the cost of an element and of a transfer, ``[TENSORS, 1, options]``: of sums, or of border rows alone."""
+def _added_weights(roles: Roles, options: Options, ways: int, rates: Rates) -> list[Weights]:
+    """Return the cost of an element and of a transfer, ``[TENSORS, 1, options]``: of sums, or of border rows alone.
+
+    Returns:
+        One for each line of the rates.
+    """
     summed = computing(roles, options, ways)[:, None, :, 1] > 0
     codes = np.where(summed, CODE["all_reduce"], CODE["neighbours"])
-    return _taken(rates.per_element, codes), np.take(rates.once, codes) if any(rates.once) else None
+    return _lines_of(rates, codes)
 
 
 def moved_costs(
@@ -144,12 +149,11 @@ def _priced(
     total = None
     for part, elements in zip(parts, received_by, strict=True):
         own = rates[0] if part.inside else rates[1]
-        each, once = _weights(level.between, level.options, level.level.ways, part.manner, own)
-        costs = elements * (each if isinstance(each, float) else spread(each, places))
-        if own.together:
-            costs = costs / _devices(part, level, places)
-        if once is not None:
-            costs = costs + spread(once, places) * (elements > RESIDUE * part.changes[0].elements)
+        devices = _devices(part, level, places) if own.together else None
+        some = elements > RESIDUE * part.changes[0].elements if own.late else None
+        weights = _weights(level.between, level.options, level.level.ways, part.manner, own)
+        lines = [(_spread(each, places), _spread(once, places)) for each, once in weights]
+        costs = _least(elements, lines, devices, some)
         total = costs if total is None else total + costs
     return np.asarray(total)
 
@@ -171,10 +175,43 @@ def _working(options: Options, sizes: LocalSizes, level: Level) -> Costs:
 @lru_cache(maxsize=4096)
 def _weights(
     between: Between, options: tuple[Options, Options], ways: int, manner: str, rates: Rates
-) -> tuple[Costs | float, Costs | None]:
-    """Return the cost of an element, and of a transfer if that costs anything, on the axes of factors."""
+) -> list[Weights]:
+    """Return the cost of an element, and of a transfer if that costs anything, on the axes of factors, for each line."""
     codes = getattr(plain(between, options, ways).manners, manner)[:, None]
-    return _taken(rates.per_element, codes), np.take(rates.once, codes) if any(rates.once) else None
+    return _lines_of(rates, codes)
+
+
+def _lines_of(rates: Rates, codes: Codes) -> list[Weights]:
+    """Return the costs of an element and of a transfer for each line and code; lines of equal costs once."""
+    found: list[Weights] = []
+    known = set()
+    used = tuple(np.unique(codes).tolist())
+    for line in rates.lines:
+        own = tuple((line.per_element[code], line.once[code]) for code in used)
+        if own not in known:
+            known.add(own)
+            once = np.take(line.once, codes) if rates.late else None
+            found.append((_taken(line.per_element, codes), once))
+    return found
+
+
+def _least(
+    elements: Costs, lines: Sequence[Weights], devices: Costs | None, some: NDArray[np.bool_] | None
+) -> Costs:
+    """Return the least cost of some elements by any line; ``some`` says where there are any."""
+    if len(lines) == 1:
+        ((each, once),) = lines
+        costs = elements * each
+        if devices is not None:
+            costs = costs / devices
+        return costs if once is None or some is None else costs + once * some
+    share = elements if devices is None else elements / devices
+    costs = least_of(share * each if once is None else share * each + once for each, once in lines)
+    return costs if some is None else costs * some
+
+
+def _spread(numbers: Costs | float | None, places: Places | None) -> Any:
+    return spread(numbers, places) if isinstance(numbers, np.ndarray) else numbers
 
 
 def _taken(numbers: tuple[float, ...], codes: Codes) -> Costs | float:

@@ -13,12 +13,8 @@ from hypar.sharding.placement import cut
 from hypar.sharding.transfers import inside
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hypar.machine.machine import Machine
-    from hypar.machine.routing import LevelLink
     from hypar.network.graph import LayerGraph
-    from hypar.network.ops.base import Einsum
 
 
 def whole_array(machine: Machine) -> tuple[int, ...]:
@@ -36,8 +32,9 @@ def whole_array(machine: Machine) -> tuple[int, ...]:
 def machine_times(machine: Machine, graph: LayerGraph, array: tuple[int, ...]) -> StepTimes:
     """Return the times of every layer with the mini-batch divided over all devices of an array.
 
-    The gradients of all trained tensors are added up at each level, innermost first, as in a step of a plan. The time
-    that depends on their bytes belongs to the layers; the latency is paid once for each chunk.
+    The gradients of all trained tensors are added up at each level, innermost first, as in a step of a plan, by the
+    algorithm that is fastest for the gradients of all layers together. The time that depends on their bytes belongs to the
+    layers; the latency is paid once for each chunk.
 
     Args:
         machine: the devices and links.
@@ -50,33 +47,27 @@ def machine_times(machine: Machine, graph: LayerGraph, array: tuple[int, ...]) -
     links = machine.links(array)
     divisors = degrees(tuple(cut("batch", ways) for ways in array))
     weighted = [layer for layer in graph.contracted.layers if layer.weighted]
+    sums = [transfer for ways in array for transfer in inside(weighted[0].einsum, cut("batch", ways), ways)]
+    held = gradients_of(graph)
+    all_bytes = sum(gradients.num_bytes for gradients in held)
+    used = [
+        link.line(transfer.collective, transfer.fraction * all_bytes / transfer.devices)
+        for link, transfer in zip(links, sums, strict=True)
+    ]
+    # Seconds for a byte of gradients, of which a subgroup receives a fraction at each level.
+    byte_s = math.fsum(
+        line.seconds_per_byte * transfer.fraction / transfer.devices
+        for line, transfer in zip(used, sums, strict=True)
+    )
     layers = []
-    for layer, gradients in zip(weighted, gradients_of(graph), strict=True):
+    for layer, gradients in zip(weighted, held, strict=True):
         seconds = machine.layer_time(layer.einsum, divisors, graph.element_bytes).seconds
         layers.append(
             LayerTimes(
                 name=layer.name,
                 forward_s=seconds["forward"],
                 backward_s=seconds["backward"] + seconds["gradient"],
-                exchange_s={"exchange": _exchange_s(layer.einsum, gradients.num_bytes, array, links)},
+                exchange_s={"exchange": byte_s * gradients.num_bytes},
             )
         )
-    return StepTimes(layers=tuple(layers), sync_s=_latency_s(weighted[0].einsum, array, links))
-
-
-def _exchange_s(einsum: Einsum, num_bytes: int, array: Sequence[int], links: Sequence[LevelLink]) -> float:
-    """Return the seconds to add up the gradients of ``num_bytes`` at every level, without latency."""
-    return math.fsum(
-        link.seconds_per_byte[transfer.collective] * transfer.fraction * num_bytes / transfer.devices
-        for ways, link in zip(array, links, strict=True)
-        for transfer in inside(einsum, cut("batch", ways), ways)
-    )
-
-
-def _latency_s(einsum: Einsum, array: Sequence[int], links: Sequence[LevelLink]) -> float:
-    """Return the seconds of an exchange that do not depend on its size, summed over all levels."""
-    return math.fsum(
-        link.latency_s[transfer.collective]
-        for ways, link in zip(array, links, strict=True)
-        for transfer in inside(einsum, cut("batch", ways), ways)
-    )
+    return StepTimes(layers=tuple(layers), sync_s=math.fsum(line.latency_s for line in used))

@@ -139,7 +139,7 @@ def figure_14(graphs: Mapping[str, LayerGraph], plans: Plans) -> Section:
             " that no file here describes, so none stands beside these; what compares is how the three scale, and DeePa"
             " over image parallelism: published is DeePa over TensorFlow and PyTorch, whose gradients go"
             " through the memory of the host, where ours go from GPU to GPU. A node has four devices: from eight on,"
-            " InfiniBand joins the nodes."
+            " InfiniBand joins the nodes, by one port of each, which its devices share."
         ),
         heads=("network", "cut", *(f"{count} device{'s' * (count > 1)}" for count in COUNTS), "16 over 1",
                "over image on 4, published", "ours", "on 16, published", "ours"),

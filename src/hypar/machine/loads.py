@@ -1,0 +1,212 @@
+"""Loads of the links of a machine's networks when its devices send messages at the same time."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from hypar.machine.collectives.steps import Messages
+    from hypar.machine.tiers import Tier
+
+    Numbers = NDArray[np.int64]
+
+
+class Routed(NamedTuple):
+    """Time of routed messages: seconds per byte that a subgroup's device receives, latency, seconds per tier, hops."""
+
+    seconds: float
+    latency_s: float
+    by_tier: tuple[float, ...]
+    hops: int
+
+    def scaled(self, factor: float) -> Routed:
+        """Return the time of ``factor`` times the bytes."""
+        by_tier = tuple(seconds * factor for seconds in self.by_tier)
+        return self._replace(seconds=self.seconds * factor, by_tier=by_tier)
+
+
+class _Sent(NamedTuple):
+    """Messages of one tier.
+
+    Attributes:
+        rails: the parallel network that each message takes, counted from 0.
+        ends: the position of its sender times the number of positions, plus that of its receiver.
+        amounts: bytes.
+        sets: the set of counterparts that it belongs to.
+        which: its index among the messages of all tiers.
+    """
+
+    rails: Numbers
+    ends: Numbers
+    amounts: NDArray[np.float64]
+    sets: Numbers
+    which: Numbers
+
+
+class Wires:
+    """The links of one network, and the links of each path that has been asked for."""
+
+    def __init__(self, tier: Tier) -> None:
+        """Number the links."""
+        self.tier = tier
+        widths = tier.topology.links(tier.devices)
+        self.number = {link: number for number, link in enumerate(widths)}
+        self.widths = np.fromiter(widths.values(), np.float64, len(widths))
+        self.opposite = np.fromiter(
+            (self.number.get((end, start), -1) for start, end in widths), np.int64, len(widths)
+        )
+        self.row = np.full(tier.devices**2, -1, np.int64)
+        self.starts: Numbers = np.zeros(1, np.int64)
+        self.links: Numbers = np.zeros(0, np.int64)
+        self.parts = np.zeros(0)
+        self.hops: Numbers = np.zeros(0, np.int64)
+
+    def rows_of(self, ends: Numbers) -> Numbers:
+        """Return the row of each pair of ends; routes the pairs that are new."""
+        new = np.unique(ends[self.row[ends] < 0])
+        if new.size:
+            self._route(new)
+        return self.row[ends]
+
+    def _route(self, pairs: Numbers) -> None:
+        links: list[int] = []
+        parts: list[float] = []
+        counts, hops = [], []
+        for pair in pairs.tolist():
+            source, target = divmod(pair, self.tier.devices)
+            before, most = len(links), 0
+            for part, path in self.tier.topology.paths(source, target, self.tier.devices):
+                links += [self.number[link] for link in path]
+                parts += [part] * len(path)
+                most = max(most, len(path))
+            counts.append(len(links) - before)
+            hops.append(most)
+        self.row[pairs] = len(self.hops) + np.arange(len(pairs))
+        self.hops = np.concatenate([self.hops, np.array(hops, np.int64)])
+        self.starts = np.concatenate([self.starts, self.starts[-1] + np.cumsum(counts, dtype=np.int64)])
+        self.links = np.concatenate([self.links, np.array(links, np.int64)])
+        self.parts = np.concatenate([self.parts, np.array(parts)])
+
+    def hops_of(self, sent: _Sent) -> Numbers:
+        """Return the hops of the longest path of each message."""
+        return self.hops[self.rows_of(sent.ends)]
+
+    def busiest(self, sent: _Sent, *, summed: bool) -> tuple[float, Numbers]:
+        """Return the load of the busiest link in units of one byte over one link, and the hops of each message.
+
+        Args:
+            sent: the messages.
+            summed: whether messages of one set of counterparts load a link as much as the largest of them.
+        """
+        if not sent.ends.size:
+            return 0.0, sent.ends
+        rows = self.rows_of(sent.ends)
+        starts, counts = self.starts[rows], np.diff(self.starts)[rows]
+        entry = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts - starts, counts)
+        key = np.repeat(sent.rails, counts) * len(self.widths) + self.links[entry]
+        amounts = np.repeat(sent.amounts, counts) * self.parts[entry]
+        if summed:
+            sets = np.repeat(sent.sets, counts)
+            _, first = np.unique(key * (int(sets.max()) + 1) + sets, return_index=True)
+            key, amounts = key[first], amounts[first]
+        rails = int(sent.rails.max()) + 1
+        loads = np.bincount(key, amounts, rails * len(self.widths)).reshape(rails, -1)
+        if not self.tier.duplex:
+            loads = loads + np.where(self.opposite >= 0, loads[:, self.opposite], 0.0)
+        return float((loads / self.widths).max()), self.hops[rows]
+
+
+class Level:
+    """A level of an array on the networks of a machine: routes messages between counterparts of all groups at once."""
+
+    def __init__(
+        self,
+        tiers: Sequence[Tier],
+        wires: Sequence[Wires],
+        places: Sequence[Numbers],
+        array: tuple[int, ...],
+        level: int,
+    ) -> None:
+        """Find the devices of a level.
+
+        Args:
+            tiers: the networks, outermost first.
+            wires: their links.
+            places: the device of each network at each position of it.
+            array: ways of each level.
+            level: the level.
+        """
+        self.tiers, self.wires, self.places = tiers, wires, places
+        self.ways, self.inner = array[level], math.prod(array[level + 1 :])
+        outer = np.arange(math.prod(array[:level]))[:, None] * (self.ways * self.inner)
+        self.bases = (outer + np.arange(self.inner)).reshape(-1)
+
+    def hops(self, one: int, other: int) -> int:
+        """Return the number of links between the first devices of two subgroups."""
+        sent_by_tier = self._sent({(one, other): 1.0}, self.bases[:1])
+        walked = (wires.hops_of(sent) for wires, sent in zip(self.wires, sent_by_tier, strict=True))
+        return sum(int(hops.sum()) for hops in walked)
+
+    def coordinates(self) -> list[tuple[int, ...]]:
+        """Return the coordinates of the first device of each subgroup, in all networks."""
+        first = np.arange(self.ways) * self.inner
+        found: list[tuple[int, ...]] = [()] * self.ways
+        for tier, own in zip(self.tiers, self._positions(first), strict=True):
+            found = [
+                (*before, *tier.topology.coordinates(device, tier.devices))
+                for before, device in zip(found, own.tolist(), strict=True)
+            ]
+        return found
+
+    def route(self, messages: Messages, *, summed: bool) -> Routed:
+        """Return the time of messages that are sent at the same time between the subgroups of every group.
+
+        Args:
+            messages: amounts from one subgroup's device to another's.
+            summed: whether the nodes of the network add up the messages between counterparts.
+        """
+        in_tier: list[float] = []
+        latency, hops = np.zeros((2, len(self.bases) * len(messages)))
+        for tier, wires, sent in zip(self.tiers, self.wires, self._sent(messages, self.bases), strict=True):
+            load, walked = wires.busiest(sent, summed=summed)
+            in_tier.append(load / tier.bytes_per_s)
+            hops[sent.which] += walked
+            latency[sent.which] += walked * tier.latency_s
+        return Routed(max(in_tier, default=0.0), float(latency.max()), tuple(in_tier), int(hops.max()))
+
+    def _positions(self, devices: Numbers) -> list[Numbers]:
+        """Return the position of devices in each network."""
+        found, below = [], math.prod(tier.devices for tier in self.tiers)
+        for tier, place in zip(self.tiers, self.places, strict=True):
+            above, below = below, below // tier.devices
+            found.append(place[devices % above // below])
+        return found
+
+    def _sent(self, messages: Messages, bases: Numbers) -> list[_Sent]:
+        """Return the messages of each network: between the same devices of two subgroups, in all groups.
+
+        Between the groups that a tier links, a message takes the rail of the sender's number inside its group; the
+        rest of the path, inside the group, goes over the tier below.
+        """
+        ends = np.array(list(messages), np.int64).reshape(-1, 2)
+        amounts = np.tile(np.fromiter(messages.values(), np.float64, len(messages)), len(bases))
+        sources, targets = ((bases[:, None] + own * self.inner).reshape(-1) for own in ends.T)
+        sets = np.repeat(np.arange(len(bases)), len(ends))
+        found, below = [], math.prod(tier.devices for tier in self.tiers)
+        positions = zip(self._positions(sources), self._positions(targets), strict=True)
+        for tier, (start, end) in zip(self.tiers, positions, strict=True):
+            above, below = below, below // tier.devices
+            ports = tier.ports or below
+            away = np.flatnonzero(start != end)
+            rails = targets[away] // above * ports + sources[away] % below * ports // below
+            found.append(
+                _Sent(rails, start[away] * tier.devices + end[away], amounts[away], sets[away], away)
+            )
+        return found

@@ -1,0 +1,234 @@
+"""Charged times of collectives, between what no schedule can be below and what an explicit one achieves."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hypar.files.yaml_file import parse_yaml
+from hypar.machine.load import load_machine, machine_in
+from hypar.sharding.redistribution import COLLECTIVES
+from tests.machine import simulator
+from tests.machine.bounds import bound
+from tests.machine.simulator import Array, Message, Rounds, computed
+
+PAGE = Path(__file__).parents[2] / "docs" / "collectives.md"
+GROUPS = 200
+SLACK = 1 + 1e-9
+CUBE = [[one, one ^ bit] for one in range(8) for bit in (1, 2, 4) if one < one ^ bit]
+ONE: dict[str, dict[str, Any]] = {
+    "h_tree": {"topology": "h_tree", "devices": 16},
+    "h_tree in_tree": {"topology": {"name": "h_tree", "reduction": "in_tree"}, "devices": 16},
+    "torus": {"topology": "torus", "devices": 16},
+    "torus 3x6": {"topology": {"name": "torus", "routing": "dimension_ordered"}, "devices": 18},
+    "ring": {"topology": "ring", "devices": 12},
+    "ring half": {"topology": "ring", "devices": 8, "duplex": "half"},
+    "switch": {"topology": "switch", "devices": 12},
+    "fully_connected": {"topology": "fully_connected", "devices": 8},
+    "graph": {"topology": {"name": "graph", "pairs": CUBE}, "devices": 8},
+    "mesh": {"topology": "mesh", "devices": 16},
+    "mesh 3x3": {"topology": "mesh", "devices": 9},
+}
+"""Machines of one network, as changes of hmc."""
+
+TWO: dict[str, dict[str, Any]] = {
+    "two tiers": {},
+    "two tiers, one port": {"ports": 1},
+    "two tiers, mesh": {"topology": "mesh"},
+}
+"""Machines of two networks: four groups of four."""
+
+NAMES = [*ONE, *TWO]
+
+
+@cache
+def machine(name: str) -> Any:
+    """A machine whose hops take a microsecond."""
+    if name in ONE:
+        changes = {"latency": "1 us", "bandwidth": "link", "collectives": "all", **ONE[name]}
+        return load_machine("hmc", changes)
+    return two_tiers(TWO[name])
+
+
+def two_tiers(fields: dict[str, Any]) -> Any:
+    """Four groups of four on a switch, with a ring inside, or meshes of both."""
+    ports = f"    ports: {{value: {fields['ports']}, source: a test}}\n" if "ports" in fields else ""
+    outer, inner = (fields.get("topology", other) for other in ("switch", "ring"))
+    text = (
+        "source: a test\ndevice:\n  word: {value: 4 B, source: a test}\n  compute:\n    name: roofline\n"
+        "    peak: {value: 1 TFLOP/s, source: a test}\n    half_efficiency_flop: {value: 0, source: a test}\n"
+        f"interconnect:\n  - topology: {outer}\n    devices: {{value: 4, source: a test}}\n"
+        f"    link_bandwidth: {{value: 1 GB/s, source: a test}}\n    latency: {{value: 2 us, source: a test}}\n{ports}"
+        f"  - topology: {inner}\n    devices: {{value: 4, source: a test}}\n"
+        "    link_bandwidth: {value: 3 GB/s, source: a test}\n    latency: {value: 0.5 us, source: a test}\n"
+    )
+    return machine_in(parse_yaml(text, Path("two.yaml")))
+
+
+def splits(count: int) -> list[tuple[int, ...]]:
+    """All arrays of some devices."""
+    found: list[tuple[int, ...]] = [(count,)] if count > 1 else []
+    for ways in range(2, count):
+        if count % ways == 0:
+            found += [(ways, *rest) for rest in splits(count // ways)]
+    return found
+
+
+@cache
+def level(name: str, array: tuple[int, ...], at: int) -> Array:
+    return Array(machine(name), array, at)
+
+
+@cache
+def schedules(name: str, array: tuple[int, ...], at: int, collective: str) -> list[tuple[float, float, str]]:
+    """Latency, and seconds for a byte received, of every explicit schedule, each checked to compute the collective."""
+    own = level(name, array, at)
+    ways, found = own.ways, []
+    made = {
+        "all_reduce": simulator.all_reduces,
+        "reduce_scatter": simulator.scatters,
+        "all_gather": simulator.all_gathers,
+    }.get(collective)
+    if made is None:
+        targets = {
+            "all_to_all": list(itertools.permutations(range(ways), 2)),
+            "neighbours": [(one, (one + 1) % ways) for one in range(ways)],
+        }[collective]
+        rounds: Rounds = [[Message(one, other, frozenset({(0, other)}), add=False) for one, other in targets]]
+        late, seconds = own.achieved(rounds, 1 / (len(targets) // ways) / own.inner)
+        return [(late, seconds, "direct")]
+    for algorithm, parts, rounds in made(own):
+        check(collective, ways, parts, rounds)
+        # A subgroup receives k - 1 of the k shards of the data, twice for an all-reduce.
+        shard = 1 / ((ways - 1) * (2 if collective == "all_reduce" else 1) * own.inner)
+        late, seconds = own.achieved(rounds, shard / parts)
+        found.append((late, seconds, algorithm))
+    if collective == "all_reduce" and "in_tree" in name:
+        late, seconds = own.in_tree(ways / (2 * (ways - 1)) / own.inner)
+        found.append((late, seconds, "in_tree"))
+    return found
+
+
+def check(collective: str, ways: int, parts: int, rounds: Rounds) -> None:
+    """Every subgroup ends with what the collective promises it."""
+    everyone = frozenset(range(ways))
+    state = computed(ways, parts, rounds, gathers=collective == "all_gather")
+    for own, chunks in enumerate(state):
+        for (_, owner), terms in chunks.items():
+            if collective != "reduce_scatter" or owner == own:
+                assert terms == everyone
+
+
+def drawn(name: str) -> list[tuple[tuple[int, ...], int, str, float]]:
+    """Random groups, collectives and bytes from 1 B to 1 GB."""
+    draw = random.Random(name)
+    arrays = splits(machine(name).num_devices)
+    if name in TWO:
+        arrays = [
+            array for array in arrays if any(math.prod(array[:at]) == 4 for at in range(len(array)))
+        ] + [(16,)]
+    found = []
+    for _ in range(GROUPS):
+        array = draw.choice(arrays)
+        at = draw.randrange(len(array))
+        found.append((array, at, draw.choice(COLLECTIVES), 10 ** draw.uniform(0, 9)))
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_charged_time_is_between_the_bound_and_an_explicit_schedule(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    """It is the time of the best schedule, which is run; the page has its ratios to the bound."""
+    ratios: dict[str, list[float]] = {collective: [] for collective in COLLECTIVES}
+    for array, at, collective, received in drawn(name):
+        link = machine(name).links(array)[at]
+        charged = link.seconds(collective, received)
+        achieved = min(
+            late + seconds * received for late, seconds, _ in schedules(name, array, at, collective)
+        )
+        least = bound(level(name, array, at), collective, received, in_tree="in_tree" in name)
+        where = (array, at, collective, received, link.line(collective, received))
+        assert least <= charged * SLACK, where
+        assert charged == pytest.approx(achieved, rel=1e-9), where
+        ratios[collective].append(charged / least)
+    row = " | ".join(f"{min(own):.2f} to {max(own):.2f}" for own in ratios.values())
+    compare_row(f"| {name} | {row} |", update=request.config.getoption("--update-golden", default=False))
+
+
+def compare_row(row: str, *, update: bool) -> None:
+    """Compare a row of the page's table, or write it."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    start = row[: row.index("|", 1) + 1]
+    if update:
+        known = [number for number, line in enumerate(lines) if line.startswith(start)]
+        lines[known[0] if known else len(lines) :] = [row, *(lines[known[0] + 1 :] if known else [])]
+        PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert row in lines, "outdated: pytest --update-golden rewrites it"
+
+
+# The cases that one bandwidth for all bytes got wrong
+
+
+def test_a_pod_reduces_over_the_four_links_of_each_board() -> None:
+    """256 boards as 16 x 16: two dimensions, both directions. A quarter of a byte a link for each received."""
+    (link,) = load_machine("tpu-v3").links((256,))
+    line = link.line("all_reduce", 1e9)
+    assert line.seconds_per_byte * 1312e9 / 8 == pytest.approx(1 / 4)
+    # 15 rounds of a reduce-scatter along each dimension, and as many of an all-gather, of a hop each.
+    assert line.latency_s == pytest.approx(60e-6)
+    # For few bytes fewer steps: everything to everyone in one, of 8 + 8 hops.
+    assert link.line("all_reduce", 1).latency_s == pytest.approx(16e-6)
+
+
+def test_sixteen_cubes_on_a_torus_use_four_links_at_once() -> None:
+    changes = {"topology": "torus", "bandwidth": "link"}
+    one = load_machine("hmc", changes).links((16,))[0].seconds("all_reduce", 1e9)
+    every = load_machine("hmc", {**changes, "collectives": "all"}).links((16,))[0].seconds("all_reduce", 1e9)
+    assert every == pytest.approx(1e9 / (4 * 200e6))
+    assert one == pytest.approx(1e9 * 8 / 15 / 200e6)
+
+
+def test_a_tree_that_adds_up_sends_every_byte_once() -> None:
+    """Sixteen leaves receive 15/8 of the data from one another; from the tree they receive it once."""
+    changes = {"bandwidth": "link", "topology": {"name": "h_tree", "reduction": "in_tree"}}
+    tree, leaves = load_machine("hmc", changes), load_machine("hmc", {"bandwidth": "link"})
+    for machine, part in ((tree, 8 / 15), (leaves, 1)):
+        (link,) = machine.links((16,))
+        assert link.seconds("all_reduce", 1e9) == pytest.approx(part * 1e9 / 200e6)
+        assert link.seconds("reduce_scatter", 1e9) == pytest.approx(1e9 / 200e6)
+
+
+def test_a_port_is_shared_by_the_devices_of_its_group() -> None:
+    """Four GPUs of a node with one port: four times the time of a port each; two ports: twice."""
+    each = [two_tiers({"ports": ports}).links((4, 4))[0].seconds("all_to_all", 1e9) for ports in (4, 2, 1)]
+    assert [seconds / each[0] for seconds in each] == pytest.approx([1, 2, 4], rel=1e-3)
+    inner = [two_tiers({"ports": ports}).links((4, 4))[1].lines for ports in (4, 1)]
+    assert inner[0] == inner[1]
+
+
+def test_seconds_of_an_array_are_those_of_its_numbers() -> None:
+    (link,) = load_machine("tpu-v3").links((256,))
+    sizes = np.logspace(0, 10, 50)
+    for collective in COLLECTIVES:
+        each = [link.seconds(collective, size) for size in sizes.tolist()]
+        assert link.seconds(collective, sizes).tolist() == each
+        # More bytes take longer, and twice the bytes at most twice as long.
+        assert each == sorted(each)
+        assert (link.seconds(collective, 2 * sizes) <= 2 * link.seconds(collective, sizes)).all()
+
+
+def test_only_algorithms_that_a_file_names_are_used() -> None:
+    for name in ("direct", "ring", "two_rings", "hamiltonian", "dimensions", "tree", "halving"):
+        (link,) = load_machine("tpu-v3", {"collectives": [name], "devices": 16}).links((16,))
+        used = {line.algorithm for kind in ("all_reduce", "all_gather") for line in link.lines[kind]}
+        allowed = {"halving": ("halving", "doubling"), "tree": ("tree", "direct")}.get(name, (name,))
+        # Only direct exchange gathers where a tree is all that there is.
+        assert all(algorithm.startswith(allowed) for algorithm in used), used
