@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -43,6 +44,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         random = isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)
         if "benchmark" in getattr(item, "fixturenames", ()) or (random and config.option.markexpr != QUICK):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is collected out of every later search for garbage."""
+    gc.freeze()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from functools import cache
@@ -45,9 +46,9 @@ def test_the_table_is_what_the_example_prints(update_golden: bool) -> None:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_a_row_of_the_table_is_what_the_example_prints(name: str) -> None:
-    command = [sys.executable, str(ROOT / "examples" / "conventions.py"), name]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def test_a_row_of_the_table_is_what_the_example_prints(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(ROOT / "examples" / "conventions.py"))["main"]([name])
+    printed = capsys.readouterr().out
     assert printed.splitlines()[2] == f"| {' | '.join([name, *rows()[name]])} |"
 
 

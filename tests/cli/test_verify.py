@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -19,6 +19,9 @@ from hypar.studies.verification import run as module
 from hypar.studies.verification.cases import REASONS
 from tests.cli.test_bad_input import assert_refused, run
 from tests.prose import unbroken
+
+if TYPE_CHECKING:
+    from hypar.studies.verification.result import Verified
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SFC, LENET, STAGES = (
@@ -80,12 +83,19 @@ def test_counting_runs_nothing_and_exits_0(monkeypatch: pytest.MonkeyPatch) -> N
     assert {level["moved_bytes"] for level in found["levels"]} == {None}
 
 
-def test_json_has_whole_numbers_and_every_difference() -> None:
+def test_json_has_whole_numbers_and_every_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Verified] = []
+
+    def kept(*given: Any, **named: Any) -> Verified:
+        made.append(verify_plan(*given, **named))
+        return made[-1]
+
+    monkeypatch.setattr(command, "verify_plan", kept)
     found = json.loads(run("verify", LENET, "--shrink", "--json").stdout)
     assert found["ok"]
     for level in found["levels"]:
         assert all(isinstance(level[f"{name}_bytes"], int) for name in ("planned", "counted", "moved"))
-    rows = verify_plan(LENET, shrink=True).differences
+    rows = made[0].differences
     assert [(each["case"], each["layer"], each["level"]) for each in found["differences"]] == [
         (row.case, row.item.layer, row.level) for row in rows
     ]
