@@ -25,8 +25,7 @@ from hypar import (
     score_plan,
 )
 from hypar.errors import HardwareError
-from hypar.registry import data_names
-from tests.effort import TWINS, examples, late
+from tests.effort import NETWORKS, TWINS, examples, late
 from tests.heterogeneous import group, groups_of, kind, machines, networks, write_machine, written
 
 if TYPE_CHECKING:
@@ -374,7 +373,7 @@ LEVELS = 3
 
 
 @pytest.mark.parametrize("strategy", ["hypar", "accpar"])
-@pytest.mark.parametrize("model", late(data_names("models"), "resnet152", *TWINS))
+@pytest.mark.parametrize("model", late(NETWORKS, "resnet152", *TWINS))
 def test_two_equal_halves_are_planned_as_the_whole_by_volume(
     tmp_path: Path, model: str, strategy: str
 ) -> None:
