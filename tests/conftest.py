@@ -15,11 +15,14 @@ from tests.effort import LONG, SHORT
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Plans and cost graphs have no cycles, so that looking for garbage often finds little.
+gc.set_threshold(10_000, 10, 25)
+
 QUICK = "not slow"
 """The marker expression of the quick run, which pyproject.toml gives."""
 
 WITH_TORCH = {"test_kernels", "test_torch_bench", "test_windows"}
-"""Test modules that import PyTorch, which takes as long as two hundred other tests."""
+"""Test modules that import PyTorch."""
 
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("local"), derandomize=True)
