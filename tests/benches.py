@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,9 +22,12 @@ class FakeBench:
     device: str = "a fake"
     asked: list[LayerShard] = field(default_factory=list)
 
+    turns: Counter[LayerShard] = field(default_factory=Counter)
+
     def seconds(self, shard: LayerShard) -> float:
         self.asked.append(shard)
-        turn = self.asked.count(shard) - 1
+        turn = self.turns[shard]
+        self.turns[shard] += 1
         return shard.num_bytes * 1e-9 + self.delays[turn % len(self.delays)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -14,8 +15,14 @@ from tests.effort import LONG, SHORT
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Plans and cost graphs have no cycles, so that looking for garbage often finds little.
+gc.set_threshold(10_000, 10, 25)
+
 QUICK = "not slow"
 """The marker expression of the quick run, which pyproject.toml gives."""
+
+WITH_TORCH = {"test_kernels", "test_torch_bench", "test_windows"}
+"""Test modules that import PyTorch."""
 
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("local"), derandomize=True)
@@ -38,11 +45,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is slow by its kind: benchmarks, and random tests where they run at length."""
+    """Mark what is slow by its kind: benchmarks, and random tests where they run at length.
+
+    Tests that import PyTorch come first, so that one worker imports it and not both.
+    """
+    items.sort(key=lambda item: item.path.stem not in WITH_TORCH)
     for item in items:
         random = isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)
         if "benchmark" in getattr(item, "fixturenames", ()) or (random and config.option.markexpr != QUICK):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is collected out of every later search for garbage."""
+    gc.freeze()
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from hypar.registry import data_file, data_names
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -28,7 +30,14 @@ def examples(count: int, short: int | None = None) -> int:
     return max(2, count * SHORT // LONG) if short is None else short
 
 
-TWINS = ("vgg-b", "vgg-c", "vgg-d", "vgg-f", "vgg11", "vgg13", "vgg19", "resnet34", "resnet101")
+NETWORKS = tuple(
+    name
+    for name in data_names("models")
+    if "same_as:" not in data_file("models", name).read_text(encoding="utf-8")
+)
+"""All networks, each under one name."""
+
+TWINS = ("vgg-c", "vgg-f", "vgg11", "vgg13", "vgg19", "resnet34", "resnet101")
 """Networks of the kind of another, with more or fewer layers; the quick run tries the other one alone."""
 
 

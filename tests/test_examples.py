@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -19,9 +19,11 @@ ARGUMENTS = {"conventions.py": ("lenet-c",)}
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
-def test_example_runs(file: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, file, *ARGUMENTS.get(file.name, ())], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert all(words in done.stdout for words in WORDS[file.name])
+def test_example_runs(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [str(file), *ARGUMENTS.get(file.name, ())])
+    runpy.run_path(str(file), run_name="__main__")
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert all(words in printed.out for words in WORDS[file.name])

@@ -143,9 +143,12 @@ def test_a_terminal_gets_its_cursor_back(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     "arguments",
     [
-        "models",
+        "strategies",
         "plan --help",
-        *(pytest.param(text, marks=pytest.mark.slow) for text in ("models --json", "--help", "--version")),
+        *(
+            pytest.param(text, marks=pytest.mark.slow)
+            for text in ("models", "models --json", "--help", "--version")
+        ),
     ],
 )
 @pytest.mark.parametrize(

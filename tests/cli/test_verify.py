@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -19,6 +20,9 @@ from hypar.studies.verification import run as module
 from hypar.studies.verification.cases import REASONS
 from tests.cli.test_bad_input import assert_refused, run
 from tests.prose import unbroken
+
+if TYPE_CHECKING:
+    from hypar.studies.verification.result import Verified
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SFC, LENET, STAGES = (
@@ -80,16 +84,29 @@ def test_counting_runs_nothing_and_exits_0(monkeypatch: pytest.MonkeyPatch) -> N
     assert {level["moved_bytes"] for level in found["levels"]} == {None}
 
 
-def test_json_has_whole_numbers_and_every_difference() -> None:
+def test_json_has_whole_numbers_and_every_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Verified] = []
+
+    def kept(*given: Any, **named: Any) -> Verified:
+        made.append(verify_plan(*given, **named))
+        return made[-1]
+
+    monkeypatch.setattr(command, "verify_plan", kept)
     found = json.loads(run("verify", LENET, "--shrink", "--json").stdout)
     assert found["ok"]
     for level in found["levels"]:
         assert all(isinstance(level[f"{name}_bytes"], int) for name in ("planned", "counted", "moved"))
-    rows = verify_plan(LENET, shrink=True).differences
+    rows = made[0].differences
     assert [(each["case"], each["layer"], each["level"]) for each in found["differences"]] == [
         (row.case, row.item.layer, row.level) for row in rows
     ]
     assert {each["reason"] for each in found["differences"]} == {REASONS[row.case] for row in rows}
+
+
+@cache
+def counted(file: str) -> Verified:
+    """What is counted of a stored plan, which no width changes."""
+    return verify_plan(file, count=True)
 
 
 @pytest.mark.parametrize("options", [(), ("--full",)], ids=["parts", "full"])
@@ -98,7 +115,7 @@ def test_json_has_whole_numbers_and_every_difference() -> None:
 def test_no_line_is_wider_and_every_number_is_whole(
     file: str, width: int, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = verify_plan(file, count=True)
+    found = counted(file)
     monkeypatch.setattr(command, "verify_plan", lambda *_given, **_named: found)
     result = CliRunner().invoke(main, ["verify", file, "--count", *options], env={"COLUMNS": str(width)})
     assert max(map(cell_len, result.stdout.splitlines())) <= width

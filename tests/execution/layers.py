@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hypar.execution.kernels.base import Gradients, Kernel
 
 VECTOR = {"channels": 5}
-IMAGE = {"channels": 4, "height": 6, "width": 5}
+IMAGE = {"channels": 4, "height": 4, "width": 5}
 SLIDING: dict[str, Any] = {"kernel": [3, 2], "stride": [2, 1], "padding": [1, 0], "dilation": [1, 2]}
 POOLS: dict[str, dict[str, Any]] = {
     "plain": {"kernel": 2},
@@ -60,7 +60,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
     "flatten": ("flatten", {}, [IMAGE]),
     "nearest": ("upsample", {"mode": "nearest", "scale": [2, 3]}, [IMAGE]),
     "bilinear": ("upsample", {"mode": "bilinear", "scale": [2, 3]}, [IMAGE]),
-    "crop": ("crop", {"margin": [2, 1]}, [IMAGE]),
+    "crop": ("crop", {"margin": [1, 2]}, [IMAGE]),
 }
 BATCH = 3
 

@@ -14,19 +14,18 @@ from hypar.errors import OptionError, TableLimitError, UnknownNameError
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
 from hypar.network.spec.load import parse_spec
-from hypar.registry import data_names, plugin_names
+from hypar.registry import plugin_names
 from hypar.sharding.placement import WHOLE, Choice, cut
 from hypar.sharding.space import parse_space
 from hypar.solve.solvers.base import load_solver
 from hypar.studies.notes import finer_than_whole, notes
 from tests import oracle
-from tests.effort import TWINS, examples, late
+from tests.effort import NETWORKS, TWINS, examples, late
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
 
-MODELS = data_names("models")
 SEARCHES = plugin_names("searches")
 
 RESIDUAL = """
@@ -72,28 +71,23 @@ def chosen(plan: Plan) -> list[list[Choice]]:
     return [[WHOLE if dim is None else cut(dim, 2) for dim in plan.dims(layer)] for layer in plan.layers]
 
 
-@pytest.mark.parametrize("name", late(MODELS, *TWINS))
+@pytest.mark.parametrize("name", late(NETWORKS, *TWINS))
 def test_a_greedy_plan_states_the_volume_at_every_depth(name: str) -> None:
     """The first levels of a deep plan are the plan of fewer levels, so one plan is held against ten volumes."""
-    plan = plan_model(graph(name), levels=10)
-    costs = accumulate(sum(split.costs.values()) for split in plan.splits)
-    assert [*costs] == [*accumulate(oracle.volumes(graph(name), chosen(plan)))]
-
-
-@pytest.mark.parametrize("name", late(MODELS, *TWINS))
-def test_a_greedy_plan_of_fewer_levels_is_the_start_of_a_deeper_one(name: str) -> None:
     deep, flat = (plan_model(graph(name), levels=levels) for levels in (10, 4))
     assert [split.choices for split in deep.splits[:4]] == [split.choices for split in flat.splits]
+    costs = accumulate(sum(split.costs.values()) for split in deep.splits)
+    assert [*costs] == [*accumulate(oracle.volumes(graph(name), chosen(deep)))]
 
 
-@pytest.mark.parametrize("name", late(MODELS, *TWINS))
+@pytest.mark.parametrize("name", late(NETWORKS, *TWINS))
 @pytest.mark.parametrize("strategy", ["dp", "mp", "owt", "accpar"])
 def test_every_strategy_states_the_volume_of_its_plan(name: str, strategy: str) -> None:
     plan = plan_model(graph(name), levels=3, strategy=strategy, convention="paper")
     assert plan.cost.value == oracle.volume(graph(name), chosen(plan))
 
 
-@pytest.mark.parametrize("name", late(MODELS, "resnet152", *TWINS))
+@pytest.mark.parametrize("name", late(NETWORKS, "resnet152", *TWINS))
 @pytest.mark.parametrize(("strategy", "levels"), [("hypar", 2), ("hypar", 5), ("accpar", 2), ("optimal", 2)])
 def test_joint_never_costs_more_than_greedy(name: str, strategy: str, levels: int) -> None:
     greedy, joint = (

@@ -8,10 +8,10 @@ import pytest
 
 import hypar
 from hypar.errors import ProblemError, TableLimitError
-from hypar.registry import data_names, plugin_names
+from hypar.registry import plugin_names
 from hypar.solve.solvers import exhaustive
 from hypar.solve.solvers.base import Tables, load_solver
-from tests.effort import TWINS
+from tests.effort import NETWORKS, TWINS
 
 if TYPE_CHECKING:
     from hypar.plan.plan import Plan
@@ -23,7 +23,7 @@ FEW = 2**22
 BRANCHED = ("googlenet", "inception", "mobilenet", "resnet", "unet")
 CASES = [
     pytest.param(model, strategy, marks=[pytest.mark.slow] if model in TWINS else [])
-    for model in data_names("models")
+    for model in NETWORKS
     for strategy in plugin_names("strategies")
     if not model.startswith(BRANCHED) or (model == "resnet18" and strategy in {"dp", "mp", "owt"})
 ]

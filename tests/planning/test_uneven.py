@@ -25,8 +25,7 @@ from hypar import (
     score_plan,
 )
 from hypar.errors import HardwareError
-from hypar.registry import data_names
-from tests.effort import TWINS, examples, late
+from tests.effort import NETWORKS, TWINS, examples, late
 from tests.heterogeneous import group, groups_of, kind, machines, networks, write_machine, written
 
 if TYPE_CHECKING:
@@ -357,7 +356,7 @@ def test_integral_shares_are_of_whole_elements(tmp_path: Path) -> None:
 def test_a_plan_is_the_same_bytes_whatever_the_order_of_hashes(tmp_path: Path) -> None:
     file = three_kinds(tmp_path)
     code = (
-        "import sys, hypar; sys.stdout.write(hypar.plan_model('lenet-c', "
+        "import sys, hypar; sys.stdout.write(hypar.plan_model('sconv', "
         f"hardware={str(file)!r}, strategy='accpar').to_json())"
     )
     found = {
@@ -367,14 +366,14 @@ def test_a_plan_is_the_same_bytes_whatever_the_order_of_hashes(tmp_path: Path) -
         ).stdout
         for seed in ("1", "77")
     }  # fmt: skip
-    assert found == {plan_model("lenet-c", hardware=file, strategy="accpar").to_json()}
+    assert found == {plan_model("sconv", hardware=file, strategy="accpar").to_json()}
 
 
 LEVELS = 3
 
 
 @pytest.mark.parametrize("strategy", ["hypar", "accpar"])
-@pytest.mark.parametrize("model", late(data_names("models"), "resnet152", *TWINS))
+@pytest.mark.parametrize("model", late(NETWORKS, "resnet152", *TWINS))
 def test_two_equal_halves_are_planned_as_the_whole_by_volume(
     tmp_path: Path, model: str, strategy: str
 ) -> None:

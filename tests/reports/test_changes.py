@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -18,21 +19,24 @@ if TYPE_CHECKING:
 
     from hypar.plan.plan import Plan
 
-PLANS: dict[str, tuple[Plan, Plan]] = {
+ASKED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "two strategies": (
-        plan_model("vgg16", hardware="hmc", convention="paper"),
-        plan_model("vgg16", strategy="accpar", hardware="hmc", convention="paper"),
+        {"model": "vgg16", "hardware": "hmc", "convention": "paper"},
+        {"model": "vgg16", "strategy": "accpar", "hardware": "hmc", "convention": "paper"},
     ),
-    "two conventions": (plan_model("vgg16", convention="paper"), plan_model("vgg16", convention="moved")),
+    "two conventions": (
+        {"model": "vgg16", "convention": "paper"},
+        {"model": "vgg16", "convention": "moved"},
+    ),
     "blocks": (
-        plan_model("resnet50", strategy="dp", hardware="hmc"),
-        plan_model("resnet50", strategy="accpar", hardware="hmc"),
+        {"model": "resnet50", "strategy": "dp", "hardware": "hmc"},
+        {"model": "resnet50", "strategy": "accpar", "hardware": "hmc"},
     ),
-    "no machine": (plan_model("alexnet", strategy="dp"), plan_model("alexnet", strategy="mp")),
-    "two machines": (plan_model("sfc", hardware="hmc"), plan_model("sfc", hardware="tpu-v3")),
+    "no machine": ({"model": "alexnet", "strategy": "dp"}, {"model": "alexnet", "strategy": "mp"}),
+    "two machines": ({"model": "sfc", "hardware": "hmc"}, {"model": "sfc", "hardware": "tpu-v3"}),
     "unlike groups": (
-        plan_model("alexnet", hardware="tpu-v2-v3", levels=3, strategy="dp"),
-        plan_model("alexnet", hardware="tpu-v2-v3", levels=3),
+        {"model": "alexnet", "hardware": "tpu-v2-v3", "levels": 3, "strategy": "dp"},
+        {"model": "alexnet", "hardware": "tpu-v2-v3", "levels": 3},
     ),
     "two arrays": (
         plan_model("alexnet", levels=2, hardware="hmc"),
@@ -43,15 +47,22 @@ PLANS: dict[str, tuple[Plan, Plan]] = {
         plan_model("alexnet", hardware="tpu-v2-v3", levels=4),
     ),
     "grids": (
-        plan_model("alexnet", array=[16], hardware="p100-4x4", strategy="dp"),
-        plan_model("alexnet", array=[16], hardware="p100-4x4", space="all", strategy="dp"),
+        {"model": "alexnet", "array": [16], "hardware": "p100-4x4", "strategy": "dp"},
+        {"model": "alexnet", "array": [16], "hardware": "p100-4x4", "space": "all", "strategy": "dp"},
     ),
 }
+"""Two plans of each kind, as ``plan_model`` is asked for them."""
+
+
+@cache
+def plans(name: str) -> tuple[Plan, Plan]:
+    first, second = ASKED[name]
+    return plan_model(**first), plan_model(**second)
 
 
 def lines(name: str, width: int = 80) -> list[str]:
     """The differences of two plans in a terminal of some width."""
-    pair = PLANS[name]
+    pair = plans(name)
     return difference_lines(("a.json", "b.json"), pair, diff_plans(*pair), width)
 
 
@@ -139,7 +150,7 @@ def test_plans_of_groups_of_other_arrays_are_compared_by_their_totals() -> None:
 
 
 def test_every_changed_choice_is_in_a_row() -> None:
-    pair = PLANS["blocks"]
+    pair = plans("blocks")
     text = "\n".join(section(lines("blocks"), "choices"))
     changed = {change.layer for change in diff_plans(*pair) if change.what == "choice"}
     layers = list(pair[0].layers)
@@ -153,12 +164,12 @@ def test_every_changed_choice_is_in_a_row() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", ASKED)
 def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
     assert max(map(len, lines(name, width))) <= width
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", ASKED)
 def test_values_are_the_same_at_every_width(name: str) -> None:
     """Only lines are broken elsewhere."""
     words = [sorted(" ".join(lines(name, width)).split()) for width in (60, 200)]
@@ -247,7 +258,7 @@ def test_a_damaged_plan_in_a_folder_is_an_error(folder: Path) -> None:
 
 
 def test_the_answer_is_bold_at_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, plan in zip("ab", PLANS["no machine"], strict=True):
+    for name, plan in zip("ab", plans("no machine"), strict=True):
         plan.write(folder / name)
     plain = run("diff", "a", "b").stdout
     monkeypatch.setenv("FORCE_COLOR", "1")

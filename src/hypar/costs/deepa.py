@@ -10,7 +10,7 @@ consumer's ``c`` shards, a weight with R copies is sent R times, and work is div
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
@@ -105,7 +105,7 @@ class Deepa:
     def _rates(self, setting: Setting, level: Level) -> Rates:
         """Return seconds of transfers: to all devices at once, or one after another, when no two share a port."""
         together = self.mode == "exact"
-        return replace(time_rates(setting, level.index, shared=together), together=together)
+        return time_rates(setting, level.index, shared=together)._replace(together=together)
 
     def _of_groups(self, costs: Costs, level: Level, sizes: LocalSizes) -> Costs:
         """Return the costs of all groups: in serial mode their sum, otherwise those of one group."""

@@ -6,7 +6,6 @@ transfers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -42,8 +41,7 @@ class Rate(NamedTuple):
     once: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(NamedTuple):
     """Costs of moving elements.
 
     Attributes:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +19,10 @@ from hypar.sharding.dims import WORDS
 from hypar.studies.report.gather import gather_report
 from tests.effort import late
 from tests.reports.documents import parse_cell, parse_page, require_sound, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 PLANS: dict[str, tuple[str, dict[str, Any]]] = {
     "vgg16": ("vgg16", {"hardware": "hmc"}),
@@ -36,12 +39,23 @@ PLANS: dict[str, tuple[str, dict[str, Any]]] = {
 ORDER = ["headline", "plan", "costs", "step", "memory", "strategies", "why", "claim", "machine", "again"]
 
 
+@pytest.fixture(scope="module")
+def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, str]]:
+    """Return a function that writes a plan and its page once, each plan beside nothing else."""
+
+    @cache
+    def written(name: str) -> tuple[Path, str]:
+        model, asked = PLANS[name]
+        file = tmp_path_factory.mktemp("plans") / f"{model}.plan.json"
+        plan_model(model, **asked).write(file)
+        return file, page(gather_report(file), "0.0")
+
+    return written
+
+
 @pytest.fixture(scope="module", params=late(PLANS, "resnet50"))
-def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    model, asked = PLANS[request.param]
-    file = tmp_path_factory.mktemp("plans") / f"{model}.plan.json"
-    plan_model(model, **asked).write(file)
-    return file, page(gather_report(file), "0.0")
+def written(request: pytest.FixtureRequest, page_of: Callable[[str], tuple[Path, str]]) -> tuple[Path, str]:
+    return page_of(request.param)
 
 
 def test_a_page_is_valid_and_loads_nothing(written: tuple[Path, str]) -> None:
@@ -91,16 +105,15 @@ def test_a_notebooks_cell_is_one_small_valid_element(written: tuple[Path, str]) 
     assert plan.strategy in words_of(root)
 
 
-def test_a_page_says_what_is_not_known() -> None:
-    model, asked = PLANS["bare"]
-    text = _text_of(model, asked)
+def test_a_page_says_what_is_not_known(page_of: Callable[[str], tuple[Path, str]]) -> None:
+    text = _text_of(page_of("bare"))
     assert text.count("Not known: the plan names no machine.") == 3
     assert "None is named; hypar plan --hardware names one." in text
     assert "No strategy compared is noticeably cheaper" in text
 
 
-def test_the_headline_names_a_better_strategy() -> None:
-    text = _text_of(*PLANS["sfc"])
+def test_the_headline_names_a_better_strategy(page_of: Callable[[str], tuple[Path, str]]) -> None:
+    text = _text_of(page_of("sfc"))
     assert "sfc on hmc, 16 devices: 198\u202fms a step" in text
     assert re.search(
         r"Of the strategies compared, +optimal +is faster: 90\.5\u202fms; this plan takes 2\.19\u00d7 as long",
@@ -109,26 +122,26 @@ def test_the_headline_names_a_better_strategy() -> None:
     assert "the explanation is for identical devices without stages today, and the plan is in stages" in text
 
 
-def test_a_plan_that_does_not_fit_says_so_above_its_figures() -> None:
-    text = _text_of(*PLANS["unfit"])
+def test_a_plan_that_does_not_fit_says_so_above_its_figures(
+    page_of: Callable[[str], tuple[Path, str]],
+) -> None:
+    text = _text_of(page_of("unfit"))
     assert text.index("does not fit hmc: a device needs 20.8\u202fGB and has 8.00\u202fGB") < text.index(
         "A step takes"
     )
     assert "capacity 8.00\u202fGB" in text
 
 
-def test_a_machine_without_energies_says_so() -> None:
-    assert "Not known: the machine\u2019s file gives no energies." in _text_of(
-        "lenet-c", {"hardware": "p100-4x4"}
-    )
+def test_a_machine_without_energies_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "lenet-c.plan.json"
+    plan_model("lenet-c", hardware="p100-4x4").write(file)
+    text = _text_of((file, page(gather_report(file), "0.0")))
+    assert "Not known: the machine\u2019s file gives no energies." in text
 
 
-def _text_of(model: str, asked: dict[str, Any]) -> str:
-    """The words of the page of a plan, written beside nothing else."""
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / f"{model}.plan.json"
-        plan_model(model, **asked).write(file)
-        return words_of(parse_page(page(gather_report(file), "0.0")))
+def _text_of(written: tuple[Path, str]) -> str:
+    """The words of the page of a plan."""
+    return words_of(parse_page(written[1]))
 
 
 HOSTILE = """<b>&"'<script>x"""

@@ -83,7 +83,7 @@ def test_a_plan_whose_cost_counts_directly_is_run_directly() -> None:
 
 
 def test_uneven_shares_are_rounded_and_a_note_says_so() -> None:
-    plan = plan_model("sfc", batch=32, hardware="tpu-v2-v3", array=None)
+    plan = plan_model("sfc", batch=32, hardware="tpu-v2-v3", levels=5)
     found = verify_plan(plan, count=True)
     assert found.ok
     assert found.notes == ("shares that are not of whole elements are rounded by the largest remainder",)

@@ -110,10 +110,10 @@ class Einsum:
 
     def unsized(self) -> Einsum:
         """Return the einsum of the same dims without sizes; einsums with equal dims share one object."""
-        return self._bare
+        return self._without_sizes
 
     @cached_property
-    def _bare(self) -> Einsum:
+    def _without_sizes(self) -> Einsum:
         return _unsized(tuple(self.input.items()), self.weight, tuple(self.output.items()))
 
     @cached_property
