@@ -15,6 +15,7 @@ from hypar.machine.energy import phase_energy
 from hypar.machine.load import parse_change
 from hypar.machine.load_heterogeneous import load_hardware, load_heterogeneous
 from hypar.machine.machine import Machine
+from hypar.machine.routing import primes
 from hypar.machine.setting import Setting
 from hypar.network.build import load_model
 from hypar.network.training import PHASES
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 TIME = {
     **dict.fromkeys(("peak", "rows", "columns", "frequency", "buffer_words_per_cycle", "bandwidth", "link_bandwidth"), -1),
-    **dict.fromkeys(("total_bandwidth", "units_per_device", "efficiency", "devices"), -1),
+    **dict.fromkeys(("total_bandwidth", "units_per_device", "efficiency", "devices", "ports"), -1),
     **dict.fromkeys(("half_efficiency_flop", "latency"), +1),
 }  # fmt: skip
 """Numbers that move time: -1 if more of them makes a step shorter."""
@@ -111,7 +112,8 @@ class Case(NamedTuple):
             written = f"{float(number) * factor!r} {unit}"
         else:
             most = 1.0 if self.key == "efficiency" else math.inf
-            written = f"{min(most, type(self.value)(self.value * factor))!r}"
+            least = 1 if isinstance(self.value, int) else 0.0
+            written = f"{max(least, min(most, type(self.value)(self.value * factor)))!r}"
         return dict([parse_change(f"{self.key}={written}")])
 
 
@@ -120,8 +122,9 @@ def numbers(name: str) -> Iterator[Case]:
 
     def found(node: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
         if isinstance(node, dict) and "value" in node:
-            if isinstance(node["value"], int | float) or re.match(r"[0-9]", node["value"]):
-                yield path, node["value"]
+            value = node["value"]
+            if isinstance(value, int | float) or (isinstance(value, str) and re.match(r"[0-9]", value)):
+                yield path, value
         elif isinstance(node, dict | list):
             for key, value in node.items() if isinstance(node, dict) else enumerate(node):
                 yield from found(value, (*path, key))
@@ -153,9 +156,9 @@ def layers(name: str, batch: int) -> ContractedGraph:
 def scored(machine: Machine | HeterogeneousMachine, name: str, batch: int) -> Outcome:
     """Score a network, on all devices of a machine."""
     if isinstance(machine, Machine):
-        levels = machine.num_devices.bit_length() - 1
-        nodes, setting = layers(name, batch), setting_of(machine, levels)
-        choices = chosen(name, batch, levels)
+        array = tuple(primes(machine.num_devices))
+        nodes, setting = layers(name, batch), setting_of(machine, array)
+        choices = chosen(name, batch, array)
         found = totals(nodes, choices, setting)
         return Outcome(found.time_s, (found.energy_j or 0.0) + at_rest(Lane(nodes, choices, setting)))
     graph, plan = uneven(machine, name, batch)
@@ -179,17 +182,17 @@ def uneven(machine: HeterogeneousMachine, name: str, batch: int) -> tuple[LayerG
 PLANS: dict[tuple[str, str, int], Plan] = {}
 
 
-def setting_of(machine: Machine, levels: int) -> Setting:
-    return Setting(machine=machine, array=(2,) * levels, element_bytes=4)
+def setting_of(machine: Machine, array: tuple[int, ...]) -> Setting:
+    return Setting(machine=machine, array=array, element_bytes=4)
 
 
 @cache
-def chosen(name: str, batch: int, levels: int) -> tuple[Options, ...]:
+def chosen(name: str, batch: int, array: tuple[int, ...]) -> tuple[Options, ...]:
     """Return the choices that cut the batch at all levels."""
-    if not levels:
+    if not array:
         return ((),) * len(layers(name, batch).layers)
     graph = load_model(name).with_batch(batch)
-    plan = plan_model(graph, strategy="dp", levels=levels, convention="paper")
+    plan = plan_model(graph, strategy="dp", array=array, convention="paper")
     return tuple(plan.choices(layer) for layer in plan.layers)
 
 
@@ -291,4 +294,4 @@ def test_half_and_twice_the_capacity_move_what_fits(case: Case) -> None:
 def held(machine: Machine, batch: int) -> float:
     """Return the memory of one device that trains a small network alone."""
     nodes = layers("lenet-c", batch)
-    return totals(nodes, ((),) * len(nodes.layers), setting_of(machine, 0)).memory_bytes
+    return totals(nodes, ((),) * len(nodes.layers), setting_of(machine, ())).memory_bytes

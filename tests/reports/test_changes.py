@@ -39,12 +39,12 @@ ASKED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"model": "alexnet", "hardware": "tpu-v2-v3", "levels": 3},
     ),
     "two arrays": (
-        plan_model("alexnet", levels=2, hardware="hmc"),
-        plan_model("alexnet", array=[4], hardware="hmc", strategy="optimal"),
+        {"model": "alexnet", "levels": 2, "hardware": "hmc"},
+        {"model": "alexnet", "array": [4], "hardware": "hmc", "strategy": "optimal"},
     ),
     "two arrays of unlike groups": (
-        plan_model("alexnet", hardware="tpu-v2-v3", levels=3),
-        plan_model("alexnet", hardware="tpu-v2-v3", levels=4),
+        {"model": "alexnet", "hardware": "tpu-v2-v3", "levels": 3},
+        {"model": "alexnet", "hardware": "tpu-v2-v3", "levels": 4},
     ),
     "grids": (
         {"model": "alexnet", "array": [16], "hardware": "p100-4x4", "strategy": "dp"},
@@ -121,7 +121,7 @@ def test_runs_of_layers_with_one_change_are_one_row() -> None:
 def test_plans_of_two_arrays_are_compared_by_their_totals_and_layer_by_layer() -> None:
     found = lines("two arrays", width=100)
     degrees: list[dict[str, dict[str, int]]] = []
-    for plan in PLANS["two arrays"]:
+    for plan in plans("two arrays"):
         degrees.append({layer: {} for layer in plan.layers})
         for split in plan.splits:
             for layer, choice in ((layer, split.choice(layer)) for layer in plan.layers):
@@ -131,11 +131,11 @@ def test_plans_of_two_arrays_are_compared_by_their_totals_and_layer_by_layer() -
     assert 0 < len(changed) < len(degrees[0])
     count = f"{len(changed)} of {len(degrees[0])} layers are cut otherwise"
     assert found[0].startswith(f"the arrays differ, so levels are not compared; {count}; ")
-    changes = diff_plans(*PLANS["two arrays"])
+    changes = diff_plans(*plans("two arrays"))
     assert [change.layer for change in changes if change.what == "cut"] == changed
     assert not [change for change in changes if change.level is not None]
     assert "  levels" in "\n".join(section(found, "other"))
-    volumes = [amount(plan.cost.value, "bytes") for plan in PLANS["two arrays"]]
+    volumes = [amount(plan.cost.value, "bytes") for plan in plans("two arrays")]
     (volume,) = [line for line in section(found, "costs") if line.split()[0] == "volume"]
     assert " ".join(volume.split()).startswith(f"volume {' -> '.join(volumes)} ")
 

@@ -79,9 +79,11 @@ def read_energies(file: str | Path, mapping: Mapping[str, str]) -> dict[str, Any
 
     Examples:
         >>> from pathlib import Path
-        >>> rows = "[{name: top.glb[1..1], actions: [{name: read, arguments: {}, energy: 18.0}]}]"
-        >>> _ = Path("ERT.yaml").write_text(f"ERT: {{version: '0.4', tables: {rows}}}")
-        >>> read_energies("ERT.yaml", {"buffer": "glb.read/4"})
+        >>> from tempfile import mkdtemp
+        >>> file = Path(mkdtemp()) / "ERT.yaml"
+        >>> rows = "[{name: 'top.glb[1..1]', actions: [{name: read, arguments: {}, energy: 18.0}]}]"
+        >>> _ = file.write_text(f"ERT: {{version: '0.4', tables: {rows}}}")
+        >>> read_energies(file, {"buffer": "glb.read/4"})
         {'energy.buffer': {'value': '4.5 pJ', 'source': 'ERT.yaml of Accelergy: top.glb[1..1] read, 18 pJ for 4 words'}}
     """
     path = Path(file)
