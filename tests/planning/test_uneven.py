@@ -157,7 +157,7 @@ WIDE = """
         (("16 GB", "1 kB", "1 kB"), "linear"),
         (("1 kB", "16 GB", "1 kB"), "exact"),
         (("2 MB", "200 kB", "200 kB"), "exact"),
-        pytest.param(("500 kB", "400 kB", "400 kB"), "layers", marks=pytest.mark.slow),
+        pytest.param(("700 kB", "500 kB", "500 kB"), "layers", marks=pytest.mark.slow),
     ],
 )
 def test_shares_are_found_that_memory_holds(

@@ -203,7 +203,7 @@ def _summed_reshards(
     return total
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _weights(manner: Manner, rates: Rates) -> list[tuple[Costs, Costs | None]]:
     """Return the cost of an element, and of a transfer if that costs anything, for each line and pair of options."""
     devices = manner.devices if rates.together else 1
