@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from hypar import load_model, plan_model
 from hypar.cli.main import main
 from hypar.errors import HyparError
+from hypar.files.yaml_file import read_yaml
 from hypar.network.training import PHASES
 from hypar.registry import plugin_names
 from hypar.reports.exports.base import Exported, export_plan
@@ -70,7 +70,7 @@ def timeloop_problems(place: str) -> dict[str, int]:
     """Multiply-accumulates of each problem, whose tensors must have all dims and one result."""
     found = {}
     for file in sorted(Path(place).glob("*.yaml")):
-        problem = yaml.safe_load(file.read_text())["problem"]
+        problem = read_yaml(file).data["problem"]
         shape, instance = problem["shape"], problem["instance"]
         assert problem["version"] == 0.4
         assert all(len(dim) == 1 for dim in shape["dimensions"])
@@ -140,7 +140,7 @@ def test_groups_and_samples_are_times_of_a_row() -> None:
 def test_a_problem_of_timeloop_has_strides_dilations_and_groups() -> None:
     graph = one_layer(kernel=[3, 2], stride=[1, 2], dilation=[2, 1], groups=2)
     exported(graph, "timeloop")
-    read = {file.name: yaml.safe_load(file.read_text())["problem"] for file in Path("out").iterdir()}
+    read = {file.name: read_yaml(file).data["problem"] for file in Path("out").iterdir()}
     sizes = {"C": 2, "M": 4, "R": 2, "S": 3, "N": 2, "P": 5, "Q": 8, "G": 2}
     factors = {"Wstride": 2, "Hstride": 1, "Wdilation": 1, "Hdilation": 2}
     assert all(problem["instance"] == sizes | factors for problem in read.values())

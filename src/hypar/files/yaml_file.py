@@ -26,6 +26,7 @@ MOST_BITS = 10_000
 """Largest number of bits in a whole number; Python refuses to print more than 4300 digits."""
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ def plain_document(data: object, name: str) -> Document:
 
 def format_yaml(data: Any) -> str:
     """Return plain data as the text of a YAML file, keys in the order given."""
-    text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)
+    text: str = yaml.dump(data, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=110)
     return text
 
 
