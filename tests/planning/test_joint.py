@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import hypar
+from hypar import plan_model
+from hypar.costs.graphs import narrowed
 from hypar.errors import TableLimitError
 from hypar.planning.question import ask
 from hypar.planning.request import Request
@@ -93,3 +96,18 @@ def test_a_named_solver_whose_tables_do_not_fit_is_refused() -> None:
         TableLimitError, match=r"solver 'elimination' would hold .*solver 'bounded' says how far"
     ):
         hypar.plan_model("resnet50", levels=5, strategy="optimal", solver="elimination", convention="paper")
+
+
+def test_where_too_many_pairs_are_left_the_levels_are_planned_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, Any] = {"levels": 5, "strategy": "optimal", "convention": "moved"}
+    proven = plan_model("alexnet", **asked)
+    monkeypatch.setattr(narrowed, "MOST_PAIRS", 1000)
+    plan = plan_model("alexnet", **asked)
+    assert plan.claim.startswith("not proven optimal, but the optimum is at most")
+    assert plan.bounds is not None
+    assert plan.bounds[0] <= proven.cost.value <= plan.cost.value
+    said = r"^search 'joint': found [\d,]+ pairs of choices over all levels; allowed: 1,000$"
+    with pytest.raises(TableLimitError, match=said):
+        plan_model("alexnet", solver="elimination", **asked)

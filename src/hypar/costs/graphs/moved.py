@@ -116,6 +116,14 @@ class Builder:
             for costs, beside in zip(self.nodes, around, strict=True)
         ]
 
+    def pairs(self, kept: Sequence[Indices]) -> int:
+        """Return the number of pairs of some tuples, of all tensors that do not share them."""
+        found = {}
+        for tensor, way in zip(self.graph.tensors, self.ways, strict=True):
+            made, read = kept[tensor.producer], kept[tensor.consumer]
+            found[id(way), id(made), id(read)] = len(made) * len(read)
+        return sum(found.values())
+
     def built(self, kept: Sequence[Indices] | None = None) -> CostGraph:
         """Return the cost graph of some tuples; equal selections of equal layers are one object.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.errors import TableLimitError
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     from hypar.costs.graphs.moved import Builder
     from hypar.solve.edge import Costs, Indices
+
+MOST_PAIRS = 2**28
+"""Most pairs of tuples of all distinct tensors: some seven gigabytes while their costs are computed."""
 
 ROUNDING = 1e-9
 """Largest rounding error of a sum of costs, relative to it."""
@@ -41,8 +45,16 @@ class Narrowed(NamedTuple):
 
 
 def narrowed(builder: Builder, known: float) -> Narrowed:
-    """Return the cost graph of the tuples that may be part of a plan of no more than a known cost."""
+    """Return the cost graph of the tuples that may be part of a plan of no more than a known cost.
+
+    Raises:
+        TableLimitError: more pairs of tuples are left than their costs have room.
+    """
     kept = _shared([*builder.nodes], _promising(builder.least_alone(), known))
+    pairs = builder.pairs(kept)
+    if pairs > MOST_PAIRS:
+        message = f"search 'joint': found {pairs:,} pairs of choices over all levels; allowed: {MOST_PAIRS:,}"
+        raise TableLimitError(message, pairs, MOST_PAIRS)
     problem = builder.built(kept)
     left = _shared([*problem.nodes], _promising(_with_edges(problem), known))
     found = tuple(own[keep] for own, keep in zip(kept, left, strict=True))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.errors import TableLimitError
 from hypar.planning.searches.base import Answer, Question, Search, costs_by_level, load_search
 from hypar.solve.solvers.base import FALLBACK, load_solver, require_tables
 
@@ -39,7 +40,12 @@ class Joint:
     def run(self, question: Question) -> Answer:
         """Search one cost graph for all levels."""
         structure = question.structure(0, len(question.levels))
-        found = _narrowed(question, structure)
+        try:
+            found = _narrowed(question, structure)
+        except TableLimitError:
+            if question.solver is not None:
+                raise
+            return _level_by_level(question)
         if found is not None:
             structure = found.problem.structure
         name, solver = question.pick_solver(structure)
