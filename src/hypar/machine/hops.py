@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from hypar.machine.routing import by_tier
+from hypar.machine.routing import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,10 +23,7 @@ def level_hops(machine: Machine, array: tuple[int, ...]) -> tuple[float, ...]:
         HardwareError: the array does not fit the machine.
     """
     machine.links(array)
-    devices = math.prod(array)
-    # A smaller array has the first of several identical sections of the machine to itself.
-    unused = [machine.num_devices // devices] if devices < machine.num_devices else []
-    places = [tier.topology.places(factors) for tier, factors in by_tier(machine.tiers, (*unused, *array))]
+    devices, places = math.prod(array), places_of(machine.tiers, array)
     found = []
     for level, ways in enumerate(array):
         links = math.fsum(_links_between(machine, places, *pair) for pair in _counterparts(array, level))

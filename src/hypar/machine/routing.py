@@ -92,10 +92,7 @@ def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tup
             raise HardwareError(
                 f"hardware {name!r}", f"found {found}", f"{MOST_MESSAGES:,}, so levels of fewer ways"
             )
-    # A smaller array has the first of several identical sections of the machine to itself.
-    unused = [held // used] if used < held else []
-    divided = by_tier(tiers, (*unused, *array))
-    places = [np.array(tier.topology.places(factors), np.int64) for tier, factors in divided]
+    places = [np.array(own, np.int64) for own in places_of(tiers, array)]
     wires = [Wires(tier) for tier in tiers]
     return tuple(_level_link(tiers, Level(tiers, wires, places, array, level)) for level in range(len(array)))
 
@@ -161,7 +158,17 @@ def _resource(tiers: Sequence[Tier], index: int) -> str:
     return f"{tiers[index].name} links" + (f" {index + 1}" if len(tiers) > 1 else "")
 
 
-def by_tier(tiers: Sequence[Tier], ways: Sequence[int]) -> list[tuple[Tier, list[int]]]:
+def places_of(tiers: Sequence[Tier], array: tuple[int, ...]) -> list[Sequence[int]]:
+    """Return for each tier its device at each position of an array, in mixed radix.
+
+    A smaller array has the first of several identical sections of the machine to itself.
+    """
+    used, held = math.prod(array), math.prod(tier.devices for tier in tiers)
+    unused = [held // used] if used < held else []
+    return [tier.topology.places(factors) for tier, factors in _by_tier(tiers, (*unused, *array))]
+
+
+def _by_tier(tiers: Sequence[Tier], ways: Sequence[int]) -> list[tuple[Tier, list[int]]]:
     """Return each tier with its prime factors of the ways, or its own if the ways do not split so."""
     factors = [prime for count in ways for prime in primes(count)]
     found = []

@@ -112,15 +112,11 @@ def _critical(staging: Staging) -> dict[str, float]:
 def _communication(staging: Staging) -> dict[str, float]:
     """Return the bytes that all devices receive, between stages and at each level inside them."""
     sent = (phase.from_stages for span in staging.stages for phase in (span.received, span.returned))
-    found = {BETWEEN: staging.microbatches * math.fsum(sent)}
-    for level in range(len(staging.request.array)):
-        found[f"H{level + 1}"] = math.fsum(
-            repeated(move, staging.microbatches) * move.total_bytes
-            for span in staging.stages
-            for move in span.step.moves
-            if move is not None and move.level == level
-        )
-    return found
+    amounts: list[list[float]] = [[] for _ in staging.request.array]
+    for move in (move for span in staging.stages for move in span.step.moves if move is not None):
+        amounts[move.level].append(repeated(move, staging.microbatches) * move.total_bytes)
+    inside = {f"H{level + 1}": math.fsum(own) for level, own in enumerate(amounts)}
+    return {BETWEEN: staging.microbatches * math.fsum(sent), **inside}
 
 
 def _energy(staging: Staging) -> dict[str, float] | None:
