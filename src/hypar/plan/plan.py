@@ -228,8 +228,6 @@ class Plan(Result, Record):
             place = "in stages or on a heterogeneous machine" if self.score else "without a score"
             raise ValueError(f"baselines: found {place}; allowed: none")
         if self.chunks is not None:
-            if self.stages is not None:
-                raise ValueError("chunks: found together with stages; allowed: one of the two")
             self.chunks.require_of(self.layers, scored=self.score is not None)
 
     def _require_stages(self, stages: StagesRecord) -> None:
@@ -444,7 +442,7 @@ class Plan(Result, Record):
             model: the network or its file, if the plan was read and its model's name does not find it.
 
         Raises:
-            OptionError: there is no such layer, or the plan is in stages or for a heterogeneous machine.
+            OptionError: there is no such layer, or the plan is for a heterogeneous machine.
             InputError: the network is not found or is another.
         """
         return view_of(self).explain(self, layer, model)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.energy import access_energies, power_at_rest
 from hypar.machine.hops import level_hops
-from hypar.schedule.totals import repeated
+from hypar.schedule.moves import BETWEEN_STAGES
 from hypar.sharding.redistribution import SUMMED
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ class Moved(NamedTuple):
         return SUMMED.get(self.move.collective, 0.0) * self.num_bytes
 
 
-def energy_of(
-    lane: Lane, step: Step, number: int, step_s: float, microbatches: int = 1
-) -> dict[str, float] | None:
+def energy_of(lane: Lane, step: Step, number: int, step_s: float) -> dict[str, float] | None:
     """Return the joules of all devices of a lane, by component; None if the machine's file gives no energies.
 
     Args:
@@ -51,16 +49,15 @@ def energy_of(
         step: the lowered step.
         number: index of the lane in the step.
         step_s: time of the whole step, for which every device draws its power at rest.
-        microbatches: number of microbatches; updates, and adding up gradients, run once.
     """
     setting, machine = lane.setting, lane.setting.machine
     costs = machine.content.device.energy
     if costs is None:
         return None
     found = dict.fromkeys(("arithmetic", *access_energies(machine)), 0.0)
-    for _, place, joules in energy_items(lane, step, number, microbatches):
+    for _, place, joules in energy_items(lane, step, number):
         found[place] += joules
-    moved = [*moved_items(lane, step, number, microbatches)]
+    moved = [*moved_items(lane, step, number)]
     received = math.fsum(one.num_bytes for one in moved)
     found["communication"] = moving_energy(machine, received, math.fsum(one.summed_bytes for one in moved))
     if costs.link is not None:
@@ -70,11 +67,9 @@ def energy_of(
     return found
 
 
-def energy_items(
-    lane: Lane, step: Step, number: int, microbatches: int = 1
-) -> Iterator[tuple[int, str, float]]:
+def energy_items(lane: Lane, step: Step, number: int) -> Iterator[tuple[int, str, float]]:
     """Yield each layer's joules of arithmetic and of accesses, place by place; arguments as in ``energy_of``."""
-    setting, work = lane.setting, step.work[number]
+    setting, work, microbatches = lane.setting, step.work[number], lane.place.microbatches
     costs, each = setting.machine.content.device.energy, access_energies(setting.machine)
     if costs is None:
         return
@@ -97,13 +92,13 @@ def _counted(time: LayerTime) -> tuple[float, dict[str, float]]:
     return 3 * time.macs, {place: math.fsum(done.accesses[place] for done in work) for place in places}
 
 
-def moved_items(lane: Lane, step: Step, number: int, microbatches: int = 1) -> Iterator[Moved]:
+def moved_items(lane: Lane, step: Step, number: int) -> Iterator[Moved]:
     """Yield the transfers that a lane takes part in, those to several lanes by its share of their devices."""
     devices = math.prod(lane.setting.array)
     for layer, move, lanes in zip(step.layers, step.moves, step.lanes, strict=True):
         if move is not None and number in lanes:
             share = devices / move.subgroup_devices if len(lanes) > 1 else 1
-            yield Moved(layer, move, repeated(move, microbatches) * move.total_bytes * share)
+            yield Moved(layer, move, move.total_bytes * share)
 
 
 def moved_energy(lane: Lane, moved: Moved) -> float:
@@ -141,6 +136,10 @@ def link_energy(machine: Machine, hops: float, num_bytes: float) -> float:
 def _hops(lane: Lane, move: Move) -> float:
     """Return the links on the way of a transfer; from another device group it is the link outward."""
     level, setting = move.level - lane.depth, lane.setting
-    if level < 0 or setting.machine.content.device.energy is None:
+    if setting.machine.content.device.energy is None:
+        return 1.0
+    if move.level == BETWEEN_STAGES:
+        return level_hops(setting.machine, (lane.place.stages, *setting.array))[0]
+    if level < 0:
         return 1.0
     return level_hops(setting.machine, setting.array)[level]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.contraction import ContractedGraph, Tensor
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.transfers import Amount
 
@@ -32,6 +32,22 @@ class LaneWork:
     working: tuple[int, ...]
 
 
+class StagePlace(NamedTuple):
+    """The place of a lane in a pipeline.
+
+    Attributes:
+        stages: number of stages, each over as many devices; 1 without a pipeline.
+        microbatches: microbatches in a mini-batch; its layers are those of one.
+        in_flight: the largest number of microbatches whose activations it keeps.
+        outside: the tensors that its layers read from other stages; their producers' indices are not the lane's.
+    """
+
+    stages: int = 1
+    microbatches: int = 1
+    in_flight: int = 1
+    outside: tuple[Tensor, ...] = ()
+
+
 class _Devices(NamedTuple):
     """The fields of a lane.
 
@@ -41,6 +57,7 @@ class _Devices(NamedTuple):
         setting: machine, array, element size, optimizer.
         name: name of the group; empty for the only one.
         depth: number of uneven splits above it.
+        place: its place in a pipeline.
     """
 
     graph: ContractedGraph
@@ -48,6 +65,7 @@ class _Devices(NamedTuple):
     setting: Setting
     name: str = ""
     depth: int = 0
+    place: StagePlace = StagePlace()
 
 
 class Lane(_Devices):
@@ -55,6 +73,19 @@ class Lane(_Devices):
 
     Work and transfers are computed once, as the same lane is lowered again for every choice of chunks.
     """
+
+    def at(self, name: str, place: StagePlace) -> Lane:
+        """Return the same work under another name, at a place in a pipeline."""
+        return self._same(self._replace(name=name, place=place))
+
+    def of(self, graph: ContractedGraph) -> Lane:
+        """Return the same work of equal layers with other names."""
+        return self._same(self._replace(graph=graph))
+
+    def _same(self, other: Lane) -> Lane:
+        """Give another lane the work and the transfers that are known of this one."""
+        other.__dict__.update(self.__dict__)
+        return other
 
     @cached_property
     def work(self) -> LaneWork:

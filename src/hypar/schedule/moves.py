@@ -36,12 +36,16 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Choice, Options
 
 
+BETWEEN_STAGES = -1
+"""In place of a level: the transfers between stages."""
+
+
 class Move(NamedTuple):
     """A transfer at one level.
 
     Attributes:
         phase: the phase that it belongs to.
-        level: the level, 0 for the outermost.
+        level: the level, 0 for the outermost; ``BETWEEN_STAGES``.
         seconds: its duration.
         subgroup_bytes: bytes that each subgroup of a group receives.
         subgroup_devices: devices of a subgroup, which share these bytes.

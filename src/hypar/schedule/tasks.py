@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from hypar.schedule.moves import BETWEEN_STAGES, Move
 from hypar.timeline import Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.schedule.entering import Entering
     from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.moves import Move
     from hypar.sharding.uneven.transfers import Amount
 
 COMPUTE = "devices"
@@ -20,28 +22,66 @@ After = tuple[int, ...]
 """Indices of the tasks to wait for."""
 
 
-class Lowering:
-    """The tasks so far.
+class TaskList:
+    """The tasks of all lanes of a step so far.
 
     Attributes:
         tasks: in an order in which they can run.
-        layers: for each task the layer that it belongs to.
+        layers: for each task the layer that it belongs to; -1 for none.
         moves: for each task its transfer; None for computation.
-        of: for each task the lanes that it occupies.
+        lanes: for each task the lanes that it occupies.
+        items: for each task the microbatch that it works on.
     """
 
-    def __init__(self, lanes: Sequence[Lane]) -> None:
+    def __init__(self) -> None:
         """Start without tasks."""
         self.tasks: list[Task] = []
         self.layers: list[int] = []
         self.moves: list[Move | None] = []
-        self.of: list[tuple[int, ...]] = []
+        self.lanes: list[tuple[int, ...]] = []
+        self.items: list[int] = []
+
+    def add(self, task: Task, lanes: tuple[int, ...], layer: int, move: Move | None, item: int) -> int:
+        """Add a task and return its index."""
+        self.tasks.append(task)
+        self.layers.append(layer)
+        self.moves.append(move)
+        self.lanes.append(lanes)
+        self.items.append(item)
+        return len(self.tasks) - 1
+
+
+class Lowering:
+    """The lowering of the lanes of a step without stages, or of one stage.
+
+    Attributes:
+        found: the tasks so far, also those of other stages.
+        item: the microbatch that is lowered; None without stages.
+        start: the tasks for which all others wait.
+    """
+
+    def __init__(
+        self, lanes: Sequence[Lane], found: TaskList | None = None, first: tuple[int, int] = (0, 0)
+    ) -> None:
+        """Start without tasks.
+
+        Args:
+            lanes: the lanes.
+            found: the tasks of all stages; None without stages.
+            first: the numbers of lanes and of layers of the stages before.
+        """
+        self.found = TaskList() if found is None else found
+        self.item: int | None = None if found is None else 0
+        self.start: After = ()
+        self._first = first
         self._depths = [lane.depth for lane in lanes]
         self._resources = [_resources(lane) for lane in lanes]
+        self._arrays = [lane.setting.array for lane in lanes]
         tags = [f"{lane.name}: " if lane.name else "" for lane in lanes]
+        self._tag = tags[0]
         self._names = [[f"{tag}{layer.name} " for layer in lanes[0].graph.layers] for tag in (*tags, "")]
         self._own = [(lane,) for lane in range(len(lanes))]
-        self._alone = len(lanes) == 1
+        self._alone = len(lanes) == 1 and found is None
         self._last: list[int | None] = [None if lane.setting.machine.overlap else -1 for lane in lanes]
         self._serial = any(last is not None for last in self._last)
 
@@ -54,14 +94,19 @@ class Lowering:
         move: Move | None,
     ) -> int:
         """Add a task and return its index."""
-        index, (resource, seconds, after, kind) = len(self.tasks), task
+        index, (resource, seconds, after, kind) = len(self.found.tasks), task
         if self._serial:
             after = ((index - 1,) if index else ()) if self._alone else self._behind(of, after, index)
-        self.tasks.append(Task(name, resource, seconds, after, kind))
-        self.layers.append(layer)
-        self.moves.append(move)
-        self.of.append(of)
-        return index
+        lanes, item = self._in_step(of), 0
+        if self.item is not None:
+            name, item = f"{name} #{self.item + 1}", self.item
+        return self.found.add(
+            Task(name, resource, seconds, after, kind), lanes, self._first[1] + layer, move, item
+        )
+
+    def _in_step(self, of: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the indices of lanes among those of all stages."""
+        return tuple(self._first[0] + lane for lane in of) if self._first[0] else of
 
     def _behind(self, of: tuple[int, ...], after: After, index: int) -> After:
         """Return the tasks to wait for on lanes without overlap: the last ones there, and those of other lanes."""
@@ -72,7 +117,13 @@ class Lowering:
 
     def _kept(self, of: tuple[int, ...], task: int) -> bool:
         """Return whether a task precedes another anyway, as they share a lane without overlap."""
-        return any(self._last[lane] is not None for lane in {*of} & {*self.of[task]})
+        both = {*self._in_step(of)} & {*self.found.lanes[task]}
+        return any(self._last[lane - self._first[0]] is not None for lane in both)
+
+    def wait(self, task: int) -> None:
+        """Let all tasks that follow wait for a task."""
+        self.start = (task,)
+        self._last = [None if last is None else task for last in self._last]
 
     def compute(self, lane: int, layer: int, what: str, seconds: float, after: After) -> After:
         """Add a task of a lane's devices; return the tasks to wait for afterwards."""
@@ -128,6 +179,29 @@ class Lowering:
                         done = (self._add(receiver.lanes, layer, name, task, move),)
                         for lane in receiver.lanes:
                             after[lane] = done
+        return after
+
+    def enter(self, entering: Entering, layer: int, phase: str, after: After, link: str) -> After:
+        """Add what the lanes of a stage receive from other stages; return the tasks to wait for afterwards.
+
+        Args:
+            entering: what they receive.
+            layer: the layer that stands for all that read or make it.
+            phase: the phase.
+            after: the tasks that make it.
+            link: the link that carries it.
+        """
+        of, devices = tuple(range(len(self._own))), math.prod(self._arrays[0])
+        move = Move(
+            phase, BETWEEN_STAGES, entering.link_s, entering.num_bytes, devices, entering.from_stages, "send"
+        )
+        name = f"{self._tag}{phase} from other stages"
+        return (self._add(of, layer, name, (link, move.seconds, after, "communication"), move),)
+
+    def hand_on(self, entering: Entering, phase: str, after: After) -> After:
+        """Add the transfers inside a lane that hand on what came from other stages; return the tasks to wait for."""
+        for arrival in entering.arrivals:
+            after = self.send(0, arrival.layer, arrival.moves, phase, after)
         return after
 
     def _span(self, lane: int, first: int, last: int) -> str:

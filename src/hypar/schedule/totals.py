@@ -5,17 +5,29 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.schedule.moves import BETWEEN_STAGES
+
 if TYPE_CHECKING:
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step
 
 
-def received_at(step: Step, levels: int) -> dict[str, float]:
-    """Sum the bytes that all devices receive at each level."""
-    found: dict[str, list[float]] = {f"H{level + 1}": [] for level in range(levels)}
+BETWEEN = "stages"
+"""The name of the communication between stages, beside the levels inside them."""
+
+
+def level_name(level: int) -> str:
+    """Return the name of a level, as ``H1``; of ``BETWEEN_STAGES`` it is ``stages``."""
+    return BETWEEN if level == BETWEEN_STAGES else f"H{level + 1}"
+
+
+def received_at(step: Step, levels: int, *, stages: bool = False) -> dict[str, float]:
+    """Sum the bytes that all devices receive at each level, and between stages if there are any."""
+    names = [level_name(level) for level in range(BETWEEN_STAGES if stages else 0, levels)]
+    found: dict[str, list[float]] = {name: [] for name in names}
     for move in step.moves:
         if move is not None:
-            found[f"H{move.level + 1}"].append(move.total_bytes)
+            found[level_name(move.level)].append(move.total_bytes)
     return {level: math.fsum(amounts) for level, amounts in found.items()}
 
 

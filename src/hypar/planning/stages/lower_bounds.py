@@ -17,7 +17,7 @@ from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.question import question_of
-from hypar.planning.stages.entering import seconds_of
+from hypar.schedule.entering import seconds_of
 from hypar.schedule.moves import moves_inside, timed
 from hypar.schedule.totals import repeated
 from hypar.sharding.amounts.counted import received_inside

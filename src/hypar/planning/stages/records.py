@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.plan.conventions import recorded
-from hypar.plan.plan import CostRecord, ModelRecord, Plan
+from hypar.plan.plan import CostRecord, ModelRecord, Plan, ProfileRecord
 from hypar.plan.splits import Split, StageRecord, StagesRecord
 from hypar.planning.claims import objective
 from hypar.planning.question import context_of
+from hypar.planning.request import BEST
 from hypar.planning.searches.base import load_search
-from hypar.planning.stages.scoring import score_of
+from hypar.planning.stages.refining import refine_stages
 from hypar.planning.stages.search import pins_of, plan_stages
 from hypar.sharding.redistribution import equal_shares
 from hypar.solve.solvers.base import load_solver
@@ -45,14 +46,10 @@ def staged_plan(
         InputError: the request does not suit the network, or no stages fit the memory.
         TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
-    refused = {
-        "refine": request.refine,
-        "profile": request.profile is not None,
-        "chunks": request.chunks is not None,
-    }
-    for what, asked in refused.items():
-        if asked:
-            raise OptionError(what, "given together with stages", "one of the two")
+    if request.profile is not None:
+        if request.stages == BEST:
+            raise OptionError("profile", "given where the best stages are sought", "a number of stages")
+        request.profile.require(graph.name, graph.digest, graph.batch, request.array)
     # If no layer is cut, search and solver are not used, but their names are checked.
     load_search(request.search)
     if request.solver is not None:
@@ -64,7 +61,11 @@ def staged_plan(
         assert whole is not None  # noqa: S101 (a given number of stages has an answer)
         claim = f"{whole.claim}; no stages that were tried are faster"
         return whole.model_copy(update={"stages": _no_stages(request, whole), "claim": claim})
-    splits = list(_splits_of(found))
+    staging, spans = found
+    refined = None
+    if request.refine:
+        staging, refined = refine_stages(staging, spans, progress)
+    splits = list(_splits_of(staging))
     cost = load_cost(request.cost, request.parameters, context_of(request))
     return Plan(
         model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
@@ -72,8 +73,8 @@ def staged_plan(
         strategy=request.strategy,
         space=request.space,
         search=request.search,
-        solver=", ".join(dict.fromkeys(span.cuts.answer.solver for span in found.stages if splits)),
-        array=list(found.request.array),
+        solver=", ".join(dict.fromkeys(span.cuts.answer.solver for span in staging.stages if splits)),
+        array=list(staging.request.array),
         pins=[str(pin) for pin in pins],
         convention=recorded(request.convention),
         cost=CostRecord(
@@ -82,10 +83,15 @@ def staged_plan(
             unit=cost.unit,
             parameters=parameters_of(cost),
         ),
-        claim=_claim(request, found),
-        stages=stages_of(found, request),
+        claim=_claim(request, staging) + (", then refined" if refined else ""),
+        stages=stages_of(staging, request),
         splits=splits,
-        score=score_of(found),
+        profile=None
+        if request.profile is None
+        else ProfileRecord(name=request.profile.name, digest=request.profile.digest),
+        refined=refined,
+        chunks=staging.ran.chunks,
+        score=staging.score,
     )
 
 

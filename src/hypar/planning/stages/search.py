@@ -11,26 +11,27 @@ import math
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.activity import tell
 from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError
 from hypar.planning.request import BEST
 from hypar.planning.stages.partition import best_partition
-from hypar.planning.stages.running import kept_in_flight, run_stages
+from hypar.planning.stages.running import estimated_s, kept_in_flight, run_stages
 from hypar.planning.stages.spans import CutSpans
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.sharding.pins import parse_pin
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Answer
     from hypar.planning.stages.running import Staging
+    from hypar.planning.stages.span import CutSpan
     from hypar.sharding.pins import Pin
 
 MOST_LAYERS = 512
@@ -38,6 +39,33 @@ MOST_LAYERS = 512
 
 MULTIPLES = (1, 2, 4, 8)
 """Numbers of microbatches per stage that are tried for ``best``."""
+
+
+NEAR = 1.1
+"""How much slower than the fastest a candidate's estimate may be for the engine to run it."""
+
+MOST_RUN = 8
+"""Largest number of candidates that the engine runs."""
+
+
+class Divided(NamedTuple):
+    """A network divided into stages that were not run.
+
+    Attributes:
+        request: the request; its array is the one inside a stage.
+        microbatches: microbatches in a mini-batch.
+        stages: the stages, first to last.
+        spans: all spans of the network.
+    """
+
+    request: Request
+    microbatches: int
+    stages: list[CutSpan]
+    spans: CutSpans
+
+    def run(self) -> Staging:
+        """Run the stages in the engine."""
+        return run_stages(self.request, self.microbatches, self.stages)
 
 
 def pins_of(request: Request, graph: LayerGraph) -> tuple[Pin, ...]:
@@ -62,7 +90,7 @@ def plan_stages(
     graph: LayerGraph,
     progress: Callable[[int, int], None] = lambda *_: None,
     limit: float = math.inf,
-) -> Staging | None:
+) -> tuple[Staging, CutSpans] | None:
     """Divide a network into the requested stages, and cut each stage.
 
     Args:
@@ -72,7 +100,7 @@ def plan_stages(
         limit: seconds that a step of the best stages must be below.
 
     Returns:
-        The stages, or None if the best stages are not below the limit.
+        The stages, with the spans that they are of, or None if the best stages are not below the limit.
 
     Raises:
         InputError: the network, the batch or the machine does not allow that number of stages.
@@ -82,18 +110,33 @@ def plan_stages(
         raise OptionError("stages", "no machine is named", "one, as --hardware hmc")
     if request.stages != BEST:
         assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
-        return staged(request, graph, request.stages)
+        divided = _divided(request, graph, request.stages)
+        assert divided is not None  # noqa: S101 (without a limit there are stages, or an error)
+        return divided.run(), divided.spans
     tries = list(_tries(request, graph, request.machine))
     answers: dict[tuple[int, ...], dict[object, Answer]] = {}
-    best = None
+    found: list[tuple[float, int, Divided]] = []
+    least = limit
     for number, (stages, own) in enumerate(tries):
         inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
         tell(f"trying {stages} stages{inside}, {own.microbatches} microbatches")
         with suppress(HardwareError):  # stages that do not fit are not candidates
-            found = staged(own, graph, stages, answers.setdefault(own.array, {}), limit)
-            if found is not None and found.step.makespan < limit:
-                best, limit = found, found.step.makespan
+            divided = _divided(own, graph, stages, answers.setdefault(own.array, {}), least * NEAR)
+            if divided is not None:
+                seconds = estimated_s(divided.request, divided.microbatches, divided.stages)
+                least = min(least, seconds)
+                found.append((seconds, number, divided))
         progress(number + 1, len(tries))
+    return _fastest([divided for seconds, _, divided in sorted(found) if seconds <= least * NEAR], limit)
+
+
+def _fastest(candidates: Sequence[Divided], limit: float) -> tuple[Staging, CutSpans] | None:
+    """Return the candidate whose step is the fastest by the engine; None if none is below a limit."""
+    best = None
+    for divided in candidates[:MOST_RUN]:
+        staging = divided.run()
+        if staging.ran.timeline.makespan < limit:
+            best, limit = (staging, divided.spans), staging.ran.timeline.makespan
     return best
 
 
@@ -117,13 +160,13 @@ def _microbatches(schedule: str, batch: int, stages: int) -> list[int]:
     return sorted({own, *more})
 
 
-def staged(
+def _divided(
     request: Request,
     graph: LayerGraph,
     stages: int,
     answers: dict[object, Answer] | None = None,
     limit: float = math.inf,
-) -> Staging | None:
+) -> Divided | None:
     """Return the best partition into a number of stages, and their cuts.
 
     Args:
@@ -146,11 +189,12 @@ def staged(
     if layers > MOST_LAYERS:
         message = f"stages: found {layers:,} layers that are cut; allowed: {MOST_LAYERS:,}"
         raise TableLimitError(message, layers, MOST_LAYERS)
-    microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages)
+    microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages, layers)
     spans = CutSpans.of(request, graph, (stages, microbatches), answers)
     found = best_partition(spans, microbatches, kept_in_flight(request.schedule, stages, microbatches), limit)
     if found is not None:
-        return run_stages(request, microbatches, [spans.span(*ends) for ends in pairwise(found.bounds)])
+        stages_found = [spans.span(*ends) for ends in pairwise(found.bounds)]
+        return Divided(request, microbatches, stages_found, spans)
     if limit < math.inf:
         return None
     machine = spans.setting.machine

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.timeline import Task, run
+from hypar.timeline import run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.planning.searches.base import Answer
-    from hypar.planning.stages.entering import Entering
+    from hypar.schedule.entering import Entering
     from hypar.schedule.lanes import Lane
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step
+    from hypar.timeline import Task
 
 
 class Cuts(NamedTuple):
@@ -24,14 +24,12 @@ class Cuts(NamedTuple):
     Attributes:
         answer: the result of the search.
         lane: its layers for a microbatch, their choices, and their setting.
-        step: the tasks of a microbatch.
-        phases: the durations of these tasks.
+        phases: the durations of the tasks of a microbatch.
         memory: bytes on each device, including one microbatch's activations.
     """
 
     answer: Answer
     lane: Lane
-    step: Step
     phases: Phases
     memory: dict[str, float]
 
@@ -48,25 +46,6 @@ class CutSpan(NamedTuple):
     cuts: Cuts
     received: Entering
     returned: Entering
-
-    @property
-    def step(self) -> Step:
-        """The tasks of a microbatch; those that hand on tensors of other stages stand behind the others."""
-        step, lane = self.cuts.step, self.cuts.lane
-        arrivals = (*self.received.arrivals, *self.returned.arrivals)
-        handed = [(arrival.layer, move) for arrival in arrivals for move in arrival.moves]
-        links = lane.setting.machine.links(lane.setting.array) if handed else ()
-        tasks = []
-        for layer, move in handed:
-            name = f"{lane.graph.layers[layer].name} {move.phase} {move.collective} H{move.level + 1}"
-            tasks.append(Task(name, links[move.level].resource, move.seconds, (), "communication"))
-        return replace(
-            step,
-            tasks=(*step.tasks, *tasks),
-            layers=(*step.layers, *(layer for layer, _ in handed)),
-            moves=(*step.moves, *(move for _, move in handed)),
-            lanes=(*step.lanes, *[(0,)] * len(handed)),
-        )
 
     def seconds(self, microbatches: int) -> float:
         """Return its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""
@@ -115,15 +94,6 @@ def phases_of(step: Step, *, overlap: bool) -> Phases:
         for some in (("forward",), ("backward",), ("backward", "once"))
     )
     return Phases(forward, backward, max(0.0, behind - backward))
-
-
-def items_of(step: Step) -> dict[str, dict[str, float]]:
-    """Return the seconds of each kind of task in each phase of a microbatch's step, as if run one after another."""
-    found: dict[str, dict[str, float]] = {phase: {} for phase in Phases._fields}
-    for task, move in zip(step.tasks, step.moves, strict=True):
-        items = found[_phase(task, move)]
-        items[task.kind] = items.get(task.kind, 0.0) + task.seconds
-    return found
 
 
 def _phase(task: Task, move: Move | None) -> str:

@@ -13,6 +13,7 @@ from hypar.planning.uneven.records import claim_of, splits_of
 from hypar.planning.uneven.search import plan_branches, solver_for
 from hypar.planning.uneven.tree import lanes_of
 from hypar.schedule.scoring import summarise
+from hypar.schedule.stages import StepWork
 from hypar.sharding.pins import parse_pin
 from hypar.units import exact_number
 
@@ -52,8 +53,8 @@ def heterogeneous_plan(request: Request, heterogeneous: HeterogeneousMachine, gr
     request = replace(request, solver=solver_for(request, contracted))
     found = plan_branches(request, contracted, pins, graph.element_bytes)
     cost = load_cost(request.cost, request.parameters)
-    lanes, crossings = lanes_of(found)
-    ran = run_chunked(lanes, crossings, request.chunks)
+    work = StepWork.of(*lanes_of(found))
+    ran = run_chunked(work, request.chunks)
     return Plan(
         model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
         graph=request.graph,
@@ -73,5 +74,5 @@ def heterogeneous_plan(request: Request, heterogeneous: HeterogeneousMachine, gr
         claim=claim_of(request, found),
         splits=list(splits_of(found)),
         chunks=ran.chunks,
-        score=summarise(lanes, ran.step, ran.timeline, heterogeneous),
+        score=summarise(work.lanes, ran.step, ran.timeline, heterogeneous),
     )

@@ -51,12 +51,17 @@ class Entering(NamedTuple):
     """Everything that a stage receives from other stages in one phase of a microbatch.
 
     Attributes:
-        seconds: until it has arrived at the devices that need it.
+        link_s: seconds until it has arrived from the other stages.
         arrivals: the tensors.
     """
 
-    seconds: float
+    link_s: float
     arrivals: tuple[Arrival, ...]
+
+    @property
+    def seconds(self) -> float:
+        """The seconds until it has arrived at the devices that need it."""
+        return self.link_s + math.fsum(move.seconds for move in self.moves)
 
     @property
     def from_stages(self) -> float:
@@ -103,8 +108,7 @@ def seconds_of(link: LevelLink | None, num_bytes: float) -> float:
 
 
 def _timed(arrivals: tuple[Arrival, ...], link: LevelLink | None) -> Entering:
-    inside = math.fsum(move.seconds for arrival in arrivals for move in arrival.moves)
-    return Entering(seconds_of(link, math.fsum(one.num_bytes for one in arrivals)) + inside, arrivals)
+    return Entering(seconds_of(link, math.fsum(one.num_bytes for one in arrivals)), arrivals)
 
 
 def _by_paper(
