@@ -9,41 +9,43 @@ from hypar.planning.baselines import take_fastest
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.claims import claim_of
 from hypar.planning.question import setting_of
-from hypar.planning.records import Outcome
+from hypar.planning.records import decided
 from hypar.planning.refinement import refine, step_seconds
-from hypar.planning.searches.base import costs_by_level
+from hypar.planning.searches.base import costs_by_level, load_search
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import StepWork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.chunks import ChunksRecord
     from hypar.plan.plan import RefinementRecord
     from hypar.plan.score import Score
     from hypar.planning.chunks.search import Chunked
+    from hypar.planning.records import Decided
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Answer, Question
+    from hypar.sharding.pins import Pin
 
 
 def timed(
     request: Request,
     graph: LayerGraph,
     question: Question,
+    pins: Sequence[Pin],
     found: Answer,
-    search_claim: str,
     progress: Callable[[int, int], None],
-) -> Outcome:
+) -> Decided:
     """Return the fastest of the search's plan and the baselines, refined if that is asked for, with its score.
 
     Args:
         request: the request.
         graph: the network.
         question: the search problem built from both.
+        pins: the choices that are held.
         found: the result of the search.
-        search_claim: the claim of the search if solved exactly.
         progress: called with the numbers of layers done and of all layers in a round of refinement.
 
     Raises:
@@ -52,11 +54,13 @@ def timed(
     """
     taken = take_fastest(request, graph, question, found)
     answer, refined = _refined(request, question, taken.answer, progress)
-    claim = taken.claim(claim_of(request, question, answer if taken.searched else found, search_claim))
+    exact_claim = load_search(request.search).claim
+    claim = taken.claim(claim_of(request, question, answer if taken.searched else found, exact_claim))
     if refined:
         claim += f"{'; ' if taken.record else ', '}then refined"
     chunks, score = _scored(request, question, answer, None if refined else taken.ran)
-    return Outcome(answer, claim, taken.record, refined, chunks, score)
+    plain = decided(request, question, pins, answer, claim)
+    return replace(plain, baselines=taken.record, refined=refined, chunks=chunks, score=score)
 
 
 def _refined(

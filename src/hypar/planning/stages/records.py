@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
-from hypar.plan.conventions import recorded
-from hypar.plan.plan import CostRecord, ModelRecord, Plan, ProfileRecord
 from hypar.plan.splits import Split, StageRecord, StagesRecord
 from hypar.planning.claims import objective
-from hypar.planning.question import context_of
+from hypar.planning.records import Decided
 from hypar.planning.request import BEST
 from hypar.planning.searches.base import load_search
 from hypar.planning.stages.refining import refine_stages
@@ -28,18 +26,15 @@ if TYPE_CHECKING:
     from hypar.planning.stages.running import Staging
 
 
-def staged_plan(
-    request: Request,
-    graph: LayerGraph,
-    whole: Plan | None = None,
-    progress: Callable[[int, int], None] = lambda *_: None,
-) -> Plan:
-    """Plan a network in the requested stages.
+def decided_stages(
+    request: Request, graph: LayerGraph, whole: Decided | None, progress: Callable[[int, int], None]
+) -> Decided:
+    """Decide a network in the requested stages.
 
     Args:
         request: the request.
         graph: the network.
-        whole: for the best number of stages, the plan without stages, which is returned if no stages are faster.
+        whole: for the best number of stages, the decisions without stages, which are returned if no stages are faster.
         progress: called with the number of tries done, and their total.
 
     Raises:
@@ -60,35 +55,20 @@ def staged_plan(
     if found is None:
         assert whole is not None  # noqa: S101 (a given number of stages has an answer)
         claim = f"{whole.claim}; no stages that were tried are faster"
-        return whole.model_copy(update={"stages": _no_stages(request, whole), "claim": claim})
+        return replace(whole, stages=_no_stages(request, whole), claim=claim)
     staging, spans = found
     refined = None
     if request.refine:
         staging, refined = refine_stages(staging, spans, progress)
     splits = list(_splits_of(staging))
-    cost = load_cost(request.cost, request.parameters, context_of(request))
-    return Plan(
-        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
-        graph=request.graph,
-        strategy=request.strategy,
-        space=request.space,
-        search=request.search,
-        solver=", ".join(dict.fromkeys(span.cuts.answer.solver for span in staging.stages if splits)),
-        array=list(staging.request.array),
-        pins=[str(pin) for pin in pins],
-        convention=recorded(request.convention),
-        cost=CostRecord(
-            name=request.cost,
-            value=exact_number(math.fsum(split.cost for split in splits)),
-            unit=cost.unit,
-            parameters=parameters_of(cost),
-        ),
+    return Decided(
         claim=_claim(request, staging) + (", then refined" if refined else ""),
-        stages=stages_of(staging, request),
+        solver=", ".join(dict.fromkeys(span.cuts.answer.solver for span in staging.stages if splits)),
+        pins=pins,
         splits=splits,
-        profile=None
-        if request.profile is None
-        else ProfileRecord(name=request.profile.name, digest=request.profile.digest),
+        cost=math.fsum(split.cost for split in splits),
+        array=staging.request.array,
+        stages=stages_of(staging, request),
         refined=refined,
         chunks=staging.ran.chunks,
         score=staging.score,
@@ -123,12 +103,12 @@ def stages_of(staging: Staging, request: Request) -> StagesRecord:
     )
 
 
-def _no_stages(request: Request, whole: Plan) -> StagesRecord:
+def _no_stages(request: Request, whole: Decided) -> StagesRecord:
     """Return the record for a plan that is faster without stages: all layers form one stage.
 
     Args:
         request: the request.
-        whole: the plan without stages.
+        whole: the decisions without stages.
     """
     time_s = 0.0 if whole.score is None else whole.score.time_s
     return StagesRecord(
@@ -138,7 +118,7 @@ def _no_stages(request: Request, whole: Plan) -> StagesRecord:
         schedule=request.schedule,
         microbatches=1,
         bottleneck_s=time_s,
-        stages=[StageRecord(layers=list(whole.layers), busy_s=time_s, in_flight=1, staleness=0)],
+        stages=[StageRecord(layers=list(whole.splits[0].choices), busy_s=time_s, in_flight=1, staleness=0)],
     )
 
 
