@@ -41,7 +41,12 @@ class Staging:
     @property
     def bottleneck_s(self) -> float:
         """Seconds for which a mini-batch keeps the busiest stage busy."""
-        return max(span.seconds(self.microbatches) for span in self.stages)
+        return self.costliest("time")
+
+    def costliest(self, balance: str) -> float:
+        """Return what the costliest stage costs, by one of ``BALANCES``."""
+        pairs = zip(self.stages, self.in_flight, strict=True)
+        return max(span.cost(balance, self.microbatches, in_flight) for span, in_flight in pairs)
 
 
 def kept_in_flight(schedule: str, stages: int, microbatches: int) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from hypar.plan.conventions import recorded
 from hypar.plan.score import GroupScore, Score
 from hypar.plan.splits import stage_name
 from hypar.planning.stages.span import items_of
+from hypar.planning.stages.spans import outer_array
 from hypar.schedule.energy import energy_of, link_energy, moving_energy
 from hypar.schedule.scoring import KINDS
 from hypar.schedule.totals import repeated
@@ -131,6 +132,7 @@ def _energy(staging: Staging) -> dict[str, float] | None:
             found[place] = found.get(place, 0.0) + joules
     found["communication"] += moving_energy(machine, between)
     if "link" in found and len(staging.stages) > 1:
-        hops = level_hops(machine, (len(staging.stages), *staging.request.array))[0]
+        setting = staging.stages[0].cuts.lane.setting
+        hops = level_hops(machine, outer_array(setting, len(staging.stages)))[0]
         found["link"] += link_energy(machine, hops, between)
     return found
