@@ -59,7 +59,7 @@ INSIDE = {
     "solve": "edge cost_graph partition balance elimination solvers",
     "network": "training windows keeping ops layer spec trails contraction graph build gradients",
     "sharding": "dims conventions placement redistribution space pins grids transfers levels uneven rates amounts",
-    "machine": "spatial compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting routes hops rates profiles load load_heterogeneous",
+    "machine": "spatial compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting hops rates profiles load load_heterogeneous",
     "plan": "conventions score chunks splits plan files canonical diff",
     "schedule": "chunks moves entering lanes tasks pipeline_orders data_parallel pipeline chunked step stages totals energy lifetimes memory scoring",
     "planning": "chunks refinement searches sources strategies request question records counting claims uneven stages baselines timing planner replay",

@@ -8,7 +8,7 @@ import math
 import re
 from dataclasses import replace
 from functools import cache
-from itertools import accumulate, combinations, pairwise, takewhile
+from itertools import accumulate, combinations, pairwise, product, takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from hypar import Plan, check_plan, diff_plans, explain_plan, load_machine, load
 from hypar.cli.main import main
 from hypar.errors import HardwareError, OptionError, PlanError, TableLimitError
 from hypar.machine.setting import Setting, degrees
+from hypar.plan.splits import BALANCES
 from hypar.planning.replay import run_plan
 from hypar.planning.request import Request
 from hypar.planning.stages.lower_bounds import crossing_bytes, lower_bounds_of
@@ -337,7 +338,7 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
         seconds, room = all_costs(every, microbatches)
         least = lower_bounds_of(every, microbatches)
         assert (least.seconds <= seconds).all()
-        assert (least.room >= np.where(seconds < np.inf, room, 0)).all()
+        assert (least.room(machine.memory_bytes) >= np.where(seconds < np.inf, room, 0)).all()
         kept = kept_in_flight(schedule, stages, microbatches)
         expected = partition(
             lambda stage: np.where(room >= kept[stage], seconds, np.inf),  # noqa: B023
@@ -350,8 +351,48 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
             assert best_partition(few, microbatches, kept, expected.bottleneck * 0.999) is None
 
 
+@pytest.mark.parametrize("capacity", late(["8 GB", "150 kB"], "8 GB"))
+@pytest.mark.parametrize("balance", [name for name in BALANCES if name != "time"])
+@pytest.mark.parametrize(
+    ("asked", "array"),
+    [
+        ({"strategy": "hypar"}, ()),
+        ({"strategy": "hypar", "convention": "moved"}, (2, 2)),
+        ({"strategy": "accpar", "convention": "fused"}, (2, 2)),
+    ],
+)
+def test_the_best_partition_by_another_balance_is_that_of_all_blocks(
+    forked: LayerGraph,
+    asked: dict[str, Any],
+    array: tuple[int, ...],
+    balance: str,
+    capacity: str,
+    tmp_path: Path,
+) -> None:
+    machine = of_memory(tmp_path, capacity)
+    plan = plan_model(forked, hardware=machine, **({"convention": "paper"} | asked))
+    request = replace(Request.of(plan, machine), array=array)
+    answers = known_answers(str(asked), array, "none")
+    for schedule, stages, microbatches in (("1f1b", 3, 4), ("gpipe", 4, 8), ("layer-block", 4, 1)):
+        every, few = (CutSpans.of(request, forked, (stages, microbatches), answers) for _ in range(2))
+        seconds, room = all_costs(every, microbatches)
+        least = lower_bounds_of(every, microbatches)
+        kept = kept_in_flight(schedule, stages, microbatches)
+        exact = {count: np.full(seconds.shape, np.inf) for count in kept}
+        for (start, end), count in product(combinations(range(len(seconds) + 1), 2), exact):
+            exact[count][start, end] = every.span(start, end).cost(balance, microbatches, count)
+        for count, costs in exact.items():
+            assert (least.of(balance, count) <= costs).all()
+        expected = partition(
+            lambda stage: np.where(room >= kept[stage], exact[kept[stage]], np.inf),  # noqa: B023
+            stages,
+            np.array(crossing_bytes(every)),
+        )
+        assert best_partition(few, microbatches, kept, balance=balance) == expected
+
+
 def test_a_network_of_very_many_layers_is_refused() -> None:
-    with pytest.raises(TableLimitError, match=r"stages: found 513 layers that are cut; allowed: 512$"):
+    with pytest.raises(TableLimitError, match=r"stages: found 513 layers that are cut; allowed: 512; try --starts$"):
         plan_model(chain(513), stages=2, levels=1, hardware=HMC, convention="paper")
 
 

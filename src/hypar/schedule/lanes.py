@@ -36,13 +36,13 @@ class StagePlace(NamedTuple):
     """The place of a lane in a pipeline.
 
     Attributes:
-        stages: number of stages, each over as many devices; 1 without a pipeline.
+        stages: number of places for stages of as many devices, of which the last may be empty; 0 without a pipeline.
         microbatches: microbatches in a mini-batch; its layers are those of one.
         in_flight: the largest number of microbatches whose activations it keeps.
         outside: the tensors that its layers read from other stages; their producers' indices are not the lane's.
     """
 
-    stages: int = 1
+    stages: int = 0
     microbatches: int = 1
     in_flight: int = 1
     outside: tuple[Tensor, ...] = ()

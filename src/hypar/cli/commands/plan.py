@@ -9,6 +9,7 @@ import click
 from hypar.cli.commands.base import (
     array_options,
     as_json,
+    balance_option,
     complete_model,
     convention_option,
     cost_option,
@@ -21,6 +22,7 @@ from hypar.cli.commands.base import (
     profile_option,
     require_hardware,
     space_names,
+    starts_option,
     weight_option,
     writable,
 )
@@ -147,6 +149,8 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
 @option("--schedule", heading=STAGES, names=lambda: FLUSHES, metavar="NAME", help="Order of the stages' work: 1f1b, gpipe or layer-block.  [default: 1f1b]")  # fmt: skip
 @option("--microbatches", heading=STAGES, type=int, metavar="N",
               help="Microbatches in a mini-batch, with stages.  [default: the number of stages, or the next smaller divisor of the batch]")  # fmt: skip
+@balance_option
+@starts_option
 @option(
     "--integral",
     heading=MACHINE,
