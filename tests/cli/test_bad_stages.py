@@ -58,6 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("--stages best --levels 0", "levels: found 0; allowed: a whole number from 1 to 20"),
         ("--stages 2 --levels 1 --refine", "refine: given together with stages; allowed: one of the two"),
         ("--stages 2 --levels 1 --explain", "explain: given together with stages; allowed: one of the two"),
+        ("--starts conv1,fc1 --levels 1 --explain", "explain: given together with stages; allowed: one of the two"),
         ("--stages 2 --levels 0 --pin fc1=mp", "pins: given where no layer is cut; allowed: levels inside"),
         ("--stages 2 --levels 0 --solver chian", "no solver 'chian'"),
         ("--stages 2 --levels 0 --search gredy", "no search 'gredy'"),

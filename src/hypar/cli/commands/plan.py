@@ -201,7 +201,7 @@ def command(
 ) -> None:
     """Choose how each layer of MODEL is cut at each level of the array."""
     require_hardware(ctx, fit=fit)
-    if explained is not None and asked["stages"] not in {None, 1}:
+    if explained is not None and (asked["stages"] not in {None, 1} or asked["starts"] is not None):
         raise OptionError("explain", "given together with stages", "one of the two")
     network, machine = load_model(model), named_machine(hardware, changes)
     if explained is not None and isinstance(machine, HeterogeneousMachine):
