@@ -392,7 +392,9 @@ def test_the_best_partition_by_another_balance_is_that_of_all_blocks(
 
 
 def test_a_network_of_very_many_layers_is_refused() -> None:
-    with pytest.raises(TableLimitError, match=r"stages: found 513 layers that are cut; allowed: 512; try --starts$"):
+    with pytest.raises(
+        TableLimitError, match=r"stages: found 513 layers that are cut; allowed: 512; try --starts$"
+    ):
         plan_model(chain(513), stages=2, levels=1, hardware=HMC, convention="paper")
 
 

@@ -201,6 +201,8 @@ def command(
 ) -> None:
     """Choose how each layer of MODEL is cut at each level of the array."""
     require_hardware(ctx, fit=fit)
+    if explained is not None and asked["levels"] == 0:
+        raise OptionError("explain", "no layer is cut inside the stages", "a plan with levels")
     network, machine = load_model(model), named_machine(hardware, changes)
     if explained is not None and isinstance(machine, HeterogeneousMachine):
         found = f"the devices of hardware {machine.name!r} are heterogeneous"

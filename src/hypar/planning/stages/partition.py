@@ -43,7 +43,9 @@ def best_partition(
     """
     least, seams = lower_bounds_of(spans, microbatches), np.array(crossing_bytes(spans))
     room, counts = least.room(spans.setting.machine.memory_bytes), {*kept}
-    costs = {count: least.of(balance, count).copy() for count in counts}
+    # Memory alone depends on the stage, by the number of microbatches in flight.
+    alike = least.of(balance, 0).copy()
+    costs = {count: least.of(balance, count) if balance == "memory" else alike for count in counts}
     planned = np.zeros(room.shape, dtype=bool)
 
     def fitting(stage: int) -> Costs:
