@@ -13,7 +13,7 @@ from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.grids.layouts import layout
 
 if TYPE_CHECKING:
-    from hypar.network.ops.base import Einsum
+    from hypar.network.ops.base import Einsum, Roles
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
@@ -81,7 +81,7 @@ class LocalSizes:
 
     def divided(self, einsum: Einsum, options: Options, ways: int) -> LocalSizes:
         """Return the sizes below a level of some ways, for each tuple above and each option of the level."""
-        divisors, idle = _divisors(einsum, options, ways)
+        divisors, idle = _divisors(einsum.roles, options, ways)
         left = self.fractions[:, :, None] / divisors[:, None, :]
         return LocalSizes(left.reshape(len(QUANTITIES), -1), self.idle or idle)
 
@@ -95,13 +95,13 @@ WHOLE_LAYER = LocalSizes(np.ones((len(QUANTITIES), 1)))
 
 
 @lru_cache(maxsize=4096)
-def _divisors(einsum: Einsum, options: Options, ways: int) -> tuple[Costs, bool]:
+def _divisors(roles: Roles, options: Options, ways: int) -> tuple[Costs, bool]:
     """Return each option's divisor of each quantity, ``[quantities, options]``, and whether one leaves devices idle."""
     found = np.ones((len(QUANTITIES), len(options)))
     grids = layout(options, ways)
     for dim, degree in grids.chosen.items():
         for row, tensor in enumerate(TENSORS):
-            if dim in einsum.dims(tensor):
+            if dim in roles.dims(tensor):
                 found[row] *= degree
         if dim in CUTTABLE:
             found[QUANTITIES.index(dim)] = degree
