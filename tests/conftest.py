@@ -21,7 +21,9 @@ gc.set_threshold(10_000, 10, 25)
 QUICK = "not slow"
 """The marker expression of the quick run, which pyproject.toml gives."""
 
-WITH_TORCH = {"test_kernels", "test_torch_bench", "test_windows"}
+WITH_TORCH = {
+    "test_kernels", "test_lifetimes_in_torch", "test_profiling", "test_torch_bench", "test_windows",
+}  # fmt: skip
 """Test modules that import PyTorch."""
 
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -58,6 +60,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Leave what is collected out of every later search for garbage."""
+    gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_unconfigure() -> None:
+    """Collect garbage a last time; pytest then does so ten times more, and need not go through all caches each time."""
+    gc.collect()
     gc.freeze()
 
 
