@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is slow by its kind: benchmarks, and random tests where they run at length.
+    """Mark what is slow by its kind, and is run by hand alone: benchmarks, and random tests where they run at length.
 
     Tests that import PyTorch come first, so that one worker imports it and not both.
     """
@@ -56,6 +56,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         random = isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)
         if "benchmark" in getattr(item, "fixturenames", ()) or (random and config.option.markexpr != QUICK):
             item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.long)
+        if item.path.parent.name == "benchmarks":
+            item.add_marker(pytest.mark.long)
 
 
 def pytest_collection_finish() -> None:

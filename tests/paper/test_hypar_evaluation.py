@@ -192,6 +192,7 @@ def test_the_page_is_current(name: str, update_golden: bool) -> None:
             assert (DOCS / name / f"{section.picture}.png").is_file()
 
 
+@pytest.mark.slow
 def test_the_sections_on_the_published_machine_are_current(published: Page) -> None:
     """The other sections of the page follow behind them."""
     text = (DOCS / "hypar.md").read_text(encoding="utf-8")

@@ -52,7 +52,7 @@ class _Sent(NamedTuple):
     which: Numbers
 
 
-MOST_KEPT = 256
+MOST_KEPT = 1024
 """Largest number of devices of a network whose paths are kept for machines that differ in other numbers."""
 
 
@@ -138,7 +138,7 @@ class Wires:
         return float((loads / self.widths).max()), self.hops[rows]
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def _kept_wires(kind: type[Topology], fields: str, devices: int) -> Wires:
     """Return the links of a topology given by its fields, which may be lists and are no key themselves."""
     return Wires(kind.model_validate_json(fields), devices)

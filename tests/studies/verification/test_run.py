@@ -124,8 +124,14 @@ MUTATED: dict[str, tuple[LayerGraph, dict[str, tuple[str, ...]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("convention", ["moved", "fused", "direct"])
-@pytest.mark.parametrize("name", MUTATED)
+@pytest.mark.parametrize(
+    ("name", "convention"),
+    [
+        pytest.param(name, convention, marks=[pytest.mark.slow] if also and name == "residual" else [])
+        for name in MUTATED
+        for convention, also in (("moved", False), ("fused", True), ("direct", True))
+    ],
+)
 def test_leaving_out_any_transfer_shows_in_the_numbers(name: str, convention: str) -> None:
     graph, choices = MUTATED[name]
     program = program_of(planned(graph, (2, 2), choices), graph, convention)
