@@ -269,7 +269,10 @@ def check(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["check", *arguments])
 
 
-LATE = ("shares of layers", "refined", "by paper", "fused", "deepa", "chunks by size", "stages, not cut")
+LATE = (
+    "shares of layers", "refined", "by paper", "fused", "deepa", "chunks by size", "stages, not cut",
+    "volume of unlike groups",
+)  # fmt: skip
 """Plans whose files have the fields of another kind's."""
 
 
