@@ -18,8 +18,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Plans and cost graphs have no cycles, so that looking for garbage often finds little.
 gc.set_threshold(10_000, 10, 25)
 
-QUICK = "not slow"
-"""The marker expression of the quick run, which pyproject.toml gives."""
+QUICK = ("not slow", "not long")
+"""Marker expressions of runs with few examples: the quick one, which pyproject.toml gives, and that of ``.ci/run``."""
 
 WITH_TORCH = {
     "test_kernels", "test_lifetimes_in_torch", "test_profiling", "test_torch_bench", "test_windows",
@@ -37,12 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the profile: few examples in the quick run, all of them in any other. Output is 80 columns wide."""
+    """Load the profile: few examples in the runs of ``QUICK``, all of them in any other. Output is 80 columns wide."""
     os.environ["COLUMNS"] = "80"
     parent = settings.get_profile("ci" if os.environ.get("CI") else "local")
     settings.register_profile("quick", parent=parent, max_examples=SHORT, derandomize=True)
     settings.register_profile("long", parent=parent, max_examples=LONG)
-    settings.load_profile("quick" if config.option.markexpr == QUICK else "long")
+    settings.load_profile("quick" if config.option.markexpr in QUICK else "long")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -54,7 +54,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: item.path.stem not in WITH_TORCH)
     for item in items:
         random = isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)
-        if "benchmark" in getattr(item, "fixturenames", ()) or (random and config.option.markexpr != QUICK):
+        if "benchmark" in getattr(item, "fixturenames", ()) or (
+            random and config.option.markexpr not in QUICK
+        ):
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.long)
         if item.path.parent.name == "benchmarks":

@@ -75,6 +75,12 @@ class LocalSizes:
         left: Costs = self.fractions[QUANTITIES.index(quantity)]
         return left
 
+    @property
+    def of_dims(self) -> Costs:
+        """The remaining fraction of each of ``CUTTABLE``, ``[dims, tuples]``."""
+        left: Costs = self.fractions[len(TENSORS) : -1]
+        return left
+
     def at_work(self, costs: Costs) -> Costs:
         """Scale costs ``[..., tuples, options]`` of all groups to the groups that compute the layer."""
         return costs * self.of(WORKING)[:, None] if self.idle else costs
