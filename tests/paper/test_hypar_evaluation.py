@@ -202,6 +202,7 @@ def test_the_sections_on_the_published_machine_are_current(published: Page) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_no_published_number_is_read_by_a_computation(published: Page, tmp_path: Path) -> None:
     """On a machine of half the bandwidth and half the DRAM energy every number of ours in the summary is another."""
     text = (data_folder("hardware") / "hmc.yaml").read_text(encoding="utf-8")

@@ -19,10 +19,8 @@ from tests.studies.verification.nets import chain, mlp, planned, residual
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("*.json"))
 QUICK = ("lenet-c-hypar", "sfc-hypar", "vgg16-accpar-joint", "resnet18-accpar-pinned")
-SLICES = [
-    pytest.param(file, id=file.stem, marks=[] if file.stem in QUICK else [pytest.mark.slow])
-    for file in GOLDEN
-]
+LONG = [pytest.mark.slow, pytest.mark.long]
+SLICES = [pytest.param(file, id=file.stem, marks=[] if file.stem in QUICK else LONG) for file in GOLDEN]
 
 TWO = {"l1": ("in_channels", "in_channels"), "l2": ("in_channels", "in_channels")}
 
