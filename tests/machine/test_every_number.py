@@ -90,6 +90,10 @@ LARGE_BATCH = 2**20
 """A mini-batch of which computation takes most of the time, on however many devices."""
 
 
+ALIKE = ("hmc-physical", "tetris-2d", "tpu-v3")
+"""Machines of the kind of another, all of whose numbers the slow run changes."""
+
+
 class Case(NamedTuple):
     """A number of a machine.
 
@@ -241,7 +245,10 @@ def moved(case: Case, factor: float) -> dict[str, list[int]]:
         pytest.param(
             case,
             id=f"{case.machine} {case.key}",
-            marks=[pytest.mark.xfail(strict=True, reason=MISSES[case[:2]])] if case[:2] in MISSES else [],
+            marks=[
+                *([pytest.mark.xfail(strict=True, reason=MISSES[case[:2]])] if case[:2] in MISSES else []),
+                *([pytest.mark.slow] if case.machine in ALIKE else []),
+            ],
         )
         for case in CASES
         if case.key != "memory.capacity"

@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 
 from hypar.cli.main import main
 from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError
+from hypar.files.text import read_text
 from hypar.files.validation import MOST_FAULTS
 from hypar.machine.changes import CHANGEABLE, PATTERNS
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.machine.load import load_machine, parse_change
+from hypar.machine.load import document_of, load_machine, parse_change
 from hypar.machine.load_heterogeneous import load_hardware
+from hypar.machine.loads import wires_of
 from hypar.registry import data_file, data_folder, data_names, plugin_names
 
 if TYPE_CHECKING:
@@ -708,3 +710,29 @@ def test_a_total_is_shared_by_networks_side_by_side_too(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     assert [tier.bytes_per_s for tier in load_machine(file).tiers] == [50e9, 450e9]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("hmc", {"topology": "torus", "compute.rows": 10}),
+        ("p100-4x4", {"efficiency": 0.5, "interconnect.0.latency": "9 us"}),
+        ("tpu-v2-v3", {"outward.latency": "3 us", "link_bandwidth": "1 GB/s"}),
+    ],
+)
+def test_changes_leave_what_is_kept_of_a_file_as_it_was(name: str, changes: dict[str, Any]) -> None:
+    file = data_file("hardware", name)
+    kept = document_of(file, read_text(file))
+    before = deepcopy(kept.data)
+    load_hardware(name, changes)
+    assert document_of(file, read_text(file)) is kept
+    assert kept.data == before
+
+
+def test_machines_share_the_paths_of_one_topology_of_as_many_devices() -> None:
+    (wide,), (other,), (more,), (torus,) = (
+        load_machine("hmc", changes).tiers
+        for changes in ({}, {"latency": "9 us"}, {"devices": 32}, {"topology": "torus"})
+    )
+    assert wires_of(wide) is wires_of(other)
+    assert len({id(wires_of(tier)) for tier in (wide, more, torus)}) == 3
