@@ -127,7 +127,9 @@ def items_of(step: Step) -> dict[str, dict[str, float]]:
 
 
 def _phase(task: Task, move: Move | None) -> str:
-    if task.kind == "update" or (move is not None and move.phase == "gradient"):
+    # Communication without a transfer is the stall of the devices for an exchange of gradients.
+    exchanges = task.kind == "communication" if move is None else move.phase == "gradient"
+    if task.kind == "update" or exchanges:
         return "once"
     return "forward" if (task.kind if move is None else move.phase) == "forward" else "backward"
 
