@@ -28,13 +28,15 @@ from tests.schedule.test_chunked import graph_of, lane_of
 from tests.schedule.test_step import wired
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from _pytest.mark import ParameterSet
 
     from hypar import Machine, Score
+    from hypar.schedule.chunked import Chunks
     from hypar.schedule.chunks.exchanges import Sizes
-    from hypar.schedule.lanes import Lane
+    from hypar.schedule.lanes import Crossing, Lane
+    from hypar.schedule.step import Step
 
 FIRST = {"collectives": ["direct", "ring"]}
 """Exchanges slow enough for chunks of several layers to be worth their while."""
@@ -212,6 +214,25 @@ def test_the_best_is_of_those_that_memory_holds() -> None:
     assert scored(free).time_s < scored(tight).time_s <= scored(plain).time_s
     assert not scored(full).fits
     assert scored(full).time_s == scored(free).time_s
+
+
+def test_nothing_else_is_tried_where_devices_always_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No chunks take less time than the computation."""
+    tried: list[Chunks | None] = []
+
+    def counted(lanes: Sequence[Lane], crossings: Sequence[Crossing], chunks: Chunks | None) -> Step:
+        tried.append(chunks)
+        return lower_lanes(lanes, crossings, chunks)
+
+    monkeypatch.setattr("hypar.planning.chunks.search.lower_lanes", counted)
+    machine = load_machine("h100-8x")
+    plan = plan_model(graph_of("resnet50"), array=[8, 8], strategy="dp", hardware=machine, chunks="best")
+    assert tried == [None]
+    assert {len(chunk) for chunk in chunks_of(plan)} == {1}
+    assert scored(plan).time_s == pytest.approx(scored(plan).busy["devices"], rel=1e-12)
+    late = load_machine("h100-8x", {"latency": "1 ms"})
+    plan_model(graph_of("resnet50"), array=[8, 8], strategy="dp", hardware=late, chunks="best")
+    assert len(tried) > 10
 
 
 def test_of_equals_it_is_the_first() -> None:

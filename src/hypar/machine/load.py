@@ -226,8 +226,9 @@ def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier])
     energy, assumed = values[0]["device"]["energy"] or {}, values[0]["assumptions"]
     for absent in [key for key in ("link", "static") if key in energy and energy[key] is None]:
         del energy[absent]
-    if content.assumptions.sums.value == "free":
-        del assumed["sums"]
+    for later, default in (("sums", "free"), ("exchange", "serial")):
+        if assumed[later]["value"] == default:
+            del assumed[later]
     for network in values[0]["interconnect"] or ():
         if network["ports"] is None:
             del network["ports"]

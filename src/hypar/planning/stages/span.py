@@ -125,7 +125,9 @@ def phases_of(step: Step, *, overlap: bool) -> Phases:
 
 
 def _phase(task: Task, move: Move | None) -> str:
-    if task.kind == "update" or (move is not None and move.phase == "gradient"):
+    # Communication without a transfer is the stall of the devices for an exchange of gradients.
+    exchanges = task.kind == "communication" if move is None else move.phase == "gradient"
+    if task.kind == "update" or exchanges:
         return "once"
     return "forward" if (task.kind if move is None else move.phase) == "forward" else "backward"
 
