@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-Ranked = list[tuple[int, Layout]]
-"""Layouts with the rounds of each, the fewest first."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocking:
@@ -46,6 +43,7 @@ class Blocking:
         innermost: the innermost loop outside the buffer; empty if the buffer holds no pass and is bypassed.
         memory: words read from and written to the memory.
         buffer: words between buffer and array.
+        halved: whether a pass reads halves of rows, which count as samples.
     """
 
     layout: Layout
@@ -55,24 +53,29 @@ class Blocking:
     innermost: str
     memory: float
     buffer: float
+    halved: bool = False
 
 
 class Tiles(NamedTuple):
-    """Tiles of several layouts with one innermost loop; along that loop a tile is one pass.
+    """Sizes of all tiles with one innermost loop, along which a tile is one pass, as columns.
 
     Attributes:
         innermost: the innermost loop outside the buffer.
-        samples, filters, channels: sizes of a tile along each loop; a 1 alone along the innermost.
-        memory: words from memory for each tile ``[layouts, samples, filters, channels]``.
-        rank: what tiles are chosen by first, infinite for a tile that does not fit.
+        samples: samples of each tile; 1 if they are innermost, as are filters and channels.
+        filters: filters of each tile.
+        channels: channels of each tile.
+        times_in: times that F_in comes to the buffer.
+        times_out: times that F_out moves between buffer and memory.
+        times_weights: times that W comes for a piece of rows; unless samples are innermost, when it comes once.
     """
 
     innermost: str
     samples: NDArray[np.int64]
     filters: NDArray[np.int64]
     channels: NDArray[np.int64]
-    memory: NDArray[np.float64]
-    rank: NDArray[np.float64]
+    times_in: NDArray[np.float64]
+    times_out: NDArray[np.float64]
+    times_weights: NDArray[np.float64]
 
 
 @lru_cache(maxsize=16384)
@@ -86,39 +89,112 @@ def best_blocking(nest: Nest, array: Array, store: Store, planes: int, units: in
         planes: sets of the phase on all units together.
         units: units that share them.
     """
-    ranked = _ranked(nest, array, planes, units)
-    equal = [list(group) for _, group in groupby(ranked, itemgetter(0))]
-    for some in equal if store.fewest == "cycles" else [ranked]:
-        found = _least_traffic(nest, array, store, some)
-        if found is not None:
-            return _widened(nest, array, store, found)
-    return min((_bypassing(nest, array, layout) for _, layout in equal[0]), key=lambda found: found.buffer)
+    laid = layouts(array.rows, array.columns, nest.kernel, nest.height, line=array.line)
+    ranked = by_rounds(laid, planes, units)
+    found = _fitting(nest, array, store, ranked)
+    if store.pass_in_bank and nest.width > 1:
+        found = _or_halves(nest, array, store, (planes, units), found)
+    if found is not None:
+        return found
+    first = next(groupby(ranked, itemgetter(0)))[1]
+    return min((_bypassing(nest, array, layout) for _, layout in first), key=lambda found: found.buffer)
+
+
+def counts(nest: Nest, found: Blocking, planes: int, units: int) -> tuple[float, float, float]:
+    """Return the cycles of a mapping, its words from memory and from the buffer; arguments as in ``best_blocking``."""
+    run, parts = (nest.halved(), 2) if found.halved else (nest, 1)
+    return found.layout.rounds(parts * planes, units) * run.taps * run.width, found.memory, found.buffer
+
+
+def _or_halves(
+    nest: Nest, array: Array, store: Store, shared: tuple[int, int], found: Blocking | None
+) -> Blocking | None:
+    """Return the best mapping of halves of rows if it is better than one of whole rows."""
+    planes, units = shared
+    halves = nest.halved()
+    best = None if found is None else store.rank(*counts(nest, found, planes, units))
+    laid = layouts(array.rows, array.columns, nest.kernel, nest.height, line=array.line)
+    allowed = _halved_columns(halves, store)
+    ranked = by_rounds(tuple(layout for layout in laid if layout.columns in allowed), 2 * planes, units)
+    below = math.inf
+    if best is not None:
+        # Each tensor moves once at least.
+        steps = halves.taps * halves.width
+        ranked = [
+            (rounds, layout)
+            for rounds, layout in ranked
+            if store.rank(rounds * steps, sum(halves.stored(layout.folds)), 0) < best
+        ]
+        # A mapping as good in what comes first may be better in what comes next.
+        below = best[0] / (steps if store.fewest == "product" else 1) * (1 + 1e-9)
+    own = _fitting(halves, array, store, ranked, below) if ranked else None
+    if own is None:
+        return found
+    halved = replace(own, halved=True)
+    return halved if best is None or store.rank(*counts(nest, halved, planes, units)) < best else found
+
+
+def _halved_columns(halves: Nest, store: Store) -> range:
+    """Return the columns of pieces of which the rows of one channel fit a bank if they are halved, and otherwise do not."""
+    most, whole = store.bank // halves.read_width, store.bank // halves.whole_width
+    return range(halves.columns_within(whole) + 1, halves.columns_within(most) + 1)
+
+
+def _fitting(
+    nest: Nest, array: Array, store: Store, ranked: list[tuple[int, Layout]], below: float = math.inf
+) -> Blocking | None:
+    """Return the best mapping with some layouts; None if the buffer holds no pass.
+
+    Args:
+        nest: the loops.
+        array: the processing elements.
+        store: the buffer.
+        ranked: the layouts, the fewest rounds first.
+        below: the rounds times words, or the words, that a mapping must stay below where these come first.
+    """
+    if store.fewest == "cycles":
+        equal = (list(group) for _, group in groupby(ranked, itemgetter(0)))
+        found = next(
+            (own for some in equal if (own := _least_traffic(nest, array, store, some, math.inf))), None
+        )
+    else:
+        found = _least_traffic(nest, array, store, ranked, below)
+    return None if found is None else _widened(nest, array, store, found)
 
 
 def least_counts(nest: Nest, array: Array, planes: int, units: int) -> tuple[float, float, float]:
     """Return lower bounds of a unit's cycles, all elements active, of words from memory, which pass once, and from the buffer."""
     steps = planes * nest.kernel * nest.height * nest.taps * nest.width
     # Pieces share rows of F_in, or skip some between them if the stride is larger than the kernel.
-    words = nest.words(1 if nest.extent >= nest.stride else nest.height)
-    return steps / (array.rows * array.columns * units), sum(words) / units, 0
+    folds = 1 if nest.extent >= nest.stride else nest.height
+    read, made, weights = nest.stored(folds)
+    if nest.across > nest.taps:  # halves of rows skip some columns between them
+        read = min(read, nest.halved().stored(folds)[0])
+    return steps / (array.rows * array.columns * units), (read + made + weights) / units, 0
 
 
-def _ranked(nest: Nest, array: Array, planes: int, units: int) -> Ranked:
-    laid = layouts(array.rows, array.columns, nest.kernel, nest.height, line=array.line)
-    return by_rounds(laid, planes, units)
-
-
-def _least_traffic(nest: Nest, array: Array, store: Store, ranked: Ranked) -> Blocking | None:
-    """Return the mapping of least rank with one of several layouts; None if none fits the buffer."""
-    listed = [_tiles(nest, store, ranked, inner) for inner in _orders(nest, store)]
-    while (least := min(tiles.rank.min() for tiles in listed)) < math.inf:
+def _least_traffic(
+    nest: Nest, array: Array, store: Store, ranked: list[tuple[int, Layout]], below: float
+) -> Blocking | None:
+    """Return the mapping of least rank with one of several layouts; None if none fits the buffer, or none of a lower rank."""
+    numbers = [(rounds, layout.columns, layout.folds) for rounds, layout in ranked]
+    turns, columns, folds = np.array(numbers, dtype=np.int64).T[:, :, None]
+    listed = []
+    for innermost in _orders(nest, store):
+        tiles = _tiles(innermost, nest.all_samples, nest.groups, nest.filters, nest.channels)
+        memory = _memory_words(nest, folds, tiles)
+        first = memory * turns if store.fewest == "product" else memory
+        fits = _fits(nest, store, columns, tiles.samples, tiles.filters, tiles.channels)
+        listed.append((tiles, memory, np.where(fits, first, np.inf)))
+    while (least := min([rank.min() for _, _, rank in listed])) < below:
         fitting = []
-        for tiles in listed:
-            for place in np.argwhere(tiles.rank == least).tolist():
-                rounds, layout = ranked[place[0]]
-                own = _least_buffer(nest, array, store, tiles, layout, place)
-                fitting += [] if own is None else [(own.buffer, rounds, own)]
-                tiles.rank[tuple(place)] = math.inf
+        for tiles, memory, rank in listed:
+            for place in (rank.ravel() == least).nonzero()[0].tolist():
+                (rounds, layout), tile = ranked[place // len(tiles.samples)], place % len(tiles.samples)
+                words = memory[place // len(tiles.samples), tile].item()
+                own = _least_buffer(nest, array, store, tiles, layout, tile, words)
+                fitting += [] if own is None else [(own[0], rounds, own[1])]
+                rank.flat[place] = math.inf
         if fitting:
             return min(fitting, key=itemgetter(0, 1))[-1]
     return None
@@ -129,6 +205,8 @@ def _widened(nest: Nest, array: Array, store: Store, found: Blocking) -> Blockin
     samples, filters, channels = found.tile
     side = found.grid[0] * found.interleaved[0]
     for layout in wider(found.layout, array.rows, array.columns, nest.height, line=array.line):
+        if nest.whole_width and layout.columns not in _halved_columns(nest, store):
+            continue
         fits = _fits(nest, store, layout.columns, samples, filters, channels)
         if fits and side <= _most_channels(nest, store, layout):
             return replace(found, layout=layout)
@@ -147,38 +225,47 @@ def _shares(nest: Nest, store: Store) -> bool:
     return nest.gradient or not store.weights
 
 
-def _tiles(nest: Nest, store: Store, ranked: Ranked, innermost: str) -> Tiles:
-    """Return the tiles with their words from memory, and those that fit the buffer with their rank."""
-    samples = _ONE if innermost == SAMPLES else _divisors(nest.all_samples)
-    filters = _ONE if innermost == FILTERS else _divisors(nest.filters)
-    channels = _ONE if innermost == CHANNELS else _divisors(nest.channels)
-    sizes = samples[:, None, None], filters[:, None], channels
-    numbers = [(rounds, layout.columns, layout.folds) for rounds, layout in ranked]
-    rounds, columns, folds = np.array(numbers, dtype=np.int64).T[:, :, None, None, None]
-    memory = _memory_words(nest, folds, innermost, *sizes)
-    first = memory * rounds if store.fewest == "product" else memory
-    rank = np.where(_fits(nest, store, columns, *sizes), first, np.inf)
-    return Tiles(innermost, samples, filters, channels, memory, rank)
+@lru_cache(maxsize=4096)
+def _tiles(innermost: str, samples: int, groups: int, filters: int, channels: int) -> Tiles:
+    """Return the tiles that divide their loops evenly.
+
+    Args:
+        innermost: the innermost loop outside the buffer.
+        samples: samples of all groups.
+        groups: groups of channels.
+        filters: filters of a group.
+        channels: channels of a group.
+    """
+    sizes = (
+        _ONE if innermost == SAMPLES else _divisors(samples),
+        _ONE if innermost == FILTERS else _divisors(filters),
+        _ONE if innermost == CHANNELS else _divisors(channels),
+    )
+    each = np.ones([len(axis) for axis in sizes], dtype=np.int64)
+    n, m, c = ((axis * each).ravel() for axis in (sizes[0][:, None, None], sizes[1][:, None], sizes[2]))
+    # Sizes are 1 along the innermost loop, during which a tensor without it stays.
+    times_in = _ONCE if innermost == FILTERS else filters / m
+    times_out = _ONCE if innermost == CHANNELS else channels / c
+    times_weights = _ONCE if innermost == SAMPLES else _weight_times(samples, groups, n)
+    return Tiles(innermost, n, m, c, times_in, times_out, times_weights)
 
 
-def _memory_words(nest: Nest, folds: Any, innermost: str, samples: Any, filters: Any, channels: Any) -> Any:
+def _memory_words(nest: Nest, folds: Any, tiles: Tiles) -> Any:
     """Return the words between memory and buffer: each tensor once for each time that its tile changes."""
-    f_in, f_out, weights = nest.words(folds)
-    times_in = 1 if innermost == FILTERS else nest.filters / filters
-    times_out = 1 if innermost == CHANNELS else nest.channels / channels
-    times_weights = 1 if innermost == SAMPLES else _weight_times(nest, folds, samples)
+    f_in, f_out, weights = nest.stored(folds)
+    stays = tiles.innermost == SAMPLES
     # A result that is not finished is written, and read again.
     if nest.gradient:
-        times_weights = 2 * times_weights - 1
-    else:
-        times_out = 2 * times_out - 1
-    return f_in * times_in + f_out * times_out + weights * times_weights
+        often = 1 if stays else 2 * folds * tiles.times_weights - 1
+        return f_in * tiles.times_in + f_out * tiles.times_out + weights * often
+    often = 1 if stays else folds * tiles.times_weights
+    return f_in * tiles.times_in + f_out * (2 * tiles.times_out - 1) + weights * often
 
 
-def _weight_times(nest: Nest, folds: Any, samples: Any) -> Any:
-    """Return how often W comes to the array: for every tile of samples and every piece of rows."""
-    times = np.ceil(nest.all_samples / samples)
-    return folds * (times if nest.groups == 1 else np.maximum(times, nest.groups) / nest.groups)
+def _weight_times(all_samples: int, groups: int, samples: Any) -> Any:
+    """Return how often W comes to the array for a piece of rows: for every tile of samples."""
+    times = np.ceil(all_samples / samples)
+    return times if groups == 1 else np.maximum(times, groups) / groups
 
 
 def _fits(nest: Nest, store: Store, columns: Any, samples: Any, filters: Any, channels: Any) -> Any:
@@ -203,7 +290,7 @@ def _most_channels(nest: Nest, store: Store, layout: Layout) -> int:
     if not store.pass_in_bank:
         return nest.channels + layout.sets * nest.channels
     held = store.bank // (nest.held_rows(layout.columns) * nest.read_width)
-    return max(1, held, -(-layout.sets // (nest.filters * nest.all_samples)))
+    return held if nest.whole_width else max(1, held, -(-layout.sets // (nest.filters * nest.all_samples)))
 
 
 class Options(NamedTuple):
@@ -222,7 +309,7 @@ def _options(array: Array, taps: int, sets: int, channels: int, filters: int, sa
     most = max(1, min(array.input_words // (taps + 1), channels))
     most = max(1, min(most, array.weight_words // taps))
     laid = grids(sets, min(channels, sets), min(filters, sets), min(samples, sets))
-    r, t, b = np.repeat(np.array(laid, dtype=np.int64), most, axis=0).T
+    r, t, b = np.array(laid, dtype=np.int64).repeat(most, axis=0).T
     q = np.arange(len(r)) % most + 1
     p = np.minimum(np.maximum(1, array.weight_words // (q * taps)), array.output_words)
     return Options(r, t, b, q, p)
@@ -233,26 +320,21 @@ def _pass_options(nest: Nest, array: Array, layout: Layout, most: int) -> Option
 
 
 def _least_buffer(
-    nest: Nest, array: Array, store: Store, tiles: Tiles, layout: Layout, place: list[int]
-) -> Blocking | None:
-    """Return the mapping with one tile and the fewest words from the buffer; None if no pass fits the tile."""
+    nest: Nest, array: Array, store: Store, tiles: Tiles, layout: Layout, tile: int, memory: float
+) -> tuple[float, Blocking] | None:
+    """Return the mapping of one tile, of some words from memory, whose other words cost least; None if no pass fits the tile."""
     inner, columns, most = tiles.innermost, layout.columns, _most_channels(nest, store, layout)
     r, t, b, q, p = _pass_options(nest, array, layout, most)
     side = q * r
     samples, filters, channels = (
-        axis[index].item()
-        for axis, index in zip((tiles.samples, tiles.filters, tiles.channels), place[1:], strict=True)
+        sizes[tile].item() for sizes in (tiles.samples, tiles.filters, tiles.channels)
     )
     if inner == SAMPLES:
         samples = b
     if inner == CHANNELS:
         channels = np.minimum(side, nest.channels)
     # A pass has no more channels and filters than its tile, but where the pass is the tile and the last is incomplete.
-    fine = (
-        (b <= samples)
-        & (side <= most)
-        & (side < nest.channels + r if inner == CHANNELS else side <= channels)
-    )
+    fine = (side <= most) & (side < nest.channels + r if inner == CHANNELS else side <= channels)
     p = np.minimum(p, (nest.filters + t - 1) // t if inner == FILTERS else filters // t)
     if not _shares(nest, store):
         p = np.minimum(p, np.maximum(store.weights // (t * side * nest.kernel * nest.taps), side * t == 1))
@@ -262,25 +344,40 @@ def _least_buffer(
         )
         filters = np.minimum(np.maximum(p, 1) * t, nest.filters)
     else:
-        fine = fine & _fits(nest, store, columns, samples, filters, channels)
-    fine = fine & (p > 0)
-    if not fine.any():
+        fine &= _fits(nest, store, columns, samples, filters, channels)
+    fine &= (b <= samples) & (p > 0)
+    p = np.maximum(p, 1)
+    words = _buffer_words(nest, store, layout, inner, (samples, filters, channels), side, p * t)
+    cost = words * store.costs[0]
+    if store.costs[1]:
+        cost = cost + store.costs[1] * array_words(nest, (q, p), samples)
+    cost = np.where(fine, cost, np.inf)
+    best = int(cost.argmin())
+    if cost[best] == math.inf:
         return None
-    deep = np.maximum(p, 1) * t
-    words = np.where(
-        fine, _buffer_words(nest, store, layout, inner, (samples, filters, channels), side, deep), np.inf
-    )
-    best = int(np.argmin(words))
-    tile = tuple(size if isinstance(size, int) else int(size[best]) for size in (samples, filters, channels))
-    return Blocking(
+    n, m, c = (size if isinstance(size, int) else size[best].item() for size in (samples, filters, channels))
+    return cost[best].item(), Blocking(
         layout=layout,
-        grid=(int(r[best]), int(t[best]), int(b[best])),
-        interleaved=(int(q[best]), int(p[best])),
-        tile=(tile[0], tile[1], tile[2]),
+        grid=(r[best].item(), t[best].item(), b[best].item()),
+        interleaved=(q[best].item(), p[best].item()),
+        tile=(n, m, c),
         innermost=inner,
-        memory=float(tiles.memory[tuple(place)]),
-        buffer=float(words[best]),
+        memory=memory,
+        buffer=words[best].item(),
     )
+
+
+def array_words(nest: Nest, interleaved: tuple[Any, Any], samples: Any) -> Any:
+    """Return the words that elements take from the array's network: rows of F_in and W, and terms of F_out.
+
+    Args:
+        nest: the loops.
+        interleaved: channels and filters of an element.
+        samples: samples in the buffer.
+    """
+    q, p = interleaved
+    rows = nest.planes * nest.kernel * nest.height
+    return rows * (nest.read_width / (p * nest.zeros) + nest.width / q + nest.taps / samples)
 
 
 def _most(allowed: Callable[[Any], Any], upper: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -314,7 +411,9 @@ def _buffer_words(
     if not _shares(nest, store):
         return f_in * times_in + 2 * f_out * times_out
     stays = (innermost == SAMPLES) & (filters <= deep) & (channels <= side)
-    loaded = weights * np.where(stays, 1, _weight_times(nest, layout.folds, samples))
+    loaded = weights * np.where(
+        stays, 1, layout.folds * _weight_times(nest.all_samples, nest.groups, samples)
+    )
     if nest.gradient:
         return f_in * times_in + f_out * times_out + 2 * loaded
     return f_in * times_in + 2 * f_out * times_out + loaded
@@ -344,3 +443,4 @@ def _divisors(number: int) -> NDArray[np.int64]:
 
 
 _ONE = np.ones(1, dtype=np.int64)
+_ONCE = np.ones(1)
