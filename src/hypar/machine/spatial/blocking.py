@@ -115,7 +115,7 @@ def _or_halves(
     best = None if found is None else store.rank(*counts(nest, found, planes, units))
     laid = layouts(array.rows, array.columns, nest.kernel, nest.height, line=array.line)
     allowed = _halved_columns(halves, store)
-    ranked = by_rounds(tuple(layout for layout in laid if layout.columns in allowed), 2 * planes, units)
+    ranked = by_rounds(tuple([layout for layout in laid if layout.columns in allowed]), 2 * planes, units)
     below = math.inf
     if best is not None:
         # Each tensor moves once at least.
@@ -264,8 +264,8 @@ def _memory_words(nest: Nest, folds: Any, tiles: Tiles) -> Any:
 
 def _weight_times(all_samples: int, groups: int, samples: Any) -> Any:
     """Return how often W comes to the array for a piece of rows: for every tile of samples."""
-    times = np.ceil(all_samples / samples)
-    return times if groups == 1 else np.maximum(times, groups) / groups
+    times = _parts(all_samples, samples)
+    return times if groups == 1 else _max(times, groups) / groups
 
 
 def _fits(nest: Nest, store: Store, columns: Any, samples: Any, filters: Any, channels: Any) -> Any:
@@ -276,13 +276,13 @@ def _fits(nest: Nest, store: Store, columns: Any, samples: Any, filters: Any, ch
     f_out = samples * filters * (columns * nest.width)
     taken = _banks(f_in, store) + _banks(f_out, store)
     if _shares(nest, store):
-        weights = filters * channels * (nest.kernel * nest.taps) * np.ceil(samples / nest.samples)
+        weights = filters * channels * (nest.kernel * nest.taps) * _parts(samples, nest.samples)
         taken = taken + _banks(weights, store)
     return taken <= store.words // store.bank
 
 
 def _banks(words: Any, store: Store) -> Any:
-    return words if store.bank == 1 else np.ceil(words / store.bank)
+    return words if store.bank == 1 else _parts(words, store.bank)
 
 
 def _most_channels(nest: Nest, store: Store, layout: Layout) -> int:
@@ -293,78 +293,124 @@ def _most_channels(nest: Nest, store: Store, layout: Layout) -> int:
     return held if nest.whole_width else max(1, held, -(-layout.sets // (nest.filters * nest.all_samples)))
 
 
-class Options(NamedTuple):
-    """Grids of sets with the channels that an element interleaves, as columns, and most filters of it."""
+class Pass(NamedTuple):
+    """A pass of the array, or several as columns.
 
-    r: NDArray[np.int64]
-    t: NDArray[np.int64]
-    b: NDArray[np.int64]
-    q: NDArray[np.int64]
-    p: NDArray[np.int64]
+    Attributes:
+        r: channels side by side.
+        t: filters side by side.
+        b: samples side by side.
+        q: channels of an element.
+        p: filters of an element; the most that its registers hold where passes are to be chosen from.
+    """
+
+    r: Any
+    t: Any
+    b: Any
+    q: Any
+    p: Any
 
 
 @lru_cache(maxsize=4096)
-def _options(array: Array, taps: int, sets: int, channels: int, filters: int, samples: int) -> Options:
+def _passes(array: Array, taps: int, sets: int, channels: int, filters: int, samples: int) -> list[Pass]:
+    """Return the passes with all grids of sets and channels that an element interleaves: few of numbers, or one of columns."""
     # An element holds a window of each channel and the next word of it, which arrives meanwhile.
     most = max(1, min(array.input_words // (taps + 1), channels))
     most = max(1, min(most, array.weight_words // taps))
     laid = grids(sets, min(channels, sets), min(filters, sets), min(samples, sets))
+    if len(laid) * most <= FEW:
+        return [
+            Pass(*grid, q, min(max(1, array.weight_words // (q * taps)), array.output_words))
+            for grid in laid
+            for q in range(1, most + 1)
+        ]
     r, t, b = np.array(laid, dtype=np.int64).repeat(most, axis=0).T
     q = np.arange(len(r)) % most + 1
     p = np.minimum(np.maximum(1, array.weight_words // (q * taps)), array.output_words)
-    return Options(r, t, b, q, p)
+    return [Pass(r, t, b, q, p)]
 
 
-def _pass_options(nest: Nest, array: Array, layout: Layout, most: int) -> Options:
-    return _options(array, nest.taps, layout.sets, min(most, nest.channels), nest.filters, nest.all_samples)
+def _passes_of(nest: Nest, array: Array, layout: Layout, most: int) -> list[Pass]:
+    return _passes(array, nest.taps, layout.sets, min(most, nest.channels), nest.filters, nest.all_samples)
 
 
 def _least_buffer(
     nest: Nest, array: Array, store: Store, tiles: Tiles, layout: Layout, tile: int, memory: float
 ) -> tuple[float, Blocking] | None:
     """Return the mapping of one tile, of some words from memory, whose other words cost least; None if no pass fits the tile."""
-    inner, columns, most = tiles.innermost, layout.columns, _most_channels(nest, store, layout)
-    r, t, b, q, p = _pass_options(nest, array, layout, most)
+    most = _most_channels(nest, store, layout)
+    sizes = tiles.samples[tile].item(), tiles.filters[tile].item(), tiles.channels[tile].item()
+    least, found = math.inf, None
+    for own in _passes_of(nest, array, layout, most):
+        p, filled, words, cost = _pass_words(nest, store, layout, tiles.innermost, sizes, most, own)
+        place = int(cost.argmin()) if isinstance(cost, np.ndarray) else None
+        if (lowest := _at(cost, place)) < least:
+            least = lowest
+            found = _chosen(layout, tiles.innermost, own._replace(p=p), filled, (memory, words), place)
+    return None if found is None else (least, found)
+
+
+def _at(column: Any, place: int | None) -> Any:
+    return column[place].item() if isinstance(column, np.ndarray) else column
+
+
+def _pass_words(
+    nest: Nest, store: Store, layout: Layout, inner: str, tile: tuple[int, int, int], most: int, own: Pass
+) -> tuple[Any, tuple[Any, Any, Any], Any, Any]:
+    """Return of passes the filters of an element, the tile, the words from the buffer and the cost, infinite if one does not fit.
+
+    Args:
+        nest: the loops.
+        store: the buffer.
+        layout: the sets.
+        inner: the innermost loop outside the buffer.
+        tile: samples, filters and channels of the tile; 1 along the innermost loop.
+        most: the most channels of a pass.
+        own: the passes.
+    """
+    samples, filters, channels = tile
+    r, t, b, q, p = own
     side = q * r
-    samples, filters, channels = (
-        sizes[tile].item() for sizes in (tiles.samples, tiles.filters, tiles.channels)
-    )
     if inner == SAMPLES:
         samples = b
     if inner == CHANNELS:
-        channels = np.minimum(side, nest.channels)
+        channels = _min(side, nest.channels)
     # A pass has no more channels and filters than its tile, but where the pass is the tile and the last is incomplete.
     fine = (side <= most) & (side < nest.channels + r if inner == CHANNELS else side <= channels)
-    p = np.minimum(p, (nest.filters + t - 1) // t if inner == FILTERS else filters // t)
+    p = _min(p, (nest.filters + t - 1) // t if inner == FILTERS else filters // t)
     if not _shares(nest, store):
-        p = np.minimum(p, np.maximum(store.weights // (t * side * nest.kernel * nest.taps), side * t == 1))
+        p = _min(p, _max(store.weights // (t * side * nest.kernel * nest.taps), side * t == 1))
     if inner == FILTERS:
         p = _most(
-            lambda p: _fits(nest, store, columns, samples, np.minimum(p * t, nest.filters), channels), p
+            lambda p: _fits(nest, store, layout.columns, samples, _min(p * t, nest.filters), channels), p
         )
-        filters = np.minimum(np.maximum(p, 1) * t, nest.filters)
+        filters = _min(_max(p, 1) * t, nest.filters)
     else:
-        fine &= _fits(nest, store, columns, samples, filters, channels)
+        fine &= _fits(nest, store, layout.columns, samples, filters, channels)
     fine &= (b <= samples) & (p > 0)
-    p = np.maximum(p, 1)
+    p = _max(p, 1)
     words = _buffer_words(nest, store, layout, inner, (samples, filters, channels), side, p * t)
     cost = words * store.costs[0]
     if store.costs[1]:
         cost = cost + store.costs[1] * array_words(nest, (q, p), samples)
-    cost = np.where(fine, cost, np.inf)
-    best = int(cost.argmin())
-    if cost[best] == math.inf:
-        return None
-    n, m, c = (size if isinstance(size, int) else size[best].item() for size in (samples, filters, channels))
-    return cost[best].item(), Blocking(
-        layout=layout,
-        grid=(r[best].item(), t[best].item(), b[best].item()),
-        interleaved=(q[best].item(), p[best].item()),
-        tile=(n, m, c),
-        innermost=inner,
-        memory=memory,
-        buffer=words[best].item(),
-    )
+    cost = np.where(fine, cost, np.inf) if isinstance(side, np.ndarray) else cost if fine else math.inf
+    return p, (samples, filters, channels), words, cost
+
+
+def _min(one: Any, other: Any) -> Any:
+    arrays = isinstance(one, np.ndarray) or isinstance(other, np.ndarray)
+    return np.minimum(one, other) if arrays else min(one, other)
+
+
+def _max(one: Any, other: Any) -> Any:
+    arrays = isinstance(one, np.ndarray) or isinstance(other, np.ndarray)
+    return np.maximum(one, other) if arrays else max(one, other)
+
+
+def _parts(whole: Any, part: Any) -> Any:
+    """Return the parts, of which the last may be smaller, that make up a whole."""
+    arrays = isinstance(whole, np.ndarray) or isinstance(part, np.ndarray)
+    return np.ceil(whole / part) if arrays else -(-whole // part)
 
 
 def array_words(nest: Nest, interleaved: tuple[Any, Any], samples: Any) -> Any:
@@ -380,8 +426,10 @@ def array_words(nest: Nest, interleaved: tuple[Any, Any], samples: Any) -> Any:
     return rows * (nest.read_width / (p * nest.zeros) + nest.width / q + nest.taps / samples)
 
 
-def _most(allowed: Callable[[Any], Any], upper: NDArray[np.int64]) -> NDArray[np.int64]:
+def _most(allowed: Callable[[Any], Any], upper: Any) -> Any:
     """Return the largest number up to ``upper`` that is allowed, 0 for none; what is allowed allows all smaller ones."""
+    if not isinstance(upper, np.ndarray):
+        return _most(allowed, np.array([upper]))[0].item()
     low, high = np.zeros_like(upper), upper
     while (low < high).any():
         middle = (low + high + 1) // 2
@@ -406,14 +454,15 @@ def _buffer_words(
     """
     samples, filters, channels = tile
     f_in, f_out, weights = nest.words(layout.folds)
-    times_in = np.ceil(nest.filters / filters) * np.ceil(filters / deep)
-    times_out = np.ceil(nest.channels / channels) * np.ceil(channels / side)
+    times_in = _parts(nest.filters, filters) * _parts(filters, deep)
+    times_out = _parts(nest.channels, channels) * _parts(channels, side)
     if not _shares(nest, store):
         return f_in * times_in + 2 * f_out * times_out
-    stays = (innermost == SAMPLES) & (filters <= deep) & (channels <= side)
-    loaded = weights * np.where(
-        stays, 1, layout.folds * _weight_times(nest.all_samples, nest.groups, samples)
-    )
+    often = layout.folds * _weight_times(nest.all_samples, nest.groups, samples)
+    if innermost == SAMPLES:
+        stays = (filters <= deep) & (channels <= side)
+        often = np.where(stays, 1, often) if isinstance(stays, np.ndarray) else 1 if stays else often
+    loaded = weights * often
     if nest.gradient:
         return f_in * times_in + f_out * times_out + 2 * loaded
     return f_in * times_in + 2 * f_out * times_out + loaded
@@ -421,18 +470,44 @@ def _buffer_words(
 
 def _bypassing(nest: Nest, array: Array, layout: Layout) -> Blocking:
     """Return the mapping whose passes read from memory, for a buffer that holds no pass."""
-    r, t, b, q, p = _pass_options(nest, array, layout, nest.channels)
-    own = b, np.minimum(p * t, nest.filters), np.minimum(q * r, nest.channels)
-    words = _buffer_words(nest, Store(None), layout, CHANNELS, own, q * r, p * t)
-    best = int(np.argmin(words))
+    found = []
+    for own in _passes_of(nest, array, layout, nest.channels):
+        r, t, b, q, p = own
+        filled = b, _min(p * t, nest.filters), _min(q * r, nest.channels)
+        words = _buffer_words(nest, Store(None), layout, CHANNELS, filled, q * r, p * t)
+        place = int(words.argmin()) if isinstance(words, np.ndarray) else None
+        found.append(_chosen(layout, "", own, filled, (_at(words, place), words), place))
+    return min(found, key=lambda own: own.buffer)
+
+
+def _chosen(
+    layout: Layout,
+    innermost: str,
+    own: Pass,
+    filled: tuple[Any, Any, Any],
+    words: tuple[float, Any],
+    place: int | None,
+) -> Blocking:
+    """Return the mapping of one pass.
+
+    Args:
+        layout: the sets.
+        innermost: the innermost loop outside the buffer.
+        own: the pass, or the columns that it stands in.
+        filled: samples, filters and channels of the tile.
+        words: words from memory, and those from the buffer.
+        place: its place in the columns.
+    """
+    r, t, b, q, p = (_at(column, place) for column in own)
+    n, m, c = (_at(size, place) for size in filled)
     return Blocking(
         layout=layout,
-        grid=(int(r[best]), int(t[best]), int(b[best])),
-        interleaved=(int(q[best]), int(p[best])),
-        tile=(int(own[0][best]), int(own[1][best]), int(own[2][best])),
-        innermost="",
-        memory=float(words[best]),
-        buffer=float(words[best]),
+        grid=(r, t, b),
+        interleaved=(q, p),
+        tile=(n, m, c),
+        innermost=innermost,
+        memory=float(words[0]),
+        buffer=float(_at(words[1], place)),
     )
 
 
@@ -441,6 +516,9 @@ def _divisors(number: int) -> NDArray[np.int64]:
     small = [part for part in range(1, math.isqrt(number) + 1) if number % part == 0]
     return np.array(sorted({*small, *(number // part for part in small)}))
 
+
+FEW = 12
+"""Most passes that are tried one by one; more of them are columns."""
 
 _ONE = np.ones(1, dtype=np.int64)
 _ONCE = np.ones(1)

@@ -111,7 +111,7 @@ class Nest(NamedTuple):
 
     def held_rows(self, columns: int) -> int:
         """Return the input rows that some output rows read."""
-        return (columns - 1) * self.stride + self.extent
+        return columns * self.stride + (self.extent - self.stride)
 
     def columns_within(self, rows: int) -> int:
         """Return the most output rows that read no more than some input rows."""
@@ -123,14 +123,16 @@ class Nest(NamedTuple):
 
     def words(self, folds: Any) -> tuple[Any, int, int]:
         """Return the words of F_in, padding and what two pieces both read included, of F_out and of W."""
-        read = self.all_samples * self.channels * self.read_rows(folds) * self.read_width
+        read = self.all_samples * self.channels * self.read_width * self.read_rows(folds)
         made = self.all_samples * self.filters * self.height * self.width
         weights = self.groups * self.filters * self.channels * self.kernel * self.taps
-        return read / self.zeros, made, weights
+        return read if self.zeros == 1 else read / self.zeros, made, weights
 
     def stored(self, folds: Any) -> tuple[Any, float, int]:
         """Return the same words as they lie in memory."""
         read, made, weights = self.words(folds)
+        if self.packed == (1.0, 1.0):
+            return read, made, weights
         return read * self.packed[0], made * self.packed[1], weights
 
     def halved(self) -> Nest:
