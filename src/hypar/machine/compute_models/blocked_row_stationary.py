@@ -22,8 +22,9 @@ from pydantic import Field, PrivateAttr
 
 from hypar.files.quantities import AsNumber, Count, Hertz, Sourced
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work
-from hypar.machine.spatial.blocking import Blocking, array_words, best_blocking, counts, least_counts
+from hypar.machine.spatial.blocking import Blocking, best_blocking, counts, least_counts
 from hypar.machine.spatial.nests import Array, Nest, Store
+from hypar.machine.spatial.passes import array_words
 from hypar.machine.spatial.zeros import run_length_words
 from hypar.network.training import PHASES
 from hypar.network.windows import Window

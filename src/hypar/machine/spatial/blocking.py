@@ -18,17 +18,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from hypar.machine.spatial.nests import CHANNELS, FILTERS, INNERMOST, SAMPLES, Array, Nest, Store
-from hypar.machine.spatial.sets import Layout, by_rounds, grids, layouts, wider
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
+from hypar.machine.spatial.columns import entry, smaller
+from hypar.machine.spatial.nests import CHANNELS, INNERMOST, SAMPLES, Array, Nest, Store
+from hypar.machine.spatial.passes import Pass, buffer_words, most_channels, pass_words, passes_of
+from hypar.machine.spatial.sets import Layout, by_rounds, layouts, wider
+from hypar.machine.spatial.tiles import Tiles, memory_words, shares, tile_fits, tiles_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,28 +52,6 @@ class Blocking:
     memory: float
     buffer: float
     halved: bool = False
-
-
-class Tiles(NamedTuple):
-    """Sizes of all tiles with one innermost loop, along which a tile is one pass, as columns.
-
-    Attributes:
-        innermost: the innermost loop outside the buffer.
-        samples: samples of each tile; 1 if they are innermost, as are filters and channels.
-        filters: filters of each tile.
-        channels: channels of each tile.
-        times_in: times that F_in comes to the buffer.
-        times_out: times that F_out moves between buffer and memory.
-        times_weights: times that W comes for a piece of rows; unless samples are innermost, when it comes once.
-    """
-
-    innermost: str
-    samples: NDArray[np.int64]
-    filters: NDArray[np.int64]
-    channels: NDArray[np.int64]
-    times_in: NDArray[np.float64]
-    times_out: NDArray[np.float64]
-    times_weights: NDArray[np.float64]
 
 
 @lru_cache(maxsize=16384)
@@ -181,10 +157,10 @@ def _least_traffic(
     turns, columns, folds = np.array(numbers, dtype=np.int64).T[:, :, None]
     listed = []
     for innermost in _orders(nest, store):
-        tiles = _tiles(innermost, nest.all_samples, nest.groups, nest.filters, nest.channels)
-        memory = _memory_words(nest, folds, tiles)
+        tiles = tiles_of(innermost, nest.all_samples, nest.groups, nest.filters, nest.channels)
+        memory = memory_words(nest, folds, tiles)
         first = memory * turns if store.fewest == "product" else memory
-        fits = _fits(nest, store, columns, tiles.samples, tiles.filters, tiles.channels)
+        fits = tile_fits(nest, store, columns, tiles.samples, tiles.filters, tiles.channels)
         listed.append((tiles, memory, np.where(fits, first, np.inf)))
     while (least := min([rank.min() for _, _, rank in listed])) < below:
         fitting = []
@@ -207,8 +183,8 @@ def _widened(nest: Nest, array: Array, store: Store, found: Blocking) -> Blockin
     for layout in wider(found.layout, array.rows, array.columns, nest.height, line=array.line):
         if nest.whole_width and layout.columns not in _halved_columns(nest, store):
             continue
-        fits = _fits(nest, store, layout.columns, samples, filters, channels)
-        if fits and side <= _most_channels(nest, store, layout):
+        fits = tile_fits(nest, store, layout.columns, samples, filters, channels)
+        if fits and side <= most_channels(nest, store, layout):
             return replace(found, layout=layout)
     return found
 
@@ -217,266 +193,34 @@ def _orders(nest: Nest, store: Store) -> tuple[str, ...]:
     """Return the innermost loops to try: W that streams through the buffer is not kept for all samples."""
     if store.keeps_result:
         return (SAMPLES,) if nest.gradient else (CHANNELS,)
-    return INNERMOST if _shares(nest, store) else INNERMOST[:2]
-
-
-def _shares(nest: Nest, store: Store) -> bool:
-    """Return whether W takes room beside the other tensors, as a result always does."""
-    return nest.gradient or not store.weights
-
-
-@lru_cache(maxsize=4096)
-def _tiles(innermost: str, samples: int, groups: int, filters: int, channels: int) -> Tiles:
-    """Return the tiles that divide their loops evenly.
-
-    Args:
-        innermost: the innermost loop outside the buffer.
-        samples: samples of all groups.
-        groups: groups of channels.
-        filters: filters of a group.
-        channels: channels of a group.
-    """
-    sizes = (
-        _ONE if innermost == SAMPLES else _divisors(samples),
-        _ONE if innermost == FILTERS else _divisors(filters),
-        _ONE if innermost == CHANNELS else _divisors(channels),
-    )
-    each = np.ones([len(axis) for axis in sizes], dtype=np.int64)
-    n, m, c = ((axis * each).ravel() for axis in (sizes[0][:, None, None], sizes[1][:, None], sizes[2]))
-    # Sizes are 1 along the innermost loop, during which a tensor without it stays.
-    times_in = _ONCE if innermost == FILTERS else filters / m
-    times_out = _ONCE if innermost == CHANNELS else channels / c
-    times_weights = _ONCE if innermost == SAMPLES else _weight_times(samples, groups, n)
-    return Tiles(innermost, n, m, c, times_in, times_out, times_weights)
-
-
-def _memory_words(nest: Nest, folds: Any, tiles: Tiles) -> Any:
-    """Return the words between memory and buffer: each tensor once for each time that its tile changes."""
-    f_in, f_out, weights = nest.stored(folds)
-    stays = tiles.innermost == SAMPLES
-    # A result that is not finished is written, and read again.
-    if nest.gradient:
-        often = 1 if stays else 2 * folds * tiles.times_weights - 1
-        return f_in * tiles.times_in + f_out * tiles.times_out + weights * often
-    often = 1 if stays else folds * tiles.times_weights
-    return f_in * tiles.times_in + f_out * (2 * tiles.times_out - 1) + weights * often
-
-
-def _weight_times(all_samples: int, groups: int, samples: Any) -> Any:
-    """Return how often W comes to the array for a piece of rows: for every tile of samples."""
-    times = _parts(all_samples, samples)
-    return times if groups == 1 else _max(times, groups) / groups
-
-
-def _fits(nest: Nest, store: Store, columns: Any, samples: Any, filters: Any, channels: Any) -> Any:
-    """Return whether a tile fits the buffer, its pieces having some columns."""
-    if store.words is None:
-        return samples * filters * channels * columns > 0
-    f_in = samples * channels * (nest.held_rows(columns) * nest.read_width)
-    f_out = samples * filters * (columns * nest.width)
-    taken = _banks(f_in, store) + _banks(f_out, store)
-    if _shares(nest, store):
-        weights = filters * channels * (nest.kernel * nest.taps) * _parts(samples, nest.samples)
-        taken = taken + _banks(weights, store)
-    return taken <= store.words // store.bank
-
-
-def _banks(words: Any, store: Store) -> Any:
-    return words if store.bank == 1 else _parts(words, store.bank)
-
-
-def _most_channels(nest: Nest, store: Store, layout: Layout) -> int:
-    """Return the most channels that a pass may have: more than a bank holds only if the array is not full without."""
-    if not store.pass_in_bank:
-        return nest.channels + layout.sets * nest.channels
-    held = store.bank // (nest.held_rows(layout.columns) * nest.read_width)
-    return held if nest.whole_width else max(1, held, -(-layout.sets // (nest.filters * nest.all_samples)))
-
-
-class Pass(NamedTuple):
-    """A pass of the array, or several as columns.
-
-    Attributes:
-        r: channels side by side.
-        t: filters side by side.
-        b: samples side by side.
-        q: channels of an element.
-        p: filters of an element; the most that its registers hold where passes are to be chosen from.
-    """
-
-    r: Any
-    t: Any
-    b: Any
-    q: Any
-    p: Any
-
-
-@lru_cache(maxsize=4096)
-def _passes(array: Array, taps: int, sets: int, channels: int, filters: int, samples: int) -> list[Pass]:
-    """Return the passes with all grids of sets and channels that an element interleaves: few of numbers, or one of columns."""
-    # An element holds a window of each channel and the next word of it, which arrives meanwhile.
-    most = max(1, min(array.input_words // (taps + 1), channels))
-    most = max(1, min(most, array.weight_words // taps))
-    laid = grids(sets, min(channels, sets), min(filters, sets), min(samples, sets))
-    if len(laid) * most <= FEW:
-        return [
-            Pass(*grid, q, min(max(1, array.weight_words // (q * taps)), array.output_words))
-            for grid in laid
-            for q in range(1, most + 1)
-        ]
-    r, t, b = np.array(laid, dtype=np.int64).repeat(most, axis=0).T
-    q = np.arange(len(r)) % most + 1
-    p = np.minimum(np.maximum(1, array.weight_words // (q * taps)), array.output_words)
-    return [Pass(r, t, b, q, p)]
-
-
-def _passes_of(nest: Nest, array: Array, layout: Layout, most: int) -> list[Pass]:
-    return _passes(array, nest.taps, layout.sets, min(most, nest.channels), nest.filters, nest.all_samples)
+    return INNERMOST if shares(nest, store) else INNERMOST[:2]
 
 
 def _least_buffer(
     nest: Nest, array: Array, store: Store, tiles: Tiles, layout: Layout, tile: int, memory: float
 ) -> tuple[float, Blocking] | None:
     """Return the mapping of one tile, of some words from memory, whose other words cost least; None if no pass fits the tile."""
-    most = _most_channels(nest, store, layout)
+    most = most_channels(nest, store, layout)
     sizes = tiles.samples[tile].item(), tiles.filters[tile].item(), tiles.channels[tile].item()
     least, found = math.inf, None
-    for own in _passes_of(nest, array, layout, most):
-        p, filled, words, cost = _pass_words(nest, store, layout, tiles.innermost, sizes, most, own)
+    for own in passes_of(nest, array, layout, most):
+        p, filled, words, cost = pass_words(nest, store, layout, tiles.innermost, sizes, most, own)
         place = int(cost.argmin()) if isinstance(cost, np.ndarray) else None
-        if (lowest := _at(cost, place)) < least:
+        if (lowest := entry(cost, place)) < least:
             least = lowest
             found = _chosen(layout, tiles.innermost, own._replace(p=p), filled, (memory, words), place)
     return None if found is None else (least, found)
 
 
-def _at(column: Any, place: int | None) -> Any:
-    return column[place].item() if isinstance(column, np.ndarray) else column
-
-
-def _pass_words(
-    nest: Nest, store: Store, layout: Layout, inner: str, tile: tuple[int, int, int], most: int, own: Pass
-) -> tuple[Any, tuple[Any, Any, Any], Any, Any]:
-    """Return of passes the filters of an element, the tile, the words from the buffer and the cost, infinite if one does not fit.
-
-    Args:
-        nest: the loops.
-        store: the buffer.
-        layout: the sets.
-        inner: the innermost loop outside the buffer.
-        tile: samples, filters and channels of the tile; 1 along the innermost loop.
-        most: the most channels of a pass.
-        own: the passes.
-    """
-    samples, filters, channels = tile
-    r, t, b, q, p = own
-    side = q * r
-    if inner == SAMPLES:
-        samples = b
-    if inner == CHANNELS:
-        channels = _min(side, nest.channels)
-    # A pass has no more channels and filters than its tile, but where the pass is the tile and the last is incomplete.
-    fine = (side <= most) & (side < nest.channels + r if inner == CHANNELS else side <= channels)
-    p = _min(p, (nest.filters + t - 1) // t if inner == FILTERS else filters // t)
-    if not _shares(nest, store):
-        p = _min(p, _max(store.weights // (t * side * nest.kernel * nest.taps), side * t == 1))
-    if inner == FILTERS:
-        p = _most(
-            lambda p: _fits(nest, store, layout.columns, samples, _min(p * t, nest.filters), channels), p
-        )
-        filters = _min(_max(p, 1) * t, nest.filters)
-    else:
-        fine &= _fits(nest, store, layout.columns, samples, filters, channels)
-    fine &= (b <= samples) & (p > 0)
-    p = _max(p, 1)
-    words = _buffer_words(nest, store, layout, inner, (samples, filters, channels), side, p * t)
-    cost = words * store.costs[0]
-    if store.costs[1]:
-        cost = cost + store.costs[1] * array_words(nest, (q, p), samples)
-    cost = np.where(fine, cost, np.inf) if isinstance(side, np.ndarray) else cost if fine else math.inf
-    return p, (samples, filters, channels), words, cost
-
-
-def _min(one: Any, other: Any) -> Any:
-    arrays = isinstance(one, np.ndarray) or isinstance(other, np.ndarray)
-    return np.minimum(one, other) if arrays else min(one, other)
-
-
-def _max(one: Any, other: Any) -> Any:
-    arrays = isinstance(one, np.ndarray) or isinstance(other, np.ndarray)
-    return np.maximum(one, other) if arrays else max(one, other)
-
-
-def _parts(whole: Any, part: Any) -> Any:
-    """Return the parts, of which the last may be smaller, that make up a whole."""
-    arrays = isinstance(whole, np.ndarray) or isinstance(part, np.ndarray)
-    return np.ceil(whole / part) if arrays else -(-whole // part)
-
-
-def array_words(nest: Nest, interleaved: tuple[Any, Any], samples: Any) -> Any:
-    """Return the words that elements take from the array's network: rows of F_in and W, and terms of F_out.
-
-    Args:
-        nest: the loops.
-        interleaved: channels and filters of an element.
-        samples: samples in the buffer.
-    """
-    q, p = interleaved
-    rows = nest.planes * nest.kernel * nest.height
-    return rows * (nest.read_width / (p * nest.zeros) + nest.width / q + nest.taps / samples)
-
-
-def _most(allowed: Callable[[Any], Any], upper: Any) -> Any:
-    """Return the largest number up to ``upper`` that is allowed, 0 for none; what is allowed allows all smaller ones."""
-    if not isinstance(upper, np.ndarray):
-        return _most(allowed, np.array([upper]))[0].item()
-    low, high = np.zeros_like(upper), upper
-    while (low < high).any():
-        middle = (low + high + 1) // 2
-        fits = allowed(middle)
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
-    return np.maximum(low, 0)
-
-
-def _buffer_words(
-    nest: Nest, store: Store, layout: Layout, innermost: str, tile: tuple[Any, Any, Any], side: Any, deep: Any
-) -> Any:
-    """Return the words between buffer and array.
-
-    Args:
-        nest: the loops.
-        store: the buffer.
-        layout: the sets.
-        innermost: the innermost loop outside the buffer.
-        tile: samples, filters and channels in the buffer.
-        side: channels of a pass, whose terms are added up in the array.
-        deep: filters of a pass, which share a read of F_in.
-    """
-    samples, filters, channels = tile
-    f_in, f_out, weights = nest.words(layout.folds)
-    times_in = _parts(nest.filters, filters) * _parts(filters, deep)
-    times_out = _parts(nest.channels, channels) * _parts(channels, side)
-    if not _shares(nest, store):
-        return f_in * times_in + 2 * f_out * times_out
-    often = layout.folds * _weight_times(nest.all_samples, nest.groups, samples)
-    if innermost == SAMPLES:
-        stays = (filters <= deep) & (channels <= side)
-        often = np.where(stays, 1, often) if isinstance(stays, np.ndarray) else 1 if stays else often
-    loaded = weights * often
-    if nest.gradient:
-        return f_in * times_in + f_out * times_out + 2 * loaded
-    return f_in * times_in + 2 * f_out * times_out + loaded
-
-
 def _bypassing(nest: Nest, array: Array, layout: Layout) -> Blocking:
     """Return the mapping whose passes read from memory, for a buffer that holds no pass."""
     found = []
-    for own in _passes_of(nest, array, layout, nest.channels):
+    for own in passes_of(nest, array, layout, nest.channels):
         r, t, b, q, p = own
-        filled = b, _min(p * t, nest.filters), _min(q * r, nest.channels)
-        words = _buffer_words(nest, Store(None), layout, CHANNELS, filled, q * r, p * t)
+        filled = b, smaller(p * t, nest.filters), smaller(q * r, nest.channels)
+        words = buffer_words(nest, Store(None), layout, CHANNELS, filled, q * r, p * t)
         place = int(words.argmin()) if isinstance(words, np.ndarray) else None
-        found.append(_chosen(layout, "", own, filled, (_at(words, place), words), place))
+        found.append(_chosen(layout, "", own, filled, (entry(words, place), words), place))
     return min(found, key=lambda own: own.buffer)
 
 
@@ -498,8 +242,8 @@ def _chosen(
         words: words from memory, and those from the buffer.
         place: its place in the columns.
     """
-    r, t, b, q, p = (_at(column, place) for column in own)
-    n, m, c = (_at(size, place) for size in filled)
+    r, t, b, q, p = (entry(column, place) for column in own)
+    n, m, c = (entry(size, place) for size in filled)
     return Blocking(
         layout=layout,
         grid=(r, t, b),
@@ -507,18 +251,5 @@ def _chosen(
         tile=(n, m, c),
         innermost=innermost,
         memory=float(words[0]),
-        buffer=float(_at(words[1], place)),
+        buffer=float(entry(words[1], place)),
     )
-
-
-@lru_cache(maxsize=4096)
-def _divisors(number: int) -> NDArray[np.int64]:
-    small = [part for part in range(1, math.isqrt(number) + 1) if number % part == 0]
-    return np.array(sorted({*small, *(number // part for part in small)}))
-
-
-FEW = 12
-"""Most passes that are tried one by one; more of them are columns."""
-
-_ONE = np.ones(1, dtype=np.int64)
-_ONCE = np.ones(1)
