@@ -215,6 +215,8 @@ def _named(found: Blocking) -> dict[str, int]:
 
 def _placed(nest: Nest, array: Array, store: Store, units: int) -> Placed:
     """Return a nest with its mapping, samples and filters shared by the units so that the fewest words move."""
+    if units == 1:
+        return Placed(nest, best_blocking(nest, array, store, nest.planes, 1), nest.planes, 1)
     found = []
     for share in _divisors(units):
         part = nest._replace(samples=-(-nest.samples // share), filters=-(-nest.filters // (units // share)))

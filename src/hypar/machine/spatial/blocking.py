@@ -90,20 +90,23 @@ def _or_halves(
     halves = nest.halved()
     best = None if found is None else store.rank(*counts(nest, found, planes, units))
     laid = layouts(array.rows, array.columns, nest.kernel, nest.height, line=array.line)
-    allowed = _halved_columns(halves, store)
-    ranked = by_rounds(tuple([layout for layout in laid if layout.columns in allowed]), 2 * planes, units)
-    below = math.inf
+    allowed, steps = _halved_columns(halves, store), halves.taps * halves.width
+    laid = tuple([layout for layout in laid if layout.columns in allowed])
     if best is not None:
         # Each tensor moves once at least.
-        steps = halves.taps * halves.width
-        ranked = [
-            (rounds, layout)
-            for rounds, layout in ranked
-            if store.rank(rounds * steps, sum(halves.stored(layout.folds)), 0) < best
-        ]
-        # A mapping as good in what comes first may be better in what comes next.
-        below = best[0] / (steps if store.fewest == "product" else 1) * (1 + 1e-9)
-    own = _fitting(halves, array, store, ranked, below) if ranked else None
+        laid = tuple(
+            [
+                layout
+                for layout in laid
+                if store.rank(layout.rounds(2 * planes, units) * steps, sum(halves.stored(layout.folds)), 0)
+                < best
+            ]
+        )
+    if not laid:
+        return found
+    # A mapping as good in what comes first may be better in what comes next.
+    first = math.inf if best is None else best[0] / (steps if store.fewest == "product" else 1) * (1 + 1e-9)
+    own = _fitting(halves, array, store, by_rounds(laid, 2 * planes, units), first)
     if own is None:
         return found
     halved = replace(own, halved=True)
@@ -141,12 +144,10 @@ def _fitting(
 def least_counts(nest: Nest, array: Array, planes: int, units: int) -> tuple[float, float, float]:
     """Return lower bounds of a unit's cycles, all elements active, of words from memory, which pass once, and from the buffer."""
     steps = planes * nest.kernel * nest.height * nest.taps * nest.width
-    # Pieces share rows of F_in, or skip some between them if the stride is larger than the kernel.
-    folds = 1 if nest.extent >= nest.stride else nest.height
-    read, made, weights = nest.stored(folds)
+    words = nest.least_words()
     if nest.across > nest.taps:  # halves of rows skip some columns between them
-        read = min(read, nest.halved().stored(folds)[0])
-    return steps / (array.rows * array.columns * units), (read + made + weights) / units, 0
+        words = min(words, nest.halved().least_words())
+    return steps / (array.rows * array.columns * units), words / units, 0
 
 
 def _least_traffic(
