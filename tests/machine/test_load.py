@@ -138,6 +138,7 @@ def another(value: Any, where: Where) -> Any:
     options = {"duplex": ("half", "full"), "bandwidth": ("link", "total"), "overlap": ("full", "none")}
     options |= {"resident": ("result", "any"), "fewest": ("cycles", "words", "product")}
     options |= {"sets": ("any", "line"), "pass_rows": ("any", "bank"), "sums": ("free", "counted")}
+    options |= {"zeros": ("kept", "saved")}
     if where[-1] in options and value in options[str(where[-1])]:
         return next(option for option in options[str(where[-1])] if option != value)
     if isinstance(value, list):
@@ -515,7 +516,7 @@ def test_bad_file(case: str) -> None:
         ("source: a\ndevice: []\n", "bad.yaml:2: device: found []; allowed: a mapping"),
         (
             "source: 3\ndevice: {}\n",
-            "bad.yaml:2: device.word: 'word' is missing\nbad.yaml:2: device.compute: 'compute' is missing\nbad.yaml:1: source: found 3; allowed: a text",
+            "bad.yaml:2: device.compute: 'compute' is missing\nbad.yaml:1: source: found 3; allowed: a text",
         ),
         (
             GOOD.replace("ring", "h_tree").replace("value: 4,", "value: 12,"),
@@ -530,6 +531,17 @@ def test_bad_file(case: str) -> None:
 )
 def test_no_hardware_file(text: str, expected: str) -> None:
     assert message(text) == expected
+
+
+def test_a_file_with_energies_or_a_buffer_gives_the_word_that_they_are_for() -> None:
+    without = GOOD.replace("  word: {value: 4 B, source: s}\n", "")
+    assert message(without) == "bad.yaml:2: device: 'word' is missing; allowed: one, as the file gives energy"
+    data = yaml.safe_load(without)
+    del data["device"]["energy"]
+    assert written(data).content.device.word.value == 4
+    data["device"]["buffer"] = {"value": "108 KB", "source": "s"}
+    with pytest.raises(HardwareError, match=r"'word' is missing; allowed: one, as the file gives buffer$"):
+        written(data)
 
 
 def test_every_fault_of_a_file_is_named_at_once() -> None:

@@ -175,10 +175,18 @@ def _machine(
         name=name,
         digest=_digest(content, compute, tiers),
         content=content,
-        compute=compute.beside(None if buffer is None else buffer.value / word),
+        compute=compute.beside(None if buffer is None else buffer.value / word, _costs(content)),
         tiers=tiers,
         changes=changes,
     )
+
+
+def _costs(content: HardwareFile) -> tuple[float, float]:
+    """Return the energy of a word from the buffer and of one from the array's network; 1 and 0 if none are known."""
+    given = content.device.energy
+    if given is None or not given.buffer.value:
+        return 1.0, 0.0
+    return given.buffer.value, 0.0 if given.array is None else given.array.value
 
 
 def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[HardwareFile, ComputeModel]:
@@ -195,6 +203,12 @@ def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[Hardw
             compute = _plugin("compute_models", own, ("device", "compute"), place)
     if content is None or compute is None:
         raise faults.error()
+    given = content.device.model_fields_set
+    needing = [part for part in ("energy", "buffer") if part in given]
+    if needing and "word" not in given:
+        raise HardwareError(
+            place(("device",)), "'word' is missing", f"one, as the file gives {' and '.join(needing)}"
+        )
     return content, compute
 
 
@@ -223,6 +237,8 @@ def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier])
         [[tier.name, tier.topology.model_dump(mode="json")] for tier in tiers],
     ]
     # A machine without what was added later keeps the hash that stored plans have of it.
+    if values[1][1].get("zeros", {}).get("value") == "kept":
+        del values[1][1]["zeros"]
     energy, assumed = values[0]["device"]["energy"] or {}, values[0]["assumptions"]
     for absent in [key for key in ("link", "static") if key in energy and energy[key] is None]:
         del energy[absent]

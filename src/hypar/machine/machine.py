@@ -49,6 +49,10 @@ class LayerTime:
     words: Mapping[str, float]
     fullest: Mapping[str, float]
 
+    def done_macs(self, phase: str) -> float:
+        """Return the multiply-accumulates of a phase that take energy."""
+        return self.macs * (1 - self.work[phase].skipped)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Machine:
@@ -189,6 +193,7 @@ def local_shape(einsum: Einsum, degrees: Degrees) -> LocalShape:
             for tensor in tensors
         },
         macs=einsum.macs / math.prod(degree.get(dim, 1) for dim in einsum.sizes),
+        zeros=einsum.zeros,
     )
 
 

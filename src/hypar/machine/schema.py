@@ -67,9 +67,9 @@ class Energy(Description):
 
 
 class Device(Description):
-    """One accelerator."""
+    """One accelerator; a file with energies or a buffer gives the word that they are for."""
 
-    word: Sourced[Bytes]
+    word: Sourced[Bytes] = Sourced(value=4.0, source="not given: no energies and no buffer depend on it")
     compute: Plugin
     buffer: Sourced[Bytes] | None = None
     memory: Memory | None = None
