@@ -21,6 +21,7 @@ from hypar.planning.replay import run_plan
 from hypar.planning.searches.greedy import Greedy
 from hypar.registry import data_folder, plugin_names
 from hypar.schedule.chunks.sizes import groupings
+from hypar.schedule.stages import StepWork
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.timeline import run
 from tests.prose import unbroken
@@ -28,15 +29,15 @@ from tests.schedule.test_chunked import graph_of, lane_of
 from tests.schedule.test_step import wired
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from _pytest.mark import ParameterSet
 
     from hypar import Machine, Score
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.chunks.exchanges import Sizes
-    from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.step import Step
+    from hypar.schedule.lanes import Lane
+    from hypar.schedule.stages import Ran
 
 FIRST = {"collectives": ["direct", "ring"]}
 """Exchanges slow enough for chunks of several layers to be worth their while."""
@@ -220,11 +221,12 @@ def test_nothing_else_is_tried_where_devices_always_compute(monkeypatch: pytest.
     """No chunks take less time than the computation."""
     tried: list[Chunks | None] = []
 
-    def counted(lanes: Sequence[Lane], crossings: Sequence[Crossing], chunks: Chunks | None) -> Step:
+    def counted(work: StepWork, chunks: Chunks | None = None) -> Ran:
         tried.append(chunks)
-        return lower_lanes(lanes, crossings, chunks)
+        return ran(work, chunks)
 
-    monkeypatch.setattr("hypar.planning.chunks.search.lower_lanes", counted)
+    ran = StepWork.run
+    monkeypatch.setattr(StepWork, "run", counted)
     machine = load_machine("h100-8x")
     plan = plan_model(graph_of("resnet50"), array=[8, 8], strategy="dp", hardware=machine, chunks="best")
     assert tried == [None]

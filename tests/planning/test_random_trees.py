@@ -15,6 +15,8 @@ from tests.effort import examples
 from tests.heterogeneous import kind, machines, networks, write_machine
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
     from hypar import LayerGraph, Plan
@@ -48,12 +50,15 @@ def trees(draw: st.DrawFn) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value is not None}
 
 
-def planned(graph: LayerGraph, drawn: Drawn, asked: dict[str, Any], folder: Any) -> Plan | None:
-    """Return the plan; None where the machine, the batch or a refused pair of options does not allow one."""
+def written(folder: Path, drawn: Drawn) -> Path:
+    """Write a machine's files, and return the first."""
     kinds, groups = drawn
-    file = write_machine(folder, kinds, groups) if groups else folder / "a.yaml"
-    if not groups:
-        write_machine(folder, kinds, [])
+    file = write_machine(folder, kinds, groups)
+    return file if groups else folder / "a.yaml"
+
+
+def planned(graph: LayerGraph, file: Path, asked: dict[str, Any]) -> Plan | None:
+    """Return the plan; None where the machine, the batch or a refused pair of options does not allow one."""
     try:
         return plan_model(graph, hardware=load_hardware(file), **asked)
     except InputError:
@@ -65,13 +70,14 @@ def planned(graph: LayerGraph, drawn: Drawn, asked: dict[str, Any], folder: Any)
 def test_a_random_tree_runs_as_planned(
     tmp_path_factory: pytest.TempPathFactory, graph: LayerGraph, drawn: Drawn, asked: dict[str, Any]
 ) -> None:
-    plan = planned(graph, drawn, asked, tmp_path_factory.mktemp("tree"))
+    file = written(tmp_path_factory.mktemp("tree"), drawn)
+    plan = planned(graph, file, asked)
     if plan is None:
         return
     score = plan.score
     assert score is not None
     # The same score again, whose parts sum to it.
-    assert score_plan(plan, model=graph) == score
+    assert score_plan(plan, model=graph, hardware=file) == score
     assert math.isclose(math.fsum(score.communication.values()), score.communication_bytes)
     assert math.isclose(math.fsum(score.critical.values()), score.time_s, abs_tol=1e-15)
     assert math.isclose(math.fsum(score.time.values()) - score.overlapped_s, score.time_s, rel_tol=1e-8)
@@ -79,6 +85,6 @@ def test_a_random_tree_runs_as_planned(
         covered = score.time_s - group.idle_s
         assert max(group.computing_s, 0.0) <= covered * (1 + 1e-9)
     # The numbers of one device, and the bytes that were counted.
-    found = verify_plan(plan, model=graph, count=plan.num_devices > 12 or graph.batch > 16)
+    found = verify_plan(plan, model=graph, hardware=file, count=plan.num_devices > 12 or graph.batch > 16)
     assert found.ok
     assert not found.mismatches

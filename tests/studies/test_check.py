@@ -325,6 +325,8 @@ ALLOWED: list[tuple[str, dict[str, Any], str, Any]] = [
     ("search", KINDS["stages, not cut"], "search", "joint"),
     ("solver", DP, "solver", "elimination"),
     ("space", KINDS["stages, not cut"], "space", "all"),
+    ("stages.asked_microbatches", KINDS["best stages"], "stages.asked_microbatches", 2),
+    ("stages.balance", KINDS["best stages"], "stages.balance", "macs"),
     ("stages.schedule", KINDS["best stages"], "stages.schedule", "gpipe"),
     ("stages.solver", KINDS["stages, not cut"], "stages.solver", "chain"),
 ]
