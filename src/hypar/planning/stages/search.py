@@ -42,7 +42,7 @@ MULTIPLES = (1, 2, 4, 8)
 """Numbers of microbatches per stage that are tried for ``best``."""
 
 
-NEAR = 1.1
+NEAR = 1.05
 """How much slower than the fastest a candidate's estimate may be for the engine to run it."""
 
 MOST_RUN = 8
@@ -63,6 +63,11 @@ class Divided(NamedTuple):
     microbatches: int
     stages: list[CutSpan]
     spans: CutSpans
+
+    @property
+    def bottleneck_s(self) -> float:
+        """Seconds for which a mini-batch keeps the busiest stage busy; where nothing overlaps, no step is shorter."""
+        return max(span.seconds(self.microbatches) for span in self.stages)
 
     def run(self) -> Staging:
         """Run the stages in the engine."""
@@ -135,6 +140,8 @@ def _fastest(candidates: Sequence[Divided], limit: float) -> tuple[Staging, CutS
     """Return the candidate whose step is the fastest by the engine; None if none is below a limit."""
     best = None
     for divided in candidates[:MOST_RUN]:
+        if divided.bottleneck_s >= limit:
+            continue
         staging = divided.run()
         if staging.ran.timeline.makespan < limit:
             best, limit = (staging, divided.spans), staging.ran.timeline.makespan
