@@ -24,7 +24,7 @@ from hypar.planning.replay import run_plan
 from hypar.planning.request import Request
 from hypar.planning.stages.lower_bounds import crossing_bytes, lower_bounds_of
 from hypar.planning.stages.partition import best_partition
-from hypar.planning.stages.running import kept_in_flight
+from hypar.planning.stages.running import estimated_s, kept_in_flight
 from hypar.planning.stages.spans import CutSpans
 from hypar.registry import data_file, plugin_names
 from hypar.reports.formats.tabular.page import plan_page
@@ -538,6 +538,20 @@ def test_items_of_a_score_sum_to_its_totals(asked: str, overlap: str, schedule: 
         assert worked >= score.time_s * (1 - 1e-9)
         if overlap == "none":
             assert worked == pytest.approx(score.time_s, rel=1e-9)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("levels", [0, 2])
+def test_where_nothing_overlaps_a_step_takes_what_is_estimated(levels: int, schedule: str) -> None:
+    plan = plan_model("resnet18", batch=32, stages=4, levels=levels, hardware=HMC, schedule=schedule)
+    assert plan.stages is not None
+    assert plan.score is not None
+    graph, bounds = load_model("resnet18").with_batch(32), bounds_of(plan)
+    request, parts = replace(Request.of(plan, HMC), counted="moved"), plan.stages.microbatches
+    spans = CutSpans.of(request, graph, (4, parts))
+    choices = [plan.choices(layer) if levels else () for layer in plan.layers]
+    stages = [spans.given(start, end, tuple(choices[start:end])) for start, end in pairwise(bounds)]
+    assert estimated_s(request, parts, stages) == pytest.approx(plan.score.time_s, rel=1e-12)
 
 
 def test_every_second_of_two_stages_and_two_microbatches() -> None:

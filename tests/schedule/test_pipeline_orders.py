@@ -92,7 +92,7 @@ def pipelines(draw: st.DrawFn) -> tuple[str, list[Pace], int, int]:
             Send(draw(SECONDS), busy_with(kept, stage, other)) if 0 <= other < stages else None
             for other in (stage + 1, stage - 1)
         ]
-        paces.append(Pace(draw(SECONDS), draw(SECONDS), draw(SECONDS), *sends))
+        paces.append(Pace(draw(SECONDS), draw(SECONDS), draw(SECONDS), sends[0], sends[1]))
     microbatches = draw(st.integers(1, 4)) if SCHEDULES[name].flushes else 1
     return name, paces, microbatches, draw(st.integers(1, 6))
 

@@ -52,6 +52,7 @@ class Pace(NamedTuple):
         update: seconds of the update.
         ahead: the transfer to the stage behind it after a forward.
         back: the transfer to the stage before it after a backward.
+        behind: seconds of the backward for which that transfer does not wait.
     """
 
     forward: float = 1.0
@@ -59,6 +60,7 @@ class Pace(NamedTuple):
     update: float = 0.0
     ahead: Send | None = None
     back: Send | None = None
+    behind: float = 0.0
 
     def send(self, phase: str) -> Send | None:
         """Return the transfer after a phase."""
@@ -229,8 +231,13 @@ class _Paced(PipelineLowering):
     def work(self, stage: int, work: Work, after: After, *, final: bool) -> After:  # noqa: ARG002
         before = (self.last[stage],) if stage in self.last else ()
         seconds, name = getattr(self.paces[stage], work.phase), f"{work.phase} {work.item + 1}"
-        self.last[stage] = self._task(Task(name, stage_name(stage), seconds, (*before, *after), work.phase))
-        return (self.last[stage],)
+        behind = self.paces[stage].behind if work.phase == "backward" else 0.0
+        made = self._task(Task(name, stage_name(stage), seconds - behind, (*before, *after), work.phase))
+        self.last[stage] = made
+        if behind:
+            rest = Task(f"gradient {work.item + 1}", stage_name(stage), behind, (made,), work.phase)
+            self.last[stage] = self._task(rest)
+        return (made,)
 
     def sends(self, stage: int, reader: int, work: Work) -> bool | None:
         send = self.paces[stage].send(work.phase)

@@ -112,7 +112,10 @@ def run_stages(
 
 
 def estimated_s(request: Request, microbatches: int, stages: Sequence[CutSpan]) -> float:
-    """Return the time of a step if each phase of a stage is a single task; arguments as in ``run_stages``."""
+    """Return the time of a step, exactly where nothing overlaps; otherwise each phase of a stage is taken as one task.
+
+    Arguments as in ``run_stages``.
+    """
     paces = [_pace(stages, stage) for stage in range(len(stages))]
     order = SCHEDULES[request.schedule]
     lowered = lower(order, paces, microbatches, _minibatches(request.schedule, len(stages)))
@@ -136,4 +139,5 @@ def _pace(stages: Sequence[CutSpan], stage: int) -> Pace:
 
     ahead = send(stage + 1, stages[stage + 1].received.seconds) if stage + 1 < len(stages) else None
     back = send(stage - 1, stages[stage - 1].returned.seconds) if stage else None
-    return Pace(*cuts.phases, ahead, back)
+    forward, backward, once, behind = cuts.phases
+    return Pace(forward, backward, once, ahead, back, behind)

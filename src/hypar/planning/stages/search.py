@@ -42,8 +42,8 @@ MULTIPLES = (1, 2, 4, 8)
 """Numbers of microbatches per stage that are tried for ``best``."""
 
 
-NEAR = 1.05
-"""How much slower than the fastest a candidate's estimate may be for the engine to run it."""
+NEAR = 1.1
+"""How much slower than the fastest a candidate's estimate may be for the engine to run it, where transfers overlap."""
 
 MOST_RUN = 8
 """Largest number of candidates that the engine runs."""
@@ -63,11 +63,6 @@ class Divided(NamedTuple):
     microbatches: int
     stages: list[CutSpan]
     spans: CutSpans
-
-    @property
-    def bottleneck_s(self) -> float:
-        """Seconds for which a mini-batch keeps the busiest stage busy; where nothing overlaps, no step is shorter."""
-        return max(span.seconds(self.microbatches) for span in self.stages)
 
     def run(self) -> Staging:
         """Run the stages in the engine."""
@@ -133,15 +128,14 @@ def plan_stages(
                 least = min(least, seconds)
                 found.append((seconds, number, divided))
         progress(number + 1, len(tries))
-    return _fastest([divided for seconds, _, divided in sorted(found) if seconds <= least * NEAR], limit)
+    near = [divided for seconds, _, divided in sorted(found) if seconds <= least * NEAR]
+    return _fastest(near[: MOST_RUN if request.machine.overlap or request.chunks else 1], limit)
 
 
 def _fastest(candidates: Sequence[Divided], limit: float) -> tuple[Staging, CutSpans] | None:
     """Return the candidate whose step is the fastest by the engine; None if none is below a limit."""
     best = None
-    for divided in candidates[:MOST_RUN]:
-        if divided.bottleneck_s >= limit:
-            continue
+    for divided in candidates:
         staging = divided.run()
         if staging.ran.timeline.makespan < limit:
             best, limit = (staging, divided.spans), staging.ran.timeline.makespan

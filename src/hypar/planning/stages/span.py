@@ -80,7 +80,7 @@ class CutSpan(NamedTuple):
 
         Over each end of a stage as many bytes are sent as received, so what it sends takes as long as what it receives there.
         """
-        forward, backward, once = self.cuts.phases
+        forward, backward, once, _ = self.cuts.phases
         return forward + max(self.returned.seconds, backward + max(once, self.received.seconds))
 
     def held(self, in_flight: int) -> dict[str, float]:
@@ -98,11 +98,13 @@ class Phases(NamedTuple):
         forward: seconds for the forward phase of a microbatch.
         backward: seconds for the backward phase of a microbatch, with its gradients.
         once: seconds for exchanging gradients and updating, after the last microbatch of a mini-batch.
+        behind: the seconds of the backward phase behind the error that goes to the stage before: the first layer's gradient.
     """
 
     forward: float
     backward: float
     once: float
+    behind: float
 
 
 def phases_of(step: Step, *, overlap: bool) -> Phases:
@@ -114,14 +116,16 @@ def phases_of(step: Step, *, overlap: bool) -> Phases:
     kinds = [_phase(task, move) for task, move in zip(step.tasks, step.moves, strict=True)]
     if not overlap:
         spent: dict[str, list[float]] = {phase: [] for phase in Phases._fields}
-        for phase, task in zip(kinds, step.tasks, strict=True):
+        for phase, task, layer in zip(kinds, step.tasks, step.layers, strict=True):
             spent[phase].append(task.seconds)
+            if layer == 0 and task.kind == "gradient":
+                spent["behind"].append(task.seconds)
         return Phases(*(math.fsum(seconds) for seconds in spent.values()))
     forward, backward, behind = (
         _makespan(step.tasks, [phase in some for phase in kinds])
         for some in (("forward",), ("backward",), ("backward", "once"))
     )
-    return Phases(forward, backward, max(0.0, behind - backward))
+    return Phases(forward, backward, max(0.0, behind - backward), 0.0)
 
 
 def _phase(task: Task, move: Move | None) -> str:
