@@ -58,7 +58,7 @@ INSIDE = {
     "files": "validation targets text quantities canvas figures timelines grids yaml_file json_file csv_file",
     "solve": "edge cost_graph partition balance elimination solvers",
     "network": "training windows keeping ops layer spec trails contraction graph build gradients",
-    "sharding": "dims conventions placement redistribution space pins grids transfers levels uneven rates amounts",
+    "sharding": "dims conventions placement redistribution space pins grids transfers levels rates amounts uneven",
     "machine": "spatial compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting routes hops rates profiles load load_heterogeneous",
     "plan": "conventions score chunks splits plan files canonical diff",
     "schedule": "chunks moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals energy lifetimes memory scoring",

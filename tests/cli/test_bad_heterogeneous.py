@@ -101,8 +101,7 @@ def test_more_devices_than_a_machine_has_are_refused() -> None:
     [
         (["--shares", "fair"], ("no shares 'fair'; allowed: equal, linear, exact, layers",)),
         (["--shares", "exact"], ("shares: cost 'volume' has no slowest device group to relieve", "allowed: equal, or cost accpar")),
-        (["--cost", "time"], ("cost 'time' needs identical devices; on a heterogeneous machine use accpar or volume",)),
-        (["--strategy", "deepa"], ("cost 'deepa' needs identical devices; on a heterogeneous machine use accpar or volume",)),
+        (["--strategy", "deepa", "--mode", "paper"], ("mode 'paper': found heterogeneous devices; allowed: identical devices, or mode exact",)),
         (["--refine"], ("refine: the devices of hardware 'tpu-v2-v3' are heterogeneous; allowed: a machine of identical devices",)),
         (["--explain"], ("explain: the devices of hardware 'tpu-v2-v3' are heterogeneous",)),
         (["--levels", "0"], ("levels: found 0; allowed: a whole number from 1 to 20",)),

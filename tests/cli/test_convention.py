@@ -108,10 +108,6 @@ def test_a_difference_of_conventions_is_named(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (
-            ("plan", "lenet-c", "--hardware", "tpu-v2-v3", "--convention", "fused"),
-            "convention: found 'fused'; the uneven shares of hardware 'tpu-v2-v3' have no other count yet; allowed: paper",
-        ),
-        (
             ("pipeline", "lenet-c", "--convention", "moved"),
             "convention: found 'moved'; what passes a stage of a pipeline goes through it; plan --stages counts by others; allowed: paper",
         ),
@@ -123,8 +119,6 @@ def test_what_has_no_other_count_is_refused_in_one_line(arguments: tuple[str, ..
 
 
 def test_what_has_no_other_count_says_so() -> None:
-    text = unbroken(output("plan", "lenet-c", "--hardware", "tpu-v2-v3"))
-    assert "counted by paper: uneven shares have no other count yet" in text
     assert "by paper: what passes a stage goes through it" in unbroken(output("pipeline", "lenet-c"))
 
 
@@ -157,3 +151,11 @@ def test_an_old_plan_of_an_optimum_is_followed_as_it_was_counted(tmp_path: Path)
     stored = GOLDEN / "alexnet-optimal-paper.json"
     assert "convention" not in stored.read_text()
     assert output("check", str(stored)) == f"ok       {stored}\n"
+
+
+def test_heterogeneous_devices_say_by_what_cost_and_score_count() -> None:
+    text = unbroken(output("plan", "lenet-c", "--hardware", "tpu-v2-v3"))
+    assert "the cost is counted by paper, bytes and seconds by moved" in text
+    fused = unbroken(output("plan", "lenet-c", "--hardware", "tpu-v2-v3", "--convention", "fused"))
+    assert "counted by fused" in fused
+    assert "the cost is counted by" not in fused

@@ -75,11 +75,6 @@ def require_paper(asked: str | None) -> None:
     conventions_of(asked, PAPER, "volume", passes)
 
 
-def uneven(name: str) -> str:
-    """Say why the plans for a heterogeneous machine are counted by one convention."""
-    return f"the uneven shares of hardware {name!r} have no other count yet"
-
-
 def cost_convention(plan: Plan) -> str:
     """Return the convention of a plan's cost, as people read it."""
     return plan.convention or _papers(plan)
@@ -94,13 +89,8 @@ def score_convention(plan: Plan, score: Score | None = None) -> str:
     """
     score = plan.score if score is None else score
     if score is None:
-        return _papers(plan) if only_paper(plan) else of_score(plan.convention or PAPER)
+        return of_score(plan.convention or PAPER)
     return score.convention or _papers(plan)
-
-
-def only_paper(plan: Plan) -> str:
-    """Return why a plan can be counted by ``paper`` alone; empty if it can be by any convention."""
-    return "uneven shares have no other count yet" if plan.heterogeneous else ""
 
 
 def _papers(plan: Plan) -> str:

@@ -17,7 +17,7 @@ from hypar.plan.conventions import recorded
 from hypar.plan.plan import CostRecord, ModelRecord, Plan, ProfileRecord
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.claims import claim_of
-from hypar.planning.counting import conventions_of, uneven
+from hypar.planning.counting import conventions_of
 from hypar.planning.question import ask
 from hypar.planning.records import Outcome, even_split
 from hypar.planning.request import (
@@ -142,7 +142,6 @@ def plan_model(
         convention,
         named.convention if strategy is not None or asked == own else MOVED,
         asked,
-        uneven(heterogeneous.name) if heterogeneous else "",
     )
     request = Request(
         strategy="hypar" if strategy is None else strategy,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
     from hypar.sharding.placement import Options
+    from hypar.sharding.uneven.entered import Entered
     from hypar.sharding.uneven.transfers import Amount
 
 
@@ -41,6 +42,7 @@ class _Devices(NamedTuple):
         setting: machine, array, element size, optimizer.
         name: name of the group; empty for the only one.
         depth: number of uneven splits above it.
+        entered: the state below these; None by ``paper``, which counts each level by itself.
     """
 
     graph: ContractedGraph
@@ -48,6 +50,7 @@ class _Devices(NamedTuple):
     setting: Setting
     name: str = ""
     depth: int = 0
+    entered: Entered | None = None
 
 
 class Lane(_Devices):
@@ -82,7 +85,7 @@ class Lane(_Devices):
 
     @cached_property
     def _moved(self) -> tuple[list[tuple[Move, ...]], list[tuple[Move, ...]]]:
-        return moves_of(self.setting, self.graph, self.choices)
+        return moves_of(self.setting, self.graph, self.choices, self.entered)
 
 
 class Receiver(NamedTuple):

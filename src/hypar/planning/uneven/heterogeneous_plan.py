@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
+from hypar.plan.conventions import recorded
 from hypar.plan.plan import CostRecord, ModelRecord, Plan
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.uneven.records import claim_of, splits_of
@@ -65,6 +66,7 @@ def heterogeneous_plan(request: Request, heterogeneous: HeterogeneousMachine, gr
         arrays={name: list(array) for name, array in request.arrays.items()},
         shares=request.shares,
         integral=True if request.integral else None,
+        convention=recorded(request.convention),
         path=found.path if found.slowest else None,
         pins=[str(pin) for pin in pins],
         cost=CostRecord(

@@ -13,20 +13,21 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.costs.base import load_cost
+from hypar.costs.base import convention_of, load_cost
 from hypar.costs.graphs.paper import structure
-from hypar.errors import MemoryLimitError, OptionError
+from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.splits import WHOLE_ARRAY
-from hypar.planning.question import question_of, setting_for, space_of
+from hypar.planning.question import context_of, question_of, setting_for, space_of
 from hypar.planning.searches.base import load_search
 from hypar.planning.uneven.common_shares import best, search
 from hypar.planning.uneven.layer_shares import by_layer, settled, settled_costs
 from hypar.planning.uneven.memory import fits, limits
 from hypar.planning.uneven.quadratics import quadratics_of
-from hypar.planning.uneven.split import uneven_split_of
-from hypar.planning.uneven.tree import Branching, Leaf
+from hypar.planning.uneven.split import UnevenSplit
+from hypar.planning.uneven.tree import Branching, Leaf, state_above
 from hypar.schedule.lanes import Lane
+from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.pins import apply_pins
 from hypar.sharding.transfers import simple
 from hypar.solve.solvers.base import cheapest, load_solver
@@ -42,10 +43,10 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.common_shares import Decision
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line, Quadratics
-    from hypar.planning.uneven.split import UnevenSplit
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
+    from hypar.sharding.uneven.entered import Entered
 
 LEAST_GAIN = 1e-12
 """Relative gain below which a decision is no better, and shares are the same: equal shares stay if no others are cheaper."""
@@ -58,12 +59,13 @@ MOST_TRIES = 8
 
 
 class _Place(NamedTuple):
-    """The uneven split to be decided, with its options."""
+    """The uneven split to be decided, with its options and the state above it; None by ``paper``."""
 
     name: str
     machine: HeterogeneousMachine
     graph: ContractedGraph
     depth: int
+    entered: Entered | None
     options: tuple[Options, ...]
 
 
@@ -84,7 +86,7 @@ def plan_branches(
     """
     assert request.heterogeneous is not None  # noqa: S101 (the caller requests a heterogeneous machine)
     planner, machine = _Planner(request, pins, element_bytes), request.heterogeneous.using(request.arrays)
-    found = planner.split(WHOLE_ARRAY, machine, graph, 0)
+    found = planner.split(WHOLE_ARRAY, machine, graph, 0, planner.state_above(graph))
     if planner.adapts and not fits(found):
         names = ", ".join(group.name for group in machine.groups)
         hint = "take a smaller batch, or --shares equal to see what they would hold"
@@ -99,21 +101,30 @@ class _Planner:
 
     def __init__(self, request: Request, pins: Sequence[Pin], element_bytes: int) -> None:
         self.request, self.pins, self.element_bytes = request, pins, element_bytes
-        self.cost = load_cost(request.cost, request.parameters)
+        self.cost = load_cost(request.cost, request.parameters, context_of(request))
         self.adapts = request.shares != "equal" and self.cost.slowest
+        self.counted = DIRECT if self.cost.direct and request.counted == PAPER else request.counted
 
-    def branch(self, group: DeviceGroup, graph: ContractedGraph, depth: int) -> Branch:
+    def state_above(self, graph: ContractedGraph) -> Entered | None:
+        """Return the state above all splits by which the cost counts."""
+        return state_above(graph, convention_of(self.cost))
+
+    def branch(
+        self, group: DeviceGroup, graph: ContractedGraph, depth: int, entered: Entered | None
+    ) -> Branch:
         """Plan one device group of an uneven split."""
         if isinstance(group.machine, HeterogeneousMachine):
-            return self.split(group.name, group.machine, graph, depth)
-        return self.leaf(group.name, group.machine, graph, depth)
+            return self.split(group.name, group.machine, graph, depth, entered)
+        return self.leaf(group.name, group.machine, graph, depth, entered)
 
-    def leaf(self, name: str, machine: Machine, graph: ContractedGraph, depth: int) -> Leaf:
+    def leaf(
+        self, name: str, machine: Machine, graph: ContractedGraph, depth: int, entered: Entered | None
+    ) -> Leaf:
         """Plan identical devices by the requested search."""
         request = replace(
             self.request, machine=machine, heterogeneous=None, array=self.request.arrays[name], pins=()
         )
-        setting = setting_for(request, self.element_bytes)
+        setting = setting_for(request, self.element_bytes, direct=self.cost.direct)
         if not request.array:
             lane = Lane(graph, ((),) * len(graph.layers), setting, name, depth)
             return Leaf(lane=lane, levels=(), costs=(), solver="", exact=True)
@@ -123,10 +134,13 @@ class _Planner:
             for pin in self.pins
             if pin.level is None or depth <= pin.level < last
         ]
-        # If one of two layers is empty here, nothing moves between them inside the group.
-        empty = [layer.empty for layer in graph.layers]
-        tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
-        question = question_of(request, graph._replace(tensors=tensors), pins, self.element_bytes)
+        if entered is None or self.cost.direct:
+            # If one of two layers is empty here, nothing moves between them inside the group.
+            empty = [layer.empty for layer in graph.layers]
+            tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
+            question = question_of(request, graph._replace(tensors=tensors), pins, self.element_bytes)
+        else:
+            question = replace(question_of(request, graph, pins, self.element_bytes), entered=entered)
         answer = _answer(request.search, question)
         return Leaf(
             lane=Lane(graph, answer.choices, setting, name, depth),
@@ -137,13 +151,18 @@ class _Planner:
         )
 
     def split(
-        self, name: str, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int
+        self,
+        name: str,
+        machine: HeterogeneousMachine,
+        graph: ContractedGraph,
+        depth: int,
+        entered: Entered | None,
     ) -> Branching:
         """Plan an uneven split over all its device groups, then without the groups that only add cost.
 
         If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
         """
-        place = _Place(name, machine, graph, depth, self._options(machine, graph, depth))
+        place = _Place(name, machine, graph, depth, entered, self._options(machine, graph, depth))
         at_work = tuple(range(len(machine.groups)))
         found = self._cheapest(self._tried(place, at_work, None))
         while self.adapts and len(at_work) > 1:
@@ -200,11 +219,17 @@ class _Planner:
 
     def _quadratics(self, place: _Place, at_work: tuple[int, ...]) -> Quadratics:
         """Compute the costs of all options for the working groups."""
-        groups = [place.machine.groups[group] for group in at_work]
-        solver = load_solver(solver_for(self.request, place.graph))
-        return quadratics_of(
-            uneven_split_of(place.graph, place.options, groups, self.cost, solver, self.element_bytes)
+        groups = tuple(place.machine.groups[group] for group in at_work)
+        split = UnevenSplit(
+            graph=place.graph,
+            options=place.options,
+            groups=groups,
+            rates=tuple(self.cost.group_rates(group, self.element_bytes) for group in groups),
+            slowest=self.cost.slowest,
+            solver=load_solver(solver_for(self.request, place.graph)),
+            entered=place.entered,
         )
+        return quadratics_of(split)
 
     def _exactly(self, place: _Place, at_work: tuple[int, ...], every: Quadratics) -> Iterator[Branching]:
         """Yield the decisions with exact shares, found again with the communication below."""
@@ -305,10 +330,16 @@ class _Planner:
             below=(None,) * count,
             slowest=split.slowest,
             element_bytes=self.element_bytes,
+            counted=self.counted,
         )
         busy = [any(offer.shares[number] for offer in made.offers) for number in range(count)]
+        taken = [(offer.choice, offer.shares) for offer in offers]
+        entered = () if place.entered is None else place.entered.below(place.graph, taken)
+        states = dict(zip(at_work, entered, strict=False))
         below = [
-            self.branch(group, made.graph_of(number), place.depth + 1) if busy[number] else None
+            self.branch(group, made.graph_of(number), place.depth + 1, states.get(number))
+            if busy[number]
+            else None
             for number, group in enumerate(place.machine.groups)
         ]
         return made.with_below(tuple(below))
@@ -316,8 +347,14 @@ class _Planner:
 
 @lru_cache(maxsize=512)
 def _answer(search: str, question: Question) -> Answer:
-    """Run a search; candidate decisions, and plans for other machines with a group in common, ask the same again."""
-    return load_search(search).run(question)
+    """Run a search; candidate decisions, and plans for other machines with a group in common, ask the same again.
+
+    Where the tables of the solver of the uneven splits would not fit, the levels of a group are solved with a bound.
+    """
+    try:
+        return load_search(search).run(question)
+    except TableLimitError:
+        return load_search(search).run(replace(question, solver=None))
 
 
 def _cheaper(one: Branching, found: Branching | None) -> bool:
