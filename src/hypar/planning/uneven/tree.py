@@ -222,7 +222,9 @@ def _crossings(branch: Branch, lanes: list[Lane], entered: Entered | None) -> It
         return
     receivers: list[Receiver] = []
     inner: list[Crossing] = []
-    states = itertools.repeat(None) if entered is None else entered.below(branch.graph, branch.taken)
+    crossed = None if entered is None else entered.crossing(branch.graph, branch.taken)
+    amounts = _by_paper(branch) if crossed is None else (crossed.inside, crossed.between)
+    states = itertools.repeat(None) if crossed is None else crossed.below
     for number, state in zip(branch.at_work, states, strict=False):
         group, below = branch.machine.groups[number], branch.below[number]
         if below is not None:
@@ -230,7 +232,6 @@ def _crossings(branch: Branch, lanes: list[Lane], entered: Entered | None) -> It
             inner += _crossings(below, lanes, state)
             own = tuple(range(first, len(lanes)))
             receivers.append(Receiver(group.name, own, group.num_devices, group.bytes_per_s, group.latency_s))
-    amounts = _by_paper(branch) if entered is None else entered.crossing(branch.graph, branch.taken)
     yield Crossing(
         level=branch.depth,
         receivers=tuple(receivers),

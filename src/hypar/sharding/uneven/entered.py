@@ -26,6 +26,20 @@ Taken = tuple["Choice", "Shares"]
 """The choice of a layer, with the shares of all groups that work."""
 
 
+class Crossed(NamedTuple):
+    """What the groups of a split receive, and their state below it.
+
+    Attributes:
+        inside: for each layer what they receive to add up its sums.
+        between: for each tensor what they receive between its two layers.
+        below: the state of each group.
+    """
+
+    inside: list[tuple[Amount, ...]]
+    between: list[tuple[Amount, ...]]
+    below: list[Entered]
+
+
 class Entered(NamedTuple):
     """The state of one group of devices.
 
@@ -53,58 +67,71 @@ class Entered(NamedTuple):
 
     def between(self, graph: ContractedGraph, at: int, made: Offered, read: Offered) -> list[Amount]:
         """Return what the groups of a split receive of a tensor, ``[..., options of producer, of consumer]`` each."""
-        own, above = self.factors(graph, at, made, read), self.products[at]
+        return self._received(graph, at, made, read, self.factors(graph, at, made, read))
+
+    def _received(
+        self, graph: ContractedGraph, at: int, made: Offered, read: Offered, own: Factors
+    ) -> list[Amount]:
+        """Return the same for factors that are known."""
         shares = (as_producer(made.shares), as_consumer(read.shares))
-        kinds = kinds_of(
-            graph.layers[graph.tensors[at].consumer].einsum,
-            self.network[1][at],
-            (made.options[0], read.options[0]),
-        )
+        reader = graph.layers[graph.tensors[at].consumer].einsum
+        kinds = kinds_of(reader, self.network[1][at], (made.options[0], read.options[0]))
         return [
             Amount(
                 part.phase,
                 kinds[part.manner],
-                _of_groups(received_between(part, own, above, shares)),
+                _of_groups(received_between(part, own, self.products[at], shares)),
                 part.tensor,
             )
             for part in self.network[2][at]
         ]
 
-    def crossing(
-        self, graph: ContractedGraph, taken: Sequence[Taken]
-    ) -> tuple[list[tuple[Amount, ...]], list[tuple[Amount, ...]]]:
-        """Return what the groups of a split receive for each layer, inner sums included, and for each tensor."""
+    def crossing(self, graph: ContractedGraph, taken: Sequence[Taken]) -> Crossed:
+        """Return what the groups of a split receive, and their state below it; equal amounts are one object."""
         offered = _offered(taken)
+        of_layers, of_tensors = self._inside_all(graph, offered), []
+        kept: dict[Hashable, tuple[tuple[Amount, ...], list[Products]]] = {}
+        products = []
+        for at, (key, ends) in enumerate(self._ends(graph, offered)):
+            if key not in kept:
+                own = self.factors(graph, at, *ends)
+                amounts = _numbers(self._received(graph, at, *ends, own))
+                kept[key] = amounts, _products(self.products[at], own)
+            parts = [*zip(self.network[2][at], kept[key][0], strict=True)]
+            of_layers[graph.tensors[at].producer] += tuple(amount for part, amount in parts if part.inside)
+            of_tensors.append(tuple(amount for part, amount in parts if not part.inside))
+            products.append(kept[key][1])
+        return Crossed(of_layers, of_tensors, self._of_groups(products, len(taken[0][1])))
+
+    def _inside_all(self, graph: ContractedGraph, offered: Sequence[Offered]) -> list[tuple[Amount, ...]]:
         kept: dict[Hashable, tuple[Amount, ...]] = {}
-        of_layers, of_tensors = [], []
+        found = []
         for at, (layer, own) in enumerate(zip(graph.layers, offered, strict=True)):
             key: Hashable = (layer.einsum, self.network[0].sums[at], id(own))
             if key not in kept:
                 kept[key] = _numbers(self.inside(graph, at, own))
-            of_layers.append(kept[key])
-        for at, tensor in enumerate(graph.tensors):
-            ends = (offered[tensor.producer], offered[tensor.consumer])
-            key = (*self._key(graph, at), *map(id, ends))
-            if key not in kept:
-                kept[key] = _numbers(self.between(graph, at, *ends))
-            parts = [*zip(self.network[2][at], kept[key], strict=True)]
-            of_layers[tensor.producer] += tuple(amount for part, amount in parts if part.inside)
-            of_tensors.append(tuple(amount for part, amount in parts if not part.inside))
-        return of_layers, of_tensors
+            found.append(kept[key])
+        return found
 
     def below(self, graph: ContractedGraph, taken: Sequence[Taken]) -> list[Entered]:
         """Return the state of each group of a split; equal products are one object."""
-        offered = _offered(taken)
         kept: dict[Hashable, list[Products]] = {}
         found = []
-        for at, tensor in enumerate(graph.tensors):
-            ends = (offered[tensor.producer], offered[tensor.consumer])
-            key = (*self._key(graph, at), *map(id, ends))
+        for at, (key, ends) in enumerate(self._ends(graph, _offered(taken))):
             if key not in kept:
                 kept[key] = _products(self.products[at], self.factors(graph, at, *ends))
             found.append(kept[key])
-        groups = len(taken[0][1])
-        return [Entered(self.network, tuple(own[group] for own in found)) for group in range(groups)]
+        return self._of_groups(found, len(taken[0][1]))
+
+    def _of_groups(self, products: Sequence[Sequence[Products]], groups: int) -> list[Entered]:
+        return [Entered(self.network, tuple(own[group] for own in products)) for group in range(groups)]
+
+    def _ends(
+        self, graph: ContractedGraph, offered: Sequence[Offered]
+    ) -> list[tuple[Hashable, tuple[Offered, Offered]]]:
+        """Return for each tensor a key of its amounts, and the options of its ends."""
+        ends = [(offered[tensor.producer], offered[tensor.consumer]) for tensor in graph.tensors]
+        return [((*self._key(graph, at), *map(id, pair)), pair) for at, pair in enumerate(ends)]
 
     def _key(self, graph: ContractedGraph, at: int) -> tuple[Hashable, ...]:
         """Return what the amounts of a tensor depend on besides its options; equal parts and products are one object."""
