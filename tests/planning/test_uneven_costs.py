@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hypar import check_plan, load_heterogeneous, plan_model, score_plan
+from hypar import check_plan, load_heterogeneous, load_model, plan_model, score_plan
 from hypar.errors import OptionError
+from hypar.planning.request import Request
+from hypar.planning.uneven.search import Planner, plan_branches
 from hypar.program.of_plan import program_of
 from tests.heterogeneous import group, kind, write_machine, written
 
@@ -117,7 +120,7 @@ def test_a_faster_group_gets_more_of_the_work(tmp_path: Path, convention: str) -
     ids=str,
 )
 def test_plans_of_shipped_machines_are_scored_and_replayed(asked: dict[str, str], tmp_path: Path) -> None:
-    plan = plan_model("lenet-c", hardware="tpu-v2-v3", **asked)  # type: ignore[arg-type]
+    plan = plan_model("lenet-c", hardware="tpu-v2-v3", levels=3, **asked)  # type: ignore[arg-type]
     assert plan.cost.unit == "seconds"
     assert plan.score is not None
     plan.write(tmp_path / "plan.json")
@@ -131,3 +134,41 @@ def test_the_published_estimates_need_identical_devices() -> None:
     assert str(caught.value) == (
         "mode 'paper': found heterogeneous devices; allowed: identical devices, or mode exact"
     )
+
+
+def test_baselines_compete_by_the_engine(tmp_path: Path) -> None:
+    plan = plan_model("lenet-c", hardware="tpu-v2-v3", levels=3, cost="time")
+    assert plan.baselines is not None
+    assert plan.score is not None
+    assert plan.baselines.names == ("dp", "owt", "hypar", "accpar")
+    assert plan.score.time_s == min(plan.baselines.step_s.values())
+    for name, seconds in plan.baselines.step_s.items():
+        if name != "search":
+            own = plan_model("lenet-c", hardware="tpu-v2-v3", levels=3, strategy=name)
+            assert own.score is not None
+            assert own.score.time_s == pytest.approx(seconds, rel=1e-12)
+    plan.write(tmp_path / "plan.json")
+    assert check_plan(tmp_path / "plan.json").ok
+
+
+@pytest.mark.parametrize("convention", ["paper", "moved", "fused"])
+@pytest.mark.parametrize("strategy", ["accpar", "hypar"])
+def test_choices_of_another_plan_cost_what_a_search_would_count(strategy: str, convention: str) -> None:
+    """Counted again, a plan's own choices and shares cost what the plan says, split by split."""
+    plan = plan_model(
+        "lenet-c", hardware="tpu-v2-v3", levels=3, strategy=strategy, cost="time", convention=convention
+    )
+    machine, graph = load_heterogeneous("tpu-v2-v3"), load_model("lenet-c")
+    request = replace(Request.of(plan, machine), baselines=())
+    found = plan_branches(request, graph.contracted, (), graph.element_bytes)
+    planner = Planner(request, (), graph.element_bytes)
+    assert planner.within(found)
+    again = planner.costed(found, planner.state_above(graph.contracted))
+    assert again.cost == pytest.approx(found.cost, rel=1e-12)
+
+
+def test_baselines_keep_to_a_space_and_to_pins() -> None:
+    plan = plan_model("lenet-c", hardware="tpu-v2-v3", levels=2, strategy="mp", cost="time")
+    assert plan.baselines is None
+    pinned = plan_model("lenet-c", hardware="tpu-v2-v3", levels=2, cost="time", pins="*=batch")
+    assert {dim for split in pinned.splits for own in split.choices.values() for dim in own} == {"batch"}

@@ -224,8 +224,8 @@ class Plan(Result, Record):
         Raises:
             ValueError: it cannot.
         """
-        if self.baselines is not None and (self.heterogeneous or self.staged or self.score is None):
-            place = "in stages or on a heterogeneous machine" if self.score else "without a score"
+        if self.baselines is not None and (self.staged or self.score is None):
+            place = "in stages" if self.score else "without a score"
             raise ValueError(f"baselines: found {place}; allowed: none")
         if self.chunks is not None:
             if self.stages is not None:

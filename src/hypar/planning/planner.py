@@ -165,7 +165,7 @@ def plan_model(
         profile=_profile(profile),
         refine=refine,
         chunks=checked_chunks(chunks, network, machine=machine is not None),
-        baselines=BASELINES if identical is not None and (asked == "time" or refine) else (),
+        baselines=BASELINES if machine is not None and (asked == "time" or refine) else (),
         beyond_space=strategy is None and space is None and asked == "time",
         convention=counted.cost,
         counted=counted.score,

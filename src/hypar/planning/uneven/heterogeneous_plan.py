@@ -9,10 +9,10 @@ from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.plan.conventions import recorded
 from hypar.plan.plan import CostRecord, ModelRecord, Plan
-from hypar.planning.chunks.search import run_chunked
+from hypar.planning.baselines import claim_of_fastest
+from hypar.planning.uneven.fastest import take_fastest
 from hypar.planning.uneven.records import claim_of, splits_of
 from hypar.planning.uneven.search import plan_branches, solver_for
-from hypar.planning.uneven.tree import lanes_of
 from hypar.schedule.scoring import summarise
 from hypar.sharding.pins import parse_pin
 from hypar.units import exact_number
@@ -53,8 +53,9 @@ def heterogeneous_plan(request: Request, heterogeneous: HeterogeneousMachine, gr
     request = replace(request, solver=solver_for(request, contracted))
     found = plan_branches(request, contracted, pins, graph.element_bytes)
     cost = load_cost(request.cost, request.parameters)
-    lanes, crossings = lanes_of(found)
-    ran = run_chunked(lanes, crossings, request.chunks)
+    claim = claim_of(request, found)
+    fastest = take_fastest(request, contracted, pins, graph.element_bytes, found)
+    found, ran = fastest.branch, fastest.ran
     return Plan(
         model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
         graph=request.graph,
@@ -72,8 +73,9 @@ def heterogeneous_plan(request: Request, heterogeneous: HeterogeneousMachine, gr
         cost=CostRecord(
             name=request.cost, value=exact_number(found.cost), unit=cost.unit, parameters=parameters_of(cost)
         ),
-        claim=claim_of(request, found),
+        claim=claim_of_fastest(fastest.record, claim, passed_over=fastest.passed_over),
         splits=list(splits_of(found)),
+        baselines=fastest.record,
         chunks=ran.chunks,
-        score=summarise(lanes, ran.step, ran.timeline, heterogeneous),
+        score=summarise(fastest.lanes, ran.step, ran.timeline, heterogeneous),
     )

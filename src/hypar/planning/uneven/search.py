@@ -19,9 +19,9 @@ from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.question import context_of, question_of, setting_for, space_of
-from hypar.planning.searches.base import load_search
+from hypar.planning.searches.base import costs_by_level, load_search
 from hypar.planning.uneven.common_shares import best, search
-from hypar.planning.uneven.layer_shares import by_layer, settled, settled_costs
+from hypar.planning.uneven.layer_shares import Offer, by_layer, settled, settled_costs
 from hypar.planning.uneven.memory import fits, limits
 from hypar.planning.uneven.quadratics import quadratics_of
 from hypar.planning.uneven.split import UnevenSplit
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Answer, Question
     from hypar.planning.uneven.common_shares import Decision
-    from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line, Quadratics
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.pins import Pin
@@ -85,7 +84,7 @@ def plan_branches(
         TableLimitError: the tables of an exact search would not fit.
     """
     assert request.heterogeneous is not None  # noqa: S101 (the caller requests a heterogeneous machine)
-    planner, machine = _Planner(request, pins, element_bytes), request.heterogeneous.using(request.arrays)
+    planner, machine = Planner(request, pins, element_bytes), request.heterogeneous.using(request.arrays)
     found = planner.split(WHOLE_ARRAY, machine, graph, 0, planner.state_above(graph))
     if planner.adapts and not fits(found):
         names = ", ".join(group.name for group in machine.groups)
@@ -96,7 +95,7 @@ def plan_branches(
     return found
 
 
-class _Planner:
+class Planner:
     """A recursive planner of a machine's tree of device groups."""
 
     def __init__(self, request: Request, pins: Sequence[Pin], element_bytes: int) -> None:
@@ -128,6 +127,28 @@ class _Planner:
         if not request.array:
             lane = Lane(graph, ((),) * len(graph.layers), setting, name, depth)
             return Leaf(lane=lane, levels=(), costs=(), solver="", exact=True)
+        question = self._question(request, graph, depth, entered)
+        answer = _answer(request.search, question)
+        return Leaf(
+            lane=Lane(graph, answer.choices, setting, name, depth),
+            levels=question.levels,
+            costs=answer.costs,
+            solver=answer.solver,
+            exact=answer.exact,
+        )
+
+    def question_in(self, leaf: Leaf, entered: Entered | None) -> Question:
+        """Return the search problem of the levels of a group."""
+        setting = leaf.lane.setting
+        request = replace(
+            self.request, machine=setting.machine, heterogeneous=None, array=setting.array, pins=()
+        )
+        return self._question(request, leaf.graph, leaf.lane.depth, entered)
+
+    def _question(
+        self, request: Request, graph: ContractedGraph, depth: int, entered: Entered | None
+    ) -> Question:
+        """Return the search problem of a request for a group."""
         last = depth + len(request.array)
         pins = [
             replace(pin, level=None if pin.level is None else pin.level - depth)
@@ -138,17 +159,49 @@ class _Planner:
             # If one of two layers is empty here, nothing moves between them inside the group.
             empty = [layer.empty for layer in graph.layers]
             tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
-            question = question_of(request, graph._replace(tensors=tensors), pins, self.element_bytes)
-        else:
-            question = replace(question_of(request, graph, pins, self.element_bytes), entered=entered)
-        answer = _answer(request.search, question)
-        return Leaf(
-            lane=Lane(graph, answer.choices, setting, name, depth),
-            levels=question.levels,
-            costs=answer.costs,
-            solver=answer.solver,
-            exact=answer.exact,
+            return question_of(request, graph._replace(tensors=tensors), pins, self.element_bytes)
+        return replace(question_of(request, graph, pins, self.element_bytes), entered=entered)
+
+    def costed(self, branch: Branch, entered: Entered | None) -> Branch:
+        """Return a tree with the costs that this planner counts for its choices and shares."""
+        if isinstance(branch, Leaf):
+            if not branch.levels:
+                return branch
+            question = self.question_in(branch, entered)
+            costs = costs_by_level(question, tuple(branch.lane.choices))
+            return replace(branch, levels=question.levels, costs=costs)
+        options = tuple((offer.choice,) for offer in branch.offers)
+        place = _Place(branch.name, branch.machine, branch.graph, branch.depth, entered, options)
+        offers = [Offer(0, choice, shares) for choice, shares in branch.taken]
+        each = _rows_of(self.split_at(place, branch.at_work), offers, branch.at_work, len(branch.below))
+        states = () if entered is None else entered.below(branch.graph, branch.taken)
+        found = dict(zip(branch.at_work, states, strict=False))
+        below = tuple(
+            None if one is None else self.costed(one, found.get(group))
+            for group, one in enumerate(branch.below)
         )
+        made = replace(
+            branch,
+            received=tuple(row[0] for row in each),
+            computed=tuple(row[1] for row in each),
+            slowest=self.cost.slowest,
+        )
+        return made.with_below(below)
+
+    def within(self, branch: Branch) -> bool:
+        """Return whether all choices of a tree are among the options of the request, pins included."""
+        if isinstance(branch, Leaf):
+            if not branch.levels:
+                return True
+            question = self.question_in(branch, None)
+            return all(
+                choice in options
+                for at_layer, chosen in zip(question.options, branch.lane.choices, strict=True)
+                for options, choice in zip(at_layer, chosen, strict=True)
+            )
+        options = self._options(branch.machine, branch.graph, branch.depth)
+        own = all(offer.choice in offered for offer, offered in zip(branch.offers, options, strict=True))
+        return own and all(self.within(below) for below in branch.below if below is not None)
 
     def split(
         self,
@@ -219,8 +272,12 @@ class _Planner:
 
     def _quadratics(self, place: _Place, at_work: tuple[int, ...]) -> Quadratics:
         """Compute the costs of all options for the working groups."""
+        return quadratics_of(self.split_at(place, at_work))
+
+    def split_at(self, place: _Place, at_work: tuple[int, ...]) -> UnevenSplit:
+        """Return the uneven split over the working groups."""
         groups = tuple(place.machine.groups[group] for group in at_work)
-        split = UnevenSplit(
+        return UnevenSplit(
             graph=place.graph,
             options=place.options,
             groups=groups,
@@ -229,7 +286,6 @@ class _Planner:
             solver=load_solver(solver_for(self.request, place.graph)),
             entered=place.entered,
         )
-        return quadratics_of(split)
 
     def _exactly(self, place: _Place, at_work: tuple[int, ...], every: Quadratics) -> Iterator[Branching]:
         """Yield the decisions with exact shares, found again with the communication below."""
@@ -310,13 +366,7 @@ class _Planner:
             given = dict(zip(at_work, shares, strict=True))
             return tuple(given.get(group, 0.0) for group in range(count))
 
-        received, computed = settled_costs(split, tuple(offers))
-        nothing = (0.0,) * len(offers)
-        rows = {
-            group: (tuple(received[row].tolist()), tuple(computed[row].tolist()))
-            for row, group in enumerate(at_work)
-        }
-        each = [rows.get(group, (nothing, nothing)) for group in range(count)]
+        each = _rows_of(split, offers, at_work, count)
         made = Branching(
             name=place.name,
             depth=place.depth,
@@ -343,6 +393,19 @@ class _Planner:
             for number, group in enumerate(place.machine.groups)
         ]
         return made.with_below(tuple(below))
+
+
+def _rows_of(
+    split: UnevenSplit, offers: Sequence[Offer], at_work: Sequence[int], count: int
+) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
+    """Return the cost of each layer for each group to receive and to compute; nothing for an idle group."""
+    received, computed = settled_costs(split, tuple(offers))
+    nothing = (0.0,) * len(offers)
+    rows = {
+        group: (tuple(received[row].tolist()), tuple(computed[row].tolist()))
+        for row, group in enumerate(at_work)
+    }
+    return [rows.get(group, (nothing, nothing)) for group in range(count)]
 
 
 @lru_cache(maxsize=512)
