@@ -13,6 +13,7 @@ from hypar.errors import OptionError
 from hypar.planning.request import Request
 from hypar.planning.uneven.search import Planner, plan_branches
 from hypar.program.of_plan import program_of
+from hypar.studies.explanation import explain_plan
 from tests.heterogeneous import group, kind, write_machine, written
 
 if TYPE_CHECKING:
@@ -172,3 +173,47 @@ def test_baselines_keep_to_a_space_and_to_pins() -> None:
     assert plan.baselines is None
     pinned = plan_model("lenet-c", hardware="tpu-v2-v3", levels=2, cost="time", pins="*=batch")
     assert {dim for split in pinned.splits for own in split.choices.values() for dim in own} == {"batch"}
+
+
+EXPLAINED = [
+    {"strategy": "accpar"},
+    {"strategy": "accpar", "convention": "fused", "shares": "equal"},
+    {"strategy": "accpar", "convention": "moved", "shares": "layers"},
+    {"strategy": "optimal"},
+    {"strategy": "optimal", "cost": "time", "shares": "exact"},
+    {"strategy": "deepa"},
+]
+
+
+@pytest.mark.parametrize("asked", EXPLAINED, ids=str)
+def test_explanations_have_the_costs_of_the_plan(asked: dict[str, str]) -> None:
+    """At every split and level the plan's own choices cost what the plan says: each tensor once, where it is read."""
+    machine = load_heterogeneous("tpu-v2-v3")
+    plan = plan_model("lenet-c", hardware=machine, levels=3, **asked)  # type: ignore[arg-type]
+    found = explain_plan(plan, load_model("lenet-c"), layer="*", machine=machine)
+    alone = {split.group for split in plan.splits if len(plan.splits) == 1}
+    for split in plan.splits:
+        if split.group == "all" and plan.path is not None and plan.path[-1] == "all":
+            continue
+        own = [one for one in found.explained if (one.group, one.level) == (split.group, split.level)]
+        assert [one.layer for one in own] == list(plan.layers) or not own
+        for one in own:
+            chosen = one.chosen
+            assert chosen.choice.as_degrees() == split.choices[one.layer]
+            counted = chosen.received + sum(chosen.items.values())
+            if split.shares and split.group not in alone and one.group == "all":
+                counted -= chosen.items.get("compute", 0.0)
+            assert counted == pytest.approx(split.costs[one.layer], rel=1e-9, abs=1e-15)
+
+
+def test_an_alternative_costs_what_a_pin_of_it_does(tmp_path: Path) -> None:
+    """Of summed costs an uneven split is planned anew with each choice of a layer held."""
+    graph, machine = written(THREE, 16), pair(tmp_path)
+    asked: dict[str, Any] = {"space": ", ".join(TYPES), "cost": "volume", "convention": "moved"}
+    plan = plan_model(graph, hardware=machine, **asked)
+    for one in explain_plan(plan, graph, layer="*", machine=machine).explained:
+        assert one.place == "H1 all"
+        for each in one.alternatives:
+            (dim,) = each.choice.divided
+            held = plan_model(graph, hardware=machine, pins=f"{one.layer}={dim}", **asked)
+            assert each.replanned == held.cost.value - plan.cost.value

@@ -119,7 +119,7 @@ def test_the_headline_names_a_better_strategy(page_of: Callable[[str], tuple[Pat
         r"Of the strategies compared, +optimal +is faster: 90\.5\u202fms; this plan takes 2\.19\u00d7 as long",
         text,
     )
-    assert "the explanation is for identical devices without stages today, and the plan is in stages" in text
+    assert "the explanation is for plans without stages, and the plan is in stages" in text
 
 
 def test_a_plan_that_does_not_fit_says_so_above_its_figures(

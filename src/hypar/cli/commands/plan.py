@@ -26,7 +26,6 @@ from hypar.cli.commands.base import (
 )
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, STAGES, Command, option, plugins
 from hypar.errors import OptionError, shown, suggestion
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.plan.chunks import CHUNKS
 from hypar.plan.files import recorded
@@ -39,6 +38,7 @@ from hypar.reports.terminal import Page, note, progress_bar, show, show_page, wr
 from hypar.studies.notes import baseline_scores, dp_time, notes
 
 if TYPE_CHECKING:
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
@@ -200,9 +200,6 @@ def command(
     if explained is not None and asked["stages"] not in {None, 1}:
         raise OptionError("explain", "given together with stages", "one of the two")
     network, machine = load_model(model), named_machine(hardware, changes)
-    if explained is not None and isinstance(machine, HeterogeneousMachine):
-        found = f"the devices of hardware {machine.name!r} are heterogeneous"
-        raise OptionError("explain", found, "a machine of identical devices")
     if asked["profile"] is not None:
         from hypar.machine.profiles import read_profile  # noqa: PLC0415 (only where it is asked for)
 

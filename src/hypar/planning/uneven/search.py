@@ -165,15 +165,13 @@ class Planner:
     def costed(self, branch: Branch, entered: Entered | None) -> Branch:
         """Return a tree with the costs that this planner counts for its choices and shares."""
         if isinstance(branch, Leaf):
-            if not branch.levels:
+            if not branch.lane.setting.array:
                 return branch
             question = self.question_in(branch, entered)
             costs = costs_by_level(question, tuple(branch.lane.choices))
             return replace(branch, levels=question.levels, costs=costs)
-        options = tuple((offer.choice,) for offer in branch.offers)
-        place = _Place(branch.name, branch.machine, branch.graph, branch.depth, entered, options)
         offers = [Offer(0, choice, shares) for choice, shares in branch.taken]
-        each = _rows_of(self.split_at(place, branch.at_work), offers, branch.at_work, len(branch.below))
+        each = _rows_of(self.split_of(branch, entered), offers, branch.at_work, len(branch.below))
         states = () if entered is None else entered.below(branch.graph, branch.taken)
         found = dict(zip(branch.at_work, states, strict=False))
         below = tuple(
@@ -188,6 +186,16 @@ class Planner:
         )
         return made.with_below(below)
 
+    def split_of(self, branch: Branching, entered: Entered | None) -> UnevenSplit:
+        """Return the uneven split of a decision, with its choices as the only options."""
+        options = tuple((offer.choice,) for offer in branch.offers)
+        place = _Place(branch.name, branch.machine, branch.graph, branch.depth, entered, options)
+        return self.split_at(place, branch.at_work)
+
+    def options_of(self, branch: Branching) -> tuple[Options, ...]:
+        """Return the options of each layer at the split of a decision."""
+        return self._options(branch.machine, branch.graph, branch.depth)
+
     def within(self, branch: Branch) -> bool:
         """Return whether all choices of a tree are among the options of the request, pins included."""
         if isinstance(branch, Leaf):
@@ -199,7 +207,7 @@ class Planner:
                 for at_layer, chosen in zip(question.options, branch.lane.choices, strict=True)
                 for options, choice in zip(at_layer, chosen, strict=True)
             )
-        options = self._options(branch.machine, branch.graph, branch.depth)
+        options = self.options_of(branch)
         own = all(offer.choice in offered for offer, offered in zip(branch.offers, options, strict=True))
         return own and all(self.within(below) for below in branch.below if below is not None)
 

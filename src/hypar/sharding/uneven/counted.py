@@ -78,7 +78,7 @@ def _halos(einsum: Einsum, offered: Offered) -> Iterator[Inside]:
             shards = shards_of(offered, cut)
             rows = Rows(window, (einsum.sizes[dim], einsum.input_sizes[dim]), cut)
             reads, owned = rows.read(shards), rows.owned(shards, shards, np.zeros_like(cut))
-            others = _of_others(reads, owned)
+            others = np.where(cut, _of_others(reads, owned), 0.0)
             if others.any():
                 yield Inside("input", "neighbours", einsum.input_elements * others)
 
