@@ -12,7 +12,7 @@ import pytest
 from html5lib import HTMLParser
 
 import hypar
-from hypar.errors import OptionError, UnknownNameError
+from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.plan.score import Score
 from hypar.results import Origin, origin_of
 from hypar.studies.comparison import Row
@@ -205,20 +205,27 @@ def test_a_score_alone_has_no_timeline(plan: Plan) -> None:
     assert Origin() != Origin()
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("plan in stages", "explain: the plan is in stages; allowed: a plan without them"),
-        (
-            "plan for a heterogeneous machine",
-            "explain: the plan is for a heterogeneous machine; allowed: a machine of identical devices",
-        ),
-    ],
-)
-def test_a_plan_that_cannot_be_explained_says_so(name: str, message: str) -> None:
+def test_a_plan_that_cannot_be_explained_says_so() -> None:
     with pytest.raises(OptionError) as refused:
-        made(name).explain()
-    assert str(refused.value) == message
+        made("plan in stages").explain()
+    assert str(refused.value) == "explain: the plan is in stages; allowed: a plan without them"
+
+
+def test_a_plan_for_a_heterogeneous_machine_is_explained_on_its_machine() -> None:
+    plan = made("plan for a heterogeneous machine")
+    first = plan.layers[0]
+    found = plan.explain(first)
+    assert [(one.group, one.level) for one in found.explained] == [
+        (split.group, split.level) for split in plan.splits
+    ]
+    model = hypar.load_model(plan.model.name)
+    with pytest.raises(OptionError) as refused:
+        hypar.explain_plan(plan, model, layer=first)
+    assert str(refused.value) == (
+        "explain: no machine is named; allowed: the heterogeneous machine that the plan is for"
+    )
+    with pytest.raises(PlanError, match="a plan for heterogeneous device groups"):
+        hypar.explain_plan(plan, model, layer=first, machine=hypar.load_machine("hmc"))
 
 
 def test_an_unknown_layer_or_group_is_refused(plan: Plan) -> None:

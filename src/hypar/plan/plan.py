@@ -444,7 +444,7 @@ class Plan(Result, Record):
             model: the network or its file, if the plan was read and its model's name does not find it.
 
         Raises:
-            OptionError: there is no such layer, or the plan is in stages or for a heterogeneous machine.
+            OptionError: there is no such layer, or the plan is in stages.
             InputError: the network is not found or is another.
         """
         return view_of(self).explain(self, layer, model)

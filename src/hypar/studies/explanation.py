@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypar.errors import OptionError, suggestion
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.question import ask
 from hypar.planning.request import Request
+from hypar.planning.sources import require_groups
 from hypar.planning.uneven.replay import branch_of
 from hypar.planning.uneven.search import Planner
 from hypar.planning.uneven.tree import Branching, Leaf
@@ -150,10 +152,15 @@ def explain_plan(
             planned anew; by default the ``MOST_REPLANNED`` cheapest, the plan's own included.
 
     Raises:
-        OptionError: there is no such layer or level, or the plan is in stages.
+        OptionError: there is no such layer or level, the plan is in stages, or its heterogeneous machine is not named.
+        PlanError: the machine has other device groups.
     """
     if plan.staged:
         raise OptionError("explain", "the plan is in stages", "a plan without them")
+    if plan.heterogeneous and machine is None:
+        raise OptionError("explain", "no machine is named", "the heterogeneous machine that the plan is for")
+    if machine is not None:
+        require_groups(plan, machine, Path("plan"))
     graph = model.with_batch(plan.model.batch)
     request = replace(Request.of(plan, machine, profile), pins=(), refine=False)
     one, level = isinstance(layer, str), None
