@@ -12,7 +12,7 @@ import pytest
 from html5lib import HTMLParser
 
 import hypar
-from hypar.errors import OptionError, UnknownNameError
+from hypar.errors import OptionError, PlanError, UnknownNameError
 from hypar.plan.score import Score
 from hypar.results import Origin, origin_of
 from hypar.studies.comparison import Row
@@ -207,9 +207,25 @@ def test_a_score_alone_has_no_timeline(plan: Plan) -> None:
 
 def test_a_plan_that_cannot_be_explained_says_so() -> None:
     with pytest.raises(OptionError) as refused:
-        made("plan for a heterogeneous machine").explain()
-    found = "the plan is for a heterogeneous machine"
-    assert str(refused.value) == f"explain: {found}; allowed: a machine of identical devices"
+        hypar.plan_model("lenet-c", stages=2, levels=0, hardware="hmc").explain()
+    assert str(refused.value) == "explain: no layer is cut inside the stages; allowed: a plan with levels"
+
+
+def test_a_plan_for_a_heterogeneous_machine_is_explained_on_its_machine() -> None:
+    plan = made("plan for a heterogeneous machine")
+    first = plan.layers[0]
+    found = plan.explain(first)
+    assert [(one.group, one.level) for one in found.explained] == [
+        (split.group, split.level) for split in plan.splits
+    ]
+    model = hypar.load_model(plan.model.name)
+    with pytest.raises(OptionError) as refused:
+        hypar.explain_plan(plan, model, layer=first)
+    assert str(refused.value) == (
+        "explain: no machine is named; allowed: the heterogeneous machine that the plan is for"
+    )
+    with pytest.raises(PlanError, match="a plan for heterogeneous device groups"):
+        hypar.explain_plan(plan, model, layer=first, machine=hypar.load_machine("hmc"))
 
 
 def test_an_unknown_layer_or_group_is_refused(plan: Plan) -> None:

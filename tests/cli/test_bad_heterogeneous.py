@@ -101,10 +101,8 @@ def test_more_devices_than_a_machine_has_are_refused() -> None:
     [
         (["--shares", "fair"], ("no shares 'fair'; allowed: equal, linear, exact, layers",)),
         (["--shares", "exact"], ("shares: cost 'volume' has no slowest device group to relieve", "allowed: equal, or cost accpar")),
-        (["--cost", "time"], ("cost 'time' needs identical devices; on a heterogeneous machine use accpar or volume",)),
-        (["--strategy", "deepa"], ("cost 'deepa' needs identical devices; on a heterogeneous machine use accpar or volume",)),
+        (["--strategy", "deepa", "--mode", "paper"], ("mode 'paper': found heterogeneous devices; allowed: identical devices, or mode exact",)),
         (["--refine"], ("refine: the devices of hardware 'tpu-v2-v3' are heterogeneous; allowed: a machine of identical devices",)),
-        (["--explain"], ("explain: the devices of hardware 'tpu-v2-v3' are heterogeneous",)),
         (["--levels", "0"], ("levels: found 0; allowed: a whole number from 1 to 20",)),
         (["--levels", "9"], ("levels: found 9 levels, 1 of them uneven splits above 'tpu-v2'",)),
         (["--array", "3x2"], ("array: found 3 ways where 'tpu-v2-v3' has 2 groups; allowed: 2",)),
@@ -269,3 +267,14 @@ def test_a_memory_that_holds_no_shares_is_one_line() -> None:
 def test_a_loaded_machine_is_not_changed_again() -> None:
     with pytest.raises(InputError, match="found a loaded machine"):
         as_hardware(load_hardware("tpu-v2-v3"), {"duplex": "half"})
+
+
+@pytest.mark.parametrize(
+    ("asked", "part"),
+    [
+        ("fc9", "explain: no layer that is planned is named 'fc9'"),
+        ("fc1@H3", "explain: found level 'H3'; allowed: H1 to H2"),
+    ],
+)
+def test_what_is_not_there_is_not_explained(asked: str, part: str) -> None:
+    assert_refused([*MIXED, "--levels", "2", "--explain", asked], (part,))

@@ -104,23 +104,10 @@ def test_a_difference_of_conventions_is_named(tmp_path: Path) -> None:
     assert {("convention", "paper", "moved"), ("score convention", "paper", "moved")} <= named
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (
-            ("plan", "lenet-c", "--hardware", "tpu-v2-v3", "--convention", "fused"),
-            "convention: found 'fused'; the uneven shares of hardware 'tpu-v2-v3' have no other count yet; allowed: paper",
-        ),
-    ],
-)
-def test_what_has_no_other_count_is_refused_in_one_line(arguments: tuple[str, ...], said: str) -> None:
-    result = run(*arguments)
+def test_a_cost_with_a_count_of_its_own_is_counted_by_no_other() -> None:
+    result = run("plan", "lenet-c", "--strategy", "deepa", "--convention", "fused")
+    said = "convention: found 'fused'; cost 'deepa' has a count of its own; allowed: paper"
     assert (result.exit_code, result.stdout, result.stderr) == (3, "", f"error: {said}\n")
-
-
-def test_what_has_no_other_count_says_so() -> None:
-    text = unbroken(output("plan", "lenet-c", "--hardware", "tpu-v2-v3"))
-    assert "counted by paper: uneven shares have no other count yet" in text
 
 
 @pytest.mark.parametrize("convention", ["paper", "moved", "fused"])
@@ -158,3 +145,11 @@ def test_an_old_plan_of_an_optimum_is_followed_as_it_was_counted(tmp_path: Path)
     stored = GOLDEN / "alexnet-optimal-paper.json"
     assert "convention" not in stored.read_text()
     assert output("check", str(stored)) == f"ok       {stored}\n"
+
+
+def test_heterogeneous_devices_say_by_what_cost_and_score_count() -> None:
+    text = unbroken(output("plan", "lenet-c", "--hardware", "tpu-v2-v3"))
+    assert "the cost is counted by paper, bytes and seconds by moved" in text
+    fused = unbroken(output("plan", "lenet-c", "--hardware", "tpu-v2-v3", "--convention", "fused"))
+    assert "counted by fused" in fused
+    assert "the cost is counted by" not in fused

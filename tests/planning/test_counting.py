@@ -85,10 +85,6 @@ def test_the_costs_of_a_plan_can_be_counted_by_any_convention() -> None:
         ({"convention": "move"}, "no convention 'move'; allowed: paper, moved, fused; did you mean 'moved'?"),
         ({"convention": "direct"}, "no convention 'direct'; allowed: paper, moved, fused"),
         (
-            {"convention": "moved", "hardware": "tpu-v2-v3"},
-            "convention: found 'moved'; the uneven shares of hardware 'tpu-v2-v3' have no other count yet; allowed: paper",
-        ),
-        (
             {"convention": "moved", "strategy": "deepa", "hardware": "p100-4x4", "array": [4]},
             "convention: found 'moved'; cost 'deepa' has a count of its own; allowed: paper",
         ),
@@ -100,13 +96,17 @@ def test_what_cannot_be_counted_is_refused_in_one_line(asked: dict[str, Any], sa
     assert str(caught.value) == said
 
 
-def test_what_has_no_other_count_is_counted_by_paper() -> None:
-    plan = plan_model("lenet-c", strategy="dp", hardware="tpu-v2-v3")
-    assert recorded(plan) == (None, None)
-    by_paper = plan_model("lenet-c", strategy="dp", convention="paper", hardware="tpu-v2-v3")
-    assert plan.to_json() == by_paper.to_json()
-    with pytest.raises(HyparError, match="no other count yet; allowed: paper"):
-        score_plan(plan, convention="moved")
+def test_heterogeneous_devices_are_counted_as_identical_ones_are() -> None:
+    asked: dict[str, Any] = {"hardware": "tpu-v2-v3", "strategy": "dp"}
+    plan = plan_model("lenet-c", **asked)
+    assert recorded(plan) == ("moved", "moved")
+    assert recorded(plan_model("lenet-c", hardware="tpu-v2-v3", strategy="accpar")) == (None, "moved")
+    assert recorded(plan_model("lenet-c", convention="fused", **asked)) == ("fused", "fused")
+    by_paper = plan_model("lenet-c", convention="paper", **asked)
+    assert recorded(by_paper) == (None, None)
+    again = score_plan(by_paper, convention="moved")
+    assert again.convention == "moved"
+    assert score_plan(plan, convention="paper").convention is None
 
 
 def test_the_convention_of_a_score_follows_from_that_of_the_cost() -> None:

@@ -18,6 +18,8 @@ from hypar.planning.uneven.common_shares import Decision, best, search
 from hypar.planning.uneven.layer_shares import Offer, by_layer, settled, settled_costs
 from hypar.planning.uneven.quadratics import quadratics_of
 from hypar.planning.uneven.split import UnevenSplit
+from hypar.planning.uneven.tree import state_above
+from hypar.sharding.conventions import BY_LEVELS
 from hypar.sharding.space import parse_space
 from hypar.sharding.transfers import dim_of, simple
 from hypar.solve.balance import balance, times_at
@@ -42,6 +44,7 @@ def fork_at(
     space: str = "batch,in_channels,out_channels",
     slowest: bool = True,
     solver: str = "elimination",
+    convention: str = "paper",
 ) -> UnevenSplit:
     """An uneven split of groups that pay so much."""
     ways, cut_graph = len(paid), graph.contracted
@@ -56,6 +59,7 @@ def fork_at(
         rates=tuple(paid),
         slowest=slowest,
         solver=load_solver(solver),
+        entered=state_above(cut_graph, convention),
     )
 
 
@@ -64,7 +68,7 @@ def uneven_splits(
     draw: st.DrawFn, graphs: st.SearchStrategy[LayerGraph] = networks, groups: int = 3
 ) -> UnevenSplit:
     paid = draw(rates(draw(st.integers(2, groups))))
-    return fork_at(draw(graphs), paid)
+    return fork_at(draw(graphs), paid, convention=draw(st.sampled_from(BY_LEVELS)))
 
 
 def assignments(split: UnevenSplit) -> list[Assignment]:
@@ -75,13 +79,12 @@ def costs_of(split: UnevenSplit, assignment: Assignment, own: Sequence[tuple[flo
     """What each group costs with the options and shares of every layer, added up one by one."""
     total = [0.0] * len(split.groups)
     chosen = [options[pick] for options, pick in zip(split.options, assignment, strict=True)]
-    for layer, choice, shared in zip(split.graph.layers, chosen, own, strict=True):
-        total = [a + b for a, b in zip(total, split.layer_costs(layer, choice, shared), strict=True)]
-    for tensor in split.graph.tensors:
-        ends = (tensor.producer, tensor.consumer)
-        pair = (chosen[ends[0]], chosen[ends[1]])
-        moved = split.tensor_costs(tensor, pair, (own[ends[0]], own[ends[1]]))
-        total = [a + b for a, b in zip(total, moved, strict=True)]
+    taken = [*zip(chosen, own, strict=True)]
+    for at, offer in enumerate(taken):
+        total = [a + float(b) for a, (b,) in zip(total, split.layer_costs(at, [offer]), strict=True)]
+    for at, tensor in enumerate(split.graph.tensors):
+        moved = split.tensor_costs(at, [taken[tensor.producer]], [taken[tensor.consumer]])
+        total = [a + float(b) for a, ((b,),) in zip(total, moved, strict=True)]
     return total
 
 
@@ -98,18 +101,19 @@ def test_quadratics_are_what_a_share_costs(data: st.DataObject, space: str) -> N
     paid = data.draw(rates(data.draw(st.integers(2, 3))))
     split = fork_at(data.draw(networks), paid, space=space)
     every, own = quadratics_of(split), data.draw(shares(len(paid)))
-    for layer, options, node in zip(split.graph.layers, split.options, every.nodes, strict=True):
+    for at, (options, node) in enumerate(zip(split.options, every.nodes, strict=True)):
         for pick, choice in enumerate(options):
-            assert times_at(node[:, :, pick], own) == pytest.approx(
-                split.layer_costs(layer, choice, own), rel=1e-9
-            )
-    for tensor, edge in zip(split.graph.tensors, every.edges, strict=True):
+            (costs,) = split.layer_costs(at, [(choice, own)]).T
+            assert times_at(node[:, :, pick], own) == pytest.approx(costs.tolist(), rel=1e-9)
+    for at, (tensor, edge) in enumerate(zip(split.graph.tensors, every.edges, strict=True)):
         pairs = itertools.product(
             *(enumerate(split.options[end]) for end in (tensor.producer, tensor.consumer))
         )
         for (row, maker), (column, reader) in pairs:
-            moved = split.tensor_costs(tensor, (maker, reader), (own, own))
-            assert times_at(edge[:, :, row, column], own) == pytest.approx(moved, rel=1e-9, abs=1e-18)
+            moved = split.tensor_costs(at, [(maker, own)], [(reader, own)])[:, 0, 0]
+            assert times_at(edge[:, :, row, column], own) == pytest.approx(
+                moved.tolist(), rel=1e-9, abs=1e-18
+            )
     assignment = data.draw(st.sampled_from(assignments(split)[:500]))
     whole = costs_of(split, assignment, [own] * len(split.graph.layers))
     assert times_at(every.times(assignment), own) == pytest.approx(whole, rel=1e-9)
@@ -206,7 +210,12 @@ def test_largest_shares_and_what_lies_below_are_respected(data: st.DataObject, s
 @given(data=st.data())
 @settings(max_examples=examples(60), deadline=None)
 def test_of_summed_costs_all_sides_share_equally_and_the_options_are_the_best(data: st.DataObject) -> None:
-    split = fork_at(data.draw(networks), data.draw(rates(data.draw(st.integers(2, 3)))), slowest=False)
+    split = fork_at(
+        data.draw(networks),
+        data.draw(rates(data.draw(st.integers(2, 3)))),
+        slowest=False,
+        convention=data.draw(st.sampled_from(BY_LEVELS)),
+    )
     every, count = quadratics_of(split), len(split.groups)
     even = (1 / count,) * count
     least = min(

@@ -25,6 +25,7 @@ from hypar import (
     score_plan,
 )
 from hypar.errors import HardwareError
+from hypar.sharding.conventions import BY_LEVELS
 from tests.effort import NETWORKS, TWINS, examples, late
 from tests.heterogeneous import group, groups_of, kind, machines, networks, write_machine, written
 
@@ -277,15 +278,28 @@ def test_a_plan_of_three_unlike_groups_says_what_it_does(
     graph=networks,
     search=st.sampled_from(["greedy", "joint"]),
     integral=st.booleans(),
+    convention=st.sampled_from(BY_LEVELS),
 )
 @settings(max_examples=examples(50), deadline=None)
 def test_the_volume_of_unlike_groups_is_summed_over_all_splits(
-    drawn: Drawn, strategy: str, graph: LayerGraph, search: str, integral: bool, folder: Path
+    drawn: Drawn,
+    strategy: str,
+    graph: LayerGraph,
+    search: str,
+    integral: bool,
+    convention: str,
+    folder: Path,
 ) -> None:
     """And is what the engine counts: bytes that all devices receive."""
     machine = load_heterogeneous(write_machine(folder, *drawn))
     plan = plan_model(
-        graph, hardware=machine, strategy=strategy, cost="volume", search=search, integral=integral
+        graph,
+        hardware=machine,
+        strategy=strategy,
+        cost="volume",
+        search=search,
+        integral=integral,
+        convention=convention,
     )
     require_consistent(plan, machine)
     require_scored(plan, machine, graph)

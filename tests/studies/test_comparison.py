@@ -80,10 +80,6 @@ def test_the_output_names_the_cost() -> None:
             "cost 'time': has no parameter 'inter_weight'; allowed: none",
         ),
         (
-            lambda: compare_strategies("lenet-c", hardware="tpu-v2-v3", cost="time"),
-            "cost 'time' needs identical devices; on a heterogeneous machine use accpar or volume",
-        ),
-        (
             lambda: sweep_model("lenet-c", hardware="hmc", cost="tim"),
             "no cost 'tim'; allowed: accpar, deepa, time, volume; did you mean 'time'?",
         ),
@@ -92,7 +88,7 @@ def test_the_output_names_the_cost() -> None:
             "cost 'time': has no parameter 'inter_weight'; allowed: none",
         ),
     ],
-    ids=["no machine", "unknown", "parameter", "heterogeneous", "unknown in a sweep", "parameter in a sweep"],
+    ids=["no machine", "unknown", "parameter", "unknown in a sweep", "parameter in a sweep"],
 )
 def test_a_cost_that_cannot_be_minimised_is_refused_in_one_line(
     call: Callable[[], object], message: str

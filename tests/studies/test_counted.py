@@ -17,7 +17,7 @@ from hypar import (
     score_plan,
     sweep_model,
 )
-from hypar.errors import OptionError, UnknownNameError
+from hypar.errors import UnknownNameError
 from hypar.planning.counting import bytes_received
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
 from hypar.studies.notes import counting_lines, notes
@@ -83,13 +83,12 @@ def test_an_exploration_counts_as_a_comparison_does(convention: str | None) -> N
     assert (point.totals.time_s, point.totals.communication_bytes) == (own.time_s, own.communication_bytes)
 
 
-def test_a_heterogeneous_machine_is_counted_by_paper() -> None:
-    rows = compare_strategies("lenet-c", strategies=["accpar"], hardware="tpu-v2-v3")
-    assert rows.convention == PAPER
-    with pytest.raises(
-        OptionError, match=r"^convention: found 'moved'; the uneven shares of hardware 'tpu-v2-v3' "
-    ):
-        compare_strategies("lenet-c", hardware="tpu-v2-v3", convention="moved")
+@pytest.mark.parametrize("asked", [None, "moved", "fused", "paper"])
+def test_a_heterogeneous_machine_is_counted_by_any_convention(asked: str | None) -> None:
+    rows = compare_strategies("lenet-c", strategies=["accpar", "dp"], hardware="tpu-v2-v3", convention=asked)
+    assert rows.convention == (asked or "moved")
+    counted = {row.plan.score.convention for row in rows if row.plan and row.plan.score}
+    assert counted == {None if asked == PAPER else asked or "moved"}
 
 
 def test_a_name_that_is_none_is_refused_with_the_nearest() -> None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hypar.costs.base import GroupRates, machine_setting
+from hypar.costs.base import link_rates, machine_setting
 from hypar.machine.rates import time_rates
 from hypar.network.training import PHASES
 from hypar.sharding.conventions import PAPER, require_convention
 from hypar.sharding.rates import between_costs, inside_costs
 
 if TYPE_CHECKING:
-    from hypar.costs.base import Cost, Items
+    from hypar.costs.base import Cost, GroupRates, Items
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
     from hypar.network.contraction import CutLayer, Tensor
@@ -80,10 +80,7 @@ class AccPar:
 
     def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
         """Return the rates of a device group whose devices all receive, and all compute, at the same time."""
-        element_s = element_bytes / (group.num_devices * group.bytes_per_s)
-        return GroupRates(
-            inside=element_s, between=element_s, once=group.latency_s, work=1 / group.flop_per_s
-        )
+        return link_rates(group, element_bytes)
 
     def rates(self, level: Level) -> tuple[Rates, Rates]:
         """Return the seconds of an element at the bandwidth of a device on the links of a level."""

@@ -8,9 +8,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hypar.errors import OptionError
+from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.machine.rates import group_seconds
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import DIRECT, PAPER
+from hypar.sharding.transfers import dim_of
+from hypar.sharding.uneven.transfers import work
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.network.contraction import CutLayer, Tensor
     from hypar.sharding.levels import Level, LocalSizes
-    from hypar.sharding.placement import Options
+    from hypar.sharding.placement import Choice, Options
     from hypar.sharding.rates import Rates
     from hypar.solve.edge import Costs
 
@@ -39,12 +43,51 @@ class GroupRates(NamedTuple):
         between: cost of each element that it receives between two layers.
         once: cost of each transfer.
         work: cost of each floating-point operation.
+        seconds: the time of a layer's computation if it is no multiple of the operations; None if it is.
     """
 
     inside: float
     between: float
     once: float = 0.0
     work: float = 0.0
+    seconds: Computation | None = None
+
+    def computing(self, layer: CutLayer, choice: Choice, share: float) -> float:
+        """Return the cost of the computation of a group with a share of a layer."""
+        if self.seconds is not None:
+            return self.seconds(layer, choice, share)
+        return float(self.work * work(layer, choice, share))
+
+
+class Computation(Protocol):
+    """The time of a group's computation."""
+
+    def __call__(self, layer: CutLayer, choice: Choice, share: float) -> float:
+        """Return the seconds of a group with a share of a layer."""
+
+
+def link_rates(group: DeviceGroup, element_bytes: int) -> GroupRates:
+    """Return the seconds of a device group whose devices all receive, and all compute, at the same time."""
+    element_s = element_bytes / (group.num_devices * group.bytes_per_s)
+    return GroupRates(inside=element_s, between=element_s, once=group.latency_s, work=1 / group.flop_per_s)
+
+
+def engine_rates(group: DeviceGroup, element_bytes: int, optimizer: str) -> GroupRates:
+    """Return the same, with the engine's seconds of computation and updates."""
+    rates = link_rates(group, element_bytes)
+    if isinstance(group.machine, HeterogeneousMachine):
+        return rates
+    setting = Setting(machine=group.machine, array=(), element_bytes=element_bytes, optimizer=optimizer)
+    devices = group.num_devices
+
+    def seconds(layer: CutLayer, choice: Choice, share: float) -> float:
+        """Return the seconds of a device if all devices divide the group's part alike."""
+        dim = dim_of(choice)
+        if not layer.weighted or (dim is not None and not share):
+            return 0.0
+        return group_seconds(setting, layer.einsum, dim, share if dim else 1.0, devices)
+
+    return rates._replace(seconds=seconds)
 
 
 class Cost(Protocol):
@@ -62,8 +105,12 @@ class Cost(Protocol):
     def slowest(self) -> bool:
         """Return whether an uneven split costs as much as its slowest device group, and not the sum of all."""
 
-    def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates | None:
-        """Return the rates of a device group; None if the cost supports identical devices only."""
+    def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
+        """Return the rates of a device group of an uneven split.
+
+        Raises:
+            OptionError: the cost needs identical devices.
+        """
 
     @property
     def direct(self) -> bool:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from hypar.costs.base import machine_setting
+from hypar.costs.base import engine_rates, machine_setting
 from hypar.errors import OptionError, suggestion
 from hypar.machine.rates import computation, time_rates
 from hypar.sharding.rates import between_costs, inside_costs
 
 if TYPE_CHECKING:
-    from hypar.costs.base import Cost, Items
+    from hypar.costs.base import Cost, GroupRates, Items
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
@@ -67,9 +67,22 @@ class Deepa:
         """Return whether the terms of E go straight to their readers, which they do except in paper mode."""
         return self.mode != "paper"
 
-    def group_rates(self, group: DeviceGroup, element_bytes: int) -> None:  # noqa: ARG002
-        """Return None: its grids need identical devices."""
-        return
+    def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
+        """Return the seconds of a device group: all its devices receive at once, or in ``serial`` mode one after another.
+
+        Raises:
+            OptionError: the mode is ``paper``, whose estimates are of one level.
+        """
+        if self.mode == "paper":
+            raise OptionError(
+                "mode 'paper'", "found heterogeneous devices", "identical devices, or mode exact"
+            )
+        rates = engine_rates(group, element_bytes, self.optimizer)
+        if self.mode == "exact":
+            return rates
+        return rates._replace(
+            inside=element_bytes / group.bytes_per_s, between=element_bytes / group.bytes_per_s
+        )
 
     def layer_costs(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Return seconds of computation and of the exchange of gradients; except in paper mode also of partial sums."""

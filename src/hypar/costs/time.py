@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from hypar.costs.base import machine_setting
+from hypar.costs.base import engine_rates, machine_setting
 from hypar.machine.rates import computation, time_rates
 from hypar.sharding.conventions import PAPER, require_convention
 from hypar.sharding.rates import between_costs, inside_costs
 
 if TYPE_CHECKING:
-    from hypar.costs.base import Cost, Items
+    from hypar.costs.base import Cost, GroupRates, Items
     from hypar.machine.heterogeneous import DeviceGroup
     from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
@@ -84,9 +84,9 @@ class Time:
         """Return the cost of F from producer to consumer and of E from consumer to producer."""
         return between_costs(tensor, ends, options, sizes, level.ways, self.rates(level)[1])
 
-    def group_rates(self, group: DeviceGroup, element_bytes: int) -> None:  # noqa: ARG002
-        """Return None: uneven shards are not priced on a machine's links."""
-        return
+    def group_rates(self, group: DeviceGroup, element_bytes: int) -> GroupRates:
+        """Return the seconds of a device group, whose devices all receive, and all compute, at the same time."""
+        return engine_rates(group, element_bytes, self.optimizer)
 
     def _setting(self, level: Level) -> Setting:
         return machine_setting("time", self.machine, level, self.optimizer)

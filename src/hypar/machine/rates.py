@@ -10,6 +10,7 @@ import numpy as np
 from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.rates import Rate, Rates
 from hypar.sharding.redistribution import COLLECTIVES
+from hypar.sharding.uneven.remainder import divided_einsum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,6 +57,23 @@ def computation(setting: Setting, einsum: Einsum, left: LocalSizes) -> Costs:
         return _seconds(setting, einsum, shards)
     distinct, which = np.unique(shards, axis=0, return_inverse=True)
     return _seconds(setting, einsum, distinct)[which.reshape(-1)]
+
+
+@lru_cache(maxsize=16384)
+def group_seconds(setting: Setting, einsum: Einsum, dim: str | None, share: float, devices: int) -> float:
+    """Return the seconds of a layer's phases and update on each of some devices that share a part of it.
+
+    Args:
+        setting: the machine and the settings of a step.
+        einsum: the whole layer.
+        dim: the dim of which the devices have a part; None for the whole layer.
+        share: the fraction of it that they have.
+        devices: their number; they divide the same dim further, or the batch.
+    """
+    own = einsum if dim is None else divided_einsum(einsum, dim, share, integral=False)
+    further = "batch" if dim is None else dim
+    counts = [devices if name == further else 1 for name in CUTTABLE]
+    return float(_seconds(setting, own, np.array([counts], dtype=np.int64))[0])
 
 
 def _seconds(setting: Setting, einsum: Einsum, shards: NDArray[np.int64]) -> Costs:

@@ -224,8 +224,8 @@ class Plan(Result, Record):
         Raises:
             ValueError: it cannot.
         """
-        if self.baselines is not None and (self.heterogeneous or self.staged or self.score is None):
-            place = "in stages or on a heterogeneous machine" if self.score else "without a score"
+        if self.baselines is not None and (self.staged or self.score is None):
+            place = "in stages" if self.score else "without a score"
             raise ValueError(f"baselines: found {place}; allowed: none")
         if self.chunks is not None:
             self.chunks.require_of(self.layers, scored=self.score is not None)
@@ -442,7 +442,7 @@ class Plan(Result, Record):
             model: the network or its file, if the plan was read and its model's name does not find it.
 
         Raises:
-            OptionError: there is no such layer, or the plan is for a heterogeneous machine.
+            OptionError: there is no such layer, or no layer is cut.
             InputError: the network is not found or is another.
         """
         return view_of(self).explain(self, layer, model)

@@ -89,14 +89,27 @@ class Taken(NamedTuple):
 
     def claim(self, claim: str) -> str:
         """Return the claim of the plan, given the claim of the search's plan."""
-        if self.record is None:
-            return claim
-        taken, fitting = self.record.taken, ", of those that fit" if self.passed_over else ""
-        others = [name for name in self.record.names if name != taken]
-        if self.searched:
-            return f"{claim}; by the engine no slower than {_listed(others)}{fitting}"
-        listed = _listed(["the search's plan", *others])
-        return f"the plan of {taken}, by the engine no slower than {listed}{fitting}; the search's plan is {claim}"
+        return claim_of_fastest(self.record, claim, passed_over=self.passed_over)
+
+
+def claim_of_fastest(record: BaselinesRecord | None, claim: str, *, passed_over: bool) -> str:
+    """Return the claim of the fastest plan, given the claim of the search's plan.
+
+    Args:
+        record: the timed steps; None if no baseline competed.
+        claim: the claim of the search's plan.
+        passed_over: whether a faster plan does not fit the memory.
+    """
+    if record is None:
+        return claim
+    taken, fitting = record.taken, ", of those that fit" if passed_over else ""
+    others = [name for name in record.names if name != taken]
+    if taken == SEARCHED:
+        return f"{claim}; by the engine no slower than {_listed(others)}{fitting}"
+    listed = _listed(["the search's plan", *others])
+    return (
+        f"the plan of {taken}, by the engine no slower than {listed}{fitting}; the search's plan is {claim}"
+    )
 
 
 def baseline_request(request: Request, name: str) -> Request:

@@ -64,11 +64,6 @@ def follows(cost: str) -> bool:
     return "convention" in {item.name for item in fields(load_cost(cost, {}))}  # type: ignore[arg-type]
 
 
-def uneven(name: str) -> str:
-    """Say why the plans for a heterogeneous machine are counted by one convention."""
-    return f"the uneven shares of hardware {name!r} have no other count yet"
-
-
 def cost_convention(plan: Plan) -> str:
     """Return the convention of a plan's cost, as people read it."""
     return plan.convention or _papers(plan)
@@ -83,13 +78,8 @@ def score_convention(plan: Plan, score: Score | None = None) -> str:
     """
     score = plan.score if score is None else score
     if score is None:
-        return _papers(plan) if only_paper(plan) else of_score(plan.convention or PAPER)
+        return of_score(plan.convention or PAPER)
     return score.convention or _papers(plan)
-
-
-def only_paper(plan: Plan) -> str:
-    """Return why a plan can be counted by ``paper`` alone; empty if it can be by any convention."""
-    return "uneven shares have no other count yet" if plan.heterogeneous else ""
 
 
 def _papers(plan: Plan) -> str:

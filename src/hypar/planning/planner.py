@@ -12,7 +12,7 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.planning.claims import claim_of
-from hypar.planning.counting import conventions_of, uneven
+from hypar.planning.counting import conventions_of
 from hypar.planning.question import ask
 from hypar.planning.records import decided, plan_of
 from hypar.planning.request import (
@@ -144,7 +144,6 @@ def plan_model(
         convention,
         named.convention if strategy is not None or asked == own else MOVED,
         asked,
-        uneven(heterogeneous.name) if heterogeneous else "",
     )
     request = Request(
         strategy="hypar" if strategy is None else strategy,
@@ -167,7 +166,7 @@ def plan_model(
         profile=_profile(profile),
         refine=refine,
         chunks=checked_chunks(chunks, network, machine=machine is not None),
-        baselines=BASELINES if identical is not None and (asked == "time" or refine) else (),
+        baselines=BASELINES if machine is not None and (asked == "time" or refine) else (),
         beyond_space=strategy is None and space is None and asked == "time",
         convention=counted.cost,
         counted=counted.score,

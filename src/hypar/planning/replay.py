@@ -16,7 +16,7 @@ from hypar.network.graph import LayerGraph
 from hypar.plan.conventions import checked
 from hypar.plan.plan import Plan, read_plan
 from hypar.planning.chunks.replay import chunks_of
-from hypar.planning.counting import only_paper, score_convention
+from hypar.planning.counting import score_convention
 from hypar.planning.request import Request, checked_optimizer
 from hypar.planning.sources import as_planned, machine_of, model_of, require_groups
 from hypar.planning.stages.records import stages_of
@@ -155,7 +155,7 @@ def _lanes(
     """Return the groups of identical devices that a plan is for, and the transfers between them."""
     nodes = graph.nodes(plan.graph)
     if isinstance(machine, HeterogeneousMachine):
-        return lanes_of(branch_of(plan, machine, nodes, graph.element_bytes, optimizer))
+        return lanes_of(branch_of(plan, machine, nodes, graph.element_bytes, optimizer, counted))
     setting = Setting(
         machine=machine,
         array=tuple(plan.array),
@@ -181,10 +181,7 @@ def _counted(plan: Plan, convention: str | None, file: Path) -> str:
         raise PlanError(f"{file}: cost", error.found, error.allowed, error.hint) from None
     if convention is None or (own == DIRECT and convention == PAPER):
         return own
-    refused = only_paper(plan)
-    if checked(convention) != PAPER and refused:
-        raise OptionError("convention", f"found {convention!r}; {refused}", PAPER)
-    return convention
+    return checked(convention)
 
 
 def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> list[Options]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.sharding.placement import Options
+    from hypar.sharding.uneven.entered import Entered
     from hypar.sharding.uneven.transfers import Amount
 
 
@@ -59,6 +60,7 @@ class _Devices(NamedTuple):
         setting: machine, array, element size, optimizer.
         name: name of the group; empty for the only one.
         depth: number of uneven splits above it.
+        entered: the state below these splits; None by ``paper``, which counts each level by itself.
         place: its place in a pipeline.
     """
 
@@ -67,6 +69,7 @@ class _Devices(NamedTuple):
     setting: Setting
     name: str = ""
     depth: int = 0
+    entered: Entered | None = None
     place: StagePlace = StagePlace()
 
 
@@ -119,7 +122,7 @@ class Lane(_Devices):
 
     @cached_property
     def _moved(self) -> tuple[list[tuple[Move, ...]], list[tuple[Move, ...]]]:
-        inner, outer = moves_of(self.setting, self.graph, self.choices)
+        inner, outer = moves_of(self.setting, self.graph, self.choices, self.entered)
         times = self.setting.machine.measured
         if times is not None:
             layers = zip(self.graph.layers, inner, strict=True)

@@ -7,10 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import Setting, working
-from hypar.sharding.amounts.above import between_of
 from hypar.sharding.amounts.counted import received_between, received_inside
-from hypar.sharding.amounts.flows import flows_of
-from hypar.sharding.amounts.parts import parts_of
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import CUTTABLE, SPATIAL
 from hypar.sharding.grids.reshard import Gap, reshard
@@ -26,6 +23,7 @@ from hypar.sharding.transfers import (
     inside,
     simple,
 )
+from hypar.sharding.uneven.entered import whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from hypar.network.ops.base import Einsum, Roles
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.uneven.entered import Entered
 
 
 BETWEEN_STAGES = -1
@@ -63,24 +62,30 @@ class Move(NamedTuple):
 
 
 def moves_of(
-    setting: Setting, graph: ContractedGraph, choices: Sequence[Options]
+    setting: Setting, graph: ContractedGraph, choices: Sequence[Options], entered: Entered | None = None
 ) -> tuple[list[tuple[Move, ...]], list[tuple[Move, ...]]]:
-    """Return the transfers inside each layer, and those of each tensor between two layers."""
+    """Return the transfers inside each layer, and those of each tensor between two layers.
+
+    Args:
+        setting: the machine and the convention.
+        graph: the layers.
+        choices: for each layer a choice at each level.
+        entered: the state below uneven splits; None if there are none, or by ``paper``.
+    """
     if setting.direct or setting.convention == PAPER:
         inner = [
             () if layer.empty else moves_inside(setting, layer.einsum, layer.output_elements, choices[at])
             for at, layer in enumerate(graph.layers)
         ]
         return inner, [_paper_between(setting, graph, choices, tensor) for tensor in graph.tensors]
-    flows = flows_of(graph, setting.convention)
+    (flows, dims, parts), products = whole(graph, setting.convention) if entered is None else entered
     inner, outer = [], []
     for layer, sums, chosen in zip(graph.layers, flows.sums, choices, strict=True):
         inner.append(timed(setting, received_inside(layer.einsum, sums, setting.array, chosen)))
-    for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
+    for tensor, own, part, above in zip(graph.tensors, dims, parts, products, strict=True):
         ends = (tensor.producer, tensor.consumer)
-        between, pair = between_of(graph, tensor, flow), (choices[ends[0]], choices[ends[1]])
-        reader = graph.layers[ends[1]].einsum
-        found = received_between(reader, between, parts_of(flow, between), setting.array, pair)
+        pair, reader = (choices[ends[0]], choices[ends[1]]), graph.layers[ends[1]].einsum
+        found = received_between(reader, own, part, setting.array, pair, above)
         sums_up = tuple(one for one in reversed(found) if one.inside)
         inner[ends[0]] += timed(setting, sums_up)
         outer.append(timed(setting, tuple(one for one in found if not one.inside)))

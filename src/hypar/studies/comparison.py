@@ -127,7 +127,7 @@ def compare_strategies(
     graph = model if isinstance(model, LayerGraph) else load_model(model)
     asked = ((strategies,) if isinstance(strategies, str) else strategies) or _alike()
     machine = None if hardware is None else as_hardware(hardware)
-    counted = convention_for(convention, machine if isinstance(machine, HeterogeneousMachine) else None)
+    counted = convention_for(convention)
     rows: list[Row] = []
     baseline = 0.0
     refused: TableLimitError | None = None

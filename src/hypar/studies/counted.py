@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.plan.conventions import checked
-from hypar.planning.counting import conventions_of, follows, uneven
+from hypar.planning.counting import follows
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import score_plan
 from hypar.planning.strategies.base import load_strategy
@@ -22,19 +22,12 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
 
 
-def convention_for(asked: str | None, heterogeneous: HeterogeneousMachine | None = None) -> str:
-    """Return the convention that counts all plans: the one that is asked for, otherwise ``moved`` where it can be.
-
-    Args:
-        asked: the convention; None if none is asked for.
-        heterogeneous: the machine, if it is heterogeneous.
+def convention_for(asked: str | None) -> str:
+    """Return the convention that counts all plans: the one that is asked for, otherwise ``moved``.
 
     Raises:
-        OptionError: the convention cannot be counted on the machine.
         UnknownNameError: there is no such convention.
     """
-    if heterogeneous is not None:
-        return conventions_of(asked, PAPER, "volume", uneven(heterogeneous.name)).score
     return MOVED if asked is None else checked(asked)
 
 
@@ -64,7 +57,7 @@ def planned(
     own = load_strategy(strategy).convention
     given = convention if own in {MOVED, convention} and (cost is None or follows(cost)) else None
     plan = plan_model(graph, strategy=strategy, cost=cost, hardware=hardware, convention=given, **asked)
-    if plan.score is None or plan.heterogeneous or (plan.score.convention or PAPER) == convention:
+    if plan.score is None or (plan.score.convention or PAPER) == convention:
         return plan
     score = score_plan(plan, hardware=hardware, model=graph, convention=convention)
     return plan.model_copy(update={"score": score})

@@ -6,18 +6,25 @@ import math
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from hypar.errors import OptionError, suggestion
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.question import ask
 from hypar.planning.request import Request
+from hypar.planning.sources import require_groups
 from hypar.planning.stages.spans import CutSpans
+from hypar.planning.uneven.replay import branch_of
+from hypar.planning.uneven.search import Planner
+from hypar.planning.uneven.tree import Branching, Leaf
 from hypar.results import Result
 from hypar.sharding.pins import level_of
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
+from hypar.solve.edge import Edge
 from hypar.solve.elimination.order import Trace, trace
 from hypar.solve.elimination.rules import Reduction, reduced
 from hypar.solve.solvers.base import cheapest, load_solver
@@ -25,14 +32,18 @@ from hypar.solve.solvers.base import cheapest, load_solver
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from hypar.costs.base import Items
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.searches.base import Question
-    from hypar.sharding.levels import LocalSizes
-    from hypar.sharding.placement import Choice
-    from hypar.solve.edge import Edge
+    from hypar.planning.uneven.split import UnevenSplit
+    from hypar.planning.uneven.tree import Branch
+    from hypar.schedule.lanes import Lane
+    from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.uneven.entered import Entered, Taken
+    from hypar.solve.edge import Costs
     from hypar.solve.solvers.base import Solver
 
 MOST_REPLANNED = 8
@@ -72,12 +83,23 @@ class LayerExplanation:
         level: 0 for the outermost.
         alternatives: every choice, the cheapest first; equal ones in the order of declaration.
         left_out: reasons why it lacks some degrees of the space.
+        ways: ways of the level, or the number of device groups.
+        jointly: whether the plan weighs the levels below too, not the costs of this one alone.
+        group: on a heterogeneous machine the group that is divided; empty otherwise.
     """
 
     layer: str
     level: int
     alternatives: tuple[Alternative, ...]
     left_out: tuple[str, ...]
+    ways: int
+    jointly: bool = False
+    group: str = ""
+
+    @property
+    def place(self) -> str:
+        """The level, and on a heterogeneous machine the group: ``H2 tpu-v3``."""
+        return f"H{self.level + 1} {self.group}".rstrip()
 
     @property
     def chosen(self) -> Alternative:
@@ -115,7 +137,7 @@ def explain_plan(
     model: LayerGraph,
     *,
     layer: str | Collection[str] = "",
-    machine: Machine | None = None,
+    machine: Machine | HeterogeneousMachine | None = None,
     profile: Profile | None = None,
     others: int | None = None,
 ) -> Explanation:
@@ -132,34 +154,44 @@ def explain_plan(
             planned anew; by default the ``MOST_REPLANNED`` cheapest, the plan's own included.
 
     Raises:
-        OptionError: there is no such layer or level, no layer is cut, or the plan is for a heterogeneous machine.
+        OptionError: there is no such layer or level, no layer is cut, or a heterogeneous machine is not named.
+        PlanError: the machine has other device groups.
     """
-    if plan.heterogeneous:
-        found = "the plan is for a heterogeneous machine"
-        raise OptionError("explain", found, "a machine of identical devices")
+    if not plan.splits:
+        raise OptionError("explain", "no layer is cut inside the stages", "a plan with levels")
+    if plan.heterogeneous and machine is None:
+        raise OptionError("explain", "no machine is named", "the heterogeneous machine that the plan is for")
+    if machine is not None:
+        require_groups(plan, machine, Path("plan"))
     graph = model.with_batch(plan.model.batch)
     request = replace(Request.of(plan, machine, profile), array=tuple(plan.array), pins=(), refine=False)
-    if not request.array:
-        raise OptionError("explain", "no layer is cut inside the stages", "a plan with levels")
-    whole, _ = ask(request, graph)
-    questions = [_with_choices(question, plan) for question in _questions(plan, request, graph, whole)]
     one, level = isinstance(layer, str), None
     if isinstance(layer, str) and "@" in layer:
         layer, _, text = layer.partition("@")
-        level = level_of(text, len(request.array), "explain")
+        level = level_of(text, 1 + max(split.level for split in plan.splits), "explain")
     named = [name for name in plan.layers if (fnmatchcase(name, str(layer)) if one else name in layer)]
     if layer and not named:
         found = f"no layer that is planned is named {layer!r}"
         raise OptionError("explain", found, hint=suggestion(str(layer), plan.layers))
-    structure = whole.structure(0, 1)
+    asked = Asked(plan, tuple(named), others, level)
+    if isinstance(machine, HeterogeneousMachine):
+        planner, branch, entered = _tree(request, plan, graph, machine)
+        structure = SplitQuestion.of(planner, branch, entered).problem.structure
+        explained = tuple(_in_tree(asked, planner, branch, entered))
+    else:
+        whole, _ = ask(request, graph)
+        structure = whole.structure(0, 1)
+        explained = tuple(
+            one
+            for question in _questions(plan, request, graph, whole)
+            for one in _in_question(asked, question)
+        )
     return Explanation(
         plan=plan,
         layers=plan.layers,
         rules=reduced(structure),
         order=trace(structure),
-        explained=tuple(
-            one for question in questions for one in _explained(question, plan, named, others, level)
-        ),
+        explained=explained,
     )
 
 
@@ -172,58 +204,176 @@ def _questions(plan: Plan, request: Request, graph: LayerGraph, whole: Question)
     return [spans.question(*ends) for ends in pairwise(bounds)]
 
 
-def _with_choices(question: Question, plan: Plan) -> Question:
+class Asked(NamedTuple):
+    """What is to be explained.
+
+    Attributes:
+        plan: the plan.
+        layers: names of the layers.
+        others: the number of alternatives for which all other layers are planned anew.
+        level: the level; None for all.
+    """
+
+    plan: Plan
+    layers: tuple[str, ...]
+    others: int | None
+    level: int | None
+
+
+def _in_question(asked: Asked, question: Question) -> Iterator[LayerExplanation]:
+    """Yield the explained layers of a search problem for identical devices."""
+    choices = [asked.plan.choices(layer.name) for layer in question.graph.layers]
+    yield from _explained(asked, _with_choices(question, choices), choices)
+
+
+def _with_choices(question: Question, choices: Sequence[Options]) -> Question:
     """Add the plan's own choices to the options, because a pin may take one from outside the space."""
     options = tuple(
-        tuple(
-            own if choice in own else (*own, choice)
-            for own, choice in zip(at_layer, plan.choices(layer), strict=True)
-        )
-        for layer, at_layer in zip(_names(question), question.options, strict=True)
+        tuple(own if choice in own else (*own, choice) for own, choice in zip(at_layer, chosen, strict=True))
+        for chosen, at_layer in zip(choices, question.options, strict=True)
     )
     return replace(question, options=options)
 
 
-def _names(question: Question) -> list[str]:
-    return [layer.name for layer in question.graph.layers]
+def _tree(
+    request: Request, plan: Plan, graph: LayerGraph, machine: HeterogeneousMachine
+) -> tuple[Planner, Branching, Entered | None]:
+    """Return a plan's tree of device groups with its costs, and the state above it."""
+    nodes = graph.nodes(plan.graph)
+    planner = Planner(request, (), graph.element_bytes)
+    entered = planner.state_above(nodes)
+    stored = branch_of(plan, machine, nodes, graph.element_bytes, request.optimizer)
+    branch = planner.costed(stored, entered)
+    assert isinstance(branch, Branching)  # noqa: S101 (the root is a split)
+    return planner, branch, entered
+
+
+def _in_tree(
+    asked: Asked, planner: Planner, branch: Branch, entered: Entered | None
+) -> Iterator[LayerExplanation]:
+    """Yield the explained layers of a tree of device groups, an uneven split before what is below it."""
+    if isinstance(branch, Leaf):
+        if branch.levels:
+            question = _with_choices(planner.question_in(branch, entered), branch.lane.choices)
+            yield from _explained(asked, question, branch.lane.choices, branch.lane)
+        return
+    if asked.level in {None, branch.depth}:
+        split = SplitQuestion.of(planner, branch, entered)
+        space = parse_space(asked.plan.space)
+        for name in asked.layers:
+            node = asked.plan.layers.index(name)
+            yield LayerExplanation(
+                layer=name,
+                level=branch.depth,
+                alternatives=split.alternatives(node, asked.others),
+                left_out=space.left_out(branch.graph.layers[node], len(branch.below)),
+                ways=len(branch.below),
+                jointly=True,
+                group=branch.name,
+            )
+    states = () if entered is None else entered.below(branch.graph, branch.taken)
+    found = dict(zip(branch.at_work, states, strict=False))
+    for group in branch.at_work:
+        below = branch.below[group]
+        if below is not None:
+            yield from _in_tree(asked, planner, below, found.get(group))
+
+
+@dataclass(frozen=True, eq=False)
+class SplitQuestion:
+    """The options of an uneven split at a plan's shares.
+
+    Attributes:
+        split: the split.
+        weights: 1 for the group whose cost counts, or for all groups if their costs are summed, ``[groups]``.
+        offers: for each layer its options with the plan's shares.
+        picked: the option that each layer takes.
+        problem: the cost graph of these costs.
+    """
+
+    split: UnevenSplit
+    weights: Costs
+    offers: tuple[tuple[Taken, ...], ...]
+    picked: tuple[int, ...]
+    problem: CostGraph
+
+    @classmethod
+    def of(cls, planner: Planner, branch: Branching, entered: Entered | None) -> SplitQuestion:
+        """Build the question of a split with costs."""
+        split, options = planner.split_of(branch, entered), planner.options_of(branch)
+        weights = np.ones(len(split.groups))
+        if branch.slowest:
+            weights = np.eye(len(split.groups))[branch.at_work.index(branch.late)]
+        offers, picked = [], []
+        for (choice, shares), free in zip(branch.taken, options, strict=True):
+            own = free if choice in free else (*free, choice)
+            offers.append(tuple((one, shares) for one in own))
+            picked.append(own.index(choice))
+        nodes = tuple(np.tensordot(weights, split.layer_costs(at, own), 1) for at, own in enumerate(offers))
+        edges = []
+        for at, tensor in enumerate(split.graph.tensors):
+            costs = split.tensor_costs(at, offers[tensor.producer], offers[tensor.consumer])
+            terms = (np.tensordot(weights, costs, 1)[:, None, :],)
+            edges.append(Edge(source=tensor.producer, target=tensor.consumer, terms=terms))
+        problem = CostGraph(nodes=nodes, edges=tuple(edges))
+        return cls(split, weights, tuple(offers), tuple(picked), problem)
+
+    def alternatives(self, node: int, others: int | None) -> tuple[Alternative, ...]:
+        """Return every choice of one layer; all other layers are planned anew where costs are summed over groups."""
+        offers = self.offers[node]
+        computed = self.weights @ self.split.work(self.split.graph.layers[node], offers)
+        items = {"sums": self.problem.nodes[node] - computed}
+        if computed.any():
+            items = {"compute": computed, **items}
+        anew = Anew.of(self.problem, 0 if self.split.slowest else others)
+        return _alternatives(anew, [choice for choice, _ in offers], items, self.picked, node)
 
 
 def _explained(
-    question: Question, plan: Plan, named: Sequence[str], others: int | None, asked: int | None
+    asked: Asked, question: Question, choices: Sequence[Options], lane: Lane | None = None
 ) -> Iterator[LayerExplanation]:
     """Yield the explained layers at one level or level by level, each level given the plan's choices above it."""
+    plan, depth = asked.plan, 0 if lane is None else lane.depth
     sizes = question.outermost()
     space = parse_space(plan.space)
-    layers = _names(question)
-    named = [name for name in named if name in layers]
+    layers = [layer.name for layer in question.graph.layers]
+    named = [name for name in asked.layers if name in layers]
     for level in question.levels if named else ():
-        chosen = [plan.choices(layer)[level.index] for layer in layers]
-        if asked in {None, level.index}:
-            anew = Anew.of(question.cost_graph(level.index, level.index + 1, sizes), others)
+        chosen = [own[level.index] for own in choices]
+        if asked.level in {None, depth + level.index}:
+            options = [at_layer[level.index] for at_layer in question.options]
+            picked = [own.index(choice) for own, choice in zip(options, chosen, strict=True)]
+            anew = Anew.of(question.cost_graph(level.index, level.index + 1, sizes), asked.others)
             for name in named:
                 node = layers.index(name)
                 yield LayerExplanation(
                     layer=name,
-                    level=level.index,
-                    alternatives=_alternatives(question, anew, sizes, chosen, (level.index, node)),
+                    level=depth + level.index,
+                    alternatives=_alternatives(
+                        anew, options[node], question.layer_items(level.index, node, sizes), picked, node
+                    ),
                     left_out=space.left_out(question.graph.layers[node], level.ways),
+                    ways=level.ways,
+                    jointly=plan.search == "joint" and not level.innermost,
+                    group="" if lane is None else lane.name,
                 )
         sizes = question.below(sizes, chosen, level.ways)
 
 
 def _alternatives(
-    question: Question,
-    anew: Anew,
-    sizes: list[LocalSizes],
-    chosen: Sequence[Choice],
-    place: tuple[int, int],
+    anew: Anew, options: Sequence[Choice], parts: Items, picked: Sequence[int], node: int
 ) -> tuple[Alternative, ...]:
-    """Return every choice of one node at one level, the other nodes as planned."""
-    (level, node), problem = place, anew.problem
-    options = [at_layer[level] for at_layer in question.options]
-    picked = [own.index(choice) for own, choice in zip(options, chosen, strict=True)]
-    parts = question.layer_items(level, node, sizes)
-    received, sent = np.zeros(len(options[node])), np.zeros(len(options[node]))
+    """Return every choice of one node at one level, the other nodes as planned.
+
+    Args:
+        anew: the cost graph of the level.
+        options: the options of the node.
+        parts: its own costs, item by item.
+        picked: the option that each node takes.
+        node: the node.
+    """
+    problem = anew.problem
+    received, sent = np.zeros(len(options)), np.zeros(len(options))
     for edge in problem.edges:
         if edge.target == node:
             received += edge.of_source(picked[edge.source])
@@ -234,7 +384,7 @@ def _alternatives(
     replanned = anew.increases(node, order, picked[node])
     return tuple(
         Alternative(
-            choice=options[node][at],
+            choice=options[at],
             chosen=at == picked[node],
             items={name: float(part.reshape(-1)[at]) for name, part in parts.items()},
             received=float(received[at]),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import HardwareError, OptionError, TableLimitError
 from hypar.plan.plan import SEARCHED
-from hypar.planning.counting import bytes_received, cost_convention, only_paper, score_convention
+from hypar.planning.counting import bytes_received, cost_convention, score_convention
 from hypar.planning.planner import follow
 from hypar.planning.question import ask
 from hypar.planning.request import BASELINES, BEST, FIXED, Request
@@ -97,15 +97,12 @@ def counting_lines(plan: Plan, graph: LayerGraph, score: Score | None = None) ->
         score: its score; the plan's own if it is not given.
 
     Yields:
-        Both, if they differ; that nothing but ``paper`` can be counted, if that is so.
+        Both, if they differ.
     """
-    if refused := only_paper(plan):
-        yield f"counted by paper: {refused}"
-        return
     own, moved = cost_convention(plan), score_convention(plan, score)
     if DIRECT in {own, moved} or own == moved:
         return
-    if plan.staged:
+    if plan.staged or plan.heterogeneous:
         yield f"the cost is counted by {own}, bytes and seconds by {moved}"
         return
     counted, received = (bytes_received(plan, graph, convention) for convention in (own, moved))

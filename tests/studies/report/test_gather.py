@@ -115,16 +115,18 @@ def test_the_command_leads_to_the_plan_again(
     assert again == gathered.plan
 
 
-def test_identical_devices_are_explained(gathered: Gathered) -> None:
+def test_every_plan_is_explained(gathered: Gathered) -> None:
     why, plan = gathered.why, gathered.plan
-    if plan.heterogeneous:
+    if not plan.splits:
         assert why.refused
         assert why.margins == ()
         return
     assert not why.refused
     assert [margin.explained.layer for margin in why.margins] == [
-        layer for layer in plan.layers for _ in plan.array
+        layer for layer in plan.layers for _ in plan.splits
     ]
+    places = [(margin.explained.group, margin.explained.level) for margin in why.of(plan.layers[0])]
+    assert places == [(split.group if plan.heterogeneous else "", split.level) for split in plan.splits]
     closest = [margin.more for margin in why.closest if margin.anew]
     assert closest == sorted(closest)
 

@@ -28,7 +28,6 @@ from hypar.cli.commands.base import (
 )
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, STAGES, Command, option, plugins
 from hypar.errors import OptionError, shown, suggestion
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.plan.chunks import CHUNKS
 from hypar.plan.files import recorded
@@ -41,6 +40,7 @@ from hypar.reports.terminal import Page, note, progress_bar, show, show_page, wr
 from hypar.studies.notes import baseline_scores, dp_time, notes
 
 if TYPE_CHECKING:
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
@@ -204,9 +204,6 @@ def command(
     if explained is not None and asked["levels"] == 0:
         raise OptionError("explain", "no layer is cut inside the stages", "a plan with levels")
     network, machine = load_model(model), named_machine(hardware, changes)
-    if explained is not None and isinstance(machine, HeterogeneousMachine):
-        found = f"the devices of hardware {machine.name!r} are heterogeneous"
-        raise OptionError("explain", found, "a machine of identical devices")
     if asked["profile"] is not None:
         from hypar.machine.profiles import read_profile  # noqa: PLC0415 (only where it is asked for)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
+    from hypar.sharding.uneven.entered import Entered
     from hypar.solve.cost_graph import CostGraph, Structure
 
 
@@ -35,6 +36,7 @@ class Question:
         levels: the levels, outermost first.
         options: for each layer, the options at each level.
         solver: name of the solver; None for the cheapest exact one.
+        entered: the state below uneven splits, by ``moved`` and ``fused``; None if there are none.
     """
 
     graph: ContractedGraph
@@ -42,6 +44,7 @@ class Question:
     levels: tuple[Level, ...]
     options: tuple[tuple[Options, ...], ...]
     solver: str | None = None
+    entered: Entered | None = None
 
     @property
     def leaves_no_choice(self) -> bool:
@@ -61,8 +64,14 @@ class Question:
     def outermost(self) -> list[LocalSizes]:
         """Return the local sizes of each layer above the outermost level."""
         if self.by_products:
-            return outermost(self.graph, convention_of(self.cost))
+            return self._above()
         return [WHOLE_LAYER] * len(self.graph.layers)
+
+    def _above(self) -> Above:
+        """Return the state above the outermost level, by products over levels."""
+        if self.entered is not None:
+            return self.entered.above
+        return outermost(self.graph, convention_of(self.cost))
 
     def cost_graph(self, first: int, last: int, sizes: list[LocalSizes]) -> CostGraph:
         """Return the cost graph of the same levels, given the local sizes of each layer above them."""
@@ -79,10 +88,8 @@ class Question:
 
     def narrowed(self, known: float) -> Narrowed:
         """Return the cost graph of all levels of the tuples that a plan of a known cost, or a cheaper one, may have."""
-        above = outermost(self.graph, convention_of(self.cost))
-        return narrowed(
-            Builder(cast("MovingCost", self.cost), self.graph, self.levels, self.options, above), known
-        )
+        cost = cast("MovingCost", self.cost)
+        return narrowed(Builder(cost, self.graph, self.levels, self.options, self._above()), known)
 
     def relaxed_graph(self, index: int, sizes: list[LocalSizes]) -> CostGraph:
         """Return the cost graph of a level with the least costs of all tuples above it, for a lower bound."""

@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError
-from hypar.planning.chunks.search import run_chunked
+from hypar.planning.baselines import claim_of_fastest
 from hypar.planning.records import Decided
+from hypar.planning.uneven.fastest import take_fastest
 from hypar.planning.uneven.records import claim_of, splits_of
 from hypar.planning.uneven.search import plan_branches, solver_for
-from hypar.planning.uneven.tree import lanes_of
 from hypar.schedule.scoring import summarise
-from hypar.schedule.stages import StepWork
 from hypar.sharding.pins import parse_pin
 
 if TYPE_CHECKING:
@@ -50,15 +49,17 @@ def decided_groups(request: Request, heterogeneous: HeterogeneousMachine, graph:
     pins = tuple(parse_pin(text, contracted, levels) for text in request.pins)
     request = replace(request, solver=solver_for(request, contracted))
     found = plan_branches(request, contracted, pins, graph.element_bytes)
-    work = StepWork.of(*lanes_of(found))
-    ran = run_chunked(work, request.chunks)
+    claim = claim_of(request, found)
+    fastest = take_fastest(request, contracted, pins, graph.element_bytes, found)
+    branch, ran = fastest.branch, fastest.ran
     return Decided(
-        claim=claim_of(request, found),
+        claim=claim_of_fastest(fastest.record, claim, passed_over=fastest.passed_over),
         solver=request.solver or "",
         pins=pins,
-        splits=list(splits_of(found)),
-        cost=found.cost,
-        path=found.path if found.slowest else None,
+        splits=list(splits_of(branch)),
+        cost=branch.cost,
+        path=branch.path if branch.slowest else None,
+        baselines=fastest.record,
         chunks=ran.chunks,
-        score=summarise(work.lanes, ran.step, ran.timeline, heterogeneous),
+        score=summarise(fastest.lanes, ran.step, ran.timeline, heterogeneous),
     )

@@ -14,17 +14,17 @@ import numpy as np
 
 from hypar.sharding.transfers import dim_of
 from hypar.sharding.uneven.remainder import whole_shares
-from hypar.sharding.uneven.transfers import work
 from hypar.solve.balance import balance
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable, Iterator, Sequence
 
-    from hypar.network.contraction import CutLayer, Tensor
+    from hypar.network.contraction import CutLayer
     from hypar.planning.uneven.common_shares import Decision
     from hypar.planning.uneven.quadratics import Array, Quadratics
     from hypar.planning.uneven.split import Assignment, UnevenSplit
     from hypar.sharding.placement import Choice
+    from hypar.sharding.uneven.entered import Taken
     from hypar.sharding.uneven.transfers import Shares
 
 MOST_TURNS = 24
@@ -71,15 +71,13 @@ def settled_costs(split: UnevenSplit, offers: Settled) -> tuple[Array, Array]:
         ``[groups, layers]`` both.
     """
     nodes, edges = ByLayer(split, tuple((offer,) for offer in offers)).arrays()
-    computed = np.array(
+    computed = np.concatenate(
         [
-            [
-                rates.work * work(layer, offer.choice, share)
-                for rates, share in zip(split.rates, offer.shares, strict=True)
-            ]
+            split.work(layer, [(offer.choice, offer.shares)])
             for layer, offer in zip(split.graph.layers, offers, strict=True)
-        ]
-    ).T
+        ],
+        axis=1,
+    )
     received = np.stack([node[:, 0] for node in nodes], axis=1) - computed
     for tensor, edge in zip(split.graph.tensors, edges, strict=True):
         received[:, tensor.consumer] += edge[:, 0, 0]
@@ -133,33 +131,22 @@ class ByLayer:
         """Return the costs of layers, ``[groups, offers]``, and of tensors, ``[groups, of producer, of consumer]``."""
         kept: dict[Hashable, Array] = {}
         nodes, edges = [], []
-        for layer, offers in zip(self.split.graph.layers, self.offered, strict=True):
-            key: Hashable = (layer.einsum, layer.output_elements, offers)
+        entered = self.split.entered
+        for at, (layer, offers) in enumerate(zip(self.split.graph.layers, self.offered, strict=True)):
+            sums = None if entered is None else entered.network[0].sums[at]
+            key: Hashable = (layer.einsum, layer.output_elements, sums, offers)
             if key not in kept:
-                rows = [self.split.layer_costs(layer, offer.choice, offer.shares) for offer in offers]
-                kept[key] = np.array(rows, dtype=np.float64).T
+                kept[key] = self.split.layer_costs(at, _taken(offers))
             nodes.append(kept[key])
-        for tensor in self.split.graph.tensors:
-            (made, read), pair = (
-                self.split.ends(tensor),
-                (self.offered[tensor.producer], self.offered[tensor.consumer]),
-            )
-            key = (made.einsum, read.einsum, tensor.content, pair)
+        for at, tensor in enumerate(self.split.graph.tensors):
+            made, read = (self.split.graph.layers[end] for end in (tensor.producer, tensor.consumer))
+            pair = (self.offered[tensor.producer], self.offered[tensor.consumer])
+            parts = None if entered is None else (id(entered.network[2][at]), id(entered.products[at]))
+            key = (made.einsum, read.einsum, tensor.content, parts, pair)
             if key not in kept:
-                kept[key] = self._edge(tensor, pair)
+                kept[key] = self.split.tensor_costs(at, *map(_taken, pair))
             edges.append(kept[key])
         return nodes, edges
-
-    def _edge(self, tensor: Tensor, pair: tuple[tuple[Offer, ...], tuple[Offer, ...]]) -> Array:
-        """Return the costs of all pairs of offers of a tensor's producer and consumer."""
-        rows = [
-            [
-                self.split.tensor_costs(tensor, (made.choice, read.choice), _alike(made.shares, read.shares))
-                for read in pair[1]
-            ]
-            for made in pair[0]
-        ]
-        return np.moveaxis(np.array(rows, dtype=np.float64), -1, 0)
 
     def best(self) -> Settled:
         """Return the cheapest assignment over several weights of the groups, or the common shares if none is cheaper."""
@@ -189,5 +176,5 @@ class ByLayer:
         return np.asarray(found)
 
 
-def _alike(made: Shares, read: Shares) -> tuple[Shares, Shares]:
-    return (made, made) if made == read else (made, read)
+def _taken(offers: Sequence[Offer]) -> list[Taken]:
+    return [(offer.choice, offer.shares) for offer in offers]

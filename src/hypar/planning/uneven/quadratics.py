@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.sharding.uneven.fractions import Offered
 from hypar.sharding.uneven.transfers import between, inside, work
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.split import Assignment, UnevenSplit
     from hypar.sharding.placement import Options
     from hypar.sharding.redistribution import Number
+    from hypar.sharding.uneven.entered import Entered
     from hypar.sharding.uneven.transfers import Amount
 
     Array = NDArray[np.float64]
@@ -102,34 +104,38 @@ class Quadratics:
 
 
 class _Amounts(NamedTuple):
-    """The elements and operations of all options of an uneven split at the three shares, whatever a group pays for them.
+    """The elements of all options of an uneven split at three shares of each group, whatever a group pays for them.
 
     Attributes:
         nodes: for each layer the place of its options among the entries.
         edges: for each tensor the place of its pairs of options.
         moved: the elements that a group receives in each change of placement, ``[changes, groups, 3, entries]``.
-        computed: the operations of a group, ``[groups, 3, entries]``.
+        inner: whether a change adds up partial sums inside a layer, ``[changes, entries]``.
+        samples: the three shares of each group, ``[groups, 3]``.
     """
 
     nodes: tuple[slice, ...]
     edges: tuple[slice, ...]
     moved: Array
-    computed: Array
+    inner: NDArray[np.bool_]
+    samples: Array
 
 
 def quadratics_of(split: UnevenSplit) -> Quadratics:
     """Compute the costs of all options of an uneven split; equal layers and equal tensors share their arrays."""
-    amounts = _amounts(split.graph, split.options, len(split.groups))
-    first_edge = max((place.stop for place in amounts.nodes), default=0)
-    of_layers = np.arange(amounts.computed.shape[-1]) < first_edge
-    per_element = np.array([np.where(of_layers, rates.inside, rates.between) for rates in split.rates])
-    once, work = np.array([(rates.once, rates.work) for rates in split.rates]).T[:, :, None, None]
-    costs = np.zeros(amounts.computed.shape)
-    for moved in amounts.moved:
-        costs = costs + moved * per_element[:, None] + once * moved.any(axis=1, keepdims=True)
-    none, half, whole = np.moveaxis(costs + work * amounts.computed, 1, 0)
-    bend = 2 * (none - 2 * half + whole)
-    found = np.stack([none, whole - none - bend, bend], axis=1)
+    count = len(split.groups)
+    if split.entered is None:
+        amounts = _by_paper(split.graph, split.options, count)
+    else:
+        amounts = _counted(split.graph, split.options, count, split.entered)
+    inside, between, once = (
+        np.array([getattr(rates, name) for rates in split.rates])[:, None, None]
+        for name in ("inside", "between", "once")
+    )
+    costs = np.zeros(amounts.moved.shape[1:])
+    for moved, inner in zip(amounts.moved, amounts.inner, strict=True):
+        costs = costs + moved * np.where(inner, inside, between) + once * moved.any(axis=1, keepdims=True)
+    found = _coefficients(costs + _computed(split, amounts), amounts.samples)
     arrays: dict[tuple[int, ...], Array] = {}
 
     def array(place: slice, *options: Options) -> Array:
@@ -143,27 +149,56 @@ def quadratics_of(split: UnevenSplit) -> Quadratics:
             array(place, split.options[tensor.producer], split.options[tensor.consumer])
             for place, tensor in zip(amounts.edges, split.graph.tensors, strict=True)
         ),
-        np.zeros((len(split.groups), 3)),
+        np.zeros((count, 3)),
     )
 
 
+def _coefficients(costs: Array, samples: Array) -> Array:
+    """Return constant, linear and quadratic coefficients of costs at three shares of each group, ``[groups, 3, entries]``."""
+    if np.array_equal(samples, np.broadcast_to(SHARE, samples.shape)):
+        none, half, whole = np.moveaxis(costs, 1, 0)
+        bend = 2 * (none - 2 * half + whole)
+        return np.stack([none, whole - none - bend, bend], axis=1)
+    if len(samples) == 1:
+        return np.concatenate([costs[:, :1], np.zeros((1, 2, costs.shape[2]))], axis=1)
+    found = np.linalg.inv(samples[:, :, None] ** np.arange(3)) @ costs
+    # A cost that does not bend is a line in spite of rounding.
+    found[:, 2] = np.where(np.abs(found[:, 2]) > 1e-9 * np.abs(costs).max(axis=1), found[:, 2], 0.0)
+    return np.asarray(found)
+
+
+def _computed(split: UnevenSplit, amounts: _Amounts) -> Array:
+    """Return the cost of the computation of all options at the three shares, ``[groups, 3, entries]``."""
+    found = np.zeros(amounts.moved.shape[1:])
+    done: set[int] = set()
+    for layer, options, place in zip(split.graph.layers, split.options, amounts.nodes, strict=True):
+        if place.start not in done:
+            done.add(place.start)
+            for entry, choice in enumerate(options, place.start):
+                for group, (rates, shares) in enumerate(zip(split.rates, amounts.samples, strict=True)):
+                    if rates.seconds is None:
+                        found[group, :, entry] = rates.work * work(layer, choice, shares)
+                    else:
+                        found[group, :, entry] = [
+                            rates.seconds(layer, choice, one) for one in shares.tolist()
+                        ]
+    return found
+
+
 @lru_cache(maxsize=32)
-def _amounts(graph: ContractedGraph, options: tuple[Options, ...], count: int) -> _Amounts:
-    """Compute the amounts of ``count`` groups once for all machines."""
+def _by_paper(graph: ContractedGraph, options: tuple[Options, ...], count: int) -> _Amounts:
+    """Compute the amounts of ``count`` groups by ``paper`` once for all machines."""
     unknown = [
         tuple(SHARE if other == group else 1 / count for other in range(count)) for group in range(count)
     ]
     places: dict[Hashable, slice] = {}
     moved: list[list[list[Number]]] = []
-    computed: list[Number] = []
 
-    def place(key: Hashable, entries: Iterable[tuple[list[list[Number]], Number]]) -> slice:
+    def place(key: Hashable, entries: Iterable[list[list[Number]]]) -> slice:
         """Return the place of some entries, which are computed if the key is new."""
         if key not in places:
             start = len(moved)
-            for changes, operations in entries:
-                moved.append(changes)
-                computed.append(operations)
+            moved.extend(entries)
             places[key] = slice(start, len(moved))
         return places[key]
 
@@ -171,10 +206,7 @@ def _amounts(graph: ContractedGraph, options: tuple[Options, ...], count: int) -
         place(
             (layer.einsum, layer.output_elements, own),
             (
-                (
-                    [_own(inside(layer, choice, shares), group) for group, shares in enumerate(unknown)],
-                    work(layer, choice, SHARE),
-                )
+                [_own(inside(layer, choice, shares), group) for group, shares in enumerate(unknown)]
                 for choice in own
             ),
         )
@@ -188,21 +220,86 @@ def _amounts(graph: ContractedGraph, options: tuple[Options, ...], count: int) -
             place(
                 (ends[0].einsum, ends[1].einsum, tensor.content, pair),
                 (
-                    (
-                        [
-                            _own(between(tensor, ends, both, (shares, shares)), group)
-                            for group, shares in enumerate(unknown)
-                        ],
-                        0.0,
-                    )
+                    [
+                        _own(between(tensor, ends, both, (shares, shares)), group)
+                        for group, shares in enumerate(unknown)
+                    ]
                     for both in product(*pair)
                 ),
             )
         )
-    operations = np.zeros((count, len(SHARE), len(moved)))
-    for entry, own in enumerate(computed):
-        operations[:, :, entry] = own
-    return _Amounts(nodes, tuple(edges), _stacked(moved, count), operations)
+    stacked = _stacked(moved, count)
+    first_edge = max((place.stop for place in nodes), default=0)
+    of_layers = np.broadcast_to(np.arange(len(moved)) < first_edge, (len(stacked), len(moved)))
+    return _Amounts(nodes, tuple(edges), stacked, of_layers, np.broadcast_to(SHARE, (count, 3)))
+
+
+@lru_cache(maxsize=32)
+def _counted(graph: ContractedGraph, options: tuple[Options, ...], count: int, entered: Entered) -> _Amounts:
+    """Compute the amounts of ``count`` groups by the state above the split once for all machines."""
+    shares = _samples(count)
+    offered: dict[Options, Offered] = {}
+    for own in options:
+        if own not in offered:
+            every = np.broadcast_to(shares[:, None], (len(shares), len(own), count))
+            offered[own] = Offered(own, np.ascontiguousarray(every))
+    blocks: list[tuple[list[Array], list[bool]]] = []
+    places: dict[Hashable, slice] = {}
+
+    def place(
+        key: Hashable, size: int, amounts: Callable[[], list[Amount]], inner: Sequence[bool] = ()
+    ) -> slice:
+        """Return the place of some entries, which are computed if the key is new."""
+        if key not in places:
+            found = amounts()
+            rows = [np.stack(amount.elements).reshape(count, len(shares), -1) for amount in found]
+            start = max((own.stop for own in places.values()), default=0)
+            blocks.append((rows, list(inner) or [True] * len(rows)))
+            places[key] = slice(start, start + size)
+        return places[key]
+
+    nodes = []
+    for at, (layer, own) in enumerate(zip(graph.layers, options, strict=True)):
+        key: Hashable = (layer.einsum, entered.network[0].sums[at], own)
+        nodes.append(place(key, len(own), partial(entered.inside, graph, at, offered[own])))
+    edges = []
+    for at, tensor in enumerate(graph.tensors):
+        made, read = options[tensor.producer], options[tensor.consumer]
+        parts = entered.network[2][at]
+        reader = graph.layers[tensor.consumer].einsum
+        key = (reader, id(entered.network[1][at]), id(parts), id(entered.products[at]), made, read)
+        amounts = partial(entered.between, graph, at, offered[made], offered[read])
+        edges.append(place(key, len(made) * len(read), amounts, [part.inside for part in parts]))
+    return _joined(tuple(nodes), tuple(edges), [*places.values()], blocks, shares.T)
+
+
+def _joined(
+    nodes: tuple[slice, ...],
+    edges: tuple[slice, ...],
+    places: Sequence[slice],
+    blocks: Sequence[tuple[list[Array], list[bool]]],
+    samples: Array,
+) -> _Amounts:
+    """Return the amounts of some blocks of entries beside each other."""
+    most = max((len(rows) for rows, _ in blocks), default=0)
+    entries = max((own.stop for own in places), default=0)
+    moved = np.zeros((most, len(samples), 3, entries))
+    inner = np.zeros((most, entries), bool)
+    for own, (rows, inside_layer) in zip(places, blocks, strict=True):
+        for change, (elements, sums) in enumerate(zip(rows, inside_layer, strict=True)):
+            moved[change, :, :, own] = elements
+            inner[change, own] = sums
+    return _Amounts(nodes, edges, moved, inner, samples)
+
+
+def _samples(count: int) -> Array:
+    """Return three sets of shares, in which every group has three different ones, ``[3, groups]``."""
+    if count == 1:
+        return np.ones((3, 1))
+    if count == 2:
+        return np.array([[0.25, 0.75], [0.5, 0.5], [0.75, 0.25]])
+    weights = np.arange(count, 2.0 * count)
+    return np.asarray(np.stack([np.roll(weights, turn) for turn in range(3)]) / weights.sum())
 
 
 def _stacked(moved: Sequence[Sequence[Sequence[Number]]], count: int) -> Array:

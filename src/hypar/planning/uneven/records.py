@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hypar.plan.splits import GroupRecord, Split
 from hypar.planning.records import even_split
-from hypar.planning.uneven.tree import Leaf
+from hypar.planning.uneven.tree import Leaf, leaves_of
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -66,21 +66,15 @@ def _uneven_split(branch: Branching) -> Split:
     )
 
 
-def exact(branch: Branch) -> bool:
-    """Return whether the cost graphs of all groups were solved to their optimum."""
-    if isinstance(branch, Leaf):
-        return branch.exact
-    return all(exact(below) for below in branch.below if below is not None)
-
-
 def claim_of(request: Request, branch: Branching) -> str:
     """Return the claim of a plan for a heterogeneous machine: the plans that it is optimal among."""
     pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
     over = f"over ({request.space}){pins}, one dim a split, for least {request.cost}"
     whole = " of whole elements" if request.integral else ""
-    if not exact(branch):
+    inexact = [leaf.solver for leaf in leaves_of(branch) if not leaf.exact]
+    if inexact:
         shares = f", shares{whole}," * request.integral
-        return f"not optimal: solver {request.solver!r} is not exact; {request.search} search in each group{shares} {over}"
+        return f"not optimal: solver {inexact[0]!r} is not exact; {request.search} search in each group{shares} {over}"
     inner = f"{request.search} search in each group"
     if request.shares == "equal" and not branch.slowest:
         return (

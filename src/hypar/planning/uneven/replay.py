@@ -10,6 +10,7 @@ from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.uneven.layer_shares import Offer
 from hypar.planning.uneven.tree import Branching, Leaf
 from hypar.schedule.lanes import Lane
+from hypar.sharding.conventions import DIRECT, PAPER
 
 if TYPE_CHECKING:
     from hypar.machine.machine import Machine
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def branch_of(
-    plan: Plan, machine: HeterogeneousMachine, graph: ContractedGraph, element_bytes: int, optimizer: str
+    plan: Plan,
+    machine: HeterogeneousMachine,
+    graph: ContractedGraph,
+    element_bytes: int,
+    optimizer: str,
+    counted: str = PAPER,
 ) -> Branch:
     """Return the tree of device groups of a plan, without costs.
 
@@ -29,11 +35,12 @@ def branch_of(
         graph: the layers that the plan cuts.
         element_bytes: bytes of an element.
         optimizer: the optimizer whose updates are counted.
+        counted: the convention by which transfers are counted.
 
     Raises:
         HardwareError: a group's array does not fit its machine.
     """
-    return _Reader(plan, element_bytes, optimizer).branch(
+    return _Reader(plan, element_bytes, optimizer, counted).branch(
         WHOLE_ARRAY, machine.using(plan.arrays or {}), graph, 0
     )
 
@@ -41,8 +48,8 @@ def branch_of(
 class _Reader:
     """A recursive reader of a plan's tree of device groups."""
 
-    def __init__(self, plan: Plan, element_bytes: int, optimizer: str) -> None:
-        self.plan, self.element_bytes, self.optimizer = plan, element_bytes, optimizer
+    def __init__(self, plan: Plan, element_bytes: int, optimizer: str, counted: str) -> None:
+        self.plan, self.element_bytes, self.optimizer, self.counted = plan, element_bytes, optimizer, counted
 
     def branch(
         self, name: str, machine: Machine | HeterogeneousMachine, graph: ContractedGraph, depth: int
@@ -56,6 +63,8 @@ class _Reader:
             array=tuple(split.ways for split in own),
             element_bytes=self.element_bytes,
             optimizer=self.optimizer,
+            direct=self.counted == DIRECT,
+            convention=PAPER if self.counted == DIRECT else self.counted,
         )
         choices = [tuple(split.choice(layer.name) for split in own) for layer in graph.layers]
         return Leaf(
@@ -81,6 +90,7 @@ class _Reader:
             below=(None,) * len(machine.groups),
             slowest=True,
             element_bytes=self.element_bytes,
+            counted=self.counted,
         )
         below = tuple(
             self.branch(group.name, group.machine, found.graph_of(number), depth + 1)

@@ -13,20 +13,21 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.costs.base import load_cost
+from hypar.costs.base import convention_of, load_cost
 from hypar.costs.graphs.paper import structure
-from hypar.errors import MemoryLimitError, OptionError
+from hypar.errors import MemoryLimitError, OptionError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.splits import WHOLE_ARRAY
-from hypar.planning.question import question_of, setting_for, space_of
-from hypar.planning.searches.base import load_search
+from hypar.planning.question import context_of, question_of, setting_for, space_of
+from hypar.planning.searches.base import costs_by_level, load_search
 from hypar.planning.uneven.common_shares import best, search
-from hypar.planning.uneven.layer_shares import by_layer, settled, settled_costs
+from hypar.planning.uneven.layer_shares import Offer, by_layer, settled, settled_costs
 from hypar.planning.uneven.memory import fits, limits
 from hypar.planning.uneven.quadratics import quadratics_of
-from hypar.planning.uneven.split import uneven_split_of
-from hypar.planning.uneven.tree import Branching, Leaf
+from hypar.planning.uneven.split import UnevenSplit
+from hypar.planning.uneven.tree import Branching, Leaf, state_above
 from hypar.schedule.lanes import Lane
+from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.pins import apply_pins
 from hypar.sharding.transfers import simple
 from hypar.solve.solvers.base import cheapest, load_solver
@@ -40,12 +41,11 @@ if TYPE_CHECKING:
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Answer, Question
     from hypar.planning.uneven.common_shares import Decision
-    from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line, Quadratics
-    from hypar.planning.uneven.split import UnevenSplit
     from hypar.planning.uneven.tree import Branch
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
+    from hypar.sharding.uneven.entered import Entered
 
 LEAST_GAIN = 1e-12
 """Relative gain below which a decision is no better, and shares are the same: equal shares stay if no others are cheaper."""
@@ -58,12 +58,13 @@ MOST_TRIES = 8
 
 
 class _Place(NamedTuple):
-    """The uneven split to be decided, with its options."""
+    """The uneven split to be decided, with its options and the state above it; None by ``paper``."""
 
     name: str
     machine: HeterogeneousMachine
     graph: ContractedGraph
     depth: int
+    entered: Entered | None
     options: tuple[Options, ...]
 
 
@@ -83,8 +84,8 @@ def plan_branches(
         TableLimitError: the tables of an exact search would not fit.
     """
     assert request.heterogeneous is not None  # noqa: S101 (the caller requests a heterogeneous machine)
-    planner, machine = _Planner(request, pins, element_bytes), request.heterogeneous.using(request.arrays)
-    found = planner.split(WHOLE_ARRAY, machine, graph, 0)
+    planner, machine = Planner(request, pins, element_bytes), request.heterogeneous.using(request.arrays)
+    found = planner.split(WHOLE_ARRAY, machine, graph, 0, planner.state_above(graph))
     if planner.adapts and not fits(found):
         names = ", ".join(group.name for group in machine.groups)
         hint = "take a smaller batch, or --shares equal to see what they would hold"
@@ -94,39 +95,39 @@ def plan_branches(
     return found
 
 
-class _Planner:
+class Planner:
     """A recursive planner of a machine's tree of device groups."""
 
     def __init__(self, request: Request, pins: Sequence[Pin], element_bytes: int) -> None:
         self.request, self.pins, self.element_bytes = request, pins, element_bytes
-        self.cost = load_cost(request.cost, request.parameters)
+        self.cost = load_cost(request.cost, request.parameters, context_of(request))
         self.adapts = request.shares != "equal" and self.cost.slowest
+        self.counted = DIRECT if self.cost.direct and request.counted == PAPER else request.counted
 
-    def branch(self, group: DeviceGroup, graph: ContractedGraph, depth: int) -> Branch:
+    def state_above(self, graph: ContractedGraph) -> Entered | None:
+        """Return the state above all splits by which the cost counts."""
+        return state_above(graph, convention_of(self.cost))
+
+    def branch(
+        self, group: DeviceGroup, graph: ContractedGraph, depth: int, entered: Entered | None
+    ) -> Branch:
         """Plan one device group of an uneven split."""
         if isinstance(group.machine, HeterogeneousMachine):
-            return self.split(group.name, group.machine, graph, depth)
-        return self.leaf(group.name, group.machine, graph, depth)
+            return self.split(group.name, group.machine, graph, depth, entered)
+        return self.leaf(group.name, group.machine, graph, depth, entered)
 
-    def leaf(self, name: str, machine: Machine, graph: ContractedGraph, depth: int) -> Leaf:
+    def leaf(
+        self, name: str, machine: Machine, graph: ContractedGraph, depth: int, entered: Entered | None
+    ) -> Leaf:
         """Plan identical devices by the requested search."""
         request = replace(
             self.request, machine=machine, heterogeneous=None, array=self.request.arrays[name], pins=()
         )
-        setting = setting_for(request, self.element_bytes)
+        setting = setting_for(request, self.element_bytes, direct=self.cost.direct)
         if not request.array:
             lane = Lane(graph, ((),) * len(graph.layers), setting, name, depth)
             return Leaf(lane=lane, levels=(), costs=(), solver="", exact=True)
-        last = depth + len(request.array)
-        pins = [
-            replace(pin, level=None if pin.level is None else pin.level - depth)
-            for pin in self.pins
-            if pin.level is None or depth <= pin.level < last
-        ]
-        # If one of two layers is empty here, nothing moves between them inside the group.
-        empty = [layer.empty for layer in graph.layers]
-        tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
-        question = question_of(request, graph._replace(tensors=tensors), pins, self.element_bytes)
+        question = self._question(request, graph, depth, entered)
         answer = _answer(request.search, question)
         return Leaf(
             lane=Lane(graph, answer.choices, setting, name, depth),
@@ -136,14 +137,93 @@ class _Planner:
             exact=answer.exact,
         )
 
+    def question_in(self, leaf: Leaf, entered: Entered | None) -> Question:
+        """Return the search problem of the levels of a group."""
+        setting = leaf.lane.setting
+        request = replace(
+            self.request, machine=setting.machine, heterogeneous=None, array=setting.array, pins=()
+        )
+        return self._question(request, leaf.graph, leaf.lane.depth, entered)
+
+    def _question(
+        self, request: Request, graph: ContractedGraph, depth: int, entered: Entered | None
+    ) -> Question:
+        """Return the search problem of a request for a group."""
+        last = depth + len(request.array)
+        pins = [
+            replace(pin, level=None if pin.level is None else pin.level - depth)
+            for pin in self.pins
+            if pin.level is None or depth <= pin.level < last
+        ]
+        if entered is None or self.cost.direct:
+            # If one of two layers is empty here, nothing moves between them inside the group.
+            empty = [layer.empty for layer in graph.layers]
+            tensors = tuple(one for one in graph.tensors if not (empty[one.producer] or empty[one.consumer]))
+            return question_of(request, graph._replace(tensors=tensors), pins, self.element_bytes)
+        return replace(question_of(request, graph, pins, self.element_bytes), entered=entered)
+
+    def costed(self, branch: Branch, entered: Entered | None) -> Branch:
+        """Return a tree with the costs that this planner counts for its choices and shares."""
+        if isinstance(branch, Leaf):
+            if not branch.lane.setting.array:
+                return branch
+            question = self.question_in(branch, entered)
+            costs = costs_by_level(question, tuple(branch.lane.choices))
+            return replace(branch, levels=question.levels, costs=costs)
+        offers = [Offer(0, choice, shares) for choice, shares in branch.taken]
+        each = _rows_of(self.split_of(branch, entered), offers, branch.at_work, len(branch.below))
+        states = () if entered is None else entered.below(branch.graph, branch.taken)
+        found = dict(zip(branch.at_work, states, strict=False))
+        below = tuple(
+            None if one is None else self.costed(one, found.get(group))
+            for group, one in enumerate(branch.below)
+        )
+        made = replace(
+            branch,
+            received=tuple(row[0] for row in each),
+            computed=tuple(row[1] for row in each),
+            slowest=self.cost.slowest,
+        )
+        return made.with_below(below)
+
+    def split_of(self, branch: Branching, entered: Entered | None) -> UnevenSplit:
+        """Return the uneven split of a decision, with its choices as the only options."""
+        options = tuple((offer.choice,) for offer in branch.offers)
+        place = _Place(branch.name, branch.machine, branch.graph, branch.depth, entered, options)
+        return self.split_at(place, branch.at_work)
+
+    def options_of(self, branch: Branching) -> tuple[Options, ...]:
+        """Return the options of each layer at the split of a decision."""
+        return self._options(branch.machine, branch.graph, branch.depth)
+
+    def within(self, branch: Branch) -> bool:
+        """Return whether all choices of a tree are among the options of the request, pins included."""
+        if isinstance(branch, Leaf):
+            if not branch.levels:
+                return True
+            question = self.question_in(branch, None)
+            return all(
+                choice in options
+                for at_layer, chosen in zip(question.options, branch.lane.choices, strict=True)
+                for options, choice in zip(at_layer, chosen, strict=True)
+            )
+        options = self.options_of(branch)
+        own = all(offer.choice in offered for offer, offered in zip(branch.offers, options, strict=True))
+        return own and all(self.within(below) for below in branch.below if below is not None)
+
     def split(
-        self, name: str, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int
+        self,
+        name: str,
+        machine: HeterogeneousMachine,
+        graph: ContractedGraph,
+        depth: int,
+        entered: Entered | None,
     ) -> Branching:
         """Plan an uneven split over all its device groups, then without the groups that only add cost.
 
         If no shares fit the memory, return equal shares of all groups: a split above may find smaller ones.
         """
-        place = _Place(name, machine, graph, depth, self._options(machine, graph, depth))
+        place = _Place(name, machine, graph, depth, entered, self._options(machine, graph, depth))
         at_work = tuple(range(len(machine.groups)))
         found = self._cheapest(self._tried(place, at_work, None))
         while self.adapts and len(at_work) > 1:
@@ -200,10 +280,19 @@ class _Planner:
 
     def _quadratics(self, place: _Place, at_work: tuple[int, ...]) -> Quadratics:
         """Compute the costs of all options for the working groups."""
-        groups = [place.machine.groups[group] for group in at_work]
-        solver = load_solver(solver_for(self.request, place.graph))
-        return quadratics_of(
-            uneven_split_of(place.graph, place.options, groups, self.cost, solver, self.element_bytes)
+        return quadratics_of(self.split_at(place, at_work))
+
+    def split_at(self, place: _Place, at_work: tuple[int, ...]) -> UnevenSplit:
+        """Return the uneven split over the working groups."""
+        groups = tuple(place.machine.groups[group] for group in at_work)
+        return UnevenSplit(
+            graph=place.graph,
+            options=place.options,
+            groups=groups,
+            rates=tuple(self.cost.group_rates(group, self.element_bytes) for group in groups),
+            slowest=self.cost.slowest,
+            solver=load_solver(solver_for(self.request, place.graph)),
+            entered=place.entered,
         )
 
     def _exactly(self, place: _Place, at_work: tuple[int, ...], every: Quadratics) -> Iterator[Branching]:
@@ -285,13 +374,7 @@ class _Planner:
             given = dict(zip(at_work, shares, strict=True))
             return tuple(given.get(group, 0.0) for group in range(count))
 
-        received, computed = settled_costs(split, tuple(offers))
-        nothing = (0.0,) * len(offers)
-        rows = {
-            group: (tuple(received[row].tolist()), tuple(computed[row].tolist()))
-            for row, group in enumerate(at_work)
-        }
-        each = [rows.get(group, (nothing, nothing)) for group in range(count)]
+        each = _rows_of(split, offers, at_work, count)
         made = Branching(
             name=place.name,
             depth=place.depth,
@@ -305,19 +388,44 @@ class _Planner:
             below=(None,) * count,
             slowest=split.slowest,
             element_bytes=self.element_bytes,
+            counted=self.counted,
         )
         busy = [any(offer.shares[number] for offer in made.offers) for number in range(count)]
+        taken = [(offer.choice, offer.shares) for offer in offers]
+        entered = () if place.entered is None else place.entered.below(place.graph, taken)
+        states = dict(zip(at_work, entered, strict=False))
         below = [
-            self.branch(group, made.graph_of(number), place.depth + 1) if busy[number] else None
+            self.branch(group, made.graph_of(number), place.depth + 1, states.get(number))
+            if busy[number]
+            else None
             for number, group in enumerate(place.machine.groups)
         ]
         return made.with_below(tuple(below))
 
 
+def _rows_of(
+    split: UnevenSplit, offers: Sequence[Offer], at_work: Sequence[int], count: int
+) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
+    """Return the cost of each layer for each group to receive and to compute; nothing for an idle group."""
+    received, computed = settled_costs(split, tuple(offers))
+    nothing = (0.0,) * len(offers)
+    rows = {
+        group: (tuple(received[row].tolist()), tuple(computed[row].tolist()))
+        for row, group in enumerate(at_work)
+    }
+    return [rows.get(group, (nothing, nothing)) for group in range(count)]
+
+
 @lru_cache(maxsize=512)
 def _answer(search: str, question: Question) -> Answer:
-    """Run a search; candidate decisions, and plans for other machines with a group in common, ask the same again."""
-    return load_search(search).run(question)
+    """Run a search; candidate decisions, and plans for other machines with a group in common, ask the same again.
+
+    Where the tables of the solver of the uneven splits would not fit, the levels of a group are solved with a bound.
+    """
+    try:
+        return load_search(search).run(question)
+    except TableLimitError:
+        return load_search(search).run(replace(question, solver=None))
 
 
 def _cheaper(one: Branching, found: Branching | None) -> bool:

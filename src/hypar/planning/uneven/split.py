@@ -7,23 +7,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.errors import OptionError
 from hypar.network.training import PHASES
-from hypar.sharding.uneven.transfers import between, inside, work
+from hypar.sharding.uneven.fractions import Offered
+from hypar.sharding.uneven.transfers import between, inside
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.costs.base import Cost, GroupRates
+    from numpy.typing import NDArray
+
+    from hypar.costs.base import GroupRates
     from hypar.machine.heterogeneous import DeviceGroup
-    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
-    from hypar.sharding.placement import Choice, Options
+    from hypar.network.contraction import ContractedGraph, CutLayer
+    from hypar.sharding.placement import Options
     from hypar.sharding.redistribution import Number
+    from hypar.sharding.uneven.entered import Entered, Taken
     from hypar.sharding.uneven.transfers import Amount, Shares
     from hypar.solve.edge import Costs
     from hypar.solve.solvers.base import Solver
+
+    Array = NDArray[np.float64]
 
 Assignment = tuple[int, ...]
 """One option for each layer."""
@@ -40,6 +45,7 @@ class UnevenSplit:
         rates: the rates that each group pays.
         slowest: whether the cost is that of the slowest group; otherwise the sum over all groups.
         solver: the solver of its cost graphs.
+        entered: the state above it, by which its transfers are counted; None by ``paper``.
     """
 
     graph: ContractedGraph
@@ -48,6 +54,7 @@ class UnevenSplit:
     rates: tuple[GroupRates, ...]
     slowest: bool
     solver: Solver
+    entered: Entered | None = None
 
     def total(self, costs: Sequence[float]) -> float:
         """Combine the costs of the device groups into that of the split."""
@@ -58,29 +65,84 @@ class UnevenSplit:
         """The floating-point operations of all layers."""
         return sum(layer.einsum.flop(phase) for layer in self.graph.layers for phase in PHASES)
 
-    def ends(self, tensor: Tensor) -> tuple[CutLayer, CutLayer]:
-        """Return the producer and the consumer of a tensor."""
-        return self.graph.layers[tensor.producer], self.graph.layers[tensor.consumer]
+    def layer_costs(self, at: int, offers: Sequence[Taken]) -> Array:
+        """Return the cost of each offer of a layer for each group: its operations, and the addition of partial results.
 
-    def layer_costs(self, layer: CutLayer, choice: Choice, shares: Shares) -> list[Number]:
-        """Return the cost of a layer for each group: its operations, and the addition of partial results."""
-        moved = self._paid(inside(layer, choice, shares), [rates.inside for rates in self.rates])
-        flop = (work(layer, choice, share) for share in shares)
-        return [cost + rates.work * own for cost, rates, own in zip(moved, self.rates, flop, strict=True)]
+        Args:
+            at: index of the layer.
+            offers: its choices, each with the shares of the groups.
 
-    def tensor_costs(
-        self, tensor: Tensor, choices: tuple[Choice, Choice], shares: tuple[Shares, Shares]
-    ) -> list[Number]:
-        """Return the cost of a tensor for each group, from producer to consumer and back."""
-        amounts = between(tensor, self.ends(tensor), choices, shares)
-        return self._paid(amounts, [rates.between for rates in self.rates])
+        Returns:
+            ``[groups, offers]``.
+        """
+        layer = self.graph.layers[at]
+        prices = [rates.inside for rates in self.rates]
+        if self.entered is None:
+            moved = [self._paid(inside(layer, *offer), prices) for offer in offers]
+            rows = np.array(moved, dtype=np.float64).T
+        else:
+            own = _offered(offers)
+            rows = self._prices(self.entered.inside(self.graph, at, own), prices, (len(offers),))
+        return rows + self.work(layer, offers)
+
+    def work(self, layer: CutLayer, offers: Sequence[Taken]) -> Array:
+        """Return the cost of the computation of each offer of a layer for each group, ``[groups, offers]``."""
+        return np.array(
+            [
+                [rates.computing(layer, choice, shares[group]) for choice, shares in offers]
+                for group, rates in enumerate(self.rates)
+            ],
+            dtype=np.float64,
+        )
+
+    def tensor_costs(self, at: int, made: Sequence[Taken], read: Sequence[Taken]) -> Array:
+        """Return the cost of a tensor for each group, from producer to consumer and back.
+
+        Args:
+            at: index of the tensor.
+            made: the offers of the producer.
+            read: those of the consumer.
+
+        Returns:
+            ``[groups, of producer, of consumer]``.
+        """
+        tensor = self.graph.tensors[at]
+        if self.entered is not None:
+            amounts = self.entered.between(self.graph, at, _offered(made), _offered(read))
+            parts = self.entered.network[2][at]
+            shape = (len(made), len(read))
+            found = np.zeros((len(self.groups), *shape))
+            for part, amount in zip(parts, amounts, strict=True):
+                prices = [rates.inside if part.inside else rates.between for rates in self.rates]
+                found += self._prices([amount], prices, shape)
+            return found
+        prices = [rates.between for rates in self.rates]
+        ends = (self.graph.layers[tensor.producer], self.graph.layers[tensor.consumer])
+        rows = [
+            [
+                self._paid(between(tensor, ends, (maker, reader), _alike(mine, theirs)), prices)
+                for reader, theirs in read
+            ]
+            for maker, mine in made
+        ]
+        return np.moveaxis(np.array(rows, dtype=np.float64), -1, 0)
+
+    def _prices(
+        self, amounts: Iterable[Amount], per_element: Sequence[float], shape: tuple[int, ...]
+    ) -> Array:
+        """Return the cost of counted transfers for each group, ``[groups, *shape]``."""
+        found = np.zeros((len(self.groups), *shape))
+        for amount in amounts:
+            for group, elements in enumerate(amount.elements):
+                found[group] += elements * per_element[group] + self.rates[group].once * (elements > 0)
+        return found
 
     def _paid(self, amounts: Iterable[Amount], per_element: Sequence[float]) -> list[Number]:
         """Return the cost of transfers for each group."""
         found: list[Number] = [0.0] * len(self.groups)
         for amount in amounts:
             for group, elements in enumerate(amount.elements):
-                if elements.any() if isinstance(elements, np.ndarray) else elements:
+                if elements:
                     found[group] = found[group] + elements * per_element[group] + self.rates[group].once
         return found
 
@@ -95,33 +157,11 @@ class UnevenSplit:
         return self.solver.solve(CostGraph(nodes=tuple(nodes), edges=made)).assignment
 
 
-def uneven_split_of(
-    graph: ContractedGraph,
-    options: tuple[Options, ...],
-    groups: Sequence[DeviceGroup],
-    cost: Cost,
-    solver: Solver,
-    element_bytes: int,
-) -> UnevenSplit:
-    """Build an uneven split over device groups under a cost.
-
-    Raises:
-        OptionError: the cost needs identical devices.
-    """
-    return UnevenSplit(
-        graph=graph,
-        options=options,
-        groups=tuple(groups),
-        rates=tuple(_rates(cost, group, element_bytes) for group in groups),
-        slowest=cost.slowest,
-        solver=solver,
-    )
+def _offered(offers: Sequence[Taken]) -> Offered:
+    """Return the choices of some offers, with their shares."""
+    choices, shares = zip(*offers, strict=True)
+    return Offered(choices, np.array(shares, dtype=np.float64))
 
 
-def _rates(cost: Cost, group: DeviceGroup, element_bytes: int) -> GroupRates:
-    """Return the rates that a device group pays."""
-    rates = cost.group_rates(group, element_bytes)
-    if rates is None:
-        found = f"cost {type(cost).__name__.lower()!r} needs identical devices"
-        raise OptionError("", found, hint="on a heterogeneous machine use accpar or volume")
-    return rates
+def _alike(made: Shares, read: Shares) -> tuple[Shares, Shares]:
+    return (made, made) if made == read else (made, read)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hypar.schedule.lanes import Crossing, Lane, Receiver
+from hypar.sharding.conventions import DIRECT, FUSED, PAPER
+from hypar.sharding.uneven.entered import whole
 from hypar.sharding.uneven.remainder import graph_of_group
 from hypar.sharding.uneven.transfers import between, inside
 
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line
     from hypar.sharding.levels import Level
-    from hypar.sharding.placement import Choice
+    from hypar.sharding.uneven.entered import Entered, Taken
     from hypar.sharding.uneven.transfers import Amount, Shares
 
 
@@ -77,6 +81,7 @@ class Branching:
         below: the subtree of each group; None for an idle one.
         slowest: whether the cost is that of the slowest group; otherwise the sum over all groups.
         element_bytes: bytes of an element.
+        counted: the convention by which a score counts its transfers.
     """
 
     name: str
@@ -91,6 +96,7 @@ class Branching:
     below: tuple[Branch | None, ...]
     slowest: bool
     element_bytes: int
+    counted: str = PAPER
 
     @property
     def ends(self) -> tuple[float, ...]:
@@ -139,6 +145,21 @@ class Branching:
         rest = below.path if isinstance(below, Branching) else [below.name] if below is not None else []
         return [self.name, *rest]
 
+    @property
+    def at_work(self) -> tuple[int, ...]:
+        """The indices of the groups that work."""
+        return tuple(group for group, below in enumerate(self.below) if below is not None)
+
+    @cached_property
+    def taken(self) -> list[Taken]:
+        """The choice of each layer, with the shares of the groups that work; equal shares are one object."""
+        kept: dict[Shares, Shares] = {}
+        found = []
+        for offer in self.offers:
+            shares = tuple(offer.shares[group] for group in self.at_work)
+            found.append((offer.choice, kept.setdefault(shares, shares)))
+        return found
+
     def graph_of(self, group: int) -> ContractedGraph:
         """Return the layers with the sizes that a group's shares leave."""
         return graph_of_group(
@@ -177,36 +198,53 @@ def leaves_of(branch: Branch) -> Iterator[Leaf]:
 def lanes_of(branch: Branch) -> tuple[list[Lane], list[Crossing]]:
     """Return the groups that work, and the transfers between them, outer splits first."""
     lanes: list[Lane] = []
-    crossings = list(_crossings(branch, lanes))
+    counted = branch.counted if isinstance(branch, Branching) else PAPER
+    crossings = list(_crossings(branch, lanes, state_above(branch.graph, counted)))
     return lanes, crossings
 
 
-def _crossings(branch: Branch, lanes: list[Lane]) -> Iterator[Crossing]:
+def state_above(graph: ContractedGraph, convention: str) -> Entered | None:
+    """Return the state above all uneven splits; None by ``paper``.
+
+    Where the terms of E go straight to their readers, they do between device groups as well.
+    """
+    if convention == PAPER:
+        return None
+    return whole(graph, FUSED if convention == DIRECT else convention)
+
+
+def _crossings(branch: Branch, lanes: list[Lane], entered: Entered | None) -> Iterator[Crossing]:
     """Yield the crossings of a subtree, and append its groups to ``lanes``."""
     if isinstance(branch, Leaf):
-        lanes.append(branch.lane)
+        setting = branch.lane.setting
+        alone = setting.direct or setting.convention == PAPER
+        lanes.append(branch.lane if alone else branch.lane._replace(entered=entered))
         return
     receivers: list[Receiver] = []
     inner: list[Crossing] = []
-    for group, below in zip(branch.machine.groups, branch.below, strict=True):
+    crossed = None if entered is None else entered.crossing(branch.graph, branch.taken)
+    amounts = _by_paper(branch) if crossed is None else (crossed.inside, crossed.between)
+    states = itertools.repeat(None) if crossed is None else crossed.below
+    for number, state in zip(branch.at_work, states, strict=False):
+        group, below = branch.machine.groups[number], branch.below[number]
         if below is not None:
             first = len(lanes)
-            inner += _crossings(below, lanes)
+            inner += _crossings(below, lanes, state)
             own = tuple(range(first, len(lanes)))
             receivers.append(Receiver(group.name, own, group.num_devices, group.bytes_per_s, group.latency_s))
-    yield _crossing(branch, tuple(receivers))
+    yield Crossing(
+        level=branch.depth,
+        receivers=tuple(receivers),
+        inside=tuple(amounts[0]),
+        between=tuple(amounts[1]),
+        element_bytes=branch.element_bytes,
+    )
     yield from inner
 
 
-def _crossing(branch: Branching, receivers: tuple[Receiver, ...]) -> Crossing:
-    """Return the transfers between the working groups of an uneven split."""
-    at_work = [group for group, below in enumerate(branch.below) if below is not None]
-    graph = branch.graph
-    kept: dict[Shares, Shares] = {}
-    offers: list[tuple[Choice, Shares]] = []
-    for offer in branch.offers:
-        shares = tuple(offer.shares[group] for group in at_work)
-        offers.append((offer.choice, kept.setdefault(shares, shares)))
+def _by_paper(branch: Branching) -> tuple[list[tuple[Amount, ...]], list[tuple[Amount, ...]]]:
+    """Return what the working groups of an uneven split receive for each layer and for each tensor, split by split."""
+    graph, offers = branch.graph, branch.taken
     amounts: dict[Hashable, tuple[Amount, ...]] = {}
     of_layers, of_tensors = [], []
     for layer, taken in zip(graph.layers, offers, strict=True):
@@ -221,10 +259,4 @@ def _crossing(branch: Branching, receivers: tuple[Receiver, ...]) -> Crossing:
         if key not in amounts:
             amounts[key] = tuple(between(tensor, ends, (made[0], read[0]), (made[1], read[1])))
         of_tensors.append(amounts[key])
-    return Crossing(
-        level=branch.depth,
-        receivers=receivers,
-        inside=tuple(of_layers),
-        between=tuple(of_tensors),
-        element_bytes=branch.element_bytes,
-    )
+    return of_layers, of_tensors

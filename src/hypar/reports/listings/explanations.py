@@ -44,6 +44,7 @@ def explanation_data(found: Explanation) -> dict[str, Any]:
             {
                 "layer": one.layer,
                 "level": one.level,
+                **({"group": one.group} if one.group else {}),
                 "left_out": list(one.left_out),
                 "alternatives": [_alternative_data(each) for each in one.alternatives],
             }
@@ -88,7 +89,7 @@ def eliminations_table(found: Explanation) -> Sheet:
 
 def alternatives_table(found: Explanation, one: LayerExplanation) -> Sheet:
     """Return one row for each choice, the cheapest first, with its costs and the increase after replanning."""
-    cost, ways = found.plan.cost, found.plan.array[one.level]
+    cost, ways = found.plan.cost, one.ways
     words = words_of(found.plan)
     heads = ["choice", "devices", "received", "sent", *one.alternatives[0].items, "total", "chosen anew", ""]
     table = make_table(heads, "l" + "r" * (len(heads) - 2) + "l")
@@ -110,17 +111,12 @@ def _shown(one: LayerExplanation) -> list[Alternative]:
     return rows if one.chosen in rows else [*rows[:-1], one.chosen]
 
 
-def _jointly(plan: Plan, one: LayerExplanation) -> bool:
-    """Return whether the search also weighs the costs of the levels below."""
-    return plan.search == "joint" and one.level < len(plan.array) - 1
-
-
 def _reason(plan: Plan, one: LayerExplanation) -> str:
     """Return the reasons why a plan's choice may not be the cheapest of its level."""
     reasons = (
         (plan.refined is not None, "the plan was refined by the engine's time"),
         (bool(plan.pins), "the plan has pins"),
-        (_jointly(plan, one), "the plan weighs all levels together"),
+        (one.jointly, "the plan weighs all levels together"),
         (not load_solver(plan.solver).exact, f"solver {plan.solver!r} is not exact"),
     )
     return "; ".join(text for holds, text in reasons if holds)
@@ -137,12 +133,12 @@ def explanation_notes(found: Explanation, one: LayerExplanation) -> list[str]:
     else:
         more = amount(own.total - best.total, unit)
         why = f"costs {more} more with its neighbours as planned than another choice: {_reason(found.plan, one)}"
-    lines = [f"{one.layer} H{one.level + 1}: {why}"]
+    lines = [f"{one.layer} {one.place}: {why}"]
     hidden = len(one.alternatives) - len(_shown(one))
     if hidden > 0:
         lines.append(f"{hidden} more expensive choices not shown")
-    if _jointly(found.plan, one):
+    if one.jointly:
         lines.append(
-            f"H{one.level + 1} alone: the levels below, for which the plan may pay here, are not included"
+            f"{one.place} alone: the levels below, for which the plan may pay here, are not included"
         )
     return [*lines, *(f"left out: {line}" for line in one.left_out)]

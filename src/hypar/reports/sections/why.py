@@ -26,6 +26,9 @@ ALTERNATIVES = 4
 """The most alternatives of a layer at a level that are shown."""
 
 
+MOST_TABLES = 12
+"""The most levels, in all groups, of which each has a table of its own for every layer."""
+
 NEAREST = 3
 """The most alternatives of a layer at a level in a table of a part."""
 
@@ -39,7 +42,7 @@ def section(found: Gathered) -> Markup:
             "Why this cut",
             tag(
                 "p",
-                f"Not covered: the explanation is for identical devices without stages today, and {why.refused}.",
+                f"Not covered: the explanation is for plans without stages, and {why.refused}.",
             ),
             note("The strategies above show what other choices reach."),
         )
@@ -73,9 +76,9 @@ def _closest(found: Gathered, strips: Strips) -> Markup:
     of = found.plan.cost.value or 1.0
     body = (
         row(
-            name(f"{margin.explained.layer} at H{margin.explained.level + 1}"),
-            cell(_choice(found, strips, margin, margin.explained.chosen)),
-            cell(_choice(found, strips, margin, margin.next) if margin.next else ""),
+            name(f"{margin.explained.layer} at {margin.explained.place}"),
+            cell(_choice(strips, margin, margin.explained.chosen)),
+            cell(_choice(strips, margin, margin.next) if margin.next else ""),
             number(_more(found, margin.more)),
             number(percent(abs(margin.more) / of)),
         )
@@ -88,9 +91,9 @@ def _closest(found: Gathered, strips: Strips) -> Markup:
     )
 
 
-def _choice(found: Gathered, strips: Strips, margin: Margin, one: Alternative) -> Markup:
-    level = margin.explained.level
-    return tag("span", strips.cell(one.choice, found.plan.array[level], f"H{level + 1}"), class_="strip w2")
+def _choice(strips: Strips, margin: Margin, one: Alternative) -> Markup:
+    own = margin.explained
+    return tag("span", strips.cell(one.choice, own.ways, own.place), class_="strip w2")
 
 
 def _more(found: Gathered, number_of: float) -> str:
@@ -127,7 +130,23 @@ def _layer(found: Gathered, strips: Strips, each: Row, margins: dict[str, list[M
         class_="row",
         style="--cols:minmax(7.5rem,14rem) minmax(0,1fr) 14.5rem",
     )
+    if len(own) > MOST_TABLES:
+        return details(line, _places(found, strips, own), printed=False)
     return details(line, *(_alternatives(found, strips, margin) for margin in own), printed=False)
+
+
+def _places(found: Gathered, strips: Strips, own: Sequence[Margin]) -> Markup:
+    """Return the nearest alternatives of a layer, a row for each level of each group."""
+    body = (
+        row(
+            name(margin.explained.place),
+            cell(_choice(strips, margin, margin.explained.chosen)),
+            cell(_nearest(found, strips, margin)),
+        )
+        for margin in own
+    )
+    heads = [head("level"), head("the plan"), head("next")]
+    return region(f"Alternatives of {own[0].explained.layer}", table(heads, body))
 
 
 def _span(found: Gathered, margins: Sequence[Margin]) -> str:
@@ -143,8 +162,9 @@ def _margins(
     found: Gathered, strips: Strips, rows: Sequence[Row], margins: dict[str, list[Margin]]
 ) -> Markup:
     """Return the nearest alternatives of a part's layers, of equal blocks those of the closest call."""
-    levels = range(len(found.plan.array))
-    heads = [head("layer"), *(head(f"H{level + 1}") for level in levels)]
+    places = [margin.explained.place for margin in margins[rows[0].layers[0]]]
+    levels = range(len(places))
+    heads = [head("layer"), *map(head, places)]
     body = []
     for each in rows:
         closest = (
@@ -171,7 +191,7 @@ def _nearest(found: Gathered, strips: Strips, margin: Margin) -> Markup:
     shown = [
         tag(
             "span",
-            _choice(found, strips, margin, each),
+            _choice(strips, margin, each),
             f" {_more(found, each.total - explained.chosen.total if each.replanned is None else each.replanned)}",
             class_="n",
         )
@@ -189,12 +209,12 @@ def _alternatives(found: Gathered, strips: Strips, margin: Margin) -> Markup:
         shown[-1] = explained.chosen
     items = [item for item in explained.alternatives[0].items if any(each.items[item] for each in shown)]
     heads = [
-        head(f"H{explained.level + 1}"), head("tensors read", "r"), head("tensors made", "r"),
+        head(explained.place), head("tensors read", "r"), head("tensors made", "r"),
         *(head(item, "r") for item in items), head("layer in all", "r"), head("others chosen anew", "r"),
     ]  # fmt: skip
     body = (
         row(
-            tag("th", _choice(found, strips, margin, each), scope="row"),
+            tag("th", _choice(strips, margin, each), scope="row"),
             *(
                 number(amount(cost, unit) if cost else DASH)
                 for cost in (each.received, each.sent, *(each.items[item] for item in items), each.total)
@@ -212,4 +232,4 @@ def _alternatives(found: Gathered, strips: Strips, margin: Margin) -> Markup:
     )
     more = len(explained.alternatives) - len(shown)
     below = note(f"{more} more, all of which cost more") if more > 0 else None
-    return region(f"{explained.layer} at H{explained.level + 1}", table(heads, body), below)
+    return region(f"{explained.layer} at {explained.place}", table(heads, body), below)

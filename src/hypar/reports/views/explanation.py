@@ -33,10 +33,10 @@ class ExplanationView:
         return [
             {
                 "layer": one.layer,
-                "level": f"H{one.level + 1}",
+                "level": one.place,
                 "choice": _word(found, one, each),
                 "chosen": each.chosen,
-                "devices": each.choice.devices(found.plan.array[one.level]),
+                "devices": each.choice.devices(one.ways),
                 "received": each.received,
                 "sent": each.sent,
                 **each.items,
@@ -52,7 +52,7 @@ class ExplanationView:
         unit, shown = found.plan.cost.unit, list(_alternatives(found))
         rows = [
             [
-                f"{one.layer} H{one.level + 1}",
+                f"{one.layer} {one.place}",
                 _word(found, one, each),
                 amount(each.total, unit),
                 "" if each.replanned is None else f"+{amount(each.replanned, unit)}",
@@ -72,7 +72,7 @@ class ExplanationView:
         names = ", ".join(dict.fromkeys(one.layer for one in found.explained))
         return Figure(
             title=f"{found.plan.model.name}: what other choices of {names or 'no layer'} cost",
-            x=[f"{one.layer} H{one.level + 1} {_word(found, one, each)}" for one, each in shown],
+            x=[f"{one.layer} {one.place} {_word(found, one, each)}" for one, each in shown],
             x_label="",
             y_label=f"{found.plan.cost.name} with its neighbours as planned",
             series={"": [each.total for _, each in shown]},
@@ -90,7 +90,7 @@ def _alternatives(found: Explanation) -> Iterator[tuple[LayerExplanation, Altern
 def _word(found: Explanation, one: LayerExplanation, each: Alternative) -> str:
     """Return the name of a choice in the words of the plan's tables."""
     words = words_of(found.plan)
-    return choice_word(each.choice.degrees, found.plan.array[one.level], words, grids=found.plan.in_grids)
+    return choice_word(each.choice.degrees, one.ways, words, grids=found.plan.in_grids)
 
 
 plugin: View[Explanation] = ExplanationView()

@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from hypar.files.grids import Cell, Grid, Row
-from hypar.machine.machine import Machine
 from hypar.planning.sources import network_of, scored_on, times_of
 from hypar.reports.formats.base import columns, grid, on_machine, question, stage_numbers, words_of
 from hypar.reports.page import numbers as page
@@ -70,7 +69,7 @@ class PlanView:
             plan,
             network,
             layer=layer,
-            machine=machine if isinstance(machine, Machine) else None,
+            machine=machine,
             profile=times_of(plan),
         )
 

@@ -55,12 +55,16 @@ class Above(list[LocalSizes]):
 
 def outermost(graph: ContractedGraph, convention: str) -> Above:
     """Return the state above the outermost level."""
-    network = _network(graph, convention)
+    network = _kept(graph, convention)
     return Above([WHOLE_LAYER] * len(graph.layers), network, [OUTERMOST] * len(graph.tensors))
 
 
 @lru_cache(maxsize=32)
-def _network(graph: ContractedGraph, convention: str) -> Network:
+def _kept(graph: ContractedGraph, convention: str) -> Network:
+    return network_of(graph, convention)
+
+
+def network_of(graph: ContractedGraph, convention: str) -> Network:
     """Return what a network moves, whatever the choices; equal dims and transfers share one object."""
     flows = flows_of(graph, convention)
     kept: dict[Between, Between] = {}

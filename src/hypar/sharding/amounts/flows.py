@@ -92,9 +92,13 @@ def fraction_read(einsum: Einsum) -> float:
     """
     found = 1.0
     for dim, window in einsum.windows.items():
-        size = einsum.input_sizes[dim]
-        if window.gaps and size:
-            starts = (place * window.stride - window.padding for place in range(einsum.sizes[dim]))
+        size, made = einsum.input_sizes[dim], einsum.sizes[dim]
+        rows = round(made)
+        if window.gaps and size and made != rows:
+            # An uneven split may leave a part of a row.
+            found *= min(1.0, made * window.extent / size)
+        elif window.gaps and size:
+            starts = (place * window.stride - window.padding for place in range(rows))
             taken = (min(start + window.extent, size) - max(start, 0) for start in starts)
             found *= sum(max(0, count) for count in taken) / size
     return found

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError
-from hypar.sharding.amounts.above import between_of
+from hypar.sharding.amounts.above import network_of
 from hypar.sharding.amounts.counted import received_between, received_inside
-from hypar.sharding.amounts.flows import flows_of
-from hypar.sharding.amounts.parts import parts_of
+from hypar.sharding.amounts.products import OUTERMOST
 from hypar.sharding.conventions import FUSED, MOVED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.contraction import ContractedGraph
+    from hypar.sharding.amounts.above import Network
+    from hypar.sharding.amounts.products import Products
     from hypar.sharding.placement import Options
 
 
@@ -37,7 +38,11 @@ class Amount(NamedTuple):
 
 
 def amounts(
-    graph: ContractedGraph, array: Sequence[int], choices: Sequence[Options], convention: str
+    graph: ContractedGraph,
+    array: Sequence[int],
+    choices: Sequence[Options],
+    convention: str,
+    above: tuple[Network, Sequence[Products]] | None = None,
 ) -> list[Amount]:
     """Return the amounts of a plan under ``moved`` or ``fused``.
 
@@ -46,6 +51,8 @@ def amounts(
         array: ways of each level, outermost first.
         choices: for each layer a choice at each level.
         convention: ``moved`` or ``fused``.
+        above: below uneven splits the amounts of the network, and for each tensor the products of the splits' factors; None
+            if there are none.
 
     Raises:
         OptionError: it is another convention.
@@ -60,15 +67,19 @@ def amounts(
     """
     if convention not in {MOVED, FUSED}:
         raise OptionError("convention", f"found {convention!r}", f"{MOVED}, {FUSED}")
-    ways, flows = tuple(array), flows_of(graph, convention)
+    ways = tuple(array)
+    network, products = (
+        (network_of(graph, convention), (OUTERMOST,) * len(graph.tensors)) if above is None else above
+    )
+    flows, dims, every = network
     found = []
     for layer, sums, own in zip(graph.layers, flows.sums, choices, strict=True):
         moves = received_inside(layer.einsum, sums, ways, own)
         found += [Amount(layer.name, one.level, one.phase, one.tensor, one.elements) for one in moves]
-    for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
+    for tensor, between, parts, own_products in zip(graph.tensors, dims, every, products, strict=True):
         made, read = graph.layers[tensor.producer], graph.layers[tensor.consumer]
-        between, pair = between_of(graph, tensor, flow), (choices[tensor.producer], choices[tensor.consumer])
-        moves = received_between(read.einsum, between, parts_of(flow, between), ways, pair)
+        pair = (choices[tensor.producer], choices[tensor.consumer])
+        moves = received_between(read.einsum, between, parts, ways, pair, own_products)
         for one in moves:
             place = made.name if one.inside else (made.name, read.name)
             found.append(Amount(place, one.level, one.phase, one.tensor, one.elements))

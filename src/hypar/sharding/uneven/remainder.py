@@ -35,7 +35,7 @@ def graph_of_group(
     layers = []
     for layer, choice, share in zip(graph.layers, choices, shares, strict=True):
         dim = dim_of(choice)
-        einsum = layer.einsum if dim is None else _divided(layer.einsum, dim, share, integral=integral)
+        einsum = layer.einsum if dim is None else divided_einsum(layer.einsum, dim, share, integral=integral)
         scale = share if dim in layer.einsum.output else 1
         elements = _size(layer.output_elements * scale, integral=integral)
         layers.append(replace(layer, einsum=einsum, output_elements=elements))
@@ -46,7 +46,7 @@ def graph_of_group(
 
 
 @lru_cache(maxsize=4096)
-def _divided(einsum: Einsum, dim: str, share: float, *, integral: bool) -> Einsum:
+def divided_einsum(einsum: Einsum, dim: str, share: float, *, integral: bool) -> Einsum:
     """Return a layer reduced to a share of one dim."""
     read = dict(einsum.input_sizes)
     if dim in read:

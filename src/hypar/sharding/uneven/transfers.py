@@ -37,11 +37,13 @@ class Amount(NamedTuple):
         phase: the phase whose result or operand moves.
         collective: the collective that moves it, as ``all_reduce``.
         elements: the elements that each group receives.
+        tensor: of a transfer between two layers, ``input``, which the consumer reads, or ``output``, which the producer makes.
     """
 
     phase: str
     collective: str
     elements: tuple[Number, ...]
+    tensor: str = "input"
 
 
 def inside(layer: CutLayer, choice: Choice, shares: Shares) -> Iterator[Amount]:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.errors import InputError, OptionError, TableLimitError
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.studies.explanation import explain_plan
 
 if TYPE_CHECKING:
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
     from hypar.network.graph import LayerGraph
@@ -67,8 +67,6 @@ def why_of(
     profile: Profile | None = None,
 ) -> Why:
     """Cost the alternatives of every layer; for a large network, only the closest calls with all other layers anew."""
-    if isinstance(machine, HeterogeneousMachine):
-        return Why(refused=f"the devices of {machine.name} are heterogeneous")
     try:
         first = explain_plan(plan, graph, layer="*", machine=machine, profile=profile, others=0)
         names = _closest_layers(first)
@@ -77,10 +75,11 @@ def why_of(
         return Why(refused=error.found)
     except (InputError, TableLimitError) as error:
         return Why(refused=str(error))
-    better = {(one.layer, one.level): one for one in anew.explained}
-    merged = (better.get((one.layer, one.level), one) for one in first.explained)
+    better = {(one.layer, one.level, one.group): one for one in anew.explained}
+    merged = (better.get((one.layer, one.level, one.group), one) for one in first.explained)
     by_layer = {name: number for number, name in enumerate(plan.layers)}
-    ordered = sorted(merged, key=lambda one: (by_layer[one.layer], one.level))
+    # The groups of a heterogeneous machine stay in order, each with its levels.
+    ordered = sorted(merged, key=lambda one: by_layer[one.layer])
     return Why(margins=tuple(map(_margin, ordered)))
 
 
@@ -91,7 +90,7 @@ def _closest_layers(found: Explanation) -> tuple[str, ...]:
         if margin.next is not None:
             layer = margin.explained.layer
             margins[layer] = min(margin.more, margins.get(layer, margin.more))
-    most = max(1, MOST_ANEW // max(1, len(found.plan.array)))
+    most = max(1, MOST_ANEW // max(1, len(found.plan.splits)))
     return tuple(sorted(margins, key=margins.__getitem__)[:most])
 
 

@@ -64,9 +64,10 @@ def planned(
     """
     nodes = graph.nodes(plan.graph)
     if isinstance(machine, HeterogeneousMachine) and plan.heterogeneous:
-        lanes, crossings = lanes_of(branch_of(plan, machine, nodes, graph.element_bytes, "sgd"))
+        lanes, crossings = lanes_of(branch_of(plan, machine, nodes, graph.element_bytes, "sgd", convention))
         levels = max(lane.depth + len(lane.setting.array) for lane in lanes)
-        return _with_crossings(_of_lanes(lanes, levels), lanes[0].graph, crossings, levels)
+        found = _of_groups(lanes, levels) if convention in {MOVED, FUSED} else _of_lanes(lanes, levels)
+        return _with_crossings(found, lanes[0].graph, crossings, levels)
     choices = [plan.choices(layer) if plan.splits else () for layer in plan.layers]
     if plan.stages is not None and plan.staged:
         request = Request.of(plan, machine)
@@ -100,7 +101,7 @@ def _by_products(lane: Lane, depth: int) -> Amounts:
     """Return the bytes that products over levels count for a lane with some levels above it."""
     found: Amounts = {}
     setting, levels = lane.setting, depth + len(lane.setting.array)
-    for one in amounts(lane.graph, setting.array, lane.choices, setting.convention):
+    for one in amounts(lane.graph, setting.array, lane.choices, setting.convention, lane.entered):
         if isinstance(one.layer, str):
             item = Item(one.layer, None, one.phase, one.tensor)
         elif one.tensor == "output":
@@ -108,6 +109,15 @@ def _by_products(lane: Lane, depth: int) -> Amounts:
         else:
             item = Item(one.layer[1], one.layer[0], one.phase, "input")
         _add(found, item, depth + one.level, levels, one.elements * setting.element_bytes)
+    return found
+
+
+def _of_groups(lanes: Sequence[Lane], levels: int) -> Amounts:
+    """Return the bytes that products count inside each group of identical devices, below uneven splits."""
+    found: Amounts = {}
+    for lane in lanes:
+        for item, own in _by_products(lane, lane.depth).items():
+            found.setdefault(item, np.zeros(levels))[: len(own)] += own
     return found
 
 
@@ -147,7 +157,10 @@ def _with_crossings(
         ]
         for edge, crossed in zip(graph.tensors, crossing.between, strict=True):
             ends = graph.layers[edge.consumer].name, graph.layers[edge.producer].name
-            items += [(Item(*ends, amount.phase, "input"), amount) for amount in crossed]
+            for amount in crossed:
+                whole = Item(ends[1], None, amount.phase, "output")
+                between = Item(*ends, amount.phase, "input")
+                items.append((whole if amount.tensor == "output" else between, amount))
         for item, amount in items:
             elements = math.fsum(float(own) for own in amount.elements)
             _add(found, item, crossing.level, levels, elements * crossing.element_bytes)

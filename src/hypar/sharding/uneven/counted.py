@@ -1,0 +1,164 @@
+"""The elements that each group of an uneven split receives under ``moved`` and ``fused``, for many options at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hypar.sharding.amounts.factors import factors_of_pair
+from hypar.sharding.amounts.flows import fraction_read
+from hypar.sharding.amounts.rows import border_of
+from hypar.sharding.levels import TENSORS, WHOLE_LAYER
+from hypar.sharding.transfers import PHASE_OF
+from hypar.sharding.uneven.fractions import Interval, Rows, cut_by, shards_of, working
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hypar.network.ops.base import Einsum
+    from hypar.sharding.amounts.between import Between, Factors
+    from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.placement import Choice
+    from hypar.sharding.uneven.fractions import Array, Offered
+
+RESIDUE = 1e-9
+"""Fraction of a tensor below which nothing is received."""
+
+
+class Inside(NamedTuple):
+    """The elements that groups receive to add up one result of a layer.
+
+    Attributes:
+        tensor: ``input``, ``weight`` or ``output``.
+        collective: the collective.
+        elements: ``[..., options, groups]``.
+    """
+
+    tensor: str
+    collective: str
+    elements: Array
+
+    @property
+    def phase(self) -> str:
+        """The phase that computes the result."""
+        return PHASE_OF[self.tensor]
+
+
+def received_inside(einsum: Einsum, sums: Sums, offered: Offered) -> Iterator[Inside]:
+    """Yield the elements that each group receives to add up the partial sums of a layer.
+
+    Each group adds up its share of a result and gets the other shares; rows beside a border have one owner.
+
+    Args:
+        einsum: the layer, with the sizes that the splits above leave.
+        sums: the results that are added up inside it.
+        offered: its options.
+    """
+    at_work = working(offered)
+    terms = at_work.sum(axis=-1, keepdims=True)
+    own = np.where(cut_by(offered, {None}), 1.0 / terms, offered.shares)
+    for tensor in TENSORS if einsum.weight else ():
+        summed = getattr(sums, tensor, True)
+        partial = ~cut_by(offered, {*einsum.dims(tensor), None}) & summed
+        if partial.any():
+            each = (terms - 1.0) * own + (1.0 - own)
+            size = einsum.elements(tensor) * (fraction_read(einsum) if tensor == "input" else 1.0)
+            yield Inside(tensor, "all_reduce", size * np.where(partial & (terms > 1), each * at_work, 0.0))
+    if einsum.weight and sums.input:
+        yield from _halos(einsum, offered)
+
+
+def _halos(einsum: Einsum, offered: Offered) -> Iterator[Inside]:
+    """Yield the terms of E_in in rows beside borders, which each group gets of its own rows."""
+    for dim, window in einsum.windows.items():
+        cut = cut_by(offered, {dim})
+        if cut.any() and border_of(einsum, dim):
+            shards = shards_of(offered, cut)
+            rows = Rows(window, (einsum.sizes[dim], einsum.input_sizes[dim]), cut)
+            reads, owned = rows.read(shards), rows.owned(shards, shards, np.zeros_like(cut))
+            others = np.where(cut, _of_others(reads, owned), 0.0)
+            if others.any():
+                yield Inside("input", "neighbours", einsum.input_elements * others)
+
+
+def _of_others(reads: Interval, owned: Interval) -> Array:
+    """Return the width of the rows of each group that other groups read as well, once for each of them."""
+    each = Interval(*(np.expand_dims(bound, -1) for bound in reads))
+    mine = Interval(*(np.expand_dims(bound, -2) for bound in owned))
+    return np.asarray(each.shared(mine).sum(axis=-2) - reads.shared(owned))
+
+
+def received_between(part: Part, own: Factors, above: Factors, shares: tuple[Array, Array]) -> Array:
+    """Return the elements of a transfer of a tensor that each group receives.
+
+    Args:
+        part: the transfer.
+        own: the factors of each group.
+        above: the products above the split.
+        shares: the shares of producer and consumer, on the axes of the factors.
+
+    Returns:
+        ``[..., options of producer, of consumer, groups]``.
+    """
+    size = part.changes[0].elements
+    if part.manner == "sums" and part.tensor == "output":
+        found = _added(own.terms, own.left, shares[0], above.terms, above.left) * size
+    elif part.manner == "sums":
+        found = _pooled(own, shares[0], above) * size
+    elif len(part.changes) > 1:
+        found = _returned(own, above, shares[1]) * size
+    else:
+        change = part.changes[0]
+        lack = getattr(above, change.gets) * getattr(own, change.gets)
+        lack = lack - getattr(above, change.has) * getattr(own, change.has)
+        entered = getattr(above, change.gets) - getattr(above, change.has)
+        found = _inward(np.maximum(lack, 0.0), entered) * size
+    return np.where(found > RESIDUE * size, found, 0.0)
+
+
+def _added(terms: Array, left: Array, owned: Array, above: Any, after: Any) -> Array:
+    """Return what groups receive to add up terms of everything and to get what each needs of the sums."""
+    total = terms.sum(axis=-1, keepdims=True)
+    parts = left.sum(axis=-1, keepdims=True)
+    owner = np.where(parts > 1.0 + RESIDUE, owned * (left > 0), left)
+    return np.asarray(owner * (total - 1.0) * above + (left - owner) * after)
+
+
+def _pooled(own: Factors, owned: Array, above: Factors) -> Array:
+    """Return what groups receive, for each element, to add up the sums that ops between two layers take."""
+    kept, alone = own.kept.sum(axis=-1, keepdims=True), own.alone.sum(axis=-1, keepdims=True)
+    total = above.kept * (kept - 1.0) - above.alone * (alone - 1.0)
+    return np.asarray(
+        total * _added(own.kept, own.kept, owned, 1.0, 1.0) / np.maximum(2 * (kept - 1.0), RESIDUE)
+    )
+
+
+def _returned(own: Factors, above: Factors, shares: Array) -> Array:
+    """Return what groups receive of E as terms: each sum is made by a group that needs it, where it has a term."""
+    need, kept = own.need.sum(axis=-1, keepdims=True), own.kept.sum(axis=-1, keepdims=True)
+    whole = above.need * (need - 1.0) - above.owned * (own.owned.sum(axis=-1, keepdims=True) - 1.0)
+    whole = whole + above.kept * (kept - 1.0)
+    lack = np.maximum(own.kept - own.both, 0.0)
+    several = kept > 1.0 + RESIDUE
+    owner = np.where(several, shares * (own.kept > 0), own.kept)
+    terms = np.where(
+        own.both >= own.kept - RESIDUE, owner * (need - 1.0) + np.where(several, own.kept - owner, 0.0), lack
+    )
+    weights = np.where(terms.sum(axis=-1, keepdims=True) > RESIDUE, terms, own.kept)
+    return np.asarray(whole * weights / np.maximum(weights.sum(axis=-1, keepdims=True), RESIDUE))
+
+
+def _inward(lack: Array, entered: float) -> Array:
+    """Return what groups receive at a split if some of what they lack has entered the split from outside."""
+    if entered <= RESIDUE:
+        return lack
+    total = lack.sum(axis=-1, keepdims=True)
+    return np.asarray(lack * np.maximum(0.0, 1.0 - entered / np.maximum(total, RESIDUE)))
+
+
+def kinds_of(reader: Einsum, between: Between, pair: tuple[Choice, Choice]) -> dict[str, str]:
+    """Return the collective of each kind of transfer between two layers."""
+    ways = max((choice.devices(1) for choice in pair), default=1)
+    return factors_of_pair(reader, between, pair, WHOLE_LAYER, max(ways, 2))[2]

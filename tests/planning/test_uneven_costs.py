@@ -1,0 +1,219 @@
+"""Every cost at uneven splits: the best of all choices on small problems, and plans of every shipped heterogeneous machine."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hypar import check_plan, load_heterogeneous, load_model, plan_model, score_plan
+from hypar.errors import OptionError
+from hypar.planning.request import Request
+from hypar.planning.uneven.search import Planner, plan_branches
+from hypar.program.of_plan import program_of
+from hypar.studies.explanation import explain_plan
+from tests.heterogeneous import group, kind, write_machine, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hypar import HeterogeneousMachine, LayerGraph, Plan
+
+TYPES = ("batch", "in_channels", "out_channels")
+
+THREE = """
+  - {op: input, channels: 16}
+  - {name: a, op: linear, out_features: 32, bias: false}
+  - {name: b, op: linear, out_features: 8, bias: false}
+  - {name: c, op: linear, out_features: 64, bias: false}
+"""
+
+
+def pair(folder: Path, **second: Any) -> HeterogeneousMachine:
+    """Two devices beside each other, equal ones unless the second has other fields."""
+    kinds = {"a": kind(devices=1), "b": {**kind(devices=1, **second)}}
+    return load_heterogeneous(write_machine(folder, kinds, [group("a.yaml"), group("b.yaml")]))
+
+
+def every(graph: LayerGraph) -> list[list[str]]:
+    """The pins of every assignment of one dim to each layer."""
+    names = [layer.name for layer in graph.contracted.layers]
+    return [
+        [f"{name}={dim}" for name, dim in zip(names, dims, strict=True)]
+        for dims in itertools.product(TYPES, repeat=len(names))
+    ]
+
+
+def bytes_by_program(plan: Plan, graph: LayerGraph, convention: str) -> int:
+    lowered = program_of(plan, graph, convention)
+    return graph.element_bytes * sum(
+        int(step.counted(lowered.places).sum()) for step in lowered.transfers.values()
+    )
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+def test_the_least_volume_is_that_of_all_choices_by_the_program(tmp_path: Path, convention: str) -> None:
+    graph, machine = written(THREE, 16), pair(tmp_path)
+
+    def planned(*pins: str) -> Plan:
+        return plan_model(
+            graph, hardware=machine, space=", ".join(TYPES), cost="volume", convention=convention, pins=pins
+        )
+
+    found = planned()
+    assert found.claim.startswith("each uneven split is optimal")
+    assert found.cost.value == bytes_by_program(found, graph, convention)
+    others = [planned(*pins) for pins in every(graph)]
+    assert [plan.cost.value for plan in others] == [
+        bytes_by_program(plan, graph, convention) for plan in others
+    ]
+    assert found.cost.value == min(plan.cost.value for plan in others)
+
+
+@pytest.mark.parametrize("cost", ["time", "accpar"])
+@pytest.mark.parametrize("convention", ["paper", "moved", "fused"])
+def test_equal_groups_of_equal_shares_have_the_fastest_of_all_choices(
+    tmp_path: Path, convention: str, cost: str
+) -> None:
+    """The seconds of the one group are those of the other, so that the least sum is the least maximum."""
+    graph, machine = written(THREE, 16), pair(tmp_path)
+
+    def seconds(*pins: str) -> float:
+        asked = {"space": ", ".join(TYPES), "cost": cost, "convention": convention, "shares": "equal"}
+        return float(plan_model(graph, hardware=machine, pins=pins, **asked).cost.value)  # type: ignore[arg-type]
+
+    assert seconds() == pytest.approx(min(seconds(*pins) for pins in every(graph)), rel=1e-12)
+
+
+def test_equal_groups_cost_the_time_of_the_engine(tmp_path: Path) -> None:
+    """Without overlap, and where no group waits for the other, the slowest group's seconds are the step's."""
+    graph, machine = written(THREE, 16), pair(tmp_path)
+    plan = plan_model(graph, hardware=machine, strategy="optimal", cost="time", shares="equal")
+    assert plan.score is not None
+    assert plan.cost.value == pytest.approx(plan.score.time_s, rel=1e-12)
+
+
+@pytest.mark.parametrize("convention", ["paper", "moved"])
+def test_a_faster_group_gets_more_of_the_work(tmp_path: Path, convention: str) -> None:
+    graph, machine = written(THREE, 64), pair(tmp_path, peak="9 TFLOP/s", memory_bandwidth="900 GB/s")
+    equal, exact = (
+        plan_model(
+            graph, hardware=machine, strategy="accpar", cost="time", shares=shares, convention=convention
+        )
+        for shares in ("equal", "exact")
+    )
+    assert exact.cost.value <= equal.cost.value
+    shares = exact.splits[0].shares
+    assert shares is not None
+    assert shares[1] >= shares[0]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"strategy": "optimal", "cost": "time"},
+        {"strategy": "optimal", "cost": "time", "convention": "fused"},
+        {"strategy": "deepa"},
+        {"strategy": "deepa", "mode": "serial"},
+    ],
+    ids=str,
+)
+def test_plans_of_shipped_machines_are_scored_and_replayed(asked: dict[str, str], tmp_path: Path) -> None:
+    plan = plan_model("lenet-c", hardware="tpu-v2-v3", levels=3, **asked)  # type: ignore[arg-type]
+    assert plan.cost.unit == "seconds"
+    assert plan.score is not None
+    plan.write(tmp_path / "plan.json")
+    assert score_plan(tmp_path / "plan.json").time_s == pytest.approx(plan.score.time_s, rel=1e-12)
+    assert check_plan(tmp_path / "plan.json").ok
+
+
+def test_the_published_estimates_need_identical_devices() -> None:
+    with pytest.raises(OptionError) as caught:
+        plan_model("lenet-c", hardware="tpu-v2-v3", strategy="deepa", mode="paper")
+    assert str(caught.value) == (
+        "mode 'paper': found heterogeneous devices; allowed: identical devices, or mode exact"
+    )
+
+
+def test_baselines_compete_by_the_engine(tmp_path: Path) -> None:
+    plan = plan_model("lenet-c", hardware="tpu-v2-v3", levels=3, cost="time")
+    assert plan.baselines is not None
+    assert plan.score is not None
+    assert plan.baselines.names == ("dp", "owt", "hypar", "accpar")
+    assert plan.score.time_s == min(plan.baselines.step_s.values())
+    for name, seconds in plan.baselines.step_s.items():
+        if name != "search":
+            own = plan_model("lenet-c", hardware="tpu-v2-v3", levels=3, strategy=name)
+            assert own.score is not None
+            assert own.score.time_s == pytest.approx(seconds, rel=1e-12)
+    plan.write(tmp_path / "plan.json")
+    assert check_plan(tmp_path / "plan.json").ok
+
+
+@pytest.mark.parametrize("convention", ["paper", "moved", "fused"])
+@pytest.mark.parametrize("strategy", ["accpar", "hypar"])
+def test_choices_of_another_plan_cost_what_a_search_would_count(strategy: str, convention: str) -> None:
+    """Counted again, a plan's own choices and shares cost what the plan says, split by split."""
+    plan = plan_model(
+        "lenet-c", hardware="tpu-v2-v3", levels=3, strategy=strategy, cost="time", convention=convention
+    )
+    machine, graph = load_heterogeneous("tpu-v2-v3"), load_model("lenet-c")
+    request = replace(Request.of(plan, machine), baselines=())
+    found = plan_branches(request, graph.contracted, (), graph.element_bytes)
+    planner = Planner(request, (), graph.element_bytes)
+    assert planner.within(found)
+    again = planner.costed(found, planner.state_above(graph.contracted))
+    assert again.cost == pytest.approx(found.cost, rel=1e-12)
+
+
+def test_baselines_keep_to_a_space_and_to_pins() -> None:
+    plan = plan_model("lenet-c", hardware="tpu-v2-v3", levels=2, strategy="mp", cost="time")
+    assert plan.baselines is None
+    pinned = plan_model("lenet-c", hardware="tpu-v2-v3", levels=2, cost="time", pins="*=batch")
+    assert {dim for split in pinned.splits for own in split.choices.values() for dim in own} == {"batch"}
+
+
+EXPLAINED = [
+    {"strategy": "accpar"},
+    {"strategy": "accpar", "convention": "fused", "shares": "equal"},
+    {"strategy": "accpar", "convention": "moved", "shares": "layers"},
+    {"strategy": "optimal"},
+    {"strategy": "optimal", "cost": "time", "shares": "exact"},
+    {"strategy": "deepa"},
+]
+
+
+@pytest.mark.parametrize("asked", EXPLAINED, ids=str)
+def test_explanations_have_the_costs_of_the_plan(asked: dict[str, str]) -> None:
+    """At every split and level the plan's own choices cost what the plan says: each tensor once, where it is read."""
+    machine = load_heterogeneous("tpu-v2-v3")
+    plan = plan_model("lenet-c", hardware=machine, levels=3, **asked)  # type: ignore[arg-type]
+    found = explain_plan(plan, load_model("lenet-c"), layer="*", machine=machine)
+    alone = {split.group for split in plan.splits if len(plan.splits) == 1}
+    for split in plan.splits:
+        if split.group == "all" and plan.path is not None and plan.path[-1] == "all":
+            continue
+        own = [one for one in found.explained if (one.group, one.level) == (split.group, split.level)]
+        assert [one.layer for one in own] == list(plan.layers) or not own
+        for one in own:
+            chosen = one.chosen
+            assert chosen.choice.as_degrees() == split.choices[one.layer]
+            counted = chosen.received + sum(chosen.items.values())
+            if split.shares and split.group not in alone and one.group == "all":
+                counted -= chosen.items.get("compute", 0.0)
+            assert counted == pytest.approx(split.costs[one.layer], rel=1e-9, abs=1e-15)
+
+
+def test_an_alternative_costs_what_a_pin_of_it_does(tmp_path: Path) -> None:
+    """Of summed costs an uneven split is planned anew with each choice of a layer held."""
+    graph, machine = written(THREE, 16), pair(tmp_path)
+    asked: dict[str, Any] = {"space": ", ".join(TYPES), "cost": "volume", "convention": "moved"}
+    plan = plan_model(graph, hardware=machine, **asked)
+    for one in explain_plan(plan, graph, layer="*", machine=machine).explained:
+        assert one.place == "H1 all"
+        for each in one.alternatives:
+            (dim,) = each.choice.divided
+            held = plan_model(graph, hardware=machine, pins=f"{one.layer}={dim}", **asked)
+            assert each.replanned == held.cost.value - plan.cost.value

@@ -1,0 +1,353 @@
+"""What the groups of an uneven split receive by ``moved`` and ``fused``, against the program's count, level by level."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hypar.program.cuts import Cuts, LevelCut, array_cuts
+from hypar.program.lowering import lower
+from hypar.program.places import Places
+from hypar.sharding.amounts.listing import amounts
+from hypar.sharding.placement import WHOLE, Choice, cut
+from hypar.sharding.transfers import dim_of
+from hypar.sharding.uneven.entered import whole
+from hypar.sharding.uneven.fractions import Offered
+from hypar.sharding.uneven.remainder import graph_of_group
+from tests.effort import examples
+from tests.program.networks import network
+from tests.program.test_products import ROWS, SIZE, chains, convolutions, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hypar.network.graph import LayerGraph
+    from hypar.sharding.uneven.entered import Entered
+    from hypar.sharding.uneven.transfers import Amount
+
+Shares = tuple[float, ...]
+Taken = dict[str, tuple[Choice, Shares]]
+"""The choice and the shares of every layer."""
+
+UNITS = 16
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Identical devices with a choice of every layer at each level."""
+
+    array: tuple[int, ...]
+    choices: Mapping[str, tuple[Choice, ...]]
+
+
+@dataclass(frozen=True)
+class Fork:
+    """An uneven split, with what is below it in each group."""
+
+    taken: Taken
+    below: tuple[Node, ...]
+
+
+Node = Leaf | Fork
+
+
+# By products.
+
+
+def counted(graph: LayerGraph, node: Node, convention: str) -> Counter[tuple[int, str]]:
+    """Elements that all devices receive at each level in each phase."""
+    found: Counter[tuple[int, str]] = Counter()
+    _count(found, graph.contracted, node, whole(graph.contracted, convention), convention, 0)
+    return _rounded(found)
+
+
+def _count(found, graph, node: Node, entered: Entered, convention: str, depth: int) -> None:  # type: ignore[no-untyped-def]
+    names = [layer.name for layer in graph.layers]
+    if isinstance(node, Leaf):
+        choices = [node.choices[name] for name in names]
+        for one in amounts(graph, node.array, choices, convention, entered):
+            found[depth + one.level, one.phase] += one.elements
+        return
+    taken = [node.taken[name] for name in names]
+    crossed = entered.crossing(graph, taken)
+    for of_one in (*crossed.inside, *crossed.between):
+        for amount in of_one:
+            assert min(amount.elements) >= 0
+            found[depth, amount.phase] += sum(amount.elements)
+    for group, (below, state) in enumerate(zip(node.below, crossed.below, strict=True)):
+        own = [node.taken[name][1][group] for name in names]
+        left = graph_of_group(graph, [choice for choice, _ in taken], own, integral=True)
+        _count(found, left, below, state, convention, depth + 1)
+
+
+# By the program.
+
+
+def program(graph: LayerGraph, node: Node, convention: str) -> Counter[tuple[int, str]]:
+    names = [layer.name for layer in graph.contracted.layers]
+    rows = {name: _rows(node, name) for name in names}
+    depth = max(len(path) for path in rows[names[0]])
+    paths = [tuple(level[0] for level in path) + (0,) * (depth - len(path)) for path in rows[names[0]]]
+    parts = [np.unique([path[: level + 1] for path in paths], axis=0, return_inverse=True)[1].reshape(-1) for level in range(depth)]  # fmt: skip
+    places = Places(tuple(part.astype(np.int64) for part in parts))
+    cuts = {name: Cuts(places, tuple(_level(rows[name], level) for level in range(depth))) for name in names}
+    lowered = lower(graph, places, cuts, convention)
+    found: Counter[tuple[int, str]] = Counter()
+    for step in lowered.transfers.values():
+        if step.item.layer in cuts and step.item.tensor in ("input", "output", "weight"):
+            for level, elements in enumerate(step.counted(places).tolist()):
+                found[level, step.item.phase] += elements
+    return _rounded(found)
+
+
+Entry = tuple[int, dict[str, tuple[float, float]], bool]
+
+
+def _rows(node: Node, name: str) -> list[list[Entry]]:
+    """For each device its part, its bounds and whether it works at every level."""
+    if isinstance(node, Leaf):
+        own = array_cuts(node.array, node.choices[name])
+        return [
+            [
+                (
+                    int(own.places.parts[level][device]),
+                    {
+                        dim: (float(low[device]), float(high[device]))
+                        for dim, (low, high) in one.bounds.items()
+                    },
+                    bool(one.working[device]),
+                )
+                for level, one in enumerate(own.levels)
+            ]
+            for device in range(own.places.devices)
+        ]
+    choice, shares = node.taken[name]
+    ends = np.cumsum([0.0, *shares])
+    dim, found = dim_of(choice), []
+    for group, below in enumerate(node.below):
+        bounds = {} if dim is None else {dim: (float(ends[group]), float(ends[group + 1]))}
+        here: Entry = (group, bounds, dim is None or shares[group] > 0)
+        found += [[here, *rest] for rest in _rows(below, name)]
+    return found
+
+
+def _level(rows: Sequence[Sequence[Entry]], level: int) -> LevelCut:
+    nothing: Entry = (0, {}, True)
+    own = [row[level] if level < len(row) else nothing for row in rows]
+    dims = sorted({dim for _, bounds, _ in own for dim in bounds})
+    ends = {
+        dim: tuple(np.array([bounds.get(dim, (0.0, 1.0))[end] for _, bounds, _ in own]) for end in (0, 1))
+        for dim in dims
+    }
+    return LevelCut(ends, np.array([works for _, _, works in own]))  # type: ignore[arg-type]
+
+
+def _rounded(found: Counter[tuple[int, str]]) -> Counter[tuple[int, str]]:
+    return Counter({key: round(elements) for key, elements in found.items() if round(elements)})
+
+
+# Random cases.
+
+
+def dims_of(graph: LayerGraph, rows: set[str]) -> dict[str, list[str]]:
+    return {
+        layer.name: [
+            dim for dim in layer.einsum.sizes if not dim.startswith("kernel") and dim not in ROWS - rows
+        ]
+        for layer in graph.contracted.layers
+    }
+
+
+@st.composite
+def shares(draw: st.DrawFn, groups: int, least: int = 1) -> Shares:
+    cuts = draw(st.lists(st.integers(least, UNITS // groups), min_size=groups - 1, max_size=groups - 1))
+    found = [count / UNITS for count in (*cuts, UNITS - sum(cuts))]
+    return tuple(draw(st.permutations(found)))
+
+
+@st.composite
+def taken(draw: st.DrawFn, graph: LayerGraph, groups: int, rows: set[str], least: int = 1) -> Taken:
+    """Choices of one dim for every layer, mostly with common shares; joins may be done whole."""
+    common, found = draw(shares(groups)), {}
+    joins = {layer.name for layer in graph.contracted.layers if layer.join}
+    for name, dims in dims_of(graph, rows).items():
+        options = [cut(dim, groups) for dim in dims] + [WHOLE] * (name in joins)
+        choice = draw(st.sampled_from(options))
+        own = draw(st.sampled_from([common, common, draw(shares(groups, least))]))
+        found[name] = (choice, common if choice == WHOLE else own)
+    return found
+
+
+def divides(graph: LayerGraph, own: Taken) -> bool:
+    """Return whether all shares are of whole elements, of what is read as well."""
+    for layer in graph.contracted.layers:
+        choice, given_shares = own[layer.name]
+        dim = dim_of(choice)
+        sizes = (
+            [] if dim is None else [layer.einsum.sizes[dim], layer.einsum.input_sizes.get(dim or "", SIZE)]
+        )
+        sizes += [dict(one.content.shape).get(dim or "", SIZE) for one in graph.contracted.tensors]
+        if any(share * size % 1 for share in given_shares for size in sizes):
+            return False
+    return True
+
+
+def alone(graph: LayerGraph) -> Leaf:
+    return Leaf((), {layer.name: () for layer in graph.contracted.layers})
+
+
+def agree(graph: LayerGraph, node: Node, convention: str) -> None:
+    assert counted(graph, node, convention) == program(graph, node, convention)
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+@given(graph=chains(), data=st.data(), groups=st.integers(2, 3))
+@settings(max_examples=examples(60), deadline=None)
+def test_linear_layers_on_single_devices(
+    convention: str, graph: LayerGraph, data: st.DataObject, groups: int
+) -> None:
+    """Some layers are on fewer groups."""
+    node = Fork(data.draw(taken(graph, groups, set(), least=0)), (alone(graph),) * groups)
+    agree(graph, node, convention)
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+@given(data=st.data(), groups=st.integers(2, 3))
+@settings(max_examples=examples(60), deadline=None)
+def test_images_on_single_devices(convention: str, kernel: int, data: st.DataObject, groups: int) -> None:
+    graph = data.draw(convolutions(kernel))
+    own = data.draw(taken(graph, groups, ROWS).filter(lambda own: divides(graph, own)))
+    agree(graph, Fork(own, (alone(graph),) * groups), convention)
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+@given(graph=joined(), data=st.data(), groups=st.integers(2, 3))
+@settings(max_examples=examples(100), deadline=None)
+def test_joins_on_single_devices(
+    convention: str, graph: LayerGraph, data: st.DataObject, groups: int
+) -> None:
+    """All layers have the same shares, as pieces of several inputs cannot lie where each of them is."""
+    node = data.draw(taken(graph, groups, set()))
+    common = next(iter(node.values()))[1]
+    agree(
+        graph,
+        Fork({name: (own, common) for name, (own, _) in node.items()}, (alone(graph),) * groups),
+        convention,
+    )
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+@given(data=st.data(), groups=st.integers(2, 3))
+@settings(max_examples=examples(40), deadline=None)
+def test_many_options_at_once_are_counted_as_each_alone(
+    convention: str, data: st.DataObject, groups: int
+) -> None:
+    graph = data.draw(convolutions(3) | joined()).contracted
+    entered = whole(graph, convention)
+    every = []
+    for layer in graph.layers:
+        dims = [dim for dim in layer.einsum.sizes if not dim.startswith("kernel")]
+        options = [cut(dim, groups) for dim in dims] + [WHOLE] * layer.join
+        given_shares = [data.draw(shares(groups, least=0)) for _ in options]
+        every.append([*zip(options, given_shares, strict=True)])
+    for at, offers in enumerate(every):
+        for column, offer in enumerate(offers):
+            alone_amounts = _totals(entered.inside(graph, at, _offered([offer])))
+            assert alone_amounts == pytest.approx(
+                _totals(entered.inside(graph, at, _offered(offers)), column)
+            )
+    for at, tensor in enumerate(graph.tensors):
+        made, read = every[tensor.producer], every[tensor.consumer]
+        together = entered.between(graph, at, _offered(made), _offered(read))
+        for row, maker in enumerate(made):
+            for column, reader in enumerate(read):
+                single = entered.between(graph, at, _offered([maker]), _offered([reader]))
+                for one, many in zip(single, together, strict=True):
+                    expected = [float(own[0, 0]) for own in one.elements]
+                    assert [float(own[row, column]) for own in many.elements] == pytest.approx(expected)
+
+
+def _offered(offers: Sequence[tuple[Choice, Shares]]) -> Offered:
+    return Offered(tuple(choice for choice, _ in offers), np.array([own for _, own in offers]))
+
+
+def _totals(amounts_of: Sequence[Amount], column: int = 0) -> dict[str, float]:
+    found: Counter[str] = Counter()
+    for amount in amounts_of:
+        for group, own in enumerate(amount.elements):
+            found[f"{amount.phase} {group}"] += float(own[column])  # type: ignore[assignment]
+    return {key: elements for key, elements in found.items() if elements}
+
+
+# Levels and splits below. All groups divide a layer alike inside, as one program sums it at the same places everywhere, and
+# all layers have the same shares, as shards of an inner level only then lie where those of another layer do.
+
+
+@st.composite
+def alike(draw: st.DrawFn, graph: LayerGraph, groups: int) -> Taken:
+    """Choices of one dim for every layer, with common shares of whole elements at every level."""
+    weights = [2, 1, 1] if groups == 3 else draw(st.sampled_from([[1, 3], [2, 2]]))
+    common = tuple(weight / 4 for weight in draw(st.permutations(weights)))
+    return {name: (choice, common) for name, (choice, _) in draw(taken(graph, groups, set())).items()}
+
+
+@st.composite
+def below(draw: st.DrawFn, graph: LayerGraph, array: tuple[int, ...]) -> Leaf:
+    joins = {layer.name for layer in graph.contracted.layers if layer.join}
+    options = dims_of(graph, set())
+    return Leaf(
+        array,
+        {
+            name: tuple(
+                draw(st.sampled_from([cut(dim, ways) for dim in dims] + [WHOLE] * (name in joins)))
+                for ways in array
+            )
+            for name, dims in options.items()
+        },
+    )
+
+
+@pytest.mark.parametrize("array", [(2,), (2, 2), (4,)], ids=str)
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+@given(graph=chains(), data=st.data(), groups=st.integers(2, 3))
+@settings(max_examples=examples(40), deadline=None)
+def test_linear_layers_on_groups_of_identical_devices(
+    convention: str, array: tuple[int, ...], graph: LayerGraph, data: st.DataObject, groups: int
+) -> None:
+    node = Fork(data.draw(alike(graph, groups)), (data.draw(below(graph, array)),) * groups)
+    agree(graph, node, convention)
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+@given(graph=chains(), data=st.data(), outer=st.integers(2, 3), array=st.sampled_from([(), (2,)]))
+@settings(max_examples=examples(40), deadline=None)
+def test_linear_layers_on_splits_of_splits(
+    convention: str, graph: LayerGraph, data: st.DataObject, outer: int, array: tuple[int, ...]
+) -> None:
+    leaf = data.draw(below(graph, array))
+    inner = Fork(data.draw(alike(graph, 2)), (leaf, leaf))
+    agree(graph, Fork(data.draw(alike(graph, outer)), (inner,) * outer), convention)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="elements lie where the outer split left them, but products take the levels as independent",
+)
+def test_inner_levels_of_layers_with_other_shares() -> None:
+    layers = [{"op": "linear", "name": f"fc{at}", "out_features": SIZE, "bias": False} for at in range(4)]
+    graph = network({"op": "input", "name": "in", "channels": SIZE}, *layers, batch=SIZE)
+    outer: Taken = {
+        "fc0": (cut("batch", 2), (0.3125, 0.6875)),
+        "fc1": (cut("out_channels", 2), (0.3125, 0.6875)),
+        "fc2": (cut("in_channels", 2), (0.625, 0.375)),
+        "fc3": (cut("in_channels", 2), (0.625, 0.375)),
+    }
+    inner = {f"fc{at}": (cut("in_channels" if at < 3 else "batch", 2),) for at in range(4)}
+    agree(graph, Fork(outer, (Leaf((2,), inner),) * 2), "fused")
