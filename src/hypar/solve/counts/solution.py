@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hypar.solve.counts.forms import CountGraph
     from hypar.solve.edge import Indices
 
-MOST_STATES = 1500
+MOST_STATES = 2000
 """Most states of a layer: the costs of their pairs are held."""
 
 
