@@ -77,15 +77,26 @@ class Columns:
     def improved(self, plan: Plan, width: int) -> Plan:
         """Return a plan that no choice of some levels anew improves."""
         orders, cost = plan.orders, plan.cost
+        changed: set[int] = set()
         while True:
-            tried = (self.renewed(orders, some) for some in self._sets(orders, width))
+            tried = (self.renewed(orders, some) for some in self._sets(orders, width, changed))
             better, value = min(tried, key=lambda one: one[1], default=(orders, cost))
-            if value >= cost * (1 - ROUNDING):
+            if value < cost * (1 - ROUNDING):
+                changed = {*np.flatnonzero((better != orders).any(axis=0)).tolist()}
+                orders, cost = better, value
+            elif changed:
+                changed = set()
+            else:
                 return Plan(orders, self.groups, self.graph.cost(orders, self.groups))
-            orders, cost = better, value
 
-    def _sets(self, orders: Indices, width: int) -> Iterator[list[tuple[int, ...]]]:
-        """Yield sets of unlike levels, some at a time, of which each has the same groups."""
+    def _sets(self, orders: Indices, width: int, changed: set[int]) -> Iterator[list[tuple[int, ...]]]:
+        """Yield sets of unlike levels, some at a time, of which each has the same groups.
+
+        Args:
+            orders: the plan.
+            width: the levels of a set.
+            changed: levels of which, or of whose kind, each set has one; none for all sets.
+        """
         kinds: dict[object, list[int]] = {}
         for level, group in enumerate(self.groups.tolist()):
             kinds.setdefault((group, orders[:, level].tobytes()), []).append(level)
@@ -93,7 +104,8 @@ class Columns:
         for own in combinations_with_replacement(kinds.values(), width):
             # Levels of one kind stand for themselves in turn, if there are as many.
             places = [sum(other is of for other in own[:at]) for at, of in enumerate(own)]
-            if all(place < len(of) for place, of in zip(places, own, strict=True)):
+            touched = not changed or any(level in changed for of in own for level in of)
+            if touched and all(place < len(of) for place, of in zip(places, own, strict=True)):
                 levels = tuple(of[place] for place, of in zip(places, own, strict=True))
                 by_groups.setdefault(tuple(self.groups[list(levels)].tolist()), []).append(levels)
         for sets in by_groups.values():
