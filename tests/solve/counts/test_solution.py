@@ -111,8 +111,9 @@ def test_too_many_states_of_entries_leave_a_bound(monkeypatch: pytest.MonkeyPatc
     bounded()
 
 
-def test_too_many_states_of_a_layer_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solution, "MOST_STATES", 0)
+@pytest.mark.parametrize("limit", ["MOST_STATES", "MOST_LEVELS"])
+def test_too_many_levels_or_states_are_not_searched(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(solution, limit, 0)
 
     @settings(max_examples=2)
     @given(graph=count_graphs())

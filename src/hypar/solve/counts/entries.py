@@ -145,16 +145,15 @@ class Entry:
         least = np.full(len(own.of), np.inf)
         for first, last in self._blocks(len(own.of), len(other.of)):
             rows = slice(first, last)
-            excess = np.zeros((last - first, len(other.of)))
+            excess = np.tile(other.above, (last - first, 1))
             for link in branch.links:
                 source, _, form = self.graph.links[link]
                 bound = self.relaxed.between(link, node)
                 excess += self._pairs(form, source == node, own.counts[rows], other.counts)
                 excess -= bound[np.ix_(own.of[rows], other.of)]
-            least[rows] = (excess + other.above).min(axis=1)
-        above = (
-            own.above + least
-        )  # of other tensors: what neighbours know of was added up before this node came
+            least[rows] = excess.min(axis=1)
+        # The tensors of both sums differ: what a neighbour knows of was added up before this node came.
+        above = own.above + least
         return own._replace(above=above).kept(self.marginals.of[node][own.of] + above <= most)
 
     def _pairs(self, form: Form, first: bool, own: Numbers, other: Numbers) -> Costs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 EVERYWHERE = -1
 """The class of an option with which every device has the whole tensor."""
+
+
+MOST_LEVELS = 60
+"""Most levels: the least and largest powers that are held."""
 
 
 class Term(NamedTuple):
@@ -211,22 +216,23 @@ def priced(
     ways: tuple[int, ...],
 ) -> Costs:
     """Return the cost of the exponents of every group: ``s``, and of it what options of different ways take."""
-    shape = np.shape(next(iter(totals.values())))
-    found = np.zeros(shape)
-    kept = {group: totals[group] - lacks[group] for group in lacks}
+    found: Costs | None = None
+    kept = {group: totals[group] - lacks[group] for group in lacks} if form.kept else {}
     for weight, powers in zip(form.weights, (totals, lacks, kept), strict=True):
-        if weight:
-            product: Costs | float = weight
-            for group, power in powers.items():
-                product = product * _powers(ways[group])[power]
-            found += product
-    return found
+        product: Costs | None = None
+        for group, power in powers.items() if weight else ():
+            factors = _powers(ways[group])
+            product = (weight * factors)[power] if product is None else product * factors[power]
+        if product is not None:
+            found = product if found is None else np.add(found, product, out=found)
+    return np.zeros(np.shape(next(iter(totals.values())))) if found is None else found
 
 
+@lru_cache(maxsize=64)
 def _powers(ways: int) -> Costs:
     """Return the powers of the ways; negative ones at negative indices."""
-    up = float(ways) ** np.arange(64)
-    down = float(ways) ** -np.arange(64.0)[:0:-1]
+    up = float(ways) ** np.arange(MOST_LEVELS + 1)
+    down = float(ways) ** -np.arange(MOST_LEVELS + 1.0)[:0:-1]
     return np.concatenate([up, [0.0], down])
 
 

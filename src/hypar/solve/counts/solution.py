@@ -9,6 +9,7 @@ import numpy as np
 from hypar.solve.counts.blocks import blocks_of
 from hypar.solve.counts.chain import ROUNDING, Chain
 from hypar.solve.counts.columns import Columns
+from hypar.solve.counts.forms import MOST_LEVELS
 from hypar.solve.counts.orders import written
 from hypar.solve.counts.relaxed import Relaxed
 from hypar.solve.counts.states import number_of
@@ -41,8 +42,9 @@ class Found(NamedTuple):
 
 
 def solve(graph: CountGraph) -> Found | None:
-    """Return a plan and a lower bound; None if a layer has too many states, or the network is too wide."""
-    if max(number_of(graph, node) for node in range(len(graph.nodes))) > MOST_STATES:
+    """Return a plan and a lower bound; None if there are too many levels or states of a layer, or the network is too wide."""
+    states = (number_of(graph, node) for node in range(len(graph.nodes)))
+    if sum(graph.depths) > MOST_LEVELS or max(states) > MOST_STATES:
         return None
     search = Columns(graph)
     if not search.widest:
