@@ -26,6 +26,7 @@ print(json.dumps({"GB": plan.cost.value / 1e9, "proven": plan.bounds in (None, [
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("convention", ["moved", "fused"])
 @pytest.mark.parametrize("levels", [4, 8, 12, 16, 20])
 @pytest.mark.parametrize("model", [model for model in NETWORKS if model not in TWINS])

@@ -125,7 +125,7 @@ def networks(draw: st.DrawFn) -> dict[str, Any]:
     return {"source": "by hand", "batch": draw(st.sampled_from((2, 8))), "layers": layers}
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(400, short=25))
 @given(
     model=networks(),
     array=st.sampled_from(((2, 2), (2, 2, 2), (3, 2), (2, 4, 2))),
@@ -139,7 +139,7 @@ def test_it_equals_elimination_on_random_networks(
     require_equal(*both(graph, array=array, space=space, convention=convention))
 
 
-@pytest.mark.parametrize("model", ["alexnet", "resnet18", "resnet50", "inception-v3"])
+@pytest.mark.parametrize("model", ["alexnet", "resnet50"])
 @pytest.mark.parametrize("convention", ["moved", "fused"])
 def test_bytes_of_the_plan_are_the_bound_to_the_byte(model: str, convention: str) -> None:
     plan = plan_model(model, levels=7, strategy="optimal", convention=convention)
@@ -167,3 +167,24 @@ def test_what_depends_on_the_order_of_levels_is_left_to_the_search_over_tuples(a
             solver="counts",
             **{"levels": None if "array" in asked else 2, **asked},
         )
+
+
+def test_branches_that_nest_have_a_plan_with_a_bound() -> None:
+    plan = plan_model("unet", levels=10, strategy="optimal")
+    assert plan.solver == "counts"
+    assert plan.bounds is not None
+    assert 0.98 * plan.cost.value < plan.bounds[0] < plan.cost.value
+    gap = 1 - plan.bounds[0] / plan.cost.value
+    assert f"not proven optimal, but the optimum is at most {gap:.2%} lower; joint search" in plan.claim
+
+
+def test_a_gap_of_counts_is_closed_by_tuples_where_they_are_few() -> None:
+    """Sums do not go straight to groups, which a bound of counts does not know."""
+    plan = plan_model(
+        "alexnet-2012", levels=5, strategy="optimal", space=THREE, convention="fused", search="joint"
+    )
+    counts = plan_model(
+        "alexnet-2012", levels=5, strategy="optimal", space=THREE, convention="fused", solver="counts"
+    )
+    assert counts.bounds is not None
+    assert counts.bounds[0] <= plan.cost.value <= counts.cost.value

@@ -28,7 +28,7 @@ def first(search: Columns, *_: object) -> Plan:
     return Plan(orders, groups, graph.cost(orders, groups))
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(300, short=30))
 @given(graph=count_graphs())
 def test_the_bound_is_below_the_optimum_and_the_plan_above(graph: CountGraph) -> None:
     found, best = solve(graph), least(graph)
@@ -51,7 +51,7 @@ def test_it_is_the_optimum_where_every_block_has_a_pivot(
         monkeypatch.setattr(Columns, "greedy", first)
         monkeypatch.setattr(Columns, "improved", lambda _, plan, __: plan)
 
-    @settings(max_examples=examples(150))
+    @settings(max_examples=examples(150, short=15))
     @given(graph=count_graphs(shapes))
     def equal(graph: CountGraph) -> None:
         found = solve(graph)

@@ -52,7 +52,9 @@ class Joint:
         """Search one cost graph for all levels."""
         structure = question.structure(0, len(question.levels))
         by_counts = _by_counts(question, structure)
-        if by_counts is not None and (by_counts.exact or question.solver == COUNTS):
+        if by_counts is not None and (
+            by_counts.exact or question.solver == COUNTS or sum(structure.sizes) > MOST_TUPLES
+        ):
             return by_counts
         if question.solver == COUNTS:
             load_solver(COUNTS).solve(CostGraph(nodes=(), edges=()))
