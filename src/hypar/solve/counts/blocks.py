@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-import networkx as nx
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    import networkx as nx
 
 
 class Branch(NamedTuple):
@@ -58,6 +58,8 @@ def blocks_of(ends: Sequence[tuple[int, int]], nodes: int) -> tuple[Block, ...] 
         >>> [(block.pivot, block.port) for block in blocks_of([(0, 1), (1, 2), (0, 2), (2, 3)], 4)]
         [(2, 0), (2, 3)]
     """
+    import networkx as nx  # noqa: PLC0415 (a tenth of a second that a plan need not spend)
+
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(range(nodes))
     graph.add_edges_from(ends)
@@ -90,6 +92,8 @@ def _block(
 
 
 def _forest(edges: Iterable[tuple[int, int]], pivot: int) -> bool:
+    import networkx as nx  # noqa: PLC0415 (as above)
+
     rest: nx.Graph[int] = nx.Graph()
     rest.add_edges_from(edge for edge in edges if pivot not in edge)
     return len(rest) == 0 or nx.is_forest(rest)

@@ -58,8 +58,9 @@ def solve(graph: CountGraph) -> Found | None:
         relaxed.narrow(plan.cost)
         bound = relaxed.bound()
     orders, cost = plan.orders, plan.cost
-    blocks = blocks_of([link[:2] for link in graph.links], len(graph.nodes))
-    if bound < cost * (1 - ROUNDING) and blocks is not None:
+    proven = bound >= cost * (1 - ROUNDING)
+    blocks = None if proven else blocks_of([link[:2] for link in graph.links], len(graph.nodes))
+    if blocks is not None:
         chain = Chain(relaxed, blocks)
         path = chain.close(cost)
         bound = min(path.bound, cost)
