@@ -56,7 +56,7 @@ MAY_IMPORT = {
 
 INSIDE = {
     "files": "validation targets text quantities canvas figures timelines grids yaml_file json_file csv_file",
-    "solve": "edge cost_graph partition balance elimination solvers",
+    "solve": "edge cost_graph partition balance elimination counts solvers",
     "network": "training windows keeping ops layer spec trails contraction graph build gradients",
     "sharding": "dims conventions placement redistribution space pins grids transfers levels rates amounts uneven",
     "machine": "spatial step_times compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting hops rates profiles load measured load_heterogeneous",

@@ -85,7 +85,7 @@ def test_optimal_answers_past_the_tables_of_exact_solvers_and_says_whether_it_is
     assert found.solver == "bounded"
     assert found.claim.startswith("optimal, all levels jointly,")
     assert found.bounds == [found.cost.value]
-    deep = hypar.plan_model("lenet-c", levels=12, strategy="optimal")
+    deep = hypar.plan_model("lenet-c", levels=12, strategy="optimal", convention="paper")
     assert deep.bounds is not None
     gap = 1 - deep.bounds[0] / deep.cost.value
     assert f"not proven optimal, but the optimum is at most {gap:.2%} lower; joint search" in deep.claim
@@ -101,7 +101,13 @@ def test_a_named_solver_whose_tables_do_not_fit_is_refused() -> None:
 def test_where_too_many_pairs_are_left_the_levels_are_planned_one_by_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: dict[str, Any] = {"levels": 5, "strategy": "optimal", "convention": "moved"}
+    # Rows beside a border depend on the order of levels, so that counts are no help.
+    asked: dict[str, Any] = {
+        "levels": 4,
+        "strategy": "optimal",
+        "convention": "moved",
+        "pins": "conv1@H1=height",
+    }
     proven = plan_model("alexnet", **asked)
     monkeypatch.setattr(narrowed, "MOST_PAIRS", 1000)
     plan = plan_model("alexnet", **asked)

@@ -345,7 +345,9 @@ class TestRemarks:
 
     def test_pins_that_let_a_search_be_exact_are_not_measured_by_one_that_is_not(self) -> None:
         pins = [f"*@H{level}=batch" for level in range(2, 13)]
-        plan = plan_model(graph("lenet-c"), levels=12, search="joint", strategy="optimal", pins=pins)
+        plan = plan_model(
+            graph("lenet-c"), levels=12, search="joint", strategy="optimal", convention="paper", pins=pins
+        )
         assert load_solver(plan.solver).exact
         (line,) = [line for line in notes(plan, graph("lenet-c")) if "pins" in line]
         assert line == "the cost of the pins is unknown: without them no plan is proven optimal"

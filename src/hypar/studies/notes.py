@@ -149,7 +149,7 @@ def _pins_cost(plan: Plan, request: Request, graph: LayerGraph) -> str:
         return "the cost of the pins is unknown: without them the search would not fit"
     except HardwareError:
         return "the cost of the pins is unknown: without them no stages fit"
-    if solver is None and not _proven(free):
+    if solver is None and not proven(free):
         return "the cost of the pins is unknown: without them no plan is proven optimal"
     now, then, unit = plan.cost.value, free.cost.value, plan.cost.unit
     timed = plan.stages is not None or plan.baselines is not None
@@ -160,7 +160,7 @@ def _pins_cost(plan: Plan, request: Request, graph: LayerGraph) -> str:
     return f"the pins {word} {amount(abs(now - then), unit)}{share}"
 
 
-def _proven(plan: Plan) -> bool:
+def proven(plan: Plan) -> bool:
     """Return whether every search behind a plan found its optimum, by an exact solver or by a bound."""
     costs = (
         [split.cost for split in plan.splits] if plan.bounds and len(plan.bounds) > 1 else [plan.cost.value]

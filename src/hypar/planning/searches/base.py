@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from hypar.costs.base import Cost, Items, MovingCost, convention_of
+from hypar.costs.graphs.counted import Counted, counted
+from hypar.costs.graphs.meetings import UncountableError
 from hypar.costs.graphs.moved import Builder, moved_structure
 from hypar.costs.graphs.narrowed import Narrowed, narrowed
 from hypar.costs.graphs.paper import cost_graph, structure
@@ -90,6 +92,15 @@ class Question:
         """Return the cost graph of all levels of the tuples that a plan of a known cost, or a cheaper one, may have."""
         cost = cast("MovingCost", self.cost)
         return narrowed(Builder(cost, self.graph, self.levels, self.options, self._above()), known)
+
+    def counted(self) -> Counted | None:
+        """Return the problem of counts of all levels; None if costs may depend on the order of the levels."""
+        if not self.by_products:
+            return None
+        try:
+            return counted(cast("MovingCost", self.cost), self.graph, self.levels, self.options)
+        except UncountableError:
+            return None
 
     def relaxed_graph(self, index: int, sizes: list[LocalSizes]) -> CostGraph:
         """Return the cost graph of a level with the least costs of all tuples above it, for a lower bound."""

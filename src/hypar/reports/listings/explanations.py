@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypar.reports.formats.base import words_of
 from hypar.reports.listings.base import make_table
 from hypar.sharding.dims import choice_word
-from hypar.solve.solvers.base import load_solver
+from hypar.studies.notes import proven
 from hypar.units import amount
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _reason(plan: Plan, one: LayerExplanation) -> str:
         (plan.refined is not None, "the plan was refined by the engine's time"),
         (bool(plan.pins), "the plan has pins"),
         (one.jointly, "the plan weighs all levels together"),
-        (not load_solver(plan.solver).exact, f"solver {plan.solver!r} is not exact"),
+        (not proven(plan), f"solver {plan.solver!r} is not exact"),
     )
     return "; ".join(text for holds, text in reasons if holds)
 

@@ -1,0 +1,186 @@
+"""The problem of counts of a network: costs under ``moved`` and ``fused`` where every level multiplies what is moved.
+
+Cuts of height and width are left out where a cut of the batch can take their place: in every layer at once it leaves the
+sums of weight gradients as they are, reads no halo, and no two layers share less.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.costs.graphs.meetings import BATCH, Dims, UncountableError, form_of, meeting, options_of, powers_of
+from hypar.sharding.amounts.above import outermost
+from hypar.sharding.amounts.inside import computing, elements_of
+from hypar.sharding.amounts.priced import prices_of
+from hypar.sharding.dims import SPATIAL
+from hypar.sharding.placement import WHOLE, cut
+from hypar.sharding.transfers import simple
+from hypar.solve.counts.forms import CountGraph, Link, Term, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.costs.base import MovingCost
+    from hypar.costs.graphs.meetings import Meeting
+    from hypar.network.contraction import ContractedGraph
+    from hypar.network.ops.base import Einsum
+    from hypar.sharding.amounts.above import Above
+    from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.levels import Level
+    from hypar.sharding.placement import Choice, Options
+    from hypar.solve.edge import Indices
+
+
+class Counted(NamedTuple):
+    """A network as a problem of counts.
+
+    Attributes:
+        graph: the problem.
+        dims: for each layer the dims that it may divide, in the order of its options.
+        levels: the place of each level in the array, the levels of a group next to each other.
+        ways: the ways of each of these levels.
+    """
+
+    graph: CountGraph
+    dims: tuple[Dims, ...]
+    levels: tuple[int, ...]
+    ways: tuple[int, ...]
+
+    def choices(self, orders: Indices) -> tuple[Options, ...]:
+        """Return the choices of each layer, outermost first, of a plan ``[layers, levels]``."""
+        found = []
+        for dims, order in zip(self.dims, orders.tolist(), strict=True):
+            at = [WHOLE] * len(self.levels)
+            for level, ways, option in zip(self.levels, self.ways, order, strict=True):
+                dim = dims[option]
+                at[level] = WHOLE if dim is None else cut(dim, ways)
+            found.append(tuple(at))
+        return tuple(found)
+
+
+def counted(
+    cost: MovingCost,
+    graph: ContractedGraph,
+    levels: Sequence[Level],
+    options: Sequence[tuple[Options, ...]],
+) -> Counted:
+    """Return the problem of counts of a network.
+
+    Raises:
+        UncountableError: it is none.
+    """
+    prices = {prices_of(cost.rates(level)) for level in levels}
+    price = prices.pop() if len(prices) == 1 else None
+    if price is None or cost.counts_work:
+        raise UncountableError
+    offered = [_offered(own, levels) for own in options]
+    dims = tuple(tuple(dict.fromkeys(dim for at in own.dims for dim in at)) for own in offered)
+    groups = _groups(levels, offered)
+    above = outermost(graph, cost.convention)
+    amounts = _Amounts(
+        dims, [own.replaced for own in offered], sorted({level.ways for level in levels}), price
+    )
+    terms = amounts.inside(graph, above.flows.sums)
+    problem = CountGraph(
+        ways=tuple(levels[group[0]].ways for group in groups),
+        depths=tuple(map(len, groups)),
+        offered=tuple(
+            tuple(tuple(own.index(dim) for dim in at.dims[group[0]]) for group in groups)
+            for own, at in zip(dims, offered, strict=True)
+        ),
+        nodes=tuple(merged(own, len(of)) for own, of in zip(terms, dims, strict=True)),
+        links=tuple(amounts.links(graph, above)),
+    )
+    order = tuple(level for group in groups for level in group)
+    return Counted(problem, dims, order, tuple(levels[level].ways for level in order))
+
+
+class _Offered(NamedTuple):
+    """The dims that a layer may divide at each level, and those whose place its batch takes."""
+
+    dims: tuple[Dims, ...]
+    replaced: Dims
+
+
+def _offered(options: tuple[Options, ...], levels: Sequence[Level]) -> _Offered:
+    """Return the dims that a layer may divide at each level."""
+    every, replaced = [], dict[str | None, None]()
+    for own, level in zip(options, levels, strict=True):
+        dims = [_dim_of(choice, level.ways) for choice in own]
+        spatial = [dim for dim in dims if dim in SPATIAL]
+        if spatial and BATCH not in dims:
+            raise UncountableError
+        replaced |= dict.fromkeys(spatial)
+        every.append(tuple(dim for dim in dims if dim not in SPATIAL))
+    return _Offered(tuple(every), tuple(replaced))
+
+
+def _dim_of(choice: Choice, ways: int) -> str | None:
+    """Return the dim that a choice divides over all devices; None for none.
+
+    Raises:
+        UncountableError: it divides several, or leaves devices idle.
+    """
+    if choice == WHOLE:
+        return None
+    if not simple(choice, ways) or len(choice.divided) != 1:
+        raise UncountableError
+    return choice.divided[0]
+
+
+def _groups(levels: Sequence[Level], offered: Sequence[_Offered]) -> list[list[int]]:
+    """Return the levels of equal ways at which every layer has the same options."""
+    found: dict[object, list[int]] = {}
+    for level in levels:
+        key = (level.ways, tuple(own.dims[level.index] for own in offered))
+        found.setdefault(key, []).append(level.index)
+    return [*found.values()]
+
+
+class _Amounts:
+    """The terms and forms of layers and tensors; equal ones are computed once."""
+
+    def __init__(
+        self, dims: tuple[Dims, ...], replaced: list[Dims], ways: list[int], prices: tuple[float, float]
+    ) -> None:
+        self.dims, self.replaced, self.ways, self.prices = dims, replaced, ways, prices
+
+    def inside(self, graph: ContractedGraph, sums: Sequence[Sums]) -> list[list[Term]]:
+        """Return the terms of each layer: of adding up partial sums, twice what all but one device have."""
+        found: dict[object, list[Term]] = {}
+        keys = [
+            (layer.einsum, own, dims) for layer, own, dims in zip(graph.layers, sums, self.dims, strict=True)
+        ]
+        for einsum, own, dims in dict.fromkeys(keys):
+            found[einsum, own, dims] = self._inside(einsum, own, dims)
+        return [[*found[key]] for key in keys]
+
+    def _inside(self, einsum: Einsum, sums: Sums, dims: Dims) -> list[Term]:
+        if not einsum.weight:
+            return []
+        found = []
+        for row, elements in enumerate((elements_of(einsum, sums)[:, 0] * self.prices[0]).tolist()):
+            powers = {
+                tuple(
+                    powers_of(computing(einsum.roles, options_of(dims, ways), ways)[row, :, 0], ways).tolist()
+                )
+                for ways in self.ways
+            }
+            if len(powers) > 1:
+                raise UncountableError
+            found += [Term(2 * elements, powers.pop()), Term(-2 * elements, (0,) * len(dims))]
+        return found
+
+    def links(self, graph: ContractedGraph, above: Above) -> list[Link]:
+        """Return the costs between layers."""
+        meetings: dict[object, Meeting] = {}
+        found = []
+        for at, tensor in enumerate(graph.tensors):
+            ends = (tensor.producer, tensor.consumer)
+            dims = (self.dims[ends[0]], self.dims[ends[1]])
+            replaced = (self.replaced[ends[0]], self.replaced[ends[1]])
+            key = (above.between[at], dims, replaced)
+            if key not in meetings:
+                meetings[key] = meeting(above.between[at], dims, replaced, self.ways)
+            found.append(Link(*ends, form_of(above.parts[at], self.prices, meetings[key])))
+        return found

@@ -1,0 +1,175 @@
+"""The search over the blocks of a network, with tables that are made exact where the best path uses them.
+
+Two blocks meet at a node whose counts are all that they need of each other: the levels of a group may be renamed in one of
+them. The blocks and the nodes at which they meet are a tree, on which the least bound is found; its path is the optimum
+once all of its entries are exact.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hypar.solve.counts.entries import Entry, TooMany
+from hypar.solve.counts.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.solve.counts.blocks import Block
+    from hypar.solve.counts.relaxed import Relaxed
+    from hypar.solve.edge import Costs, Indices
+
+ROUNDING = 1e-12
+"""Largest rounding error of a sum, relative to it."""
+
+MOST_ENTRIES = 2000
+"""Most entries that are made exact."""
+
+
+class Turn(NamedTuple):
+    """A block on the way from a node to the next.
+
+    Attributes:
+        above: the node from which it is reached; None for a root, which has no block.
+        node: the other one of pivot and port.
+        block: the block.
+        table: its table.
+    """
+
+    above: int | None
+    node: int
+    block: Block | None = None
+    table: Table | None = None
+
+    @property
+    def costs(self) -> Costs:
+        """The table, with the states of ``above`` first."""
+        assert self.table is not None and self.block is not None  # noqa: S101, PT018 (no root)
+        return self.table.costs if self.block.pivot == self.above else self.table.costs.T
+
+    def entry(self, states: Sequence[int]) -> tuple[int, int]:
+        """Return the entry of the table that some states use."""
+        assert self.block is not None  # noqa: S101 (no root)
+        return states[self.block.pivot], states[self.block.port]
+
+
+class Path(NamedTuple):
+    """The best path through the tables.
+
+    Attributes:
+        states: the state of each node at which blocks may meet.
+        bound: its cost by the tables.
+        exact: whether all entries on it are exact.
+    """
+
+    states: list[int]
+    bound: float
+    exact: bool
+
+
+class Chain:
+    """The tables of all blocks.
+
+    Attributes:
+        turns: the nodes at which blocks may meet, roots first, each with the block that leads to it.
+    """
+
+    def __init__(self, relaxed: Relaxed, blocks: Sequence[Block]) -> None:
+        """Compute the bounds of counts; equal blocks share a table."""
+        self.relaxed = relaxed
+        tables: dict[object, Table] = {}
+        around: dict[int, list[tuple[int, Block, Table]]] = {node: [] for node in range(len(relaxed.nodes))}
+        inner: set[int] = set()
+        for block in blocks:
+            key = self._key(block)
+            if key not in tables:
+                tables[key] = Table(relaxed, block)
+            around[block.pivot].append((block.port, block, tables[key]))
+            around[block.port].append((block.pivot, block, tables[key]))
+            inner |= {*block.nodes} - {block.pivot, block.port}
+        self.turns: list[Turn] = []
+        seen: set[int] = set()
+        for root in around:
+            todo = [] if root in inner or root in seen else [Turn(None, root)]
+            seen.add(root)
+            while todo:
+                turn = todo.pop()
+                self.turns.append(turn)
+                for other, block, table in around[turn.node]:
+                    if other not in seen:
+                        seen.add(other)
+                        todo.append(Turn(turn.node, other, block, table))
+
+    def _key(self, block: Block) -> object:
+        """Return what the table of a block depends on."""
+        place = {node: at for at, node in enumerate(block.nodes)}
+        links = [link for own in block.spokes.values() for link in own]
+        links += [link for branch in block.branches for link in branch.links]
+        ends = [self.relaxed.graph.links[link] for link in links]
+        shape = tuple((place[source], place[target], form) for source, target, form in ends)
+        costs = tuple(id(self.relaxed.nodes[node]) for node in block.nodes)
+        return costs, tuple(sorted(shape)), place[block.pivot], place[block.port]
+
+    def best(self) -> Path:
+        """Return the best path through the tables."""
+        least = {turn.node: self.relaxed.nodes[turn.node].copy() for turn in self.turns}
+        picks: dict[int, Indices] = {}
+        bound = 0.0
+        for turn in reversed(self.turns):
+            if turn.above is None:
+                bound += float(least[turn.node].min())
+                continue
+            costs = turn.costs + least[turn.node]
+            picks[turn.node] = costs.argmin(axis=1)
+            least[turn.above] += costs.min(axis=1)
+        states = [0] * len(self.relaxed.nodes)
+        exact = True
+        for turn in self.turns:
+            own = (
+                int(least[turn.node].argmin())
+                if turn.above is None
+                else int(picks[turn.node][states[turn.above]])
+            )
+            states[turn.node] = own
+            if turn.table is not None:
+                exact &= bool(turn.table.exact[turn.entry(states)])
+        return Path(states, bound, exact)
+
+    def close(self, known: float) -> Path:
+        """Make entries exact until the best path is, or costs no less than a known plan, or there are too many."""
+        while True:
+            path = self.best()
+            if path.exact or path.bound >= known * (1 - ROUNDING):
+                return path
+            open_entries = {}
+            for turn in self.turns:
+                if turn.table is not None and not turn.table.exact[turn.entry(path.states)]:
+                    open_entries[id(turn.table), turn.entry(path.states)] = turn.table
+            try:
+                for (_, entry), table in open_entries.items():
+                    self._raise(table, entry, known, known - path.bound)
+            except TooMany:
+                return path
+
+    def _raise(self, table: Table, entry: tuple[int, int], known: float, gap: float) -> None:
+        """Make an entry exact, or raise its bound."""
+        tried = table.tried.get(entry, 0)
+        table.tried[entry] = tried + 1
+        if sum(len(own) for own in (table.tried,)) > MOST_ENTRIES:
+            raise TooMany
+        # A plan through an entry that exceeds its bound by more than ``most`` costs more than the known one.
+        most = gap + table.costs[entry] - table.first[entry]
+        room = min(most, gap / max(1, len(self.turns) - 1) * 2 ** (1 + 2 * tried))
+        slack = known * 1e-9
+        found = Entry(table, *entry).least(room + slack)
+        if found is not None and found[0] <= table.first[entry] + room + slack:
+            table.costs[entry] = max(table.costs[entry], found[0])
+            table.placed[entry] = found[1]
+            table.exact[entry] = True
+        elif room >= most:
+            table.costs[entry] = np.inf
+            table.exact[entry] = True
+        else:
+            table.costs[entry] = max(table.costs[entry], table.first[entry] + room)

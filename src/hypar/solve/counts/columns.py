@@ -1,0 +1,203 @@
+"""A plan by columns: what all layers do at one level is chosen anew, for one or two levels at once, until nothing helps.
+
+Idea: with all other levels fixed, the levels that are chosen anew multiply known amounts, so that their optimum is an
+elimination over pairs of options. Only the counts of equal columns matter, so that few pairs of levels differ.
+Guarantee: none; the result is an upper bound that is seldom far from the optimum.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hypar.solve.counts.eliminate import Elimination
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hypar.solve.counts.forms import CountGraph, Form
+    from hypar.solve.edge import Costs, Indices
+
+AT_ONCE = 16
+"""Sets of levels that are tried at once."""
+
+MOST_WORK = 2**24
+"""Most entries of an elimination of pairs of options; beyond it single levels are chosen anew."""
+
+ROUNDING = 1e-12
+"""Gain, relative to the cost, below which plans cost the same."""
+
+
+class Plan(NamedTuple):
+    """A plan.
+
+    Attributes:
+        orders: the option of each layer at each level, ``[layers, levels]``; levels of one group are consecutive.
+        groups: the group of each level.
+        cost: its cost.
+    """
+
+    orders: Indices
+    groups: Indices
+    cost: float
+
+
+class Columns:
+    """The search for columns of a graph.
+
+    Attributes:
+        graph: the graph.
+        groups: the group of each level.
+        widest: the most levels that can be chosen anew at once; 0 if the graph is too wide for elimination.
+    """
+
+    def __init__(self, graph: CountGraph) -> None:
+        """Find the orders of elimination."""
+        self.graph = graph
+        self.groups = np.repeat(np.arange(len(graph.ways)), graph.depths)
+        sizes = [graph.options(node) for node in range(len(graph.nodes))]
+        self.by_width = {1: Elimination(graph, sizes), 2: Elimination(graph, [size**2 for size in sizes])}
+        fits = [width for width, own in self.by_width.items() if own.complete and own.work <= MOST_WORK]
+        self.widest = max(fits, default=0)
+        self.terms = graph.terms
+        powers = {form: form.powers for form in dict.fromkeys(link.form for link in graph.links)}
+        self.powers = [powers[link.form] for link in graph.links]
+
+    def greedy(self) -> Plan:
+        """Return a plan level by level."""
+        orders = np.zeros((len(self.graph.nodes), 0), dtype=np.intp)
+        for level in range(len(self.groups)):
+            orders = np.concatenate([orders, np.zeros((len(orders), 1), dtype=np.intp)], axis=1)
+            orders = self.renewed(orders, [(level,)])[0]
+        return Plan(orders, self.groups, self.graph.cost(orders, self.groups))
+
+    def improved(self, plan: Plan, width: int) -> Plan:
+        """Return a plan that no choice of some levels anew improves."""
+        orders, cost = plan.orders, plan.cost
+        changed: set[int] = set()
+        while True:
+            tried = (self.renewed(orders, some) for some in self._sets(orders, width, changed))
+            better, value = min(tried, key=lambda one: one[1], default=(orders, cost))
+            if value < cost * (1 - ROUNDING):
+                changed = {*np.flatnonzero((better != orders).any(axis=0)).tolist()}
+                orders, cost = better, value
+            elif changed:
+                changed = set()
+            else:
+                return Plan(orders, self.groups, self.graph.cost(orders, self.groups))
+
+    def _sets(self, orders: Indices, width: int, changed: set[int]) -> Iterator[list[tuple[int, ...]]]:
+        """Yield sets of unlike levels, some at a time, of which each has the same groups.
+
+        Args:
+            orders: the plan.
+            width: the levels of a set.
+            changed: levels of which, or of whose kind, each set has one; none for all sets.
+        """
+        kinds: dict[object, list[int]] = {}
+        for level, group in enumerate(self.groups.tolist()):
+            kinds.setdefault((group, orders[:, level].tobytes()), []).append(level)
+        by_groups: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        for own in combinations_with_replacement(kinds.values(), width):
+            # Levels of one kind stand for themselves in turn, if there are as many.
+            places = [sum(other is of for other in own[:at]) for at, of in enumerate(own)]
+            touched = not changed or any(level in changed for of in own for level in of)
+            if touched and all(place < len(of) for place, of in zip(places, own, strict=True)):
+                levels = tuple(of[place] for place, of in zip(places, own, strict=True))
+                by_groups.setdefault(tuple(self.groups[list(levels)].tolist()), []).append(levels)
+        for sets in by_groups.values():
+            for first in range(0, len(sets), AT_ONCE):
+                yield sets[first : first + AT_ONCE]
+
+    def renewed(self, orders: Indices, sets: Sequence[tuple[int, ...]]) -> tuple[Indices, float]:
+        """Return the plan of least cost with the levels of one of some sets chosen anew.
+
+        Args:
+            orders: the plan.
+            sets: sets of levels; their groups are the same in each.
+        """
+        graph, groups = self.graph, self.groups[: orders.shape[1]]
+        own = tuple(groups[list(sets[0])].tolist())
+        taken = np.array(sets)
+        nodes = self._nodes(orders, groups, taken, own)
+        links = self._links(orders, groups, taken, own)
+        best, chosen, cost = self.by_width[len(own)].least(nodes, links)
+        found = orders.copy()
+        for node, choice in enumerate(chosen):
+            found[node, taken[best]] = np.unravel_index(choice, (graph.options(node),) * len(own))
+        return found, cost
+
+    def _nodes(self, orders: Indices, groups: Indices, taken: Indices, own: tuple[int, ...]) -> list[Costs]:
+        """Return the costs of each layer, ``[sets, choices]``; infinite ones are not offered."""
+        graph, found = self.graph, []
+        own_ways = tuple(graph.ways[group] for group in own)
+        ways = np.array(graph.ways, dtype=np.float64)[groups]
+        done: dict[object, Costs] = {}
+        for node, (terms, order) in enumerate(zip(self.terms, orders, strict=True)):
+            key = (terms, graph.offered[node], order.tobytes())
+            if key not in done:
+                costs = np.zeros((len(taken), graph.options(node) ** len(own)))
+                for weight, options in terms:
+                    factors = ways ** np.array(options)[order]
+                    rest = np.prod(factors) / np.prod(factors[taken], axis=1)
+                    costs += weight * rest[:, None] * _crossed(options, own_ways)
+                done[key] = costs + _barred(graph.offered[node], own, graph.options(node))
+            found.append(done[key])
+        return found
+
+    def _links(self, orders: Indices, groups: Indices, taken: Indices, own: tuple[int, ...]) -> list[Costs]:
+        """Return the costs of each link, ``[sets, choices of the source, choices of the target]``."""
+        graph = self.graph
+        ways = np.array(graph.ways, dtype=np.float64)
+        own_ways = tuple(graph.ways[group] for group in own)
+        done: dict[object, Costs] = {}
+        found = []
+        for (source, target, form), by_option in zip(graph.links, self.powers, strict=True):
+            powers = [power[orders[source], orders[target]] for power in by_option]
+            key = (form, *[own.tobytes() for own in powers])
+            if key not in done:
+                shape = (len(taken), *(len(end) ** len(own) for end in (form.made, form.read)))
+                costs = np.zeros(shape)
+                for weight, power, factor in zip(form.weights, powers, _factors(form, own_ways), strict=True):
+                    if weight:
+                        factors = ways[groups] ** power
+                        rest = np.prod(factors) / np.prod(factors[taken], axis=1)
+                        costs += (weight * rest)[:, None, None] * factor
+                done[key] = costs
+            found.append(done[key])
+        return found
+
+
+@lru_cache(maxsize=1024)
+def _factors(form: Form, ways: tuple[int, ...]) -> tuple[Costs, Costs, Costs]:
+    """Return the factors of some levels for each pair of choices, ``[choices of the source, choices of the target]``."""
+    found = []
+    for power in form.powers:
+        total = np.ones((1, 1))
+        for own in ways:
+            total = np.kron(total, float(own) ** power)
+        found.append(total)
+    return found[0], found[1], found[2]
+
+
+@lru_cache(maxsize=1024)
+def _crossed(options: tuple[int, ...], ways: tuple[int, ...]) -> Costs:
+    """Return the factor of every combination of options at levels of some ways."""
+    total: Costs = np.ones(1)
+    for own in ways:
+        total = np.asarray(np.kron(total, float(own) ** np.array(options)), dtype=np.float64)
+    return total
+
+
+@lru_cache(maxsize=1024)
+def _barred(offered: tuple[tuple[int, ...], ...], own: tuple[int, ...], options: int) -> Costs:
+    """Return infinity for the choices that some group does not offer."""
+    total: Costs = np.ones(1)
+    for group in own:
+        one = np.zeros(options)
+        one[list(offered[group])] = 1.0
+        total = np.asarray(np.kron(total, one), dtype=np.float64)
+    return np.where(total > 0, 0.0, np.inf)

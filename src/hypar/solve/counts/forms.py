@@ -1,0 +1,253 @@
+"""A problem of counts: levels in groups, and costs that are sums of products over the levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from hypar.solve.edge import Costs, Indices
+
+    Numbers = NDArray[np.int8]
+
+EVERYWHERE = -1
+"""The class of an option with which every device has the whole tensor."""
+
+
+MOST_LEVELS = 60
+"""Most levels: the least and largest powers that are held."""
+
+
+class Term(NamedTuple):
+    """A cost of a layer: a weight, times the ways of every level at which its option is one of some.
+
+    Attributes:
+        weight: the weight.
+        options: for each option 1 if it multiplies, otherwise 0.
+    """
+
+    weight: float
+    options: tuple[int, ...]
+
+
+class Form(NamedTuple):
+    """The cost of a tensor between two layers as far as it depends on which of their options meet at a level.
+
+    Two options of one class divide the tensor in the same way. Over all levels of ``k`` ways, ``s`` is the number of levels
+    at which both have it everywhere less those at which they divide it in different ways. The cost is the sum of
+    ``both * k**s``, ``owned * k**-(levels of different ways)`` and ``kept * k**(levels of everywhere)``, and of terms that
+    depend on one end alone.
+
+    Attributes:
+        made: the class of each option of the producer, or ``EVERYWHERE``.
+        read: the same of the consumer.
+        both: weight of what a device needs and has.
+        owned: weight of what it needs and one owner has.
+        kept: weight of what is kept between the layers.
+        alone: the terms of the producer, and those of the consumer.
+        staying: options of the consumer that divide the tensor but leave everywhere what is kept; ``pair_costs`` counts
+            them as others, which is a lower bound.
+    """
+
+    made: tuple[int, ...]
+    read: tuple[int, ...]
+    both: float
+    owned: float
+    kept: float
+    alone: tuple[tuple[Term, ...], tuple[Term, ...]]
+    staying: tuple[int, ...] = ()
+
+    @property
+    def exponents(self) -> Numbers:
+        """The contribution of each pair of options to ``s``, ``[options of the producer, options of the consumer]``."""
+        made, read = np.array(self.made)[:, None], np.array(self.read)[None]
+        one, other = made == EVERYWHERE, read == EVERYWHERE
+        same = (made == read) & ~one
+        found: Numbers = (one.astype(np.int8) + other + same - 1).astype(np.int8)
+        return found
+
+    @property
+    def powers(self) -> tuple[Numbers, Numbers, Numbers]:
+        """The exponents of what each weight multiplies, for each pair of options."""
+        s = self.exponents
+        kept = np.maximum(s, 0)
+        kept[np.ix_([own == EVERYWHERE for own in self.made], self.staying)] = 1
+        return s, np.minimum(s, 0), kept
+
+    @property
+    def weights(self) -> tuple[float, float, float]:
+        """The three weights."""
+        return self.both, self.owned, self.kept
+
+
+class Link(NamedTuple):
+    """A tensor between two layers.
+
+    Attributes:
+        source: the producer.
+        target: the consumer.
+        form: its cost.
+    """
+
+    source: int
+    target: int
+    form: Form
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountGraph:
+    """A problem of counts.
+
+    Attributes:
+        ways: the ways of each group of equal levels.
+        depths: the number of levels of each group.
+        offered: for each layer the options that each group offers, as indices among the layer's.
+        nodes: the costs of each layer; equal ones are one object.
+        links: the costs between layers.
+    """
+
+    ways: tuple[int, ...]
+    depths: tuple[int, ...]
+    offered: tuple[tuple[tuple[int, ...], ...], ...]
+    nodes: tuple[tuple[Term, ...], ...]
+    links: tuple[Link, ...]
+
+    @property
+    def cells(self) -> Cells:
+        """The groups as cells."""
+        return Cells(self.depths, tuple(range(len(self.ways))), self.ways)
+
+    @property
+    def terms(self) -> list[tuple[Term, ...]]:
+        """The terms of each layer, with those of its tensors that depend on it alone."""
+        found = [[*terms] for terms in self.nodes]
+        for source, target, form in self.links:
+            found[source] += form.alone[0]
+            found[target] += form.alone[1]
+        return [merged(own, self.options(node)) for node, own in enumerate(found)]
+
+    def options(self, node: int) -> int:
+        """Return the number of options of a layer."""
+        return len(self.nodes[node][0].options)
+
+    def cost(self, orders: Indices, groups: Indices) -> float:
+        """Return the cost of a plan.
+
+        Args:
+            orders: the option of each layer at each level, ``[layers, levels]``.
+            groups: the group of each level.
+        """
+        ways = np.array(self.ways, dtype=np.float64)[groups]
+        total = 0.0
+        for terms, order in zip(self.terms, orders, strict=True):
+            for weight, options in terms:
+                total += weight * float(np.prod(ways ** np.array(options)[order]))
+        for source, target, form in self.links:
+            for weight, power in zip(form.weights, form.powers, strict=True):
+                total += weight * float(np.prod(ways ** power[orders[source], orders[target]]))
+        return total
+
+
+class Cells(NamedTuple):
+    """Sets of levels whose order among each other does not matter.
+
+    Attributes:
+        sizes: the number of levels of each cell.
+        groups: the group of each.
+        ways: the ways of each group.
+    """
+
+    sizes: tuple[int, ...]
+    groups: tuple[int, ...]
+    ways: tuple[int, ...]
+
+    @property
+    def of_each(self) -> tuple[int, ...]:
+        """The ways of each cell."""
+        return tuple(self.ways[group] for group in self.groups)
+
+
+def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:
+    """Return terms without equal ones; one of no weight if none is left."""
+    weights: dict[tuple[int, ...], float] = {}
+    for weight, own in terms:
+        weights[own] = weights.get(own, 0.0) + weight
+    found = tuple(Term(weight, own) for own, weight in weights.items() if weight)
+    return found or (Term(0.0, (0,) * options),)
+
+
+def node_costs(terms: tuple[Term, ...], states: Numbers, ways: tuple[int, ...]) -> Costs:
+    """Return the cost of terms for each state ``[states, cells, options]``, given the ways of each cell."""
+    total: Costs = np.zeros(len(states))
+    for weight, options in terms:
+        powers = states.astype(np.int64) @ np.array(options)
+        total += weight * np.prod(np.array(ways, dtype=np.float64) ** powers, axis=1)
+    return total
+
+
+def pair_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
+    """Return the least cost of a tensor over all orders within the cells, for each pair of states ``[states, cells, options]``."""
+    totals: dict[int, Numbers] = {}
+    lacks: dict[int, Numbers] = {}
+    apart = bool(form.owned or form.kept)
+    for cell, (size, group) in enumerate(zip(cells.sizes, cells.groups, strict=True)):
+        s = _aligned(form, made[:, cell], read[:, cell], size)
+        totals[group] = s if group not in totals else totals[group] + s
+        if apart:
+            lack = np.minimum(s, 0)
+            lacks[group] = lack if group not in lacks else lacks[group] + lack
+    found = priced(form, totals, lacks, cells.ways)
+    found += node_costs(form.alone[0], made, cells.of_each)[:, None]
+    found += node_costs(form.alone[1], read, cells.of_each)
+    return found
+
+
+def priced(
+    form: Form,
+    totals: Mapping[int, NDArray[Any]],
+    lacks: Mapping[int, NDArray[Any]],
+    ways: tuple[int, ...],
+) -> Costs:
+    """Return the cost of the exponents of every group: ``s``, and of it what options of different ways take."""
+    found: Costs | None = None
+    kept = {group: totals[group] - lacks[group] for group in lacks} if form.kept else {}
+    for weight, powers in zip(form.weights, (totals, lacks, kept), strict=True):
+        product: Costs | None = None
+        for group, power in powers.items() if weight else ():
+            factors = _powers(ways[group])
+            product = (weight * factors)[power] if product is None else product * factors[power]
+        if product is not None:
+            found = product if found is None else np.add(found, product, out=found)
+    return np.zeros(np.shape(next(iter(totals.values())))) if found is None else found
+
+
+@lru_cache(maxsize=64)
+def _powers(ways: int) -> Costs:
+    """Return the powers of the ways; negative ones at negative indices."""
+    up = float(ways) ** np.arange(MOST_LEVELS + 1)
+    down = float(ways) ** -np.arange(MOST_LEVELS + 1.0)[:0:-1]
+    return np.concatenate([up, [0.0], down])
+
+
+def _aligned(form: Form, made: Numbers, read: Numbers, size: int) -> Numbers:
+    """Return the largest ``s`` of one cell, for each pair of states ``[states, options]``."""
+    one, other = _of(form.made, made, EVERYWHERE), _of(form.read, read, EVERYWHERE)
+    s = one[:, None] + (other - np.int8(size))[None]
+    both = {*form.made} & {*form.read} - {EVERYWHERE}
+    for name in both:
+        s += np.minimum(_of(form.made, made, name)[:, None], _of(form.read, read, name)[None])
+    return s
+
+
+def _of(classes: tuple[int, ...], states: Numbers, name: int) -> Numbers:
+    """Return how often each state takes an option of a class."""
+    columns = [index for index, own in enumerate(classes) if own == name]
+    found: Numbers = states[:, columns].sum(axis=1, dtype=np.int8)
+    return found

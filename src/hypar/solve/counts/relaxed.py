@@ -1,0 +1,143 @@
+"""The lower bound of counts: every tensor has the best order of its two layers, whatever its other tensors have.
+
+Layers and tensors of equal costs share their arrays. States that no plan of a known cost takes are left out, by the least
+cost of all others on a spanning tree; a tensor that the tree leaves out costs its own least.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypar.solve.counts.forms import node_costs, pair_costs
+from hypar.solve.counts.states import states_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.solve.counts.forms import CountGraph, Numbers
+    from hypar.solve.edge import Costs
+
+ROUNDING = 1e-12
+"""Largest rounding error of a sum, relative to it."""
+
+
+class Relaxed:
+    """The states of each layer that are left, their costs, and those of their pairs.
+
+    Attributes:
+        graph: the problem.
+        states: for each layer its states, ``[states, groups, options]``; equal ones of equal layers are one object.
+        nodes: their costs.
+        pairs: for each link the costs of pairs, ``[states of the source, states of the target]``.
+    """
+
+    def __init__(self, graph: CountGraph) -> None:
+        """Take all states."""
+        self.graph = graph
+        self._set([states_of(graph, node) for node in range(len(graph.nodes))])
+
+    def _set(self, states: Sequence[Numbers]) -> None:
+        """Compute the costs of some states; equal layers with equal states share them."""
+        graph = self.graph
+        known: dict[object, tuple[Numbers, Costs]] = {}
+        self.states, self.nodes = [], []
+        for terms, own in zip(graph.nodes, states, strict=True):
+            key = (terms, own.shape, own.tobytes())
+            if key not in known:
+                known[key] = (own, node_costs(terms, own, graph.ways))
+            self.states.append(known[key][0])
+            self.nodes.append(known[key][1])
+        self.pairs: list[Costs] = []
+        pairs: dict[object, Costs] = {}
+        for source, target, form in graph.links:
+            made, read = self.states[source], self.states[target]
+            pair = (form, id(made), id(read))
+            if pair not in pairs:
+                pairs[pair] = pair_costs(form, made, read, graph.cells)
+            self.pairs.append(pairs[pair])
+
+    def narrow(self, known: float) -> None:
+        """Leave out the states that no plan of a known cost takes."""
+        for far in (False, True):
+            least = _marginals(self, far=far)
+            most = known * (1 + ROUNDING)
+            self._set([own[costs <= most] for own, costs in zip(self.states, least, strict=True)])
+
+    def bound(self) -> float:
+        """Return a lower bound of all plans."""
+        return float(_marginals(self, far=False)[0].min())
+
+    def between(self, link: int, first: int) -> Costs:
+        """Return the costs of pairs of a link, one of its ends first."""
+        return self.pairs[link] if self.graph.links[link].source == first else self.pairs[link].T
+
+
+def _marginals(relaxed: Relaxed, *, far: bool) -> list[Costs]:
+    """Return for each state a lower bound of every plan with it."""
+    order, above, floor = _spanning(relaxed, far=far)
+    least = [costs.copy() for costs in relaxed.nodes]
+    sent: dict[int, Costs] = {}
+    for node in reversed(order):
+        if node in above:
+            other, link = above[node]
+            sent[node] = (relaxed.between(link, other) + least[node]).min(axis=1)
+            least[other] += sent[node]
+    roots = {node: float(least[node].min()) for node in order if node not in above}
+    whole = sum(roots.values()) + floor
+    own: dict[int, float] = {}
+    for node in order:
+        if node in above:
+            other, link = above[node]
+            rest = least[other] - sent[node]
+            least[node] = least[node] + (relaxed.between(link, node) + rest).min(axis=1)
+            own[node] = own[other]
+        else:
+            own[node] = whole - roots[node]
+    return [costs + own[node] for node, costs in enumerate(least)]
+
+
+def _spanning(relaxed: Relaxed, *, far: bool) -> tuple[list[int], dict[int, tuple[int, int]], float]:
+    """Return the nodes of a spanning forest from its roots on, the neighbour and link of each, and the cost of the others.
+
+    Args:
+        relaxed: the problem.
+        far: whether links between layers that are far apart come first.
+    """
+    links = relaxed.graph.links
+    parent = list(range(len(relaxed.nodes)))
+
+    def root(node: int) -> int:
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    around: list[list[tuple[int, int]]] = [[] for _ in parent]
+    floor = 0.0
+    span = {at: abs(link.source - link.target) for at, link in enumerate(links)}
+    least: dict[int, float] = {}
+    for at in sorted(span, key=lambda at: -span[at] if far else span[at]):
+        source, target, _ = links[at]
+        ends = root(source), root(target)
+        if ends[0] != ends[1]:
+            parent[ends[0]] = ends[1]
+            around[source].append((target, at))
+            around[target].append((source, at))
+        else:
+            pairs = relaxed.pairs[at]
+            floor += least.setdefault(id(pairs), float(pairs.min()))
+    order: list[int] = []
+    above: dict[int, tuple[int, int]] = {}
+    seen: set[int] = set()
+    for first in range(len(parent)):
+        todo = [] if first in seen else [first]
+        seen.add(first)
+        while todo:
+            node = todo.pop()
+            order.append(node)
+            for other, at in around[node]:
+                if other not in seen:
+                    seen.add(other)
+                    above[other] = (node, at)
+                    todo.append(other)
+    return order, above, floor

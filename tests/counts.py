@@ -1,0 +1,122 @@
+"""Hypothesis generators of problems of counts, and their optimum over all sequences of options."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import strategies as st
+
+from hypar.solve.cost_graph import CostGraph
+from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term
+from hypar.solve.edge import Edge
+from hypar.solve.solvers.base import load_solver
+from tests.problems import bridges, chains, series_parallel, trees
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hypar.solve.edge import Costs, Indices
+
+Graphs = st.SearchStrategy[tuple[int, list[tuple[int, int]]]]
+LEVELS = ({2: 1}, {2: 2}, {2: 3}, {3: 2}, {2: 2, 3: 1})
+"""The number of levels of each number of ways."""
+
+shapes = st.one_of(chains(), trees(), series_parallel(), bridges())
+
+
+@st.composite
+def forms(draw: st.DrawFn, made: int, read: int) -> Form:
+    """A tensor between layers of some numbers of options, with weights as ``moved`` and ``fused`` have them."""
+    classes = tuple(
+        tuple(draw(st.sampled_from((EVERYWHERE, 0, 1, 2 + end))) for _ in range(options))
+        for end, options in enumerate((made, read))
+    )
+    size, owned = draw(st.sampled_from((1.0, 2.0, 7.0, 32.0))), draw(st.sampled_from((0.0, 1.0)))
+    kept = draw(st.sampled_from((0.0, 1.0)))
+    alone = tuple(
+        (Term(2 * size, tuple(int(name == EVERYWHERE) for name in own)), Term(0.0, (0,) * len(own)))
+        for own in classes
+    )
+    both = -size * draw(st.sampled_from((1.0, 2.0)))
+    return Form(classes[0], classes[1], both, -size * owned, size * kept, (alone[0], alone[1]))
+
+
+@st.composite
+def count_graphs(draw: st.DrawFn, graphs: Graphs = shapes) -> CountGraph:
+    """A few layers of up to three options each; some are not offered at every level."""
+    size, pairs = draw(graphs)
+    depths = draw(st.sampled_from(LEVELS))
+    options = [draw(st.integers(1, 3)) for _ in range(size)]
+    nodes, offered = [], []
+    for own in options:
+        weights = st.sampled_from((0.0, 1.0, 5.0, 40.0))
+        powers = st.tuples(*[st.integers(0, 1)] * own)
+        nodes.append(tuple(Term(draw(weights), draw(powers)) for _ in range(2)))
+        every = tuple(range(own))
+        offered.append(tuple(draw(st.sampled_from((every, every, every[-1:]))) for _ in depths))
+    links = tuple(Link(a, b, draw(forms(options[a], options[b]))) for a, b in pairs)
+    return CountGraph(
+        ways=tuple(depths),
+        depths=tuple(depths.values()),
+        offered=tuple(offered),
+        nodes=tuple(nodes),
+        links=links,
+    )
+
+
+def groups_of(graph: CountGraph) -> Indices:
+    """The group of each level."""
+    return np.repeat(np.arange(len(graph.ways)), graph.depths)
+
+
+def sequences(graph: CountGraph, node: int) -> list[tuple[int, ...]]:
+    """Every sequence of options of a layer."""
+    return [*itertools.product(*(graph.offered[node][group] for group in groups_of(graph).tolist()))]
+
+
+def least(graph: CountGraph) -> float:
+    """The optimum over all sequences, by elimination over them."""
+    every = [sequences(graph, node) for node in range(len(graph.nodes))]
+    ways = np.array(graph.ways, dtype=np.float64)[groups_of(graph)]
+    nodes = tuple(
+        np.array([_node(terms, ways, own) for own in of])
+        for terms, of in zip(graph.nodes, every, strict=True)
+    )
+    edges = tuple(
+        Edge(source=link.source, target=link.target, terms=(pairs_of(graph, link, every)[:, None],))
+        for link in graph.links
+    )
+    return load_solver("elimination").solve(CostGraph(nodes=nodes, edges=edges)).cost
+
+
+def _node(terms: tuple[Term, ...], ways: Costs, own: tuple[int, ...]) -> float:
+    return sum(weight * float(np.prod(ways ** np.array(powers)[list(own)])) for weight, powers in terms)
+
+
+def pairs_of(graph: CountGraph, link: Link, every: list[list[tuple[int, ...]]]) -> Costs:
+    """The cost of each pair of sequences of a tensor, level by level and from the words of ``Form``."""
+    ways = np.array(graph.ways, dtype=np.float64)[groups_of(graph)].tolist()
+    costs = [
+        [_pair(link.form, ways, own, other) for other in every[link.target]] for own in every[link.source]
+    ]
+    return np.array(costs)
+
+
+def _pair(form: Form, ways: list[float], own: tuple[int, ...], other: tuple[int, ...]) -> float:
+    both = owned = kept = 1.0
+    for number, made, read in zip(ways, *_named(form, own, other), strict=True):
+        if made == read == EVERYWHERE:
+            both, kept = both * number, kept * number
+        elif EVERYWHERE not in {made, read} and made != read:
+            both, owned = both / number, owned / number
+    total = form.both * both + form.owned * owned + form.kept * kept
+    for terms, sequence in zip(form.alone, (own, other), strict=True):
+        total += _node(terms, np.array(ways), sequence)
+    return total
+
+
+def _named(form: Form, own: tuple[int, ...], other: tuple[int, ...]) -> Iterator[list[int]]:
+    for classes, sequence in ((form.made, own), (form.read, other)):
+        yield [classes[option] for option in sequence]

@@ -1,0 +1,67 @@
+"""The closed form of the best meeting of two layers against all orders of their levels."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hypar.solve.counts.forms import Cells, CountGraph, Link, Term, pair_costs
+from hypar.solve.counts.states import splits, states_of
+from tests.counts import LEVELS, count_graphs, forms, groups_of, pairs_of, sequences
+from tests.effort import examples
+
+
+def one_tensor(data: st.DataObject) -> CountGraph:
+    """Two layers with a tensor between them."""
+    depths, options = data.draw(st.sampled_from(LEVELS)), (3, data.draw(st.integers(1, 3)))
+    return CountGraph(
+        ways=tuple(depths),
+        depths=tuple(depths.values()),
+        offered=tuple((tuple(range(own)),) * len(depths) for own in options),
+        nodes=tuple((Term(0.0, (0,) * own),) for own in options),
+        links=(Link(0, 1, data.draw(forms(*options))),),
+    )
+
+
+@settings(max_examples=examples(200))
+@given(data=st.data())
+def test_the_cost_of_two_counts_is_the_least_of_all_their_orders(data: st.DataObject) -> None:
+    graph = one_tensor(data)
+    link, groups = graph.links[0], groups_of(graph)
+    every = [sequences(graph, node) for node in (0, 1)]
+    pairs = pairs_of(graph, link, every)
+    states = [states_of(graph, node) for node in (0, 1)]
+    found = pair_costs(link.form, states[0], states[1], graph.cells)
+    place = []
+    for node in (0, 1):
+        index = {own.tobytes(): at for at, own in enumerate(states[node])}
+        counted = np.zeros((len(every[node]), len(graph.ways), graph.options(node)), dtype=np.int8)
+        for at, own in enumerate(every[node]):
+            np.add.at(counted[at], (groups, np.array(own)), 1)
+        place.append([index[own.tobytes()] for own in counted])
+    least = np.full(found.shape, np.inf)
+    np.minimum.at(least, (np.array(place[0])[:, None], np.array(place[1])[None]), pairs)
+    np.testing.assert_allclose(found, least, rtol=1e-12)
+
+
+@settings(max_examples=examples(100))
+@given(graph=count_graphs(), data=st.data())
+def test_the_cost_of_a_plan_is_that_of_its_levels_in_any_order(
+    graph: CountGraph, data: st.DataObject
+) -> None:
+    chosen = [data.draw(st.sampled_from(sequences(graph, node))) for node in range(len(graph.nodes))]
+    orders, groups = np.array(chosen), groups_of(graph)
+    turn = np.array(data.draw(st.permutations(range(len(groups)))))
+    assert np.isclose(graph.cost(orders, groups), graph.cost(orders[:, turn], groups[turn]), rtol=1e-12)
+
+
+def test_splits_have_the_sums_of_rows_and_columns_that_are_asked_for() -> None:
+    found = splits(((2, 1, 1),), ((3, 1),))
+    assert found.sum(axis=1).tolist() == [[2, 1, 1]] * len(found)
+    assert found.sum(axis=2).tolist() == [[3, 1]] * len(found)
+    assert len(np.unique(found, axis=0)) == len(found) == 3
+
+
+def test_cells_of_one_group_have_its_ways() -> None:
+    assert Cells((1, 2, 1), (0, 0, 1), (2, 3)).of_each == (2, 2, 3)

@@ -1,0 +1,123 @@
+"""The search by counts against elimination over all sequences, on arrays alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from hypar.solve.counts import chain, entries, solution
+from hypar.solve.counts.blocks import blocks_of
+from hypar.solve.counts.columns import Columns, Plan
+from hypar.solve.counts.relaxed import Relaxed
+from hypar.solve.counts.solution import solve
+from tests.counts import count_graphs, groups_of, least
+from tests.effort import examples
+from tests.problems import bridges, chains, series_parallel, trees
+
+if TYPE_CHECKING:
+    from hypar.solve.counts.forms import CountGraph
+
+
+def first(search: Columns, *_: object) -> Plan:
+    """The plan of every layer's first option, far above most optima."""
+    graph, groups = search.graph, search.groups
+    orders = np.array([[own[group][0] for group in groups.tolist()] for own in graph.offered])
+    return Plan(orders, groups, graph.cost(orders, groups))
+
+
+@settings(max_examples=examples(300, short=30))
+@given(graph=count_graphs())
+def test_the_bound_is_below_the_optimum_and_the_plan_above(graph: CountGraph) -> None:
+    found, best = solve(graph), least(graph)
+    assert found is not None
+    slack = 1e-9 * max(1.0, abs(best))
+    assert found.bound <= best + slack
+    assert found.cost >= best - slack
+    assert np.isclose(found.cost, graph.cost(found.orders, groups_of(graph)), rtol=1e-12)
+    if found.exact:
+        assert abs(found.cost - best) <= slack
+
+
+@pytest.mark.parametrize("poor", [False, True])
+@pytest.mark.parametrize("shapes", [chains(), trees(), series_parallel()], ids=["chain", "tree", "sp"])
+def test_it_is_the_optimum_where_every_block_has_a_pivot(
+    poor: bool, shapes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a poor plan the optimum is found, and its orders written down, by the tables of blocks alone."""
+    if poor:
+        monkeypatch.setattr(Columns, "greedy", first)
+        monkeypatch.setattr(Columns, "improved", lambda _, plan, __: plan)
+
+    @settings(max_examples=examples(150, short=15))
+    @given(graph=count_graphs(shapes))
+    def equal(graph: CountGraph) -> None:
+        found = solve(graph)
+        if blocks_of([link[:2] for link in graph.links], len(graph.nodes)) is not None:
+            assert found is not None
+            assert found.exact
+            assert np.isclose(found.cost, least(graph), rtol=1e-9)
+
+    equal()
+
+
+@settings(max_examples=examples(100))
+@given(graph=count_graphs(bridges()))
+def test_a_block_without_a_pivot_leaves_a_bound(graph: CountGraph) -> None:
+    assert blocks_of([link[:2] for link in graph.links], len(graph.nodes)) is None
+    found, best = solve(graph), least(graph)
+    assert found is not None
+    assert found.bound <= best + 1e-9 * max(1.0, abs(best))
+
+
+@settings(max_examples=examples(100))
+@given(graph=count_graphs())
+def test_no_state_of_an_optimum_is_left_out(graph: CountGraph) -> None:
+    best = least(graph)
+    relaxed = Relaxed(graph)
+    assert relaxed.bound() <= best + 1e-9 * max(1.0, abs(best))
+    relaxed.narrow(best + 1e-6)
+    assert all(len(states) for states in relaxed.states)
+    assert relaxed.bound() <= best + 1e-9 * max(1.0, abs(best))
+
+
+@settings(max_examples=examples(50))
+@given(graph=count_graphs())
+def test_columns_are_a_plan_of_what_is_offered(graph: CountGraph) -> None:
+    search = Columns(graph)
+    plan = search.improved(search.greedy(), 2)
+    assert np.isclose(plan.cost, graph.cost(plan.orders, plan.groups))
+    for node, order in enumerate(plan.orders.tolist()):
+        for group, option in zip(plan.groups.tolist(), order, strict=True):
+            assert option in graph.offered[node][group]
+
+
+def test_too_many_states_of_entries_leave_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Columns, "greedy", first)
+    monkeypatch.setattr(Columns, "improved", lambda _, plan, __: plan)
+    monkeypatch.setattr(entries, "MOST_PAIRS", 0)
+    monkeypatch.setattr(chain, "MOST_ENTRIES", 1)
+
+    @settings(max_examples=examples(50))
+    @given(graph=count_graphs(series_parallel()))
+    def bounded(graph: CountGraph) -> None:
+        found, best = solve(graph), least(graph)
+        assert found is not None
+        assert found.bound <= best + 1e-9 * max(1.0, abs(best))
+        assert found.cost >= best - 1e-9 * max(1.0, abs(best))
+
+    bounded()
+
+
+@pytest.mark.parametrize("limit", ["MOST_STATES", "MOST_LEVELS"])
+def test_too_many_levels_or_states_are_not_searched(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(solution, limit, 0)
+
+    @settings(max_examples=2)
+    @given(graph=count_graphs())
+    def refused(graph: CountGraph) -> None:
+        assert solve(graph) is None
+
+    refused()
