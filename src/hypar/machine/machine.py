@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +30,7 @@ Degrees = Sequence[Any]
 """Degree of each of ``CUTTABLE``: numbers, or arrays of equal length."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LayerTime:
     """Times of a layer's phases on each device.
 
@@ -47,6 +47,13 @@ class LayerTime:
     macs: float
     words: Mapping[str, float]
     fullest: Mapping[str, float]
+
+    @cached_property
+    def accesses(self) -> Mapping[str, float]:
+        """The accesses to each place in the three phases on one device."""
+        work = self.work.values()
+        places = next(iter(work)).accesses
+        return {place: math.fsum(done.accesses[place] for done in work) for place in places}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

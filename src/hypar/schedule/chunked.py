@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.moves import Move
+    from hypar.schedule.moves import Move, Moves
     from hypar.schedule.tasks import After, Lowering
     from hypar.sharding.uneven.transfers import Amount
 
@@ -31,7 +31,7 @@ class ChunkedGradients:
         self,
         lanes: Sequence[Lane],
         crossings: Sequence[Crossing],
-        inner: Sequence[Sequence[tuple[Move, ...]]],
+        inner: Sequence[Sequence[Moves]],
         chunks: Chunks,
     ) -> None:
         """Start without gradients.
@@ -75,8 +75,9 @@ class ChunkedGradients:
             tuple(dict.fromkeys(chain.from_iterable(own))) for own in zip(*self.there, strict=True)
         ]
         for number, lane in enumerate(self.lanes):
-            moves = _together(lane, [move for layer in chunk for move in self.inner[number][layer]])
-            after[number] = lowering.send(number, last, moves, PHASE, after[number], first)
+            inner = self.inner[number]
+            moves = _together(lane, [move for layer in chunk for move in inner[layer].phases.get(PHASE, ())])
+            after[number] = lowering.send(number, last, moves, after[number], first)
         for crossing in reversed(self.crossings):
             amounts = _summed([amount for layer in chunk for amount in crossing.inside[layer]])
             after = lowering.cross(crossing, last, amounts, PHASE, after, first)
@@ -87,8 +88,7 @@ def _together(lane: Lane, moves: Sequence[Move]) -> list[Move]:
     """Merge gradient transfers into one for each level and collective, innermost level first."""
     alike: dict[tuple[int, str], list[Move]] = {}
     for move in moves:
-        if move.phase == PHASE:
-            alike.setdefault((-move.level, move.collective), []).append(move)
+        alike.setdefault((-move.level, move.collective), []).append(move)
     return [_merged(lane, alike[kind]) for kind in sorted(alike)]
 
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import ContractedGraph
+    from hypar.network.contraction import ContractedGraph, CutLayer
+    from hypar.schedule.moves import Moves
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.transfers import Amount
 
@@ -59,30 +60,44 @@ class Lane(_Devices):
     @cached_property
     def work(self) -> LaneWork:
         """The computation of its devices."""
-        machine, size = self.setting.machine, self.setting.element_bytes
-        times = tuple(
-            machine.layer_time(layer.einsum, degrees(chosen), size)
-            if layer.weighted and not layer.empty
-            else None
-            for layer, chosen in zip(self.graph.layers, self.choices, strict=True)
-        )
-        return LaneWork(
-            times=times, working=tuple(working(chosen, self.setting.array) for chosen in self.choices)
-        )
+        setting = self.setting
+        known: dict[object, tuple[LayerTime | None, int]] = {}
+        found = []
+        for layer, chosen in zip(self.graph.layers, self.choices, strict=True):
+            key = (layer.einsum, chosen)
+            if key not in known:
+                known[key] = _worked(setting, layer, chosen)
+            found.append(known[key])
+        times, devices = tuple(zip(*found, strict=True)) or ((), ())
+        return LaneWork(times=times, working=devices)
 
     @cached_property
-    def inner(self) -> tuple[tuple[Move, ...], ...]:
+    def updates(self) -> tuple[float, ...]:
+        """For each layer the seconds of its update; 0 without a time."""
+        found = {id(time): self.setting.update_seconds(time) for time in self.work.times if time is not None}
+        return tuple([found.get(id(time), 0.0) for time in self.work.times])
+
+    @cached_property
+    def inner(self) -> tuple[Moves, ...]:
         """For each layer the transfers inside it."""
         return tuple(self._moved[0])
 
     @cached_property
-    def outer(self) -> tuple[tuple[Move, ...], ...]:
+    def outer(self) -> tuple[Moves, ...]:
         """For each tensor the transfers between its two layers."""
         return tuple(self._moved[1])
 
     @cached_property
-    def _moved(self) -> tuple[list[tuple[Move, ...]], list[tuple[Move, ...]]]:
+    def _moved(self) -> tuple[list[Moves], list[Moves]]:
         return moves_of(self.setting, self.graph, self.choices)
+
+
+def _worked(setting: Setting, layer: CutLayer, chosen: Options) -> tuple[LayerTime | None, int]:
+    """Return the time of a layer on a device, and the devices that work."""
+    devices = working(chosen, setting.array)
+    if not layer.weighted or layer.empty:
+        return None, devices
+    return setting.machine.layer_time(layer.einsum, degrees(chosen), setting.element_bytes), devices
 
 
 class Receiver(NamedTuple):

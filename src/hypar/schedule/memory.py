@@ -30,12 +30,12 @@ def memory_of(
     """
     setting, size = lane.setting, lane.setting.element_bytes
     times = step.work[number].times
-    weights = size * math.fsum(time.fullest["weight"] for time in times if time is not None)
-    buffers = (
+    weights = size * math.fsum([time.fullest["weight"] for time in times if time is not None])
+    buffers = [
         move.subgroup_bytes / move.subgroup_devices
         for move, lanes in zip(step.moves, step.lanes, strict=True)
         if move is not None and number in lanes
-    )
+    ]
     course = course_of(lane.graph, lane.choices, size, outside)
     return {
         "weights": weights,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import Setting, working
-from hypar.sharding.amounts.above import between_of
+from hypar.schedule.alike import alike
 from hypar.sharding.amounts.counted import received_between, received_inside
-from hypar.sharding.amounts.flows import flows_of
-from hypar.sharding.amounts.parts import parts_of
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.grids.reshard import Gap, reshard
@@ -30,8 +28,9 @@ from hypar.sharding.transfers import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.contraction import Content, ContractedGraph, Tensor
+    from hypar.network.contraction import Content, ContractedGraph
     from hypar.network.ops.base import Einsum, Roles
+    from hypar.schedule.alike import Across, Within
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.placement import Choice, Options
 
@@ -58,61 +57,88 @@ class Move(NamedTuple):
     collective: str
 
 
+class Moves(tuple[Move, ...]):  # noqa: SLOT001 (the phases are kept with it)
+    """Transfers in the order in which they run."""
+
+    @cached_property
+    def phases(self) -> dict[str, tuple[Move, ...]]:
+        """The transfers of each phase that has any."""
+        names = dict.fromkeys([move.phase for move in self])
+        return {name: tuple([move for move in self if move.phase == name]) for name in names}
+
+
+NO_MOVES = Moves()
+
+
 def moves_of(
     setting: Setting, graph: ContractedGraph, choices: Sequence[Options]
-) -> tuple[list[tuple[Move, ...]], list[tuple[Move, ...]]]:
-    """Return the transfers inside each layer, and those of each tensor between two layers."""
-    if setting.direct or setting.convention == PAPER:
-        inner = [
-            () if layer.empty else moves_inside(setting, layer.einsum, layer.output_elements, choices[at])
-            for at, layer in enumerate(graph.layers)
-        ]
-        return inner, [_paper_between(setting, graph, choices, tensor) for tensor in graph.tensors]
-    flows = flows_of(graph, setting.convention)
+) -> tuple[list[Moves], list[Moves]]:
+    """Return the transfers inside each layer, and those of each tensor between two layers.
+
+    Equal layers with equal choices share one object, and so do equal tensors between equal choices.
+    """
+    paper = setting.direct or setting.convention == PAPER
+    found = alike(graph, PAPER if paper else setting.convention)
+    setting = _shared(setting)
+    numbers: dict[Options, int] = {}
+    kinds = [numbers.setdefault(own, len(numbers)) for own in choices]
+    known: dict[object, Moves] = {}
     inner, outer = [], []
-    for layer, sums, chosen in zip(graph.layers, flows.sums, choices, strict=True):
-        inner.append(timed(setting, received_inside(layer.einsum, sums, setting.array, chosen)))
-    for tensor, flow in zip(graph.tensors, flows.tensors, strict=True):
-        ends = (tensor.producer, tensor.consumer)
-        between, pair = between_of(graph, tensor, flow), (choices[ends[0]], choices[ends[1]])
-        reader = graph.layers[ends[1]].einsum
-        found = received_between(reader, between, parts_of(flow, between), setting.array, pair)
-        sums_up = tuple(one for one in reversed(found) if one.inside)
-        inner[ends[0]] += timed(setting, sums_up)
-        outer.append(timed(setting, tuple(one for one in found if not one.inside)))
+    for layer, kind, own in zip(found.layers, kinds, choices, strict=True):
+        if (layer, kind) not in known:
+            known[layer, kind] = NO_MOVES if layer is None else _within(setting, layer, own)
+        inner.append(known[layer, kind])
+    crossing: dict[object, tuple[Moves, Moves]] = {}
+    for tensor, (maker, reader) in zip(found.tensors, found.ends, strict=True):
+        key = (tensor, kinds[maker], kinds[reader])
+        if key not in crossing:
+            pair = (choices[maker], choices[reader])
+            crossing[key] = (NO_MOVES, NO_MOVES) if tensor is None else _across(setting, tensor, pair)
+        sums, moves = crossing[key]
+        if sums:
+            inner[maker] = Moves((*inner[maker], *sums))
+        outer.append(moves)
     return inner, outer
 
 
-def _paper_between(
-    setting: Setting, graph: ContractedGraph, choices: Sequence[Options], tensor: Tensor
-) -> tuple[Move, ...]:
-    """Return the transfers of a tensor, each level by itself."""
-    made, read = graph.layers[tensor.producer], graph.layers[tensor.consumer]
-    if made.empty or read.empty:
-        return ()
-    chosen = (choices[tensor.producer], choices[tensor.consumer])
-    return moves_between(setting, (made.einsum, read.einsum), tensor.content, chosen)
+@lru_cache(maxsize=64)
+def _shared(setting: Setting) -> Setting:
+    """Return one object for equal settings, so that what is cached by setting is found without comparing fields."""
+    return setting
 
 
 @lru_cache(maxsize=16384)
-def timed(setting: Setting, found: tuple[Received, ...]) -> tuple[Move, ...]:
+def _within(setting: Setting, layer: Within, chosen: Options) -> Moves:
+    """Return the transfers inside a layer."""
+    if layer.sums is None:
+        return Moves(moves_inside(setting, layer.einsum, layer.output_elements, chosen))
+    return timed(setting, received_inside(layer.einsum, layer.sums, setting.array, chosen))
+
+
+@lru_cache(maxsize=16384)
+def _across(setting: Setting, tensor: Across, chosen: tuple[Options, Options]) -> tuple[Moves, Moves]:
+    """Return the transfers of a tensor that add up the sums of its producer, and the others."""
+    if tensor.between is None or tensor.content is not None:
+        assert tensor.content is not None  # noqa: S101 (under ``paper`` there is one)
+        return NO_MOVES, Moves(moves_between(setting, tensor.ends, tensor.content, chosen))
+    found = received_between(tensor.ends[1], tensor.between, tensor.parts, setting.array, chosen)
+    sums = timed(setting, tuple([one for one in reversed(found) if one.inside]))
+    return sums, timed(setting, tuple([one for one in found if not one.inside]))
+
+
+def timed(setting: Setting, found: tuple[Received, ...]) -> Moves:
     """Return the timed transfers of counted elements."""
-    moves = []
-    for one in found:
-        total_bytes = one.elements * setting.element_bytes
-        link, subgroup_bytes = setting.machine.links(setting.array)[one.level], total_bytes / one.receivers
-        moves.append(
-            Move(
-                phase=one.phase,
-                level=one.level,
-                seconds=link.seconds(one.collective, subgroup_bytes),
-                subgroup_bytes=subgroup_bytes,
-                subgroup_devices=math.prod(setting.array[one.level + 1 :]),
-                total_bytes=total_bytes,
-                collective=one.collective,
-            )
-        )
-    return tuple(moves)
+    if not found:
+        return NO_MOVES
+    moves, array, size = [], setting.array, setting.element_bytes
+    links = setting.machine.links(array)
+    for level, phase, _, collective, elements, receivers, _ in found:
+        total_bytes = elements * size
+        subgroup_bytes = total_bytes / receivers
+        seconds = links[level].seconds(collective, subgroup_bytes)
+        inner = math.prod(array[level + 1 :])
+        moves.append(Move(phase, level, seconds, subgroup_bytes, inner, total_bytes, collective))
+    return Moves(moves)
 
 
 @lru_cache(maxsize=16384)

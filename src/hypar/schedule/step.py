@@ -132,6 +132,8 @@ class _Flow:
         self.lanes, self.crossings = lanes, crossings
         self.lowering = Lowering(lanes)
         self.work = tuple(lane.work for lane in lanes)
+        self.times = [work.times for work in self.work]
+        self.updates = [lane.updates for lane in lanes]
         self.inner = [lane.inner for lane in lanes]
         self.outer = [lane.outer for lane in lanes]
         count = len(lanes[0].graph.layers)
@@ -144,6 +146,7 @@ class _Flow:
         self.arrived: dict[int, list[After]] = {}
         self.late: list[tuple[int, int, After]] = []
         self.overlaps = [lane.setting.machine.overlap for lane in lanes]
+        self.overlapping = any(self.overlaps)
         self.chunked = None if chunks is None else ChunkedGradients(lanes, crossings, self.inner, chunks)
 
     def forward(self) -> None:
@@ -151,24 +154,22 @@ class _Flow:
         for layer, read in enumerate(self.made_by):
             moved = [self._moved(tensor, layer, "forward", self.ready[maker]) for tensor, maker in read]
             after = self._together(moved)
-            self.ready.append(self._inside(layer, "forward", self._computed(layer, "forward", after)))
+            self.ready.append(self._computed(layer, "forward", after))
 
     def backward(self) -> None:
         """Lower the backward phase from the last layer to the first, with each layer's gradient and update."""
         errors: list[list[After]] = [[()] * len(self.lanes) for _ in self.ready]
         for layer in reversed(range(len(self.ready))):
-            arrived = self._together(
-                [self._returned(*tensor, layer, errors) for tensor in self.read_by[layer]]
-            )
-            after = [own or made for own, made in zip(arrived, self.ready[layer], strict=True)]
-            errors[layer] = self._inside(layer, "backward", self._computed(layer, "backward", after))
-            if any(self.overlaps):
+            sent = [self._returned(tensor, reader, layer, errors) for tensor, reader in self.read_by[layer]]
+            after = [own or made for own, made in zip(self._together(sent), self.ready[layer], strict=True)]
+            errors[layer] = self._computed(layer, "backward", after)
+            if self.overlapping:
                 for tensor, maker in sorted(self.made_by[layer], key=itemgetter(1), reverse=True):
                     self._returned(tensor, layer, maker, errors)
-            gradient = self._computed(layer, "gradient", after)
             if self.chunked is None:
-                self._update(layer, self._inside(layer, "gradient", gradient))
+                self._update(layer, self._computed(layer, "gradient", after))
             else:
+                gradient = self._computed(layer, "gradient", after, summed=False)
                 for done, summed in self.chunked.passed(self.lowering, layer, gradient):
                     self._update(done, summed)
         for lane, layer, summed_up in self.late:
@@ -182,53 +183,57 @@ class _Flow:
 
     def _update(self, layer: int, summed: list[After]) -> None:
         """Update a weight on the lanes that hold a shard of it, later if a transfer delays the update."""
-        for lane, work in enumerate(self.work):
-            if work.times[layer] is not None:
-                sent = any(self.lowering.moves[task] is not None for task in summed[lane])
-                if self.overlaps[lane] and sent:
+        for lane, times in enumerate(self.times):
+            if times[layer] is not None:
+                moves = self.lowering.moves
+                if self.overlaps[lane] and any(moves[task] is not None for task in summed[lane]):
                     self.late.append((lane, layer, summed[lane]))
                 else:
                     self._updated(lane, layer, summed[lane])
 
     def _updated(self, lane: int, layer: int, after: After) -> None:
-        time = self.work[lane].times[layer]
-        if time is not None:
-            self.lowering.compute(lane, layer, "update", self.lanes[lane].setting.update_seconds(time), after)
+        self.lowering.compute(lane, layer, "update", self.updates[lane][layer], after)
 
-    def _computed(self, layer: int, phase: str, after: list[After]) -> list[After]:
-        """Compute a phase of a layer on the lanes that hold a shard of it."""
-        after = list(after)
-        for lane, work in enumerate(self.work):
-            time = work.times[layer]
+    def _computed(self, layer: int, phase: str, after: list[After], *, summed: bool = True) -> list[After]:
+        """Compute a phase of a layer on the lanes that hold a shard of it, and add up its partial sums.
+
+        Returns:
+            A new list of the tasks to wait for.
+        """
+        after = [*after]
+        for lane, times in enumerate(self.times):
+            time = times[layer]
             if time is not None:
                 after[lane] = self.lowering.compute(lane, layer, phase, time.seconds[phase], after[lane])
+        if summed:
+            for lane, inner in enumerate(self.inner):
+                moves = inner[layer].phases.get(phase)
+                if moves:
+                    after[lane] = self.lowering.send(lane, layer, moves, after[lane])
+            for crossing in self.crossings[::-1]:
+                after = self.lowering.cross(crossing, layer, crossing.inside[layer], phase, after)
         return after
 
     def _moved(self, tensor: int, layer: int, phase: str, after: list[After]) -> list[After]:
         """Send a tensor to or from the layer at its other end, across the uneven splits, then inside each lane."""
         for crossing in self.crossings:
             after = self.lowering.cross(crossing, layer, crossing.between[tensor], phase, after)
-        return [
-            self.lowering.send(lane, layer, moves, phase, own) if (moves := self.outer[lane][tensor]) else own
-            for lane, own in enumerate(after)
-        ]
+        for lane, outer in enumerate(self.outer):
+            moves = outer[tensor].phases.get(phase)
+            if moves:
+                after = [*after]
+                after[lane] = self.lowering.send(lane, layer, moves, after[lane])
+        return after
 
     def _together(self, arrived: Sequence[list[After]]) -> list[After]:
         """Merge the tasks to wait for, on each lane, of all tensors that a layer gets."""
+        if len(arrived) == 1:
+            return arrived[0]
         found: list[After] = [()] * len(self.lanes)
         for after in arrived:
             for lane, own in enumerate(after):
                 found[lane] += own
         return found
-
-    def _inside(self, layer: int, phase: str, after: list[After]) -> list[After]:
-        for lane, own in enumerate(after):
-            moves = self.inner[lane][layer]
-            if moves:
-                after[lane] = self.lowering.send(lane, layer, moves, phase, own)
-        for crossing in reversed(self.crossings):
-            after = self.lowering.cross(crossing, layer, crossing.inside[layer], phase, after)
-        return after
 
 
 def exchanging(step: Step) -> tuple[int, ...]:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 COMPUTE = "devices"
 """The resource that computes: the devices of a lane, which all do the same."""
 
+COMMUNICATION = "communication"
+"""The kind of transfers."""
+
 After = tuple[int, ...]
 """Indices of the tasks to wait for."""
 
@@ -41,27 +44,35 @@ class Lowering:
         tags = [f"{lane.name}: " if lane.name else "" for lane in lanes]
         self._names = [[f"{tag}{layer.name} " for layer in lanes[0].graph.layers] for tag in (*tags, "")]
         self._own = [(lane,) for lane in range(len(lanes))]
-        self._alone = len(lanes) == 1
         self._last: list[int | None] = [None if lane.setting.machine.overlap else -1 for lane in lanes]
         self._serial = any(last is not None for last in self._last)
+        self._before: After | None = () if self._serial and len(lanes) == 1 else None
 
     def _add(
         self,
         of: tuple[int, ...],
         layer: int,
         name: str,
-        task: tuple[str, float, After, str],
-        move: Move | None,
-    ) -> int:
-        """Add a task and return its index."""
-        index, (resource, seconds, after, kind) = len(self.tasks), task
-        if self._serial:
-            after = ((index - 1,) if index else ()) if self._alone else self._behind(of, after, index)
-        self.tasks.append(Task(name, resource, seconds, after, kind))
+        resource: str,
+        seconds: float,
+        after: After,
+        kind: str,
+        move: Move | None = None,
+    ) -> After:
+        """Add a task and return it as the one to wait for afterwards."""
+        tasks = self.tasks
+        index = len(tasks)
+        done = (index,)
+        if self._before is not None:
+            after, self._before = self._before, done
+        elif self._serial:
+            after = self._behind(of, after, index)
+        # A tuple's own constructor takes a third of the time of the named tuple's.
+        tasks.append(tuple.__new__(Task, (name, resource, seconds, after, kind)))
         self.layers.append(layer)
         self.moves.append(move)
         self.of.append(of)
-        return index
+        return done
 
     def _behind(self, of: tuple[int, ...], after: After, index: int) -> After:
         """Return the tasks to wait for on lanes without overlap: the last ones there, and those of other lanes."""
@@ -77,31 +88,27 @@ class Lowering:
     def compute(self, lane: int, layer: int, what: str, seconds: float, after: After) -> After:
         """Add a task of a lane's devices; return the tasks to wait for afterwards."""
         name = self._names[lane][layer] + what
-        return (
-            self._add(self._own[lane], layer, name, (self._resources[lane][-1], seconds, after, what), None),
-        )
+        return self._add(self._own[lane], layer, name, self._resources[lane][-1], seconds, after, what)
 
     def send(
-        self, lane: int, layer: int, moves: Sequence[Move], phase: str, after: After, first: int | None = None
+        self, lane: int, layer: int, moves: Sequence[Move], after: After, first: int | None = None
     ) -> After:
-        """Add the transfers of a phase inside a lane, in sequence; return the tasks to wait for afterwards.
+        """Add transfers inside a lane, in sequence; return the tasks to wait for afterwards.
 
         Args:
             lane: index of the lane.
             layer: the layer that they belong to; of several layers, the last.
-            moves: transfers of all phases.
-            phase: the phase whose transfers are sent.
+            moves: the transfers, of one phase.
             after: the tasks to wait for.
             first: the first of several layers.
         """
+        of = self._names[lane][layer] if first is None else self._span(lane, first, layer)
+        own, resources, depth = self._own[lane], self._resources[lane], self._depths[lane]
         for move in moves:
-            if move.phase == phase:
-                resource, depth = self._resources[lane][move.level], self._depths[lane]
-                seen = move._replace(level=move.level + depth) if depth else move
-                of = self._names[lane][layer] if first is None else self._span(lane, first, layer)
-                name = f"{of}{phase} {move.collective} H{seen.level + 1}"
-                task = (resource, move.seconds, after, "communication")
-                after = (self._add(self._own[lane], layer, name, task, seen),)
+            phase, level, seconds, _, _, _, collective = move
+            name = f"{of}{phase} {collective} H{depth + level + 1}"
+            seen = move._replace(level=depth + level) if depth else move
+            after = self._add(own, layer, name, resources[level], seconds, after, COMMUNICATION, seen)
         return after
 
     def cross(
@@ -113,7 +120,7 @@ class Lowering:
         after: list[After],
         first: int | None = None,
     ) -> list[After]:
-        """Add the transfers of a phase at an uneven split: each group waits for all; arguments as in ``send``."""
+        """Add the transfers of a phase at an uneven split: each group waits for all; otherwise as ``send``."""
         for amount in amounts:
             if amount.phase == phase:
                 holders = (lane for group in crossing.receivers for lane in group.lanes)
@@ -124,8 +131,10 @@ class Lowering:
                     if move is not None:
                         of = self._names[-1][layer] if first is None else self._span(-1, first, layer)
                         name = f"{receiver.name}: {of}{phase} {move.collective} H{move.level + 1}"
-                        task = (f"{receiver.name} outward links", move.seconds, data, "communication")
-                        done = (self._add(receiver.lanes, layer, name, task, move),)
+                        links = f"{receiver.name} outward links"
+                        done = self._add(
+                            receiver.lanes, layer, name, links, move.seconds, data, COMMUNICATION, move
+                        )
                         for lane in receiver.lanes:
                             after[lane] = done
         return after

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 def received_at(step: Step, levels: int) -> dict[str, float]:
     """Sum the bytes that all devices receive at each level."""
-    found: dict[str, list[float]] = {f"H{level + 1}": [] for level in range(levels)}
+    found: list[list[float]] = [[] for _ in range(levels)]
     for move in step.moves:
         if move is not None:
-            found[f"H{move.level + 1}"].append(move.total_bytes)
-    return {level: math.fsum(amounts) for level, amounts in found.items()}
+            found[move.level].append(move.total_bytes)
+    return {f"H{level}": math.fsum(amounts) for level, amounts in enumerate(found, 1)}
 
 
 def repeated(move: Move, microbatches: int) -> int:
