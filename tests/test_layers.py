@@ -61,7 +61,7 @@ INSIDE = {
     "sharding": "dims conventions placement redistribution space pins grids transfers levels uneven rates amounts",
     "machine": "spatial compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting routes hops rates profiles load load_heterogeneous",
     "plan": "conventions score chunks splits plan files canonical diff",
-    "schedule": "chunks alike moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals energy tape lifetimes memory scoring",
+    "schedule": "chunks alike joined moves pipeline_orders data_parallel lanes pipeline tasks chunked step totals energy tape lifetimes memory scoring",
     "planning": "chunks refinement searches sources strategies request records question counting claims uneven stages baselines timing planner replay",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps normalisation kernels loss reference exchange devices compute lifetimes simulator verify",

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hypar.machine.collectives.schedules import LEVELS
 from hypar.machine.compute_models.base import LocalShape
-from hypar.machine.routing import LevelLink, level_links
+from hypar.machine.routing import LevelLink, joined_link, level_links
 from hypar.network.training import PHASES
 from hypar.sharding.dims import CUTTABLE
 
@@ -93,6 +94,11 @@ class Machine:
         return self.content.assumptions.overlap.value == "full"
 
     @property
+    def joins(self) -> bool:
+        """Whether a network allows one collective over several levels."""
+        return any(LEVELS in tier.collectives for tier in self.tiers)
+
+    @property
     def memory_bytes(self) -> float | None:
         """Capacity of a device's memory; None if the file gives none."""
         memory = self.content.device.memory
@@ -144,6 +150,10 @@ class Machine:
             HardwareError: the array does not fit the machine.
         """
         return _links(self, array, shared or all(tier.ports is None for tier in self.tiers))
+
+    def joined(self, array: tuple[int, ...], first: int, last: int) -> LevelLink | None:
+        """Return the link between all subgroups of the levels from ``first`` to ``last``; None if that cannot be routed."""
+        return _joined(self, array, first, last)
 
 
 @lru_cache(maxsize=16384)
@@ -212,3 +222,8 @@ def fullest(size: Any, degree: Any) -> Any:
 def _links(machine: Machine, array: tuple[int, ...], shared: bool) -> tuple[LevelLink, ...]:
     tiers = machine.tiers if shared else tuple(replace(tier, ports=None) for tier in machine.tiers)
     return level_links(machine.name, tiers, array)
+
+
+@lru_cache(maxsize=256)
+def _joined(machine: Machine, array: tuple[int, ...], first: int, last: int) -> LevelLink | None:
+    return joined_link(machine.tiers, array, first, last)

@@ -10,11 +10,13 @@ import math
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from hypar.schedule.joined import joined_seconds
 from hypar.schedule.moves import PHASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from hypar.schedule.joined import Run
     from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.moves import Move, Moves
     from hypar.schedule.tasks import After, Lowering
@@ -86,9 +88,9 @@ class ChunkedGradients:
 
 def _together(lane: Lane, moves: Sequence[Move]) -> list[Move]:
     """Merge gradient transfers into one for each level and collective, innermost level first."""
-    alike: dict[tuple[int, str], list[Move]] = {}
+    alike: dict[tuple[int, str, Run | tuple[()]], list[Move]] = {}
     for move in moves:
-        alike.setdefault((-move.level, move.collective), []).append(move)
+        alike.setdefault((-move.level, move.collective, move.joined or ()), []).append(move)
     return [_merged(lane, alike[kind]) for kind in sorted(alike)]
 
 
@@ -98,9 +100,13 @@ def _merged(lane: Lane, moves: Sequence[Move]) -> Move:
         return moves[0]
     setting, move = lane.setting, moves[0]
     subgroup_bytes = math.fsum(each.subgroup_bytes for each in moves)
-    link = setting.machine.links(setting.array)[move.level]
+    if move.joined is None:
+        link = setting.machine.links(setting.array)[move.level]
+        seconds = link.seconds(move.collective, subgroup_bytes)
+    else:
+        seconds = joined_seconds(setting, move.joined, move.level, subgroup_bytes)
     return move._replace(
-        seconds=link.seconds(move.collective, subgroup_bytes),
+        seconds=seconds,
         subgroup_bytes=subgroup_bytes,
         total_bytes=math.fsum(each.total_bytes for each in moves),
     )

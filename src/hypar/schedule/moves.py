@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import Setting, working
 from hypar.schedule.alike import alike
+from hypar.schedule.joined import joined, joined_seconds
 from hypar.sharding.amounts.counted import received_between, received_inside
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import CUTTABLE
@@ -31,8 +32,12 @@ if TYPE_CHECKING:
     from hypar.network.contraction import Content, ContractedGraph
     from hypar.network.ops.base import Einsum, Roles
     from hypar.schedule.alike import Across, Within
+    from hypar.schedule.joined import Run
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.placement import Choice, Options
+
+PHASE = "gradient"
+"""The phase whose results are exchanged in chunks."""
 
 
 class Move(NamedTuple):
@@ -46,6 +51,7 @@ class Move(NamedTuple):
         subgroup_devices: devices of a subgroup, which share these bytes.
         total_bytes: bytes that all devices receive.
         collective: name of the collective.
+        joined: the outermost and the innermost level of the collective that it is part of; None for one of this level alone.
     """
 
     phase: str
@@ -55,6 +61,7 @@ class Move(NamedTuple):
     subgroup_devices: int
     total_bytes: float
     collective: str
+    joined: Run | None = None
 
 
 class Moves(tuple[Move, ...]):  # noqa: SLOT001 (the phases are kept with it)
@@ -130,14 +137,24 @@ def timed(setting: Setting, found: tuple[Received, ...]) -> Moves:
     """Return the timed transfers of counted elements."""
     if not found:
         return NO_MOVES
-    moves, array, size = [], setting.array, setting.element_bytes
+    moves: list[Move] = []
+    array, size = setting.array, setting.element_bytes
     links = setting.machine.links(array)
-    for level, phase, _, collective, elements, receivers, _ in found:
+    whole: dict[int, int] = {}
+    for level, phase, _, collective, elements, receivers, _, all_have_terms in found:
         total_bytes = elements * size
         subgroup_bytes = total_bytes / receivers
         seconds = links[level].seconds(collective, subgroup_bytes)
         inner = math.prod(array[level + 1 :])
+        if phase == PHASE and all_have_terms and links[level].joins is not None:
+            whole[level] = len(moves)
         moves.append(Move(phase, level, seconds, subgroup_bytes, inner, total_bytes, collective))
+    if len(whole) > 1:
+        received = {level: moves[at].subgroup_bytes for level, at in whole.items()}
+        runs = joined(setting, received, {level: moves[at].seconds for level, at in whole.items()})
+        for level, run in runs.items():
+            seconds = joined_seconds(setting, run, level, received[level])
+            moves[whole[level]] = moves[whole[level]]._replace(seconds=seconds, joined=run)
     return Moves(moves)
 
 
@@ -230,7 +247,3 @@ def _move(setting: Setting, transfer: Transfer, level: int, elements: float, gro
         total_bytes=group_bytes * groups,
         collective=transfer.collective,
     )
-
-
-PHASE = "gradient"
-"""The phase whose results are exchanged in chunks."""

@@ -105,7 +105,7 @@ class Lowering:
         of = self._names[lane][layer] if first is None else self._span(lane, first, layer)
         own, resources, depth = self._own[lane], self._resources[lane], self._depths[lane]
         for move in moves:
-            phase, level, seconds, _, _, _, collective = move
+            phase, level, seconds, _, _, _, collective, _ = move
             name = f"{of}{phase} {collective} H{depth + level + 1}"
             seen = move._replace(level=depth + level) if depth else move
             after = self._add(own, layer, name, resources[level], seconds, after, COMMUNICATION, seen)

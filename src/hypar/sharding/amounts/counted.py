@@ -45,6 +45,7 @@ class Received(NamedTuple):
         elements: elements that all devices receive.
         receivers: number of groups of the next level that receive.
         inside: whether partial sums of a layer are added up.
+        whole: whether every group of the next level has terms of each element.
     """
 
     level: int
@@ -54,6 +55,7 @@ class Received(NamedTuple):
     elements: float
     receivers: int
     inside: bool
+    whole: bool = False
 
 
 @lru_cache(maxsize=16384)
@@ -68,11 +70,11 @@ def received_inside(
     found, receivers = [], _receivers(array, chosen)
     for level, (ways, choice) in enumerate(zip(array, chosen, strict=True)):
         at_level = _computing(einsum.roles, choice, ways)
-        for tensor, amount, (_, summed) in zip(TENSORS, amounts[level], at_level, strict=True):
+        for tensor, amount, (copies, summed) in zip(TENSORS, amounts[level], at_level, strict=True):
             if amount:
                 kind = "all_reduce" if summed else "neighbours"
-                to = receivers[level]
-                found.append(Received(level, PHASE_OF[tensor], tensor, kind, amount, to, True))
+                to, whole = receivers[level], copies == ways
+                found.append(Received(level, PHASE_OF[tensor], tensor, kind, amount, to, True, whole))
     return tuple(reversed(found))
 
 
