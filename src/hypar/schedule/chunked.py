@@ -11,14 +11,14 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from hypar.schedule.joined import joined_seconds
-from hypar.schedule.moves import PHASE
+from hypar.schedule.moves import PHASE, Moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.schedule.joined import Run
     from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.moves import Move, Moves
+    from hypar.schedule.moves import Move
     from hypar.schedule.tasks import After, Lowering
     from hypar.sharding.uneven.transfers import Amount
 
@@ -86,12 +86,12 @@ class ChunkedGradients:
         return after
 
 
-def _together(lane: Lane, moves: Sequence[Move]) -> list[Move]:
+def _together(lane: Lane, moves: Sequence[Move]) -> Moves:
     """Merge gradient transfers into one for each level and collective, innermost level first."""
     alike: dict[tuple[int, str, Run | tuple[()]], list[Move]] = {}
     for move in moves:
         alike.setdefault((-move.level, move.collective, move.joined or ()), []).append(move)
-    return [_merged(lane, alike[kind]) for kind in sorted(alike)]
+    return Moves([_merged(lane, alike[kind]) for kind in sorted(alike)])
 
 
 def _merged(lane: Lane, moves: Sequence[Move]) -> Move:

@@ -68,10 +68,19 @@ class Moves(tuple[Move, ...]):  # noqa: SLOT001 (the phases are kept with it)
     """Transfers in the order in which they run."""
 
     @cached_property
-    def phases(self) -> dict[str, tuple[Move, ...]]:
+    def phases(self) -> dict[str, Moves]:
         """The transfers of each phase that has any."""
         names = dict.fromkeys([move.phase for move in self])
-        return {name: tuple([move for move in self if move.phase == name]) for name in names}
+        return {name: Moves([move for move in self if move.phase == name]) for name in names}
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The phase, the collective and the level of each, as the names of tasks say."""
+        return self.labels_below(0)
+
+    def labels_below(self, depth: int) -> tuple[str, ...]:
+        """Return the same below a number of uneven splits."""
+        return tuple([f"{move.phase} {move.collective} H{depth + move.level + 1}" for move in self])
 
 
 NO_MOVES = Moves()

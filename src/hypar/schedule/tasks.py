@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.moves import Move
+    from hypar.schedule.moves import Move, Moves
     from hypar.sharding.uneven.transfers import Amount
 
 COMPUTE = "devices"
@@ -21,6 +21,10 @@ COMMUNICATION = "communication"
 
 After = tuple[int, ...]
 """Indices of the tasks to wait for."""
+
+
+_new = tuple.__new__
+"""The constructor of a named tuple without its binding of arguments, which takes longer than the rest."""
 
 
 class Lowering:
@@ -67,8 +71,7 @@ class Lowering:
             after, self._before = self._before, done
         elif self._serial:
             after = self._behind(of, after, index)
-        # A tuple's own constructor takes a third of the time of the named tuple's.
-        tasks.append(tuple.__new__(Task, (name, resource, seconds, after, kind)))
+        tasks.append(_new(Task, (name, resource, seconds, after, kind)))
         self.layers.append(layer)
         self.moves.append(move)
         self.of.append(of)
@@ -90,9 +93,7 @@ class Lowering:
         name = self._names[lane][layer] + what
         return self._add(self._own[lane], layer, name, self._resources[lane][-1], seconds, after, what)
 
-    def send(
-        self, lane: int, layer: int, moves: Sequence[Move], after: After, first: int | None = None
-    ) -> After:
+    def send(self, lane: int, layer: int, moves: Moves, after: After, first: int | None = None) -> After:
         """Add transfers inside a lane, in sequence; return the tasks to wait for afterwards.
 
         Args:
@@ -104,11 +105,11 @@ class Lowering:
         """
         of = self._names[lane][layer] if first is None else self._span(lane, first, layer)
         own, resources, depth = self._own[lane], self._resources[lane], self._depths[lane]
-        for move in moves:
-            phase, level, seconds, _, _, _, collective, _ = move
-            name = f"{of}{phase} {collective} H{depth + level + 1}"
+        labels = moves.labels_below(depth) if depth else moves.labels
+        for move, label in zip(moves, labels, strict=True):
+            level, seconds = move.level, move.seconds
             seen = move._replace(level=depth + level) if depth else move
-            after = self._add(own, layer, name, resources[level], seconds, after, COMMUNICATION, seen)
+            after = self._add(own, layer, of + label, resources[level], seconds, after, COMMUNICATION, seen)
         return after
 
     def cross(
