@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property, lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from hypar.network.trails import trails_of
@@ -121,8 +121,14 @@ class ContractedGraph(_Fields):
 
     @cached_property
     def kept(self) -> dict[Hashable, Any]:
-        """The results that were computed of it, by function and further arguments."""
-        return {}
+        """The results that were computed of it or of an equal graph, by function and further arguments."""
+        return _kept(self)
+
+
+@lru_cache(maxsize=256)
+def _kept(_: ContractedGraph) -> dict[Hashable, Any]:
+    """Return one place for the results of equal graphs."""
+    return {}
 
 
 def kept_with_graph(
@@ -130,7 +136,7 @@ def kept_with_graph(
 ) -> Callable[Concatenate[ContractedGraph, P], Found]:
     """Keep the results of a function of a graph and of hashable arguments with the graph.
 
-    To hash a graph, as ``lru_cache`` would, takes longer than most of its results.
+    A graph is hashed and compared once, and not for every result, as by ``lru_cache``.
     """
 
     @wraps(function)
