@@ -205,20 +205,11 @@ def test_a_score_alone_has_no_timeline(plan: Plan) -> None:
     assert Origin() != Origin()
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("plan in stages", "explain: the plan is in stages; allowed: a plan without them"),
-        (
-            "plan for a heterogeneous machine",
-            "explain: the plan is for a heterogeneous machine; allowed: a machine of identical devices",
-        ),
-    ],
-)
-def test_a_plan_that_cannot_be_explained_says_so(name: str, message: str) -> None:
+def test_a_plan_that_cannot_be_explained_says_so() -> None:
     with pytest.raises(OptionError) as refused:
-        made(name).explain()
-    assert str(refused.value) == message
+        made("plan for a heterogeneous machine").explain()
+    found = "the plan is for a heterogeneous machine"
+    assert str(refused.value) == f"explain: {found}; allowed: a machine of identical devices"
 
 
 def test_an_unknown_layer_or_group_is_refused(plan: Plan) -> None:

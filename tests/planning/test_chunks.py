@@ -21,6 +21,7 @@ from hypar.planning.replay import run_plan
 from hypar.planning.searches.greedy import Greedy
 from hypar.registry import data_folder, plugin_names
 from hypar.schedule.chunks.sizes import groupings
+from hypar.schedule.stages import StepWork
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.timeline import run
 from tests.prose import unbroken
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
 
     from hypar import Machine, Score
+    from hypar.schedule.chunked import Chunks
     from hypar.schedule.chunks.exchanges import Sizes
     from hypar.schedule.lanes import Lane
+    from hypar.schedule.stages import Ran
 
 FIRST = {"collectives": ["direct", "ring"]}
 """Exchanges slow enough for chunks of several layers to be worth their while."""
@@ -212,6 +215,26 @@ def test_the_best_is_of_those_that_memory_holds() -> None:
     assert scored(free).time_s < scored(tight).time_s <= scored(plain).time_s
     assert not scored(full).fits
     assert scored(full).time_s == scored(free).time_s
+
+
+def test_nothing_else_is_tried_where_devices_always_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No chunks take less time than the computation."""
+    tried: list[Chunks | None] = []
+
+    def counted(work: StepWork, chunks: Chunks | None = None) -> Ran:
+        tried.append(chunks)
+        return ran(work, chunks)
+
+    ran = StepWork.run
+    monkeypatch.setattr(StepWork, "run", counted)
+    machine = load_machine("h100-8x")
+    plan = plan_model(graph_of("resnet50"), array=[8, 8], strategy="dp", hardware=machine, chunks="best")
+    assert tried == [None]
+    assert {len(chunk) for chunk in chunks_of(plan)} == {1}
+    assert scored(plan).time_s == pytest.approx(scored(plan).busy["devices"], rel=1e-12)
+    late = load_machine("h100-8x", {"latency": "1 ms"})
+    plan_model(graph_of("resnet50"), array=[8, 8], strategy="dp", hardware=late, chunks="best")
+    assert len(tried) > 10
 
 
 def test_of_equals_it_is_the_first() -> None:
@@ -425,13 +448,24 @@ def test_chunks_that_are_no_mapping_are_refused(stored: Plan, value: Any) -> Non
         read_plan("plan.json")
 
 
-def test_chunks_and_stages_in_one_file_are_refused(stored: Plan) -> None:
-    staged = plan_model("lenet-c", levels=1, stages=2, hardware="hmc").to_data()
-    Path("plan.json").write_text(
-        json.dumps({**staged, "chunks": stored.to_data()["chunks"]}), encoding="utf-8"
-    )
-    with pytest.raises(PlanError, match=r"chunks: found together with stages; allowed: one of the two$"):
-        read_plan("plan.json")
+@pytest.mark.parametrize("asked", ["best", "one", "2"])
+def test_chunks_in_stages_are_stored_and_checked(asked: str) -> None:
+    """A chunk is of one stage; the best chunks are no slower than single layers."""
+    options: dict[str, Any] = {"levels": 1, "stages": 2, "microbatches": 4, "hardware": "h100-8x"}
+    plan = plan_model("lenet-c", strategy="dp", chunks=asked, **options)
+    plan.write("plan.json")
+    assert check_plan("plan.json").ok
+    assert plan.chunks is not None
+    assert plan.stages is not None
+    assert plan.score is not None
+    of = {name: number for number, stage in enumerate(plan.stages.stages) for name in stage.layers}
+    assert all(len({of[name] for name in chunk}) == 1 for chunk in plan.chunks.layers)
+    assert {name for chunk in plan.chunks.layers for name in chunk} == {*plan.layers}
+    alone = plan_model("lenet-c", strategy="dp", **options).score
+    assert alone is not None
+    assert plan.chunks.alone_s == alone.time_s
+    assert asked != "best" or plan.score.time_s <= alone.time_s
+    assert score_plan(plan) == plan.score
 
 
 def test_chunks_without_a_machine_are_refused(stored: Plan) -> None:
@@ -500,8 +534,6 @@ def test_the_command_plans_shows_scores_and_checks() -> None:
         (["--hardware", "hmc", "--chunks", "9" * 5000], "chunks: found '999999999999999999999999999...9999999999999999999999999999'; allowed: best, layers, one, or 1 to 4"),
         (["--chunks", "best"], "chunks: no machine is named; allowed: one, as --hardware hmc"),
         (["--chunks", "nonsense"], "chunks: no machine is named; allowed: one, as --hardware hmc"),
-        (["--hardware", "hmc", "--levels", "2", "--stages", "2", "--chunks", "best"], "chunks: given together with stages; allowed: one of the two"),
-        (["--hardware", "hmc", "--levels", "2", "--stages", "best", "--chunks", "2"], "chunks: given together with stages; allowed: one of the two"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )  # fmt: skip

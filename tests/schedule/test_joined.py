@@ -10,10 +10,10 @@ import pytest
 from hypar import load_machine, load_model, plan_model, score_plan, verify_plan
 from hypar.machine.setting import Setting
 from hypar.planning.replay import run_plan
-from hypar.schedule.chunked import _together
 from hypar.schedule.joined import bytes_part
 from hypar.schedule.lanes import Lane
 from hypar.schedule.moves import PHASE, moves_of
+from hypar.schedule.step import lower_lanes
 from hypar.sharding.conventions import MOVED
 from hypar.sharding.placement import Options, cut
 
@@ -125,11 +125,28 @@ def test_a_chunk_is_one_collective_of_all_its_bytes() -> None:
     setting = Setting(machine=machine, array=FOUR, element_bytes=4, convention=MOVED)
     lane = Lane(graph, [(cut("batch", 2),) * 4] * len(graph.layers), setting)
     moves = [move for inner in lane.inner for move in inner.phases[PHASE]]
-    merged, link = _together(lane, moves), machine.joined(FOUR, 0, 3)
+    merged, link = lane.together(range(len(graph.layers))), machine.joined(FOUR, 0, 3)
     assert link is not None
     received = math.fsum(move.total_bytes for move in moves) / 16
     assert math.fsum(move.seconds for move in merged) == pytest.approx(link.seconds("all_reduce", received))
     assert [move.level for move in merged] == [3, 2, 1, 0]
+
+
+def test_the_latency_of_one_collective_stalls_devices_once() -> None:
+    changes = {**ALL, "latency": "1 ms", "exchange": "independent"}
+    machine, graph = load_machine("hmc", changes), load_model("vgg11").contracted
+    setting = Setting(machine=machine, array=FOUR, element_bytes=4, convention=MOVED)
+    lane = Lane(graph, [(cut("batch", 2),) * 4] * len(graph.layers), setting)
+    chunk = tuple(reversed(range(len(graph.layers))))
+    moves, link = lane.together(chunk), machine.joined(FOUR, 0, 3)
+    assert link is not None
+    line = link.line("all_reduce", math.fsum(move.total_bytes for move in moves) / 16)
+    assert line.latency_s > 0
+    assert math.fsum(lane.latencies(moves)) == pytest.approx(line.latency_s)
+    stalled = [
+        task.seconds for task in lower_lanes([lane], chunks=(chunk,)).tasks if "synchronisation" in task.name
+    ]
+    assert stalled == [pytest.approx(line.latency_s)]
 
 
 def test_a_claim_says_that_levels_are_summed() -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.compute_models.base import ComputeModel, Work
     from hypar.machine.schema import HardwareFile
+    from hypar.machine.step_times import StepTimes
     from hypar.machine.tiers import Tier
     from hypar.network.ops.base import Einsum
 
@@ -56,6 +57,10 @@ class LayerTime:
         places = next(iter(work)).accesses
         return {place: math.fsum(done.accesses[place] for done in work) for place in places}
 
+    def done_macs(self, phase: str) -> float:
+        """Return the multiply-accumulates of a phase that take energy."""
+        return self.macs * (1 - self.work[phase].skipped)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Machine:
@@ -68,6 +73,8 @@ class Machine:
         compute: the compute model.
         tiers: networks, outermost first.
         changes: values changed from the file.
+        measured: measured times of a network's layers in data parallelism; they replace those of the compute model, and
+            those of the links where the exchange of gradients was measured too.
     """
 
     name: str
@@ -76,6 +83,7 @@ class Machine:
     compute: ComputeModel
     tiers: tuple[Tier, ...]
     changes: Mapping[str, Any]
+    measured: StepTimes | None = None
 
     @property
     def num_devices(self) -> int:
@@ -97,6 +105,11 @@ class Machine:
     def joins(self) -> bool:
         """Whether a network allows one collective over several levels."""
         return any(LEVELS in tier.collectives for tier in self.tiers)
+
+    @property
+    def independent(self) -> bool:
+        """Whether chunks of gradients do not delay each other, while the latency of each stalls the devices."""
+        return self.content.assumptions.exchange.value == "independent"
 
     @property
     def memory_bytes(self) -> float | None:
@@ -197,6 +210,7 @@ def local_shape(einsum: Einsum, degrees: Degrees) -> LocalShape:
             for tensor in tensors
         },
         macs=einsum.macs / math.prod(degree.get(dim, 1) for dim in einsum.sizes),
+        zeros=einsum.zeros,
     )
 
 

@@ -17,14 +17,14 @@ from hypar.machine import lines
 from hypar.machine.collectives import schedules
 from hypar.machine.collectives.grids import grid_of
 from hypar.machine.lines import Line, Lines
-from hypar.machine.loads import Level, Wires
+from hypar.machine.loads import Level, wires_of
 from hypar.sharding.redistribution import COLLECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.machine.collectives.steps import Schedule, Step
-    from hypar.machine.loads import Numbers, Routed
+    from hypar.machine.loads import Numbers, Routed, Wires
     from hypar.machine.tiers import Tier
 
 
@@ -122,7 +122,7 @@ def joined_link(tiers: Sequence[Tier], array: tuple[int, ...], first: int, last:
 def _wired(tiers: Sequence[Tier], array: tuple[int, ...]) -> tuple[list[Numbers], list[Wires]]:
     """Return the places of an array's devices in each network, and the links of each."""
     places = [np.array(own, np.int64) for own in places_of(tiers, array)]
-    return places, [Wires(tier) for tier in tiers]
+    return places, [wires_of(tier) for tier in tiers]
 
 
 def _level_link(tiers: Sequence[Tier], level: Level) -> LevelLink:

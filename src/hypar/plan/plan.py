@@ -228,8 +228,6 @@ class Plan(Result, Record):
             place = "in stages or on a heterogeneous machine" if self.score else "without a score"
             raise ValueError(f"baselines: found {place}; allowed: none")
         if self.chunks is not None:
-            if self.stages is not None:
-                raise ValueError("chunks: found together with stages; allowed: one of the two")
             self.chunks.require_of(self.layers, scored=self.score is not None)
 
     def _require_stages(self, stages: StagesRecord) -> None:
@@ -249,13 +247,13 @@ class Plan(Result, Record):
         if devices > MOST_DEVICES or self.heterogeneous or self.score is None:
             allowed = f"at most {MOST_DEVICES:,} identical devices, and a score"
             raise ValueError(f"stages: found {count}; allowed: {allowed}")
-        if count > 1 and [group.group for group in self.score.groups or ()] != [
+        if self.staged and [group.group for group in self.score.groups or ()] != [
             *map(stage_name, range(count))
         ]:
             raise ValueError(
                 f"score.groups: found others than the stages; allowed: {count}, one a stage, in order"
             )
-        if count == 1 and (self.array != stages.array or self.score.groups is not None):
+        if not self.staged and (self.array != stages.array or self.score.groups is not None):
             raise ValueError(f"stages: found 1 over {self.array}; allowed: {stages.array}, and no groups")
 
     def _require_groups(self) -> None:
@@ -305,8 +303,8 @@ class Plan(Result, Record):
 
     @property
     def staged(self) -> bool:
-        """Return whether it has several stages."""
-        return self.stages is not None and len(self.stages.stages) > 1
+        """Return whether it has stages that form a pipeline."""
+        return self.stages is not None and self.stages.pipelined
 
     @property
     def heterogeneous(self) -> bool:
@@ -444,7 +442,7 @@ class Plan(Result, Record):
             model: the network or its file, if the plan was read and its model's name does not find it.
 
         Raises:
-            OptionError: there is no such layer, or the plan is in stages or for a heterogeneous machine.
+            OptionError: there is no such layer, or the plan is for a heterogeneous machine.
             InputError: the network is not found or is another.
         """
         return view_of(self).explain(self, layer, model)

@@ -62,7 +62,7 @@ class Score(Result, Record):
         memory_bytes: peak on each device.
         capacity_bytes: memory of a device; None if the file does not say.
         fits: whether the peak is within the capacity.
-        time: seconds of each phase's computation, of updates and of communication, without overlap.
+        time: seconds of each phase's computation, of updates and of communication, summed over all groups.
         overlapped_s: the excess of their sum over ``time_s``.
         critical: seconds of each on the critical path; they sum to ``time_s``.
         busy: seconds that each resource works.
@@ -71,7 +71,7 @@ class Score(Result, Record):
         communication: bytes at each level, and under ``stages`` the bytes sent between stages.
         memory: bytes of weights, gradients, optimizer state, activations kept, and transfer buffers.
         groups: the step on each group of a heterogeneous machine, or on each stage; ``memory`` is then the fullest
-            one's, and ``time`` equals ``critical``. None for identical devices without stages.
+            one's. None for identical devices without stages.
     """
 
     _view: ClassVar[str] = "score"

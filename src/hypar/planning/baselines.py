@@ -24,13 +24,14 @@ from hypar.planning.searches.base import costs_by_level, load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.schedule.lanes import Lane
 from hypar.schedule.memory import holds
+from hypar.schedule.stages import StepWork
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Operators
-    from hypar.planning.chunks.search import Ran
+    from hypar.planning.chunks.search import Chunked
     from hypar.planning.searches.base import Answer, Question
     from hypar.sharding.placement import Options
 
@@ -47,7 +48,7 @@ class Trial(NamedTuple):
 
     name: str
     choices: tuple[Options, ...]
-    ran: Ran
+    ran: Chunked
     fits: bool
 
     @property
@@ -77,7 +78,7 @@ class Taken(NamedTuple):
     """
 
     answer: Answer
-    ran: Ran | None = None
+    ran: Chunked | None = None
     record: BaselinesRecord | None = None
     passed_over: bool = False
 
@@ -222,12 +223,12 @@ def _trials(
 ) -> list[Trial]:
     """Run every entrant's step, equal choices once; without chunks before a refinement, which has none."""
     setting = setting_of(request, question)
-    known: dict[tuple[Options, ...], tuple[Ran, bool]] = {}
+    known: dict[tuple[Options, ...], tuple[Chunked, bool]] = {}
     for _, choices in entrants:
         if choices not in known:
-            lanes = [Lane(question.graph, choices, setting)]
-            ran = run_chunked(lanes, asked=None if request.refine else request.chunks)
-            known[choices] = ran, holds(lanes, ran.step)
+            work = StepWork.of([Lane(question.graph, choices, setting)])
+            ran = run_chunked(work, None if request.refine else request.chunks)
+            known[choices] = ran, holds(work.lanes, ran.step)
     return [Trial(name, choices, *known[choices]) for name, choices in entrants]
 
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypar.activity import tell
-from hypar.costs.base import parameters_of
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.plan.conventions import recorded
-from hypar.plan.plan import CostRecord, ModelRecord, Plan, ProfileRecord
-from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of, uneven
 from hypar.planning.question import ask
-from hypar.planning.records import Outcome, even_split
+from hypar.planning.records import decided, plan_of
 from hypar.planning.request import (
     BASELINES,
     BEST,
@@ -37,13 +32,14 @@ from hypar.planning.searches.base import load_search
 from hypar.planning.strategies.base import load_strategy
 from hypar.results import Origin, remember
 from hypar.sharding.conventions import MOVED
-from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.machine.machine import Machine
     from hypar.machine.profiles import Profile
+    from hypar.plan.plan import Plan
+    from hypar.planning.records import Decided
 
 
 def plan_model(
@@ -69,6 +65,8 @@ def plan_model(
     stages: int | str | None = None,
     schedule: str | None = None,
     microbatches: int | None = None,
+    balance: str | None = None,
+    starts: str | Sequence[str] | None = None,
     optimizer: str = "sgd",
     refine: bool = False,
     chunks: str | int | None = None,
@@ -107,6 +105,9 @@ def plan_model(
             ``best`` for the fastest number over the outermost levels. Needs ``hardware``.
         schedule: the schedule of stages: ``1f1b`` if not given, ``gpipe`` or ``layer-block``.
         microbatches: microbatches in a mini-batch; by default as many as stages, or the next fewer that divide it.
+        balance: the quantity of the costliest stage that the partition minimises: ``time``, as by default, ``memory``,
+            ``traffic`` or ``macs``.
+        starts: names of the stages' first layers instead of the best partition, as ``conv1,conv3,fc1``.
         optimizer: ``sgd``, ``momentum`` or ``adam``, for updates and memory.
         refine: whether to refine the choices with the engine after the search, from the fastest of the same plans.
         chunks: how gradients are exchanged: ``layers`` for single layers, as by default, ``one`` for all layers, a size
@@ -136,7 +137,8 @@ def plan_model(
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
     own = named.heterogeneous_cost if heterogeneous and named.heterogeneous_cost else named.cost
     asked = own if cost is None else cost
-    pipeline = checked_stages(stages, schedule, microbatches)
+    inside = array is not None or levels != 0
+    pipeline = checked_stages(stages, schedule, microbatches, balance, starts, cut=inside)
     # Without a strategy, a cost that is asked for is no paper's.
     counted = conventions_of(
         convention,
@@ -152,16 +154,15 @@ def plan_model(
         search=named.search if search is None else search,
         graph=checked_graph(named.graph if graph is None else graph),
         solver=solver,
-        array=() if heterogeneous else checked_array(levels, array, stages=pipeline[0] not in {None, BEST}),
+        array=()
+        if heterogeneous
+        else checked_array(levels, array, stages=pipeline.stages not in {None, BEST}),
         pins=(pins,) if isinstance(pins, str) else tuple(pins),
         machine=identical,
         heterogeneous=heterogeneous,
         arrays=checked_arrays(heterogeneous, levels, array) if heterogeneous else {},
         shares=checked_shares(shares, named.shares, asked, heterogeneous, integral=integral),
         integral=integral,
-        stages=pipeline[0],
-        schedule=pipeline[1],
-        microbatches=pipeline[2],
         optimizer=optimizer,
         profile=_profile(profile),
         refine=refine,
@@ -170,6 +171,7 @@ def plan_model(
         beyond_space=strategy is None and space is None and asked == "time",
         convention=counted.cost,
         counted=counted.score,
+        **pipeline._asdict(),
     )
     return follow(request, network if batch is None else network.with_batch(batch), progress)
 
@@ -183,7 +185,8 @@ def follow(
         InputError: the request does not suit the network.
         TableLimitError: the tables of an exact search would not fit.
     """
-    plan = _followed(request, graph, progress)
+    tell(f"planning {graph.name} by {request.strategy}")
+    plan = plan_of(request, graph, _decided(request, graph, progress))
     machine = request.machine if request.heterogeneous is None else request.heterogeneous
     origin = Origin(plan=plan, network=graph, machine=machine, profile=request.profile)
     for made in filter(None, (plan, plan.score)):
@@ -191,63 +194,26 @@ def follow(
     return plan
 
 
-def _followed(request: Request, graph: LayerGraph, progress: Callable[[int, int], None]) -> Plan:
-    tell(f"planning {graph.name} by {request.strategy}")
+def _decided(request: Request, graph: LayerGraph, progress: Callable[[int, int], None]) -> Decided:
     if request.heterogeneous is not None:
-        from hypar.planning.uneven.heterogeneous_plan import heterogeneous_plan  # noqa: PLC0415 (only where it is asked for)
+        from hypar.planning.uneven.heterogeneous_plan import decided_groups  # noqa: PLC0415 (only where it is asked for)
 
-        return heterogeneous_plan(request, request.heterogeneous, graph)
+        return decided_groups(request, request.heterogeneous, graph)
     if request.stages is not None:
-        from hypar.planning.stages.records import staged_plan  # noqa: PLC0415 (as above)
+        from hypar.planning.stages.records import decided_stages  # noqa: PLC0415 (as above)
 
-        whole = follow(replace(request, stages=None), graph) if request.stages == BEST else None
-        return staged_plan(request, graph, whole, progress)
+        whole = None
+        if request.stages == BEST:
+            whole = _decided(replace(request, stages=None), graph, lambda *_: None)
+        return decided_stages(request, graph, whole, progress)
     question, pins = ask(request, graph)
     search = load_search(request.search)
     found = search.run(question)
     if request.machine is None and not request.refine:
-        outcome = Outcome(found, claim_of(request, question, found, search.claim))
-    else:
-        from hypar.planning.timing import timed  # noqa: PLC0415 (only where a machine is named)
+        return decided(request, question, pins, found, claim_of(request, question, found, search.claim))
+    from hypar.planning.timing import timed  # noqa: PLC0415 (only where a machine is named)
 
-        outcome = timed(request, graph, question, found, search.claim, progress)
-    answer = outcome.answer
-    names = [layer.name for layer in question.graph.layers]
-    splits = [
-        even_split(
-            level, names, [options[level.index] for options in answer.choices], costs, group=WHOLE_ARRAY
-        )
-        for level, costs in zip(question.levels, answer.costs, strict=True)
-    ]
-    return Plan(
-        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
-        graph=request.graph,
-        strategy=request.strategy,
-        space=request.space,
-        search=request.search,
-        solver=answer.solver,
-        array=list(request.array),
-        pins=[str(pin) for pin in pins],
-        profile=_record_of(request.profile),
-        bounds=[exact_number(max(0.0, bound)) for bound in answer.bounds] or None,
-        convention=recorded(request.convention),
-        cost=CostRecord(
-            name=request.cost,
-            value=exact_number(math.fsum(split.cost for split in splits)),
-            unit=question.cost.unit,
-            parameters=parameters_of(question.cost),
-        ),
-        claim=outcome.claim,
-        splits=splits,
-        baselines=outcome.baselines,
-        refined=outcome.refined,
-        chunks=outcome.chunks,
-        score=outcome.score,
-    )
-
-
-def _record_of(profile: Profile | None) -> ProfileRecord | None:
-    return None if profile is None else ProfileRecord(name=profile.name, digest=profile.digest)
+    return timed(request, graph, question, pins, found, progress)
 
 
 def _hardware(hardware: Machine | HeterogeneousMachine | str | Path) -> Machine | HeterogeneousMachine:

@@ -1,43 +1,123 @@
-"""The records in a plan of the decisions for identical devices."""
+"""The records in a plan of the decisions of a search."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from hypar.plan.splits import Split
+from hypar.costs.base import load_cost, parameters_of
+from hypar.plan.conventions import recorded
+from hypar.plan.plan import CostRecord, ModelRecord, Plan, ProfileRecord
+from hypar.plan.splits import WHOLE_ARRAY, Split
+from hypar.planning.question import context_of
 from hypar.sharding.redistribution import equal_shares
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.network.graph import LayerGraph
     from hypar.plan.chunks import ChunksRecord
     from hypar.plan.plan import BaselinesRecord, RefinementRecord
     from hypar.plan.score import Score
-    from hypar.planning.searches.base import Answer
+    from hypar.plan.splits import StagesRecord
+    from hypar.planning.request import Request
+    from hypar.planning.searches.base import Answer, Question
     from hypar.sharding.levels import Level
+    from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Choice
 
 
-class Outcome(NamedTuple):
-    """The decisions of a search for identical devices, with their score.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """The decisions of a request, on identical devices, on device groups, or in stages.
 
     Attributes:
-        answer: choices and costs.
         claim: the claim of the plan.
+        solver: name of the solver.
+        pins: the choices that were held.
+        splits: the splits, outer ones first.
+        cost: the cost that was minimised.
+        array: ways of each level.
+        path: the slowest device groups, whose splits the cost sums; None if it sums all.
+        bounds: lower bounds of the cost; empty if none is stated.
+        stages: the stages; None without a pipeline.
         baselines: the strategies that were timed beside it; None if none were.
         refined: the changes by refinement; None if it was not requested.
         chunks: the layers that exchange their gradients together; None if not requested.
         score: the score on the machine; None if no machine is named.
     """
 
-    answer: Answer
     claim: str
+    solver: str
+    pins: Sequence[Pin]
+    splits: Sequence[Split]
+    cost: float
+    array: Sequence[int] = ()
+    path: list[str] | None = None
+    bounds: Sequence[float] = ()
+    stages: StagesRecord | None = None
     baselines: BaselinesRecord | None = None
     refined: RefinementRecord | None = None
     chunks: ChunksRecord | None = None
     score: Score | None = None
+
+
+def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
+    """Record the decisions of a request for a network as a plan."""
+    cost = load_cost(request.cost, request.parameters, context_of(request))
+    groups, profile = request.heterogeneous is not None, request.profile
+    return Plan(
+        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
+        graph=request.graph,
+        strategy=request.strategy,
+        space=request.space,
+        search=request.search,
+        solver=found.solver,
+        array=list(found.array),
+        arrays={name: list(array) for name, array in request.arrays.items()} if groups else None,
+        shares=request.shares if groups else None,
+        integral=True if groups and request.integral else None,
+        path=found.path,
+        pins=[str(pin) for pin in found.pins],
+        profile=None if profile is None else ProfileRecord(name=profile.name, digest=profile.digest),
+        bounds=[exact_number(max(0.0, bound)) for bound in found.bounds] or None,
+        convention=recorded(request.convention),
+        cost=CostRecord(
+            name=request.cost,
+            value=exact_number(found.cost),
+            unit=cost.unit,
+            parameters=parameters_of(cost),
+        ),
+        claim=found.claim,
+        stages=found.stages,
+        splits=list(found.splits),
+        baselines=found.baselines,
+        refined=found.refined,
+        chunks=found.chunks,
+        score=found.score,
+    )
+
+
+def decided(request: Request, question: Question, pins: Sequence[Pin], answer: Answer, claim: str) -> Decided:
+    """Return the decisions of a search for identical devices, without a score."""
+    names = [layer.name for layer in question.graph.layers]
+    splits = [
+        even_split(
+            level, names, [options[level.index] for options in answer.choices], costs, group=WHOLE_ARRAY
+        )
+        for level, costs in zip(question.levels, answer.costs, strict=True)
+    ]
+    return Decided(
+        claim=claim,
+        solver=answer.solver,
+        pins=pins,
+        splits=splits,
+        cost=math.fsum(split.cost for split in splits),
+        array=request.array,
+        bounds=answer.bounds,
+    )
 
 
 def even_split(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.activity import tell
+from hypar.plan.plan import RefinementRecord
 from hypar.schedule.step import lower
 from hypar.timeline import run
 
@@ -39,10 +40,16 @@ class Refinement:
     before_s: float
     after_s: float
 
+    def record(self, start: Sequence[Options]) -> RefinementRecord:
+        """Return the record in a plan, given the choices before."""
+        pairs = zip(start, self.choices, strict=True)
+        changed = sum(a != b for old, new in pairs for a, b in zip(old, new, strict=True))
+        return RefinementRecord(before_s=self.before_s, after_s=self.after_s, changed=changed)
+
 
 def refine(
-    graph: ContractedGraph,
-    setting: Setting,
+    names: Sequence[str],
+    seconds: Callable[[Sequence[Options]], float],
     start: Sequence[Options],
     options: Sequence[Sequence[Options]],
     progress: Callable[[int, int], None] = lambda *_: None,
@@ -50,24 +57,24 @@ def refine(
     """Exchange choices one by one as long as the engine's time decreases.
 
     Args:
-        graph: the layers that are cut.
-        setting: machine, array and optimizer.
+        names: the layers that are cut.
+        seconds: the engine's time for a step with some choices.
         start: for each layer a choice at each level.
         options: for each layer, the options at each level.
         progress: called with the number of layers done in a round, and their total.
     """
     chosen = list(start)
-    before = best = step_seconds(graph, chosen, setting)
+    before = best = seconds(chosen)
     unchanged = 0
     while unchanged < len(chosen):
-        for layer in range(len(chosen)):
-            tell(f"refining {graph.layers[layer].name}")
+        for layer, name in enumerate(names):
+            tell(f"refining {name}")
             held, found = chosen[layer], None
             for changed in _exchanges(held, options[layer]):
                 chosen[layer] = changed
-                seconds = step_seconds(graph, chosen, setting)
-                if seconds < best * (1 - LEAST_GAIN):
-                    best, found = seconds, changed
+                own = seconds(chosen)
+                if own < best * (1 - LEAST_GAIN):
+                    best, found = own, changed
             chosen[layer] = held if found is None else found
             unchanged = unchanged + 1 if found is None else 0
             progress(layer + 1, len(chosen))
@@ -77,7 +84,7 @@ def refine(
 
 
 def step_seconds(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> float:
-    """Return the engine's time for a step."""
+    """Return the engine's time for a step on identical devices."""
     return run(lower(graph, choices, setting).tasks).makespan
 
 

@@ -20,16 +20,14 @@ from hypar.planning.counting import only_paper, score_convention
 from hypar.planning.request import Request, checked_optimizer
 from hypar.planning.sources import as_planned, machine_of, model_of, require_groups
 from hypar.planning.stages.records import stages_of
-from hypar.planning.stages.replay import microbatch_step, stored_stages
-from hypar.planning.stages.scoring import score_of
+from hypar.planning.stages.replay import stored_stages
 from hypar.planning.uneven.replay import branch_of
 from hypar.planning.uneven.tree import lanes_of
 from hypar.results import Origin, remember
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
-from hypar.schedule.step import Step, lower_lanes
+from hypar.schedule.stages import StepWork
 from hypar.sharding.conventions import DIRECT, PAPER
-from hypar.timeline import Timeline, run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +35,9 @@ if TYPE_CHECKING:
     from hypar.plan.score import Score
     from hypar.plan.splits import StagesRecord
     from hypar.schedule.lanes import Crossing
+    from hypar.schedule.step import Step
     from hypar.sharding.placement import Options
+    from hypar.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +47,9 @@ class ScoredStep:
     Attributes:
         plan: the plan whose choices it follows.
         graph: the network.
-        step: its tasks; with stages, the tasks of a microbatch in each stage.
+        step: its tasks.
         score: the totals over these tasks.
-        timeline: when each task ran; with stages, the work of a mini-batch, which the score is of.
+        timeline: when each task ran.
         lanes: the groups of identical devices that run it; with stages, the devices of each stage for a microbatch.
         stages: the plan's stages, as run on this machine.
     """
@@ -126,24 +126,22 @@ def run_plan(
         by = PAPER if counted == DIRECT else counted
         request = replace(Request.of(plan, machine), optimizer=own, counted=by)
         staging = stored_stages(plan, plan.stages, graph, choices, request)
-        score = score_of(staging)
+        score = staging.score
         remember(score, Origin(plan=plan, network=graph, machine=machine))
         return ScoredStep(
             plan=plan,
             graph=graph,
-            step=microbatch_step(staging),
+            step=staging.ran.step,
             score=score,
-            timeline=staging.step,
-            lanes=tuple(span.cuts.lane for span in staging.stages),
+            timeline=staging.ran.timeline,
+            lanes=staging.work.lanes,
             stages=stages_of(staging, request),
         )
-    lanes, crossings = _lanes(plan, graph, choices, machine, own, counted)
-    chunks = chunks_of(plan.chunks, lanes, crossings, f"{file}: chunks.layers")
-    step = lower_lanes(lanes, crossings, chunks)
-    timeline = run(step.tasks)
-    score = summarise(lanes, step, timeline, machine)
+    work = StepWork.of(*_lanes(plan, graph, choices, machine, own, counted))
+    step, timeline = work.run(chunks_of(plan.chunks, work, f"{file}: chunks.layers"))
+    score = summarise(work.lanes, step, timeline, machine)
     remember(score, Origin(plan=plan, network=graph, machine=machine))
-    return ScoredStep(plan=plan, graph=graph, step=step, score=score, timeline=timeline, lanes=tuple(lanes))
+    return ScoredStep(plan=plan, graph=graph, step=step, score=score, timeline=timeline, lanes=work.lanes)
 
 
 def _lanes(

@@ -5,44 +5,47 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.plan.plan import RefinementRecord
 from hypar.planning.baselines import take_fastest
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.claims import claim_of
 from hypar.planning.question import setting_of
-from hypar.planning.records import Outcome
-from hypar.planning.refinement import refine
-from hypar.planning.searches.base import costs_by_level
+from hypar.planning.records import decided
+from hypar.planning.refinement import refine, step_seconds
+from hypar.planning.searches.base import costs_by_level, load_search
 from hypar.schedule.lanes import Lane
 from hypar.schedule.scoring import summarise
+from hypar.schedule.stages import StepWork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.chunks import ChunksRecord
+    from hypar.plan.plan import RefinementRecord
     from hypar.plan.score import Score
-    from hypar.planning.chunks.search import Ran
+    from hypar.planning.chunks.search import Chunked
+    from hypar.planning.records import Decided
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Answer, Question
+    from hypar.sharding.pins import Pin
 
 
 def timed(
     request: Request,
     graph: LayerGraph,
     question: Question,
+    pins: Sequence[Pin],
     found: Answer,
-    search_claim: str,
     progress: Callable[[int, int], None],
-) -> Outcome:
+) -> Decided:
     """Return the fastest of the search's plan and the baselines, refined if that is asked for, with its score.
 
     Args:
         request: the request.
         graph: the network.
         question: the search problem built from both.
+        pins: the choices that are held.
         found: the result of the search.
-        search_claim: the claim of the search if solved exactly.
         progress: called with the numbers of layers done and of all layers in a round of refinement.
 
     Raises:
@@ -51,11 +54,13 @@ def timed(
     """
     taken = take_fastest(request, graph, question, found)
     answer, refined = _refined(request, question, taken.answer, progress)
-    claim = taken.claim(claim_of(request, question, answer if taken.searched else found, search_claim))
+    exact_claim = load_search(request.search).claim
+    claim = taken.claim(claim_of(request, question, answer if taken.searched else found, exact_claim))
     if refined:
         claim += f"{'; ' if taken.record else ', '}then refined"
     chunks, score = _scored(request, question, answer, None if refined else taken.ran)
-    return Outcome(answer, claim, taken.record, refined, chunks, score)
+    plain = decided(request, question, pins, answer, claim)
+    return replace(plain, baselines=taken.record, refined=refined, chunks=chunks, score=score)
 
 
 def _refined(
@@ -65,25 +70,26 @@ def _refined(
     if not request.refine:
         return answer, None
     setting = setting_of(request, question)
-    found = refine(question.graph, setting, answer.choices, question.options, progress)
-    changed = sum(
-        a != b
-        for old, new in zip(answer.choices, found.choices, strict=True)
-        for a, b in zip(old, new, strict=True)
+    names = [layer.name for layer in question.graph.layers]
+    found = refine(
+        names,
+        lambda choices: step_seconds(question.graph, choices, setting),
+        answer.choices,
+        question.options,
+        progress,
     )
-    record = RefinementRecord(before_s=found.before_s, after_s=found.after_s, changed=changed)
     costs = costs_by_level(question, found.choices)
     # A level's bound is given the choices above it, which may have been exchanged.
     bounds = answer.bounds if len(answer.bounds) == 1 else ()
-    return replace(answer, choices=found.choices, costs=costs, bounds=bounds), record
+    return replace(answer, choices=found.choices, costs=costs, bounds=bounds), found.record(answer.choices)
 
 
 def _scored(
-    request: Request, question: Question, answer: Answer, ran: Ran | None
+    request: Request, question: Question, answer: Answer, ran: Chunked | None
 ) -> tuple[ChunksRecord | None, Score | None]:
     """Return chunks and score of the answer if a machine is named; ``ran`` is the known result of the engine."""
     if request.machine is None:
         return None, None
-    lanes = [Lane(question.graph, answer.choices, setting_of(request, question))]
-    ran = run_chunked(lanes, asked=request.chunks) if ran is None else ran
-    return ran.chunks, summarise(lanes, ran.step, ran.timeline, request.machine)
+    work = StepWork.of([Lane(question.graph, answer.choices, setting_of(request, question))])
+    ran = run_chunked(work, request.chunks) if ran is None else ran
+    return ran.chunks, summarise(work.lanes, ran.step, ran.timeline, request.machine)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.reports.formats.base import grid, level_names
+from hypar.schedule.totals import level_name
 from hypar.studies.report.tasks import lane_names, step_tasks
 
 if TYPE_CHECKING:
@@ -35,9 +36,8 @@ def step_trace(ran: ScoredStep) -> str:
     by_resource: dict[str, list[StepTask]] = {}
     for task in tasks:
         by_resource.setdefault(task.resource, []).append(task)
-    first = "stages" if ran.stages is not None else "layers"
     events = [
-        *_process(WORK, first, work, choices),
+        *_process(WORK, "layers", work, choices),
         *_process(RESOURCES, "resources", [*by_resource.items()], choices),
     ]
     lines = ",\n".join(json.dumps(event) for event in events)
@@ -54,19 +54,17 @@ def _choices(ran: ScoredStep) -> dict[str, str]:
 
 
 def _work_tracks(ran: ScoredStep, tasks: Sequence[StepTask]) -> Iterator[Track]:
-    """Yield the tracks of layers in their order, one for each group of devices, or the tracks of stages."""
+    """Yield the tracks of layers in their order, one for each group of devices or stage that works on them."""
     lanes = lane_names(ran)
-    places: dict[tuple[str, tuple[int, ...]], list[StepTask]] = {}
-    if ran.stages is None:
-        places = {(layer, (number,)): [] for layer in ran.plan.layers for number in range(len(lanes))}
+    places: dict[tuple[str, int], list[StepTask]] = {
+        (layer, number): [] for layer in ran.plan.layers for number in range(len(lanes))
+    }
     for task in tasks:
         for number in task.lanes:
-            place = (task.layer or lanes[number], (number,))
-            places.setdefault(place, []).append(task)
-    for (name, (number,)), own in places.items():
-        several = ran.stages is None and lanes != (WHOLE_ARRAY,)
+            places[task.layer, number].append(task)
+    for (name, number), own in places.items():
         for track in _apart(own):
-            yield f"{name} ({lanes[number]})" if several else name, track
+            yield name if lanes == (WHOLE_ARRAY,) else f"{name} ({lanes[number]})", track
 
 
 def _apart(tasks: Sequence[StepTask]) -> list[list[StepTask]]:
@@ -115,8 +113,9 @@ def _arguments(task: StepTask, choices: Mapping[str, str]) -> dict[str, Any]:
         "task": task.name,
         "layer": task.layer,
         "phase": task.phase or None,
-        "level": None if task.level is None else f"H{task.level + 1}",
-        "choice": choices.get(task.layer or ""),
+        "level": None if task.level is None else level_name(task.level),
+        "microbatch": None if task.item is None else task.item + 1,
+        "choice": choices.get(task.layer),
         "bytes": task.num_bytes,
         "resource": task.resource,
         "critical": task.critical,

@@ -1,7 +1,8 @@
 """The exchange of gradients in chunks of layers: a chunk is sent once the last of its gradients is computed.
 
 A chunk has one transfer for each level and collective, with the bytes of all its layers, so that latency is paid once;
-the updates of its layers wait for it. Layers outside all chunks exchange nothing.
+the updates of its layers wait for it. Layers outside all chunks exchange nothing. On a machine of independent exchanges
+(CGDP) each chunk has links of its own, and its latency stalls the devices before it is sent.
 """
 
 from __future__ import annotations
@@ -10,15 +11,12 @@ import math
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from hypar.schedule.joined import joined_seconds
 from hypar.schedule.moves import PHASE, Moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.schedule.joined import Run
     from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.moves import Move
     from hypar.schedule.tasks import After, Lowering
     from hypar.sharding.uneven.transfers import Amount
 
@@ -33,7 +31,6 @@ class ChunkedGradients:
         self,
         lanes: Sequence[Lane],
         crossings: Sequence[Crossing],
-        inner: Sequence[Sequence[Moves]],
         chunks: Chunks,
     ) -> None:
         """Start without gradients.
@@ -41,10 +38,9 @@ class ChunkedGradients:
         Args:
             lanes: the groups of identical devices.
             crossings: the transfers at the uneven splits between them, outer splits first.
-            inner: for each lane and layer the transfers inside it.
             chunks: the layers that exchange their gradients together.
         """
-        self.lanes, self.crossings, self.inner = lanes, crossings, inner
+        self.lanes, self.crossings = lanes, crossings
         self.chunk_of = {layer: chunk for chunk in chunks for layer in chunk}
         self.there: list[list[After]] = []
 
@@ -77,39 +73,25 @@ class ChunkedGradients:
             tuple(dict.fromkeys(chain.from_iterable(own))) for own in zip(*self.there, strict=True)
         ]
         for number, lane in enumerate(self.lanes):
-            inner = self.inner[number]
-            moves = _together(lane, [move for layer in chunk for move in inner[layer].phases.get(PHASE, ())])
-            after[number] = lowering.send(number, last, moves, after[number], first)
+            moves, apart = lane.together(chunk), lane.setting.machine.independent
+            if apart:
+                moves, after[number] = _stalled(lowering, number, lane, moves, after[number], chunk)
+            after[number] = lowering.send(number, last, moves, after[number], first, apart=apart)
         for crossing in reversed(self.crossings):
             amounts = _summed([amount for layer in chunk for amount in crossing.inside[layer]])
             after = lowering.cross(crossing, last, amounts, PHASE, after, first)
         return after
 
 
-def _together(lane: Lane, moves: Sequence[Move]) -> Moves:
-    """Merge gradient transfers into one for each level and collective, innermost level first."""
-    alike: dict[tuple[int, str, Run | tuple[()]], list[Move]] = {}
-    for move in moves:
-        alike.setdefault((-move.level, move.collective, move.joined or ()), []).append(move)
-    return Moves([_merged(lane, alike[kind]) for kind in sorted(alike)])
-
-
-def _merged(lane: Lane, moves: Sequence[Move]) -> Move:
-    """Merge transfers of one level and collective."""
-    if len(moves) == 1:
-        return moves[0]
-    setting, move = lane.setting, moves[0]
-    subgroup_bytes = math.fsum(each.subgroup_bytes for each in moves)
-    if move.joined is None:
-        link = setting.machine.links(setting.array)[move.level]
-        seconds = link.seconds(move.collective, subgroup_bytes)
-    else:
-        seconds = joined_seconds(setting, move.joined, move.level, subgroup_bytes)
-    return move._replace(
-        seconds=seconds,
-        subgroup_bytes=subgroup_bytes,
-        total_bytes=math.fsum(each.total_bytes for each in moves),
-    )
+def _stalled(
+    lowering: Lowering, number: int, lane: Lane, moves: Moves, after: After, chunk: tuple[int, ...]
+) -> tuple[Moves, After]:
+    """Let the latency of a chunk's transfers stall the devices; return the rest of the transfers."""
+    latencies = lane.latencies(moves)
+    if math.fsum(latencies):
+        after = lowering.stall(number, chunk[-1], math.fsum(latencies), after, chunk[0])
+    rest = zip(moves, latencies, strict=True)
+    return Moves([move._replace(seconds=max(0.0, move.seconds - late)) for move, late in rest]), after
 
 
 def _summed(amounts: Sequence[Amount]) -> list[Amount]:

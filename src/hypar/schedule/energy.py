@@ -12,7 +12,7 @@ import numpy as np
 
 from hypar.machine.energy import access_energies, power_at_rest
 from hypar.machine.hops import level_hops
-from hypar.schedule.totals import repeated
+from hypar.schedule.moves import BETWEEN_STAGES
 from hypar.sharding.redistribution import SUMMED
 
 if TYPE_CHECKING:
@@ -43,9 +43,7 @@ class Moved(NamedTuple):
         return SUMMED.get(self.move.collective, 0.0) * self.num_bytes
 
 
-def energy_of(
-    lane: Lane, step: Step, number: int, step_s: float, microbatches: int = 1
-) -> dict[str, float] | None:
+def energy_of(lane: Lane, step: Step, number: int, step_s: float) -> dict[str, float] | None:
     """Return the joules of all devices of a lane, by component; None if the machine's file gives no energies.
 
     Args:
@@ -53,21 +51,20 @@ def energy_of(
         step: the lowered step.
         number: index of the lane in the step.
         step_s: time of the whole step, for which every device draws its power at rest.
-        microbatches: number of microbatches; updates, and adding up gradients, run once.
     """
     setting, machine = lane.setting, lane.setting.machine
     costs = machine.content.device.energy
     if costs is None:
         return None
     found = dict.fromkeys(("arithmetic", *access_energies(machine)), 0.0)
-    for _, place, joules in energy_items(lane, step, number, microbatches):
+    for _, place, joules in energy_items(lane, step, number):
         found[place] += joules
-    moved = [*moved_items(lane, step, number, microbatches)]
+    moved = [*moved_items(lane, step, number)]
     received = [num_bytes for _, _, num_bytes in moved]
     summed = [SUMMED.get(move.collective, 0.0) * num_bytes for _, move, num_bytes in moved]
     found["communication"] = moving_energy(machine, math.fsum(received), math.fsum(summed))
     if costs.link is not None:
-        hops = [_hops(lane, level) for level in range(lane.depth + len(setting.array))]
+        hops = {level: _hops(lane, level) for level in {move.level for _, move, _ in moved}}
         passed = np.array([hops[move.level] for _, move, _ in moved])
         found["link"] = math.fsum(link_energy(machine, passed, np.array(received)).tolist())
     if costs.static is not None:
@@ -75,11 +72,9 @@ def energy_of(
     return found
 
 
-def energy_items(
-    lane: Lane, step: Step, number: int, microbatches: int = 1
-) -> Iterator[tuple[int, str, float]]:
+def energy_items(lane: Lane, step: Step, number: int) -> Iterator[tuple[int, str, float]]:
     """Yield each layer's joules of arithmetic and of accesses, place by place; arguments as in ``energy_of``."""
-    setting, work = lane.setting, step.work[number]
+    setting, work, microbatches = lane.setting, step.work[number], lane.place.microbatches
     costs, each = setting.machine.content.device.energy, access_energies(setting.machine)
     if costs is None:
         return
@@ -92,7 +87,8 @@ def energy_items(
             continue
         key = (id(time), devices)
         if key not in known:
-            macs, accesses, weight = 3 * time.macs, time.accesses, time.words["weight"]
+            macs, accesses = math.fsum(map(time.done_macs, time.work)), time.accesses
+            weight = time.words["weight"]
             known[key] = [
                 ("arithmetic", devices * (microbatches * macs + weight) * operation),
                 *(
@@ -105,14 +101,13 @@ def energy_items(
             yield layer, place, joules
 
 
-def moved_items(lane: Lane, step: Step, number: int, microbatches: int = 1) -> Iterator[Moved]:
+def moved_items(lane: Lane, step: Step, number: int) -> Iterator[Moved]:
     """Yield the transfers that a lane takes part in, those to several lanes by its share of their devices."""
     devices = math.prod(lane.setting.array)
     for layer, move, lanes in zip(step.layers, step.moves, step.lanes, strict=True):
         if move is not None and number in lanes:
             share = devices / move.subgroup_devices if len(lanes) > 1 else 1
-            num_bytes = repeated(move, microbatches) * move.total_bytes * share
-            yield tuple.__new__(Moved, (layer, move, num_bytes))
+            yield tuple.__new__(Moved, (layer, move, move.total_bytes * share))
 
 
 def moved_energy(lane: Lane, moved: Moved) -> float:
@@ -150,6 +145,10 @@ def link_energy(machine: Machine, hops: Any, num_bytes: Any) -> Any:
 def _hops(lane: Lane, at: int) -> float:
     """Return the links on the way of a transfer at a level; from another device group it is the link outward."""
     level, setting = at - lane.depth, lane.setting
-    if level < 0 or setting.machine.content.device.energy is None:
+    if setting.machine.content.device.energy is None:
+        return 1.0
+    if at == BETWEEN_STAGES:
+        return level_hops(setting.machine, (lane.place.stages, *setting.array))[0]
+    if level < 0:
         return 1.0
     return level_hops(setting.machine, setting.array)[level]

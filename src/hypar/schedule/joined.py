@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from hypar.machine.routing import LevelLink
     from hypar.machine.setting import Setting
 
 Run = tuple[int, int]
@@ -51,12 +52,23 @@ def joined_seconds(setting: Setting, run: Run, level: int, subgroup_bytes: float
         level: one of them.
         subgroup_bytes: bytes that each subgroup of this level receives at this level.
     """
+    link, part, received = _of_run(setting, run, level, subgroup_bytes)
+    return part * float(link.seconds("all_reduce", received))
+
+
+def joined_latency(setting: Setting, run: Run, level: int, subgroup_bytes: float) -> float:
+    """Return the seconds of ``joined_seconds`` that do not depend on the bytes; arguments as there."""
+    link, part, received = _of_run(setting, run, level, subgroup_bytes)
+    return part * link.line("all_reduce", received).latency_s
+
+
+def _of_run(setting: Setting, run: Run, level: int, subgroup_bytes: float) -> tuple[LevelLink, float, float]:
+    """Return the link of a collective, a level's part of its bytes, and the bytes that each of its subgroups receives."""
     (first, last), array = run, setting.array
     link = setting.machine.joined(array, first, last)
     assert link is not None  # noqa: S101 (only collectives that can be routed are chosen)
     part = bytes_part(array[first : last + 1], level - first)
-    received = subgroup_bytes / (part * math.prod(array[level + 1 : last + 1]))
-    return part * float(link.seconds("all_reduce", received))
+    return link, part, subgroup_bytes / (part * math.prod(array[level + 1 : last + 1]))
 
 
 def bytes_part(ways: tuple[int, ...], level: int) -> float:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import degrees, working
-from hypar.schedule.moves import Move, moves_of
+from hypar.schedule.joined import joined_latency, joined_seconds
+from hypar.schedule.measured import measured_moves, measured_time
+from hypar.schedule.moves import PHASE, Move, Moves, moves_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import ContractedGraph, CutLayer
-    from hypar.schedule.moves import Moves
+    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.schedule.joined import Run
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.transfers import Amount
 
@@ -33,6 +36,22 @@ class LaneWork:
     working: tuple[int, ...]
 
 
+class StagePlace(NamedTuple):
+    """The place of a lane in a pipeline.
+
+    Attributes:
+        stages: number of places for stages of as many devices, of which the last may be empty; 0 without a pipeline.
+        microbatches: microbatches in a mini-batch; its layers are those of one.
+        in_flight: the largest number of microbatches whose activations it keeps.
+        outside: the tensors that its layers read from other stages; their producers' indices are not the lane's.
+    """
+
+    stages: int = 0
+    microbatches: int = 1
+    in_flight: int = 1
+    outside: tuple[Tensor, ...] = ()
+
+
 class _Devices(NamedTuple):
     """The fields of a lane.
 
@@ -42,6 +61,7 @@ class _Devices(NamedTuple):
         setting: machine, array, element size, optimizer.
         name: name of the group; empty for the only one.
         depth: number of uneven splits above it.
+        place: its place in a pipeline.
     """
 
     graph: ContractedGraph
@@ -49,6 +69,7 @@ class _Devices(NamedTuple):
     setting: Setting
     name: str = ""
     depth: int = 0
+    place: StagePlace = StagePlace()
 
 
 class Lane(_Devices):
@@ -57,19 +78,42 @@ class Lane(_Devices):
     Work and transfers are computed once, as the same lane is lowered again for every choice of chunks.
     """
 
+    def at(self, name: str, place: StagePlace) -> Lane:
+        """Return the same work under another name, at a place in a pipeline."""
+        return self._same(self._replace(name=name, place=place))
+
+    def of(self, graph: ContractedGraph) -> Lane:
+        """Return the same work of equal layers with other names."""
+        return self._same(self._replace(graph=graph))
+
+    def _same(self, other: Lane) -> Lane:
+        """Give another lane the work and the transfers that are known of this one."""
+        other.__dict__.update(self.__dict__)
+        return other
+
     @cached_property
     def work(self) -> LaneWork:
         """The computation of its devices."""
-        setting = self.setting
+        named, array = self.setting.machine.measured is not None, self.setting.array
         known: dict[object, tuple[LayerTime | None, int]] = {}
         found = []
         for layer, chosen in zip(self.graph.layers, self.choices, strict=True):
-            key = (layer.einsum, chosen)
+            # Measured times are those of one layer, not of all layers that are equal to it.
+            key = (layer.einsum, chosen, layer.name if named else "")
             if key not in known:
-                known[key] = _worked(setting, layer, chosen)
+                known[key] = self._time(layer, chosen), working(chosen, array)
             found.append(known[key])
         times, devices = tuple(zip(*found, strict=True)) or ((), ())
         return LaneWork(times=times, working=devices)
+
+    def _time(self, layer: CutLayer, chosen: Options) -> LayerTime | None:
+        if not layer.weighted or layer.empty:
+            return None
+        machine = self.setting.machine
+        time = machine.layer_time(layer.einsum, degrees(chosen), self.setting.element_bytes)
+        if machine.measured is None:
+            return time
+        return measured_time(machine.measured, layer.name, chosen, time)
 
     @cached_property
     def updates(self) -> tuple[float, ...]:
@@ -89,15 +133,56 @@ class Lane(_Devices):
 
     @cached_property
     def _moved(self) -> tuple[list[Moves], list[Moves]]:
-        return moves_of(self.setting, self.graph, self.choices)
+        inner, outer = moves_of(self.setting, self.graph, self.choices)
+        times = self.setting.machine.measured
+        if times is not None:
+            layers = zip(self.graph.layers, inner, strict=True)
+            inner = [Moves(measured_moves(times, [layer.name], moves)) for layer, moves in layers]
+        return inner, outer
 
+    def together(self, chunk: Sequence[int]) -> Moves:
+        """Merge the gradient transfers of layers into one for each level and collective, innermost level first.
 
-def _worked(setting: Setting, layer: CutLayer, chosen: Options) -> tuple[LayerTime | None, int]:
-    """Return the time of a layer on a device, and the devices that work."""
-    devices = working(chosen, setting.array)
-    if not layer.weighted or layer.empty:
-        return None, devices
-    return setting.machine.layer_time(layer.einsum, degrees(chosen), setting.element_bytes), devices
+        Args:
+            chunk: the layers that exchange their gradients together.
+        """
+        alike: dict[tuple[int, str, Run | tuple[()]], list[Move]] = {}
+        for move in (move for layer in chunk for move in self.inner[layer].phases.get(PHASE, ())):
+            alike.setdefault((-move.level, move.collective, move.joined or ()), []).append(move)
+        merged = [self._merged(alike[kind]) for kind in sorted(alike)]
+        names = [self.graph.layers[layer].name for layer in chunk]
+        return Moves(measured_moves(self.setting.machine.measured, names, merged))
+
+    def _merged(self, moves: Sequence[Move]) -> Move:
+        """Merge transfers of one level and collective."""
+        if len(moves) == 1:
+            return moves[0]
+        setting, move = self.setting, moves[0]
+        subgroup_bytes = math.fsum(each.subgroup_bytes for each in moves)
+        if move.joined is None:
+            link = setting.machine.links(setting.array)[move.level]
+            seconds = link.seconds(move.collective, subgroup_bytes)
+        else:
+            seconds = joined_seconds(setting, move.joined, move.level, subgroup_bytes)
+        return move._replace(
+            seconds=seconds,
+            subgroup_bytes=subgroup_bytes,
+            total_bytes=math.fsum(each.total_bytes for each in moves),
+        )
+
+    def latencies(self, moves: Sequence[Move]) -> list[float]:
+        """Return the seconds of each transfer of a chunk that do not depend on its bytes."""
+        times = self.setting.machine.measured
+        if times is not None and times.exchanges:
+            return [0.0 if number else times.sync_s for number in range(len(moves))]
+        return [self._latency(move) for move in moves]
+
+    def _latency(self, move: Move) -> float:
+        setting = self.setting
+        if move.joined is not None:
+            return joined_latency(setting, move.joined, move.level, move.subgroup_bytes)
+        link = setting.machine.links(setting.array)[move.level]
+        return link.line(move.collective, move.subgroup_bytes).latency_s
 
 
 class Receiver(NamedTuple):

@@ -12,21 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import ContractedGraph, Tensor
+    from hypar.network.contraction import ContractedGraph
     from hypar.schedule.lanes import Lane
     from hypar.schedule.step import Step, Transfers
 
 
-def memory_of(
-    lane: Lane, step: Step | Transfers, number: int, outside: Sequence[Tensor] = ()
-) -> dict[str, float]:
+def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, float]:
     """Return the bytes on each device of a lane at the fullest moment of a step, with room for the largest transfer.
 
     Args:
         lane: the devices and their work for a microbatch.
         step: the lowered step, or its transfers.
         number: index of the lane in the step.
-        outside: tensors that the lane's layers read from other stages; their producers' indices are not the lane's.
     """
     setting, size = lane.setting, lane.setting.element_bytes
     times = step.work[number].times
@@ -36,12 +33,12 @@ def memory_of(
         for move, lanes in zip(step.moves, step.lanes, strict=True)
         if move is not None and number in lanes
     ]
-    course = course_of(lane.graph, lane.choices, size, outside)
+    course = course_of(lane.graph, lane.choices, size, lane.place.outside)
     return {
         "weights": weights,
         "gradients": weights,
         "optimizer": weights * OPTIMIZERS[setting.optimizer],
-        "activations": course.activations,
+        "activations": lane.place.in_flight * course.activations,
         "errors": max(0.0, course.peak - course.activations),
         "buffers": max(buffers, default=0.0),
     }

@@ -1,7 +1,8 @@
 """A pipeline as tasks: the work of each stage in the order of a schedule, and the sending between stages.
 
 A stage does one piece of work at a time; the result for one microbatch is sent to its neighbour, which waits for it. A
-step ends when all stages have done their work and sent the results. This module knows nothing of layers or bytes.
+step ends when all stages have done their work and sent the results. This module knows nothing of layers or bytes: a
+lowering adds the tasks of a piece of work, one with given seconds here.
 
 The order of the tasks follows from the schedule alone, whatever their durations: a link sends results in turn, and a
 stage that spends its own time on receiving does so just before it needs the result, or at the end of the step.
@@ -9,8 +10,8 @@ stage that spends its own time on receiving does so just before it needs the res
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.plan.splits import stage_name
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.schedule.pipeline_orders import Schedule, Work
+    from hypar.schedule.tasks import After
 
 
 STEPS = "steps"
@@ -90,7 +92,7 @@ class Lowered(NamedTuple):
 
 
 def lower(schedule: Schedule, paces: Sequence[Pace], microbatches: int, minibatches: int) -> Lowered:
-    """Lower a pipeline to tasks.
+    """Lower a pipeline, each piece of work of a stage a single task.
 
     Args:
         schedule: the order of work.
@@ -98,96 +100,156 @@ def lower(schedule: Schedule, paces: Sequence[Pace], microbatches: int, minibatc
         microbatches: the number of microbatches of each mini-batch.
         minibatches: the number of mini-batches.
     """
-    lowering, count = _Lowering(paces), len(paces)
-    orders = [schedule.steps(stage, count, microbatches, minibatches) for stage in range(count)]
-    for step, works in enumerate(zip(*orders, strict=True)):
-        lowering.open(step, works)
-        lowering.close(step)
+    lowering = _Paced(paces)
+    lowering.issue(schedule, microbatches, minibatches)
     return Lowered(tuple(lowering.tasks), tuple(lowering.origins))
 
 
-@dataclass(slots=True)
-class _Lowering:
-    """The tasks so far.
+class PipelineLowering(ABC):
+    """The tasks of a pipeline so far, issued in the order of a schedule.
 
     Attributes:
-        paces: the times of each stage.
+        count: the number of stages.
         tasks: the tasks.
         origins: the step, stage and work of each task.
-        made: for each work of a stage the task that its reader waits for.
+        made: for each work of a stage the tasks that its reader waits for.
         unsent: transfers whose place among the tasks is just before their reader, which is yet to come.
-        last: the last task of each stage.
-        sent: all transfers of the step.
     """
 
-    paces: Sequence[Pace]
-    tasks: list[Task] = field(default_factory=list)
-    origins: list[Origin] = field(default_factory=list)
-    made: dict[tuple[int, Work], int] = field(default_factory=dict)
-    unsent: dict[tuple[int, Work], Send] = field(default_factory=dict)
-    last: dict[int, int] = field(default_factory=dict)
-    sent: list[int] = field(default_factory=list)
+    def __init__(self, count: int) -> None:
+        """Start without tasks."""
+        self.count = count
+        self.tasks: list[Task] = []
+        self.origins: list[Origin] = []
+        self.made: dict[tuple[int, Work], After] = {}
+        self.unsent: dict[tuple[int, Work], int] = {}
 
-    def open(self, step: int, works: Sequence[Sequence[Work]]) -> None:
+    @abstractmethod
+    def work(self, stage: int, work: Work, after: After, *, final: bool) -> After:
+        """Add a stage's work behind the tasks that bring its input; return those that make its result.
+
+        Args:
+            stage: number of the stage.
+            work: the work.
+            after: the tasks to wait for.
+            final: whether it is the last backward of a mini-batch, whose update follows.
+        """
+
+    @abstractmethod
+    def sends(self, stage: int, reader: int, work: Work) -> bool | None:
+        """Return whether a result is sent as soon as it is made, or just before it is read; None if it is not sent."""
+
+    @abstractmethod
+    def send(self, stage: int, reader: int, work: Work, after: After) -> After:
+        """Add the transfer of a result; return the tasks that its reader waits for."""
+
+    @abstractmethod
+    def end(self, step: int) -> None:
+        """Add the end of a step, for which all stages wait."""
+
+    def issue(self, schedule: Schedule, microbatches: int, minibatches: int) -> None:
+        """Add the tasks of some mini-batches; arguments as in ``lower``."""
+        orders = [schedule.steps(stage, self.count, microbatches, minibatches) for stage in range(self.count)]
+        for step, works in enumerate(zip(*orders, strict=True)):
+            self._open(step, works)
+            for (stage, work), reader in [*self.unsent.items()]:
+                self._send(step, stage, reader, work)
+            self.end(step)
+            self._note(Origin(step))
+
+    def _open(self, step: int, works: Sequence[Sequence[Work]]) -> None:
         """Add the work of all stages in a step: each stage goes on as far as its neighbours' results allow."""
         left = [deque(own) for own in works]
-        turns = deque(range(len(works)))
+        turns = deque(range(self.count))
         while turns:
             stage = turns.popleft()
             while left[stage] and self._there(stage, left[stage][0]):
                 work = left[stage].popleft()
-                self._add(Origin(step, stage, work), work)
-                reader = stage - NEIGHBOUR.get(work.phase, 0)
-                if reader != stage and 0 <= reader < len(works):
+                self._add(step, stage, work, final=bool(left[stage]) and left[stage][0].phase == "update")
+                reader = self._reader(stage, work)
+                if reader is not None:
                     turns.append(reader)
         assert not any(left)  # noqa: S101 (a schedule has no work that waits for itself)
 
-    def close(self, step: int) -> None:
-        """Add the end of a step, for which all stages wait."""
-        for key in [*self.unsent]:
-            self._send(key)
-        after = tuple(sorted({*self.last.values(), *self.sent}))
-        end = self._task(Task(f"step {step + 1}", STEPS, 0.0, after, "step"), Origin(step))
-        self.last, self.sent = dict.fromkeys(range(len(self.paces)), end), []
+    def _reader(self, stage: int, work: Work) -> int | None:
+        reader = stage - NEIGHBOUR.get(work.phase, self.count)
+        return reader if 0 <= reader < self.count else None
 
     def _source(self, stage: int, work: Work) -> tuple[int, Work] | None:
-        other = stage + NEIGHBOUR.get(work.phase, len(self.paces))
-        return (other, work) if 0 <= other < len(self.paces) else None
+        other = stage + NEIGHBOUR.get(work.phase, self.count)
+        return (other, work) if 0 <= other < self.count else None
 
     def _there(self, stage: int, work: Work) -> bool:
         source = self._source(stage, work)
         return source is None or source in self.made
 
-    def _task(self, task: Task, origin: Origin) -> int:
+    def _add(self, step: int, stage: int, work: Work, *, final: bool) -> None:
+        """Add work of a stage behind the transfer of its input, and the transfer of its result."""
+        source, reader = self._source(stage, work), self._reader(stage, work)
+        if source is not None and source in self.unsent:
+            self._send(step, source[0], stage, work)
+        after = () if source is None else self.made[source]
+        self.made[stage, work] = self.work(stage, work, after, final=final)
+        self._note(Origin(step, stage, work))
+        at_once = None if reader is None else self.sends(stage, reader, work)
+        if reader is not None and at_once is not None:
+            self.unsent[stage, work] = reader
+            if at_once:
+                self._send(step, stage, reader, work)
+
+    def _send(self, step: int, stage: int, reader: int, work: Work) -> None:
+        del self.unsent[stage, work]
+        self.made[stage, work] = self.send(stage, reader, work, self.made[stage, work])
+        self._note(Origin(step, stage))
+
+    def _note(self, origin: Origin) -> None:
+        """Record the origin of the tasks that were added last."""
+        self.origins += [origin] * (len(self.tasks) - len(self.origins))
+
+
+class _Paced(PipelineLowering):
+    """The lowering of stages whose work takes single tasks.
+
+    Attributes:
+        paces: the times of each stage.
+        last: the last task of each stage.
+        sent: all transfers of the step.
+    """
+
+    def __init__(self, paces: Sequence[Pace]) -> None:
+        super().__init__(len(paces))
+        self.paces = paces
+        self.last: dict[int, int] = {}
+        self.sent: list[int] = []
+
+    def _task(self, task: Task) -> int:
         self.tasks.append(task)
-        self.origins.append(origin)
         return len(self.tasks) - 1
 
-    def _add(self, origin: Origin, work: Work) -> None:
-        """Add work of a stage behind the transfer of its input, and the transfer of its result."""
-        stage, source = origin.stage, self._source(origin.stage, work)
-        if source in self.unsent:
-            self._send(source)
-        after = (self.last[stage],) if stage in self.last else ()
-        if source is not None:
-            after = (*after, self.made[source])
-        seconds = getattr(self.paces[stage], work.phase)
-        task = Task(f"{work.phase} {work.item + 1}", stage_name(stage), seconds, after, work.phase)
-        self.made[stage, work] = self.last[stage] = self._task(task, origin)
-        send = self.paces[stage].send(work.phase)
-        if send is not None:
-            self.unsent[stage, work] = send
-            if send.resource != stage_name(stage - NEIGHBOUR[work.phase]):
-                self._send((stage, work))
+    def work(self, stage: int, work: Work, after: After, *, final: bool) -> After:  # noqa: ARG002
+        before = (self.last[stage],) if stage in self.last else ()
+        seconds, name = getattr(self.paces[stage], work.phase), f"{work.phase} {work.item + 1}"
+        self.last[stage] = self._task(Task(name, stage_name(stage), seconds, (*before, *after), work.phase))
+        return (self.last[stage],)
 
-    def _send(self, key: tuple[int, Work]) -> None:
-        """Add the transfer of a result, for which its reader waits."""
-        (stage, _), send, index = key, self.unsent.pop(key), self.made[key]
-        task = Task(f"send {self.tasks[index].name}", send.resource, send.seconds, (index,), "communication")
-        self.made[key] = self._task(task, self.origins[index]._replace(work=None))
-        self.sent.append(self.made[key])
+    def sends(self, stage: int, reader: int, work: Work) -> bool | None:
+        send = self.paces[stage].send(work.phase)
+        return None if send is None else send.resource != stage_name(reader)
+
+    def send(self, stage: int, reader: int, work: Work, after: After) -> After:  # noqa: ARG002
+        send = self.paces[stage].send(work.phase)
+        assert send is not None  # noqa: S101 (it is sent)
+        name = f"send {work.phase} {work.item + 1}"
+        done = self._task(Task(name, send.resource, send.seconds, after, "communication"))
+        self.sent.append(done)
         if send.resource == stage_name(stage):
-            self.last[stage] = self.made[key]
+            self.last[stage] = done
+        return (done,)
+
+    def end(self, step: int) -> None:
+        after = tuple(sorted({*self.last.values(), *self.sent}))
+        done = self._task(Task(f"step {step + 1}", STEPS, 0.0, after, "step"))
+        self.last, self.sent = dict.fromkeys(range(self.count), done), []
 
 
 def ran(lowered: Lowered, timeline: Timeline) -> list[list[Work]]:
@@ -207,16 +269,35 @@ def step_ends(timeline: Timeline) -> list[float]:
 
 def full_step(lowered: Lowered, timeline: Timeline) -> Timeline:
     """Return the timeline of the first step in which every stage has its full work, shifted to start at 0."""
+    return full_tasks(lowered.origins, timeline)[0]
+
+
+def full_tasks(origins: Sequence[Origin], timeline: Timeline) -> tuple[Timeline, list[int]]:
+    """Return the timeline of the first step in which every stage has its full work, shifted to start at 0.
+
+    Args:
+        origins: the step, stage and work of each task.
+        timeline: when each task ran.
+
+    Returns:
+        The timeline, and the indices of its tasks among all.
+    """
     counts: dict[int, int] = {}
-    for step, _, work in lowered.origins:
+    for step, _, work in origins:
         counts[step] = counts.get(step, 0) + (work is not None)
     most = max(counts, key=counts.__getitem__)
     began = [0.0, *step_ends(timeline)][most]
-    kept = [index for index, (step, stage, _) in enumerate(lowered.origins) if step == most and stage >= 0]
+    kept = [index for index, (step, stage, _) in enumerate(origins) if step == most and stage >= 0]
     place: dict[int | None, int] = {index: new for new, index in enumerate(kept)}
-    return Timeline(
-        tasks=tuple(timeline.tasks[index] for index in kept),
+    found = Timeline(
+        tasks=tuple(
+            timeline.tasks[index]._replace(
+                after=tuple(place[before] for before in timeline.tasks[index].after if before in place)
+            )
+            for index in kept
+        ),
         starts=tuple(timeline.starts[index] - began for index in kept),
         ends=tuple(timeline.ends[index] - began for index in kept),
         held_by=tuple(place.get(timeline.held_by[index]) for index in kept),
     )
+    return found, kept

@@ -127,7 +127,7 @@ MOST_TASKS = 2**20
 
 
 TASKS = 5
-"""Tasks of a stage for a microbatch at most: forward, backward, sending of both, update."""
+"""Tasks of a stage, or of a layer, for a microbatch, by which microbatches are limited."""
 
 
 def checked_schedule(name: str) -> str:
@@ -141,7 +141,7 @@ def checked_schedule(name: str) -> str:
     return name
 
 
-def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: int) -> int:
+def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: int, layers: int = 1) -> int:
     """Return the number of microbatches; by default the largest divisor of the mini-batch up to the number of stages.
 
     Args:
@@ -149,6 +149,7 @@ def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: i
         schedule: one of ``SCHEDULES``.
         batch: samples in a mini-batch.
         stages: the number of stages.
+        layers: the number of layers.
 
     Raises:
         OptionError: the number does not divide the mini-batch, or is too large, or not allowed by the schedule.
@@ -164,7 +165,7 @@ def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: i
     whole = isinstance(asked, int) and not isinstance(asked, bool)
     if not whole or asked < 1 or batch % asked:
         raise OptionError("microbatches", f"found {shown(asked)}", f"a divisor of the batch {batch:,}")
-    most = MOST_TASKS // (TASKS * stages * order.minibatches(stages))
+    most = MOST_TASKS // (TASKS * max(stages, layers) * order.minibatches(stages))
     if asked > most:
         raise OptionError("microbatches", f"found {asked:,}", f"at most {most:,} in {stages} stages")
     return asked

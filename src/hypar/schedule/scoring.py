@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Options
 
 
+ROUNDING = 1e-9
+"""Fraction of a time below which a difference counts as none."""
+
 KINDS = (*PHASES, "update", "communication")
 """Kinds of the tasks of a step."""
 
@@ -74,7 +77,8 @@ def summarise(
     """
     setting, spent = lanes[0].setting, timeline.by_kind
     levels = max(lane.depth + len(lane.setting.array) for lane in lanes)
-    communication = received_at(step, levels)
+    staged = lanes[0].place.stages > 0
+    communication = received_at(step, levels, stages=staged)
     received = math.fsum(communication.values())
     memories = [memory_of(lane, step, number) for number, lane in enumerate(lanes)]
     held = [math.fsum(memory.values()) for memory in memories]
@@ -82,9 +86,7 @@ def summarise(
     filled = [own / (each.memory_bytes or math.inf) for own, each in zip(held, machines, strict=True)]
     fullest = filled.index(max(filled))
     capacity = machines[fullest].memory_bytes
-    # The items of one lane sum up its own tasks; those of several lanes, the tasks on the critical path.
-    critical = _critical(timeline)
-    time = {kind: spent.get(kind, 0.0) for kind in KINDS} if len(lanes) == 1 else critical
+    time = {kind: spent.get(kind, 0.0) for kind in KINDS}
     energy = _together(
         [energy_of(lane, step, number, timeline.makespan) for number, lane in enumerate(lanes)]
     )
@@ -103,13 +105,15 @@ def summarise(
         capacity_bytes=None if capacity is None else exact_number(capacity),
         fits=all(each.fits(own) for each, own in zip(machines, held, strict=True)),
         time=time,
-        overlapped_s=_overlapped(lanes, time, timeline),
-        critical=critical,
+        overlapped_s=_overlapped(time, timeline),
+        critical=_critical(timeline),
         busy=_busy(lanes, timeline),
         energy=energy,
         communication={level: exact_number(amount) for level, amount in communication.items()},
         memory={item: exact_number(amount) for item, amount in memories[fullest].items()},
-        groups=_groups(lanes, step, timeline, held) if isinstance(machine, HeterogeneousMachine) else None,
+        groups=_groups(lanes, step, timeline, held)
+        if staged or isinstance(machine, HeterogeneousMachine)
+        else None,
     )
 
 
@@ -128,7 +132,7 @@ def _groups(lanes: Sequence[Lane], step: Step, timeline: Timeline, held: Sequenc
                 devices=math.prod(lane.setting.array),
                 computing_s=math.fsum(end - start for start, end, computes in own if computes),
                 communicating_s=math.fsum(end - start for start, end, computes in own if not computes),
-                idle_s=max(0.0, timeline.makespan - _covered(own)),
+                idle_s=_beyond(timeline.makespan, _covered(own)),
                 memory_bytes=exact_number(num_bytes),
                 capacity_bytes=None if capacity is None else exact_number(capacity),
                 fits=lane.setting.machine.fits(num_bytes),
@@ -155,10 +159,14 @@ def _together(energies: Sequence[dict[str, float] | None]) -> dict[str, float] |
     return {place: math.fsum(energy.get(place, 0.0) for energy in known) for place in places}
 
 
-def _overlapped(lanes: Sequence[Lane], time: dict[str, float], timeline: Timeline) -> float:
-    """Return the excess of a single lane's work over the step's time; 0 for several lanes."""
-    overlap = len(lanes) == 1 and lanes[0].setting.machine.overlap
-    return max(0.0, math.fsum(time.values()) - timeline.makespan) if overlap else 0.0
+def _overlapped(time: dict[str, float], timeline: Timeline) -> float:
+    """Return the excess of all tasks' seconds over the step's time."""
+    return _beyond(math.fsum(time.values()), timeline.makespan)
+
+
+def _beyond(seconds: float, others: float) -> float:
+    """Return how much longer some seconds are than others; 0 if they are not, apart from rounding."""
+    return seconds - others if seconds - others > ROUNDING * seconds else 0.0
 
 
 def _busy(lanes: Sequence[Lane], timeline: Timeline) -> dict[str, float]:

@@ -21,17 +21,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.schedule.chunked import ChunkedGradients
 from hypar.schedule.lanes import Lane, LaneWork
 from hypar.schedule.moves import PHASE
-from hypar.schedule.tasks import Lowering
+from hypar.schedule.tasks import After, Lowering, TaskList
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing
     from hypar.schedule.moves import Move
-    from hypar.schedule.tasks import After
     from hypar.sharding.placement import Options
     from hypar.timeline import Task
 
@@ -45,6 +44,7 @@ class Step:
         layers: for each task the layer that it belongs to.
         moves: for each task its transfer; None for computation.
         lanes: for each task the lanes that it occupies.
+        items: for each task the microbatch that it works on, from 0; 0 without stages.
         work: the computation of each lane.
     """
 
@@ -52,7 +52,12 @@ class Step:
     layers: tuple[int, ...]
     moves: tuple[Move | None, ...]
     lanes: tuple[tuple[int, ...], ...]
+    items: tuple[int, ...]
     work: tuple[LaneWork, ...]
+
+
+Ready = list[list[After]]
+"""For each layer and lane the tasks to wait for."""
 
 
 class Transfers(NamedTuple):
@@ -96,15 +101,20 @@ def lower_lanes(
     Raises:
         HardwareError: an array does not fit its machine.
     """
-    flow = _Flow(lanes, crossings, chunks)
-    flow.forward()
-    flow.backward()
+    flow = Flow(Lowering(lanes), lanes, crossings, chunks)
+    flow.backward(flow.forward())
+    return step_of(flow.lowering.found, [lane.work for lane in lanes])
+
+
+def step_of(found: TaskList, work: Sequence[LaneWork]) -> Step:
+    """Return the step of a list of tasks and of the computation of each lane."""
     return Step(
-        tasks=tuple(flow.lowering.tasks),
-        layers=tuple(flow.lowering.layers),
-        moves=tuple(flow.lowering.moves),
-        lanes=tuple(flow.lowering.of),
-        work=flow.work,
+        tasks=tuple(found.tasks),
+        layers=tuple(found.layers),
+        moves=tuple(found.moves),
+        lanes=tuple(found.lanes),
+        items=tuple(found.items),
+        work=tuple(work),
     )
 
 
@@ -125,14 +135,19 @@ def transfers_of(lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> T
     return Transfers(moves, of, tuple(lane.work for lane in lanes))
 
 
-class _Flow:
-    """The lowering of a step, layer by layer on all lanes, with the tasks to wait for on each lane."""
+class Flow:
+    """The lowering of the phases of some lanes, layer by layer on all of them, with the tasks to wait for on each."""
 
-    def __init__(self, lanes: Sequence[Lane], crossings: Sequence[Crossing], chunks: Chunks | None) -> None:
-        self.lanes, self.crossings = lanes, crossings
-        self.lowering = Lowering(lanes)
-        self.work = tuple(lane.work for lane in lanes)
-        self.times = [work.times for work in self.work]
+    def __init__(
+        self,
+        lowering: Lowering,
+        lanes: Sequence[Lane],
+        crossings: Sequence[Crossing] = (),
+        chunks: Chunks | None = None,
+    ) -> None:
+        """Start without tasks; arguments as in ``lower_lanes``."""
+        self.lowering, self.lanes, self.crossings = lowering, lanes, crossings
+        self.times = [lane.work.times for lane in lanes]
         self.updates = [lane.updates for lane in lanes]
         self.inner = [lane.inner for lane in lanes]
         self.outer = [lane.outer for lane in lanes]
@@ -142,38 +157,83 @@ class _Flow:
         for index, tensor in enumerate(lanes[0].graph.tensors):
             self.made_by[tensor.consumer].append((index, tensor.producer))
             self.read_by[tensor.producer].append((index, tensor.consumer))
-        self.ready: list[list[After]] = []
         self.arrived: dict[int, list[After]] = {}
         self.late: list[tuple[int, int, After]] = []
         self.overlaps = [lane.setting.machine.overlap for lane in lanes]
         self.overlapping = any(self.overlaps)
-        self.chunked = None if chunks is None else ChunkedGradients(lanes, crossings, self.inner, chunks)
+        if chunks is None and any(lane.setting.machine.independent for lane in lanes):
+            chunks = tuple((layer,) for layer in reversed(range(count)))
+        self.chunked = None if chunks is None else ChunkedGradients(lanes, crossings, chunks)
 
-    def forward(self) -> None:
-        """Lower the forward phase, from the first layer to the last."""
+    def forward(self, after: After = ()) -> Ready:
+        """Lower the forward phase, from the first layer to the last.
+
+        Args:
+            after: the tasks that bring what other stages made.
+
+        Returns:
+            For each layer the tasks to wait for on each lane until its output is there.
+        """
+        ready: Ready = []
+        first = [(*self.lowering.start, *after)] * len(self.lanes)
         for layer, read in enumerate(self.made_by):
-            moved = [self._moved(tensor, layer, "forward", self.ready[maker]) for tensor, maker in read]
-            after = self._together(moved)
-            self.ready.append(self._computed(layer, "forward", after))
+            moved = [self._moved(tensor, layer, "forward", ready[maker]) for tensor, maker in read]
+            before = self._together(moved) if read else first
+            ready.append(self._inside(layer, "forward", self._computed(layer, "forward", before)))
+        return ready
 
-    def backward(self) -> None:
-        """Lower the backward phase from the last layer to the first, with each layer's gradient and update."""
-        errors: list[list[After]] = [[()] * len(self.lanes) for _ in self.ready]
-        for layer in reversed(range(len(self.ready))):
-            sent = [self._returned(tensor, reader, layer, errors) for tensor, reader in self.read_by[layer]]
-            after = [own or made for own, made in zip(self._together(sent), self.ready[layer], strict=True)]
-            errors[layer] = self._computed(layer, "backward", after)
+    def backward(self, ready: Ready, after: After = (), *, final: bool = True) -> Ready:
+        """Lower the backward phase from the last layer to the first, with each layer's gradient.
+
+        Args:
+            ready: the tasks that made each layer's output.
+            after: the tasks that bring the errors of other stages.
+            final: whether gradients are exchanged and weights are updated.
+
+        Returns:
+            For each layer the tasks to wait for on each lane until the error of its input is there.
+        """
+        self.arrived = {}
+        errors: Ready = [[()] * len(self.lanes) for _ in ready]
+        gradients: list[tuple[int, list[After]]] = []
+        # Where nothing overlaps, the stage before would wait for the exchange of gradients.
+        waits = self.lowering.item is not None and not all(self.overlaps)
+        for layer in reversed(range(len(ready))):
+            arrived = self._together(
+                [self._returned(*tensor, layer, errors) for tensor in self.read_by[layer]]
+            )
+            before = [own or after or made for own, made in zip(arrived, ready[layer], strict=True)]
+            if self.lowering.start:
+                before = [(*self.lowering.start, *own) for own in before]
+            errors[layer] = self._inside(layer, "backward", self._computed(layer, "backward", before))
             if self.overlapping:
                 for tensor, maker in sorted(self.made_by[layer], key=itemgetter(1), reverse=True):
                     self._returned(tensor, layer, maker, errors)
-            if self.chunked is None:
-                self._update(layer, self._computed(layer, "gradient", after))
-            else:
-                gradient = self._computed(layer, "gradient", after, summed=False)
-                for done, summed in self.chunked.passed(self.lowering, layer, gradient):
-                    self._update(done, summed)
-        for lane, layer, summed_up in self.late:
+            gradients.append((layer, self._computed(layer, "gradient", before)))
+            if final and not waits:
+                self._exchanged(*gradients[-1])
+        for layer, gradient in gradients if final and waits else ():
+            self._exchanged(layer, gradient)
+        for lane, layer, summed_up in self.late if final else ():
             self._updated(lane, layer, summed_up)
+        self.late = []
+        return errors
+
+    def made(self, ready: Ready) -> After:
+        """Return the tasks to wait for until the outputs of all layers are there."""
+        return _all(own for own, readers in zip(ready, self.read_by, strict=True) if not readers)
+
+    def sent_back(self, errors: Ready) -> After:
+        """Return the tasks to wait for until the errors of the inputs of all layers are there."""
+        return _all(own for own, makers in zip(errors, self.made_by, strict=True) if not makers)
+
+    def _exchanged(self, layer: int, gradient: list[After]) -> None:
+        """Add up a layer's gradient, alone or in its chunk, and update what can be updated then."""
+        if self.chunked is None:
+            self._update(layer, self._inside(layer, "gradient", gradient))
+        else:
+            for done, summed in self.chunked.passed(self.lowering, layer, gradient):
+                self._update(done, summed)
 
     def _returned(self, tensor: int, reader: int, maker: int, errors: Sequence[list[After]]) -> list[After]:
         """Send the error of a tensor back to the layer that made it, once."""
@@ -183,9 +243,9 @@ class _Flow:
 
     def _update(self, layer: int, summed: list[After]) -> None:
         """Update a weight on the lanes that hold a shard of it, later if a transfer delays the update."""
+        moves = self.lowering.found.moves
         for lane, times in enumerate(self.times):
             if times[layer] is not None:
-                moves = self.lowering.moves
                 if self.overlaps[lane] and any(moves[task] is not None for task in summed[lane]):
                     self.late.append((lane, layer, summed[lane]))
                 else:
@@ -194,24 +254,23 @@ class _Flow:
     def _updated(self, lane: int, layer: int, after: After) -> None:
         self.lowering.compute(lane, layer, "update", self.updates[lane][layer], after)
 
-    def _computed(self, layer: int, phase: str, after: list[After], *, summed: bool = True) -> list[After]:
-        """Compute a phase of a layer on the lanes that hold a shard of it, and add up its partial sums.
-
-        Returns:
-            A new list of the tasks to wait for.
-        """
+    def _computed(self, layer: int, phase: str, after: list[After]) -> list[After]:
+        """Compute a phase of a layer on the lanes that hold a shard of it; return a new list of the tasks to wait for."""
         after = [*after]
         for lane, times in enumerate(self.times):
             time = times[layer]
             if time is not None:
                 after[lane] = self.lowering.compute(lane, layer, phase, time.seconds[phase], after[lane])
-        if summed:
-            for lane, inner in enumerate(self.inner):
-                moves = inner[layer].phases.get(phase)
-                if moves:
-                    after[lane] = self.lowering.send(lane, layer, moves, after[lane])
-            for crossing in self.crossings[::-1]:
-                after = self.lowering.cross(crossing, layer, crossing.inside[layer], phase, after)
+        return after
+
+    def _inside(self, layer: int, phase: str, after: list[After]) -> list[After]:
+        """Add up the partial sums of a phase of a layer, inside each lane, then across the uneven splits."""
+        for lane, inner in enumerate(self.inner):
+            moves = inner[layer].phases.get(phase)
+            if moves:
+                after[lane] = self.lowering.send(lane, layer, moves, after[lane])
+        for crossing in self.crossings[::-1]:
+            after = self.lowering.cross(crossing, layer, crossing.inside[layer], phase, after)
         return after
 
     def _moved(self, tensor: int, layer: int, phase: str, after: list[After]) -> list[After]:
@@ -234,6 +293,11 @@ class _Flow:
             for lane, own in enumerate(after):
                 found[lane] += own
         return found
+
+
+def _all(some: Iterable[list[After]]) -> After:
+    """Return the tasks of several layers on all lanes, each once."""
+    return tuple(dict.fromkeys(chain.from_iterable(chain.from_iterable(some))))
 
 
 def exchanging(step: Step) -> tuple[int, ...]:

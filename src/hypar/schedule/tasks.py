@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from hypar.schedule.moves import BETWEEN_STAGES, Move
 from hypar.timeline import Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.schedule.entering import Entering
     from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.moves import Move, Moves
+    from hypar.schedule.moves import Moves
     from hypar.sharding.uneven.transfers import Amount
 
 COMPUTE = "devices"
@@ -27,30 +30,69 @@ _new = tuple.__new__
 """The constructor of a named tuple without its binding of arguments, which takes longer than the rest."""
 
 
-class Lowering:
-    """The tasks so far.
+class TaskList:
+    """The tasks of all lanes of a step so far.
 
     Attributes:
         tasks: in an order in which they can run.
-        layers: for each task the layer that it belongs to.
+        layers: for each task the layer that it belongs to; -1 for none.
         moves: for each task its transfer; None for computation.
-        of: for each task the lanes that it occupies.
+        lanes: for each task the lanes that it occupies.
+        items: for each task the microbatch that it works on.
     """
 
-    def __init__(self, lanes: Sequence[Lane]) -> None:
+    def __init__(self) -> None:
         """Start without tasks."""
         self.tasks: list[Task] = []
         self.layers: list[int] = []
         self.moves: list[Move | None] = []
-        self.of: list[tuple[int, ...]] = []
+        self.lanes: list[tuple[int, ...]] = []
+        self.items: list[int] = []
+
+    def add(self, task: Task, lanes: tuple[int, ...], layer: int, move: Move | None, item: int) -> int:
+        """Add a task and return its index."""
+        self.tasks.append(task)
+        self.layers.append(layer)
+        self.moves.append(move)
+        self.lanes.append(lanes)
+        self.items.append(item)
+        return len(self.tasks) - 1
+
+
+class Lowering:
+    """The lowering of the lanes of a step without stages, or of one stage.
+
+    Attributes:
+        found: the tasks so far, also those of other stages.
+        item: the microbatch that is lowered; None without stages.
+        start: the tasks for which all others wait.
+    """
+
+    def __init__(
+        self, lanes: Sequence[Lane], found: TaskList | None = None, first: tuple[int, int] = (0, 0)
+    ) -> None:
+        """Start without tasks.
+
+        Args:
+            lanes: the lanes.
+            found: the tasks of all stages; None without stages.
+            first: the numbers of lanes and of layers of the stages before.
+        """
+        self.found = TaskList() if found is None else found
+        self.item: int | None = None if found is None else 0
+        self.start: After = ()
+        self._first = first
         self._depths = [lane.depth for lane in lanes]
         self._resources = [_resources(lane) for lane in lanes]
+        self._arrays = [lane.setting.array for lane in lanes]
         tags = [f"{lane.name}: " if lane.name else "" for lane in lanes]
+        self._tag = tags[0]
         self._names = [[f"{tag}{layer.name} " for layer in lanes[0].graph.layers] for tag in (*tags, "")]
         self._own = [(lane,) for lane in range(len(lanes))]
         self._last: list[int | None] = [None if lane.setting.machine.overlap else -1 for lane in lanes]
         self._serial = any(last is not None for last in self._last)
-        self._before: After | None = () if self._serial and len(lanes) == 1 else None
+        alone = len(lanes) == 1 and found is None
+        self._before: After | None = () if self._serial and alone else None
 
     def _add(
         self,
@@ -64,18 +106,21 @@ class Lowering:
         move: Move | None = None,
     ) -> After:
         """Add a task and return it as the one to wait for afterwards."""
-        tasks = self.tasks
-        index = len(tasks)
+        index, item = len(self.found.tasks), 0
         done = (index,)
         if self._before is not None:
             after, self._before = self._before, done
         elif self._serial:
             after = self._behind(of, after, index)
-        tasks.append(_new(Task, (name, resource, seconds, after, kind)))
-        self.layers.append(layer)
-        self.moves.append(move)
-        self.of.append(of)
+        if self.item is not None:
+            name, item = f"{name} #{self.item + 1}", self.item
+            of, layer = self._in_step(of), self._first[1] + layer
+        self.found.add(_new(Task, (name, resource, seconds, after, kind)), of, layer, move, item)
         return done
+
+    def _in_step(self, of: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the indices of lanes among those of all stages."""
+        return tuple(self._first[0] + lane for lane in of) if self._first[0] else of
 
     def _behind(self, of: tuple[int, ...], after: After, index: int) -> After:
         """Return the tasks to wait for on lanes without overlap: the last ones there, and those of other lanes."""
@@ -86,14 +131,35 @@ class Lowering:
 
     def _kept(self, of: tuple[int, ...], task: int) -> bool:
         """Return whether a task precedes another anyway, as they share a lane without overlap."""
-        return any(self._last[lane] is not None for lane in {*of} & {*self.of[task]})
+        both = {*self._in_step(of)} & {*self.found.lanes[task]}
+        return any(self._last[lane - self._first[0]] is not None for lane in both)
+
+    def wait(self, task: int) -> None:
+        """Let all tasks that follow wait for a task."""
+        self.start = (task,)
+        self._last = [None if last is None else task for last in self._last]
 
     def compute(self, lane: int, layer: int, what: str, seconds: float, after: After) -> After:
         """Add a task of a lane's devices; return the tasks to wait for afterwards."""
         name = self._names[lane][layer] + what
         return self._add(self._own[lane], layer, name, self._resources[lane][-1], seconds, after, what)
 
-    def send(self, lane: int, layer: int, moves: Moves, after: After, first: int | None = None) -> After:
+    def stall(self, lane: int, layer: int, seconds: float, after: After, first: int) -> After:
+        """Stall a lane's devices for a chunk of layers; return the tasks to wait for afterwards."""
+        name = f"{self._span(lane, first, layer)}synchronisation"
+        resource = self._resources[lane][-1]
+        return self._add(self._own[lane], layer, name, resource, seconds, after, COMMUNICATION)
+
+    def send(
+        self,
+        lane: int,
+        layer: int,
+        moves: Moves,
+        after: After,
+        first: int | None = None,
+        *,
+        apart: bool = False,
+    ) -> After:
         """Add transfers inside a lane, in sequence; return the tasks to wait for afterwards.
 
         Args:
@@ -102,9 +168,12 @@ class Lowering:
             moves: the transfers, of one phase.
             after: the tasks to wait for.
             first: the first of several layers.
+            apart: whether the transfers have links of their own.
         """
         of = self._names[lane][layer] if first is None else self._span(lane, first, layer)
         own, resources, depth = self._own[lane], self._resources[lane], self._depths[lane]
+        if apart:
+            resources = tuple([f"{one} of {self._names[-1][layer].rstrip()}" for one in resources])
         labels = moves.labels_below(depth) if depth else moves.labels
         for move, label in zip(moves, labels, strict=True):
             level, seconds = move.level, move.seconds
@@ -121,7 +190,7 @@ class Lowering:
         after: list[After],
         first: int | None = None,
     ) -> list[After]:
-        """Add the transfers of a phase at an uneven split: each group waits for all; otherwise as ``send``."""
+        """Add the transfers of a phase at an uneven split: each group waits for all; arguments as in ``send``."""
         for amount in amounts:
             if amount.phase == phase:
                 holders = (lane for group in crossing.receivers for lane in group.lanes)
@@ -138,6 +207,30 @@ class Lowering:
                         )
                         for lane in receiver.lanes:
                             after[lane] = done
+        return after
+
+    def enter(self, entering: Entering, layer: int, phase: str, after: After, link: str) -> After:
+        """Add what the lanes of a stage receive from other stages; return the tasks to wait for afterwards.
+
+        Args:
+            entering: what they receive.
+            layer: the layer that stands for all that read or make it.
+            phase: the phase.
+            after: the tasks that make it.
+            link: the link that carries it.
+        """
+        of, devices = tuple(range(len(self._own))), math.prod(self._arrays[0])
+        move = Move(
+            phase, BETWEEN_STAGES, entering.link_s, entering.num_bytes, devices, entering.from_stages, "send"
+        )
+        name = f"{self._tag}{phase} from other stages"
+        return self._add(of, layer, name, link, move.seconds, after, COMMUNICATION, move)
+
+    def hand_on(self, entering: Entering, phase: str, after: After) -> After:
+        """Add the transfers inside a lane that hand on what came from other stages; return the tasks to wait for."""
+        for arrival in entering.arrivals:
+            moves = arrival.moves.phases.get(phase)
+            after = self.send(0, arrival.layer, moves, after) if moves else after
         return after
 
     def _span(self, lane: int, first: int, last: int) -> str:

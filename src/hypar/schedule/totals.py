@@ -5,18 +5,29 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.schedule.moves import BETWEEN_STAGES
+
 if TYPE_CHECKING:
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step
 
 
-def received_at(step: Step, levels: int) -> dict[str, float]:
-    """Sum the bytes that all devices receive at each level."""
-    found: list[list[float]] = [[] for _ in range(levels)]
+BETWEEN = "stages"
+"""The name of the communication between stages, beside the levels inside them."""
+
+
+def level_name(level: int) -> str:
+    """Return the name of a level, as ``H1``; of ``BETWEEN_STAGES`` it is ``stages``."""
+    return BETWEEN if level == BETWEEN_STAGES else f"H{level + 1}"
+
+
+def received_at(step: Step, levels: int, *, stages: bool = False) -> dict[str, float]:
+    """Sum the bytes that all devices receive at each level, and between stages if there are any."""
+    found: dict[int, list[float]] = {level: [] for level in range(BETWEEN_STAGES if stages else 0, levels)}
     for move in step.moves:
         if move is not None:
             found[move.level].append(move.total_bytes)
-    return {f"H{level}": math.fsum(amounts) for level, amounts in enumerate(found, 1)}
+    return {level_name(level): math.fsum(amounts) for level, amounts in found.items()}
 
 
 def repeated(move: Move, microbatches: int) -> int:

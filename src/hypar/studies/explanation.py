@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from hypar.errors import OptionError, suggestion
 from hypar.planning.question import ask
 from hypar.planning.request import Request
+from hypar.planning.stages.spans import CutSpans
 from hypar.results import Result
 from hypar.sharding.pins import level_of
 from hypar.sharding.space import parse_space
@@ -90,7 +92,7 @@ class Explanation(Result):
     Attributes:
         plan: the plan.
         layers: names of the nodes, in topological order.
-        rules: the graph that DeePa's two rules leave.
+        rules: the graph that DeePa's two rules leave, stages not regarded.
         order: the further eliminations, down to an empty graph, at the outermost level.
         explained: the layers asked for, level by level.
     """
@@ -130,32 +132,44 @@ def explain_plan(
             planned anew; by default the ``MOST_REPLANNED`` cheapest, the plan's own included.
 
     Raises:
-        OptionError: there is no such layer or level, or the plan is in stages or for a heterogeneous machine.
+        OptionError: there is no such layer or level, no layer is cut, or the plan is for a heterogeneous machine.
     """
-    if plan.staged:
-        raise OptionError("explain", "the plan is in stages", "a plan without them")
     if plan.heterogeneous:
         found = "the plan is for a heterogeneous machine"
         raise OptionError("explain", found, "a machine of identical devices")
     graph = model.with_batch(plan.model.batch)
-    request = replace(Request.of(plan, machine, profile), pins=(), refine=False)
-    question = _with_choices(ask(request, graph)[0], plan)
+    request = replace(Request.of(plan, machine, profile), array=tuple(plan.array), pins=(), refine=False)
+    if not request.array:
+        raise OptionError("explain", "no layer is cut inside the stages", "a plan with levels")
+    whole, _ = ask(request, graph)
+    questions = [_with_choices(question, plan) for question in _questions(plan, request, graph, whole)]
     one, level = isinstance(layer, str), None
     if isinstance(layer, str) and "@" in layer:
         layer, _, text = layer.partition("@")
-        level = level_of(text, len(question.levels), "explain")
+        level = level_of(text, len(request.array), "explain")
     named = [name for name in plan.layers if (fnmatchcase(name, str(layer)) if one else name in layer)]
     if layer and not named:
         found = f"no layer that is planned is named {layer!r}"
         raise OptionError("explain", found, hint=suggestion(str(layer), plan.layers))
-    structure = question.structure(0, 1)
+    structure = whole.structure(0, 1)
     return Explanation(
         plan=plan,
         layers=plan.layers,
         rules=reduced(structure),
         order=trace(structure),
-        explained=tuple(_explained(question, plan, named, others, level)),
+        explained=tuple(
+            one for question in questions for one in _explained(question, plan, named, others, level)
+        ),
     )
+
+
+def _questions(plan: Plan, request: Request, graph: LayerGraph, whole: Question) -> list[Question]:
+    """Return the search problem of the cuts, or one for each stage."""
+    if plan.stages is None or not plan.staged:
+        return [whole]
+    spans = CutSpans.of(request, graph, (len(plan.stages.stages), plan.stages.microbatches))
+    bounds = accumulate((len(stage.layers) for stage in plan.stages.stages), initial=0)
+    return [spans.question(*ends) for ends in pairwise(bounds)]
 
 
 def _with_choices(question: Question, plan: Plan) -> Question:
@@ -165,9 +179,13 @@ def _with_choices(question: Question, plan: Plan) -> Question:
             own if choice in own else (*own, choice)
             for own, choice in zip(at_layer, plan.choices(layer), strict=True)
         )
-        for layer, at_layer in zip(plan.layers, question.options, strict=True)
+        for layer, at_layer in zip(_names(question), question.options, strict=True)
     )
     return replace(question, options=options)
+
+
+def _names(question: Question) -> list[str]:
+    return [layer.name for layer in question.graph.layers]
 
 
 def _explained(
@@ -176,12 +194,14 @@ def _explained(
     """Yield the explained layers at one level or level by level, each level given the plan's choices above it."""
     sizes = question.outermost()
     space = parse_space(plan.space)
+    layers = _names(question)
+    named = [name for name in named if name in layers]
     for level in question.levels if named else ():
-        chosen = [plan.choices(layer)[level.index] for layer in plan.layers]
+        chosen = [plan.choices(layer)[level.index] for layer in layers]
         if asked in {None, level.index}:
             anew = Anew.of(question.cost_graph(level.index, level.index + 1, sizes), others)
             for name in named:
-                node = plan.layers.index(name)
+                node = layers.index(name)
                 yield LayerExplanation(
                     layer=name,
                     level=level.index,

@@ -11,10 +11,11 @@ import click
 from click.exceptions import Exit
 from click.shell_completion import CompletionItem
 
-from hypar.cli.options import ARRAY, MACHINE, NETWORK, OUTPUT, SEARCH, data, option, plugins
+from hypar.cli.options import ARRAY, MACHINE, NETWORK, OUTPUT, SEARCH, STAGES, data, option, plugins
 from hypar.errors import OptionError, shown
 from hypar.files.text import require_writable
 from hypar.network.training import OPTIMIZERS
+from hypar.plan.splits import BALANCES
 from hypar.registry import data_names, plugin_names
 from hypar.reports.terminal import warn
 
@@ -175,6 +176,19 @@ def _drawable(_ctx: click.Context, _param: click.Parameter, value: str | None) -
     return value
 
 
+balance_option = option(
+    "--balance",
+    heading=STAGES,
+    metavar="NAME",
+    names=lambda: BALANCES,
+    help="Quantity to minimise in the costliest stage: time, memory, traffic or macs.  [default: time]",
+)
+starts_option = option(
+    "--starts",
+    heading=STAGES,
+    metavar="LAYERS",
+    help="First layers of the stages, as conv1,conv3,fc1, instead of the best partition.",
+)
 plot_option = option(
     "--plot",
     heading=OUTPUT,
@@ -284,17 +298,6 @@ def needed_machine(hardware: str | None, changes: dict[str, Any]) -> Machine:
     from hypar.machine.load import load_machine  # noqa: PLC0415 (only where it is asked for)
 
     return load_machine(hardware, changes)
-
-
-def like_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | None:
-    """Load the machine of identical devices, or return None if no machine is named.
-
-    Raises:
-        OptionError: changes are given without a machine.
-    """
-    if hardware is None and changes:
-        raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
-    return None if hardware is None else needed_machine(hardware, changes)
 
 
 def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | HeterogeneousMachine | None:

@@ -9,6 +9,7 @@ import click
 from hypar.cli.commands.base import (
     array_options,
     as_json,
+    balance_option,
     complete_model,
     convention_option,
     cost_option,
@@ -21,6 +22,7 @@ from hypar.cli.commands.base import (
     profile_option,
     require_hardware,
     space_names,
+    starts_option,
     weight_option,
     writable,
 )
@@ -147,6 +149,8 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
 @option("--schedule", heading=STAGES, names=lambda: FLUSHES, metavar="NAME", help="Order of the stages' work: 1f1b, gpipe or layer-block.  [default: 1f1b]")  # fmt: skip
 @option("--microbatches", heading=STAGES, type=int, metavar="N",
               help="Microbatches in a mini-batch, with stages.  [default: the number of stages, or the next smaller divisor of the batch]")  # fmt: skip
+@balance_option
+@starts_option
 @option(
     "--integral",
     heading=MACHINE,
@@ -197,8 +201,8 @@ def command(
 ) -> None:
     """Choose how each layer of MODEL is cut at each level of the array."""
     require_hardware(ctx, fit=fit)
-    if explained is not None and asked["stages"] not in {None, 1}:
-        raise OptionError("explain", "given together with stages", "one of the two")
+    if explained is not None and asked["levels"] == 0:
+        raise OptionError("explain", "no layer is cut inside the stages", "a plan with levels")
     network, machine = load_model(model), named_machine(hardware, changes)
     if explained is not None and isinstance(machine, HeterogeneousMachine):
         found = f"the devices of hardware {machine.name!r} are heterogeneous"

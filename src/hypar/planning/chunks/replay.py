@@ -5,25 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.errors import PlanError, shown
-from hypar.schedule.step import exchanging, lower_lanes
+from hypar.schedule.step import exchanging
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hypar.plan.chunks import ChunksRecord
     from hypar.schedule.chunked import Chunks
-    from hypar.schedule.lanes import Crossing, Lane
+    from hypar.schedule.stages import StepWork
 
 
-def chunks_of(
-    record: ChunksRecord | None, lanes: Sequence[Lane], crossings: Sequence[Crossing], place: str
-) -> Chunks | None:
+def chunks_of(record: ChunksRecord | None, work: StepWork, place: str) -> Chunks | None:
     """Return the chunks that a plan records, by the indices of their layers; None if it records no chunks.
 
     Args:
         record: chunks of layers that the plan has, in the order of the backward phase.
-        lanes: the groups of identical devices that run it.
-        crossings: the transfers between them, outer splits first.
+        work: the devices that run it, with their work.
         place: the place of the record, for error messages.
 
     Raises:
@@ -31,10 +26,10 @@ def chunks_of(
     """
     if record is None:
         return None
-    layers = {layer.name: number for number, layer in enumerate(lanes[0].graph.layers)}
+    layers = {layer.name: number for number, layer in enumerate(work.layers)}
     found = tuple(tuple(layers[name] for name in chunk) for chunk in record.layers)
     planned = {number for chunk in found for number in chunk}
-    needed = {*exchanging(lower_lanes(lanes, crossings))}
+    needed = {*exchanging(work.run().step)}
     for name, number in layers.items():
         if (number in planned) != (number in needed):
             words = ("exchanges no gradients", "exchanges gradients and is in no chunk")[number in needed]

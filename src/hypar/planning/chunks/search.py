@@ -1,7 +1,7 @@
 """Choose the chunks in which the gradients of a plan are exchanged, and run the step.
 
 The engine decides: ``best`` takes the fastest of several candidates, of which single layers are the first, and then
-moves to neighbouring chunks as long as that is faster. The result is never slower than single layers; it claims no
+moves to neighbouring chunks as long as that is faster, or until the devices of a group always compute. The result is never slower than single layers; it claims no
 optimum. If the step with single layers fits the devices' memory, chunks that do not fit are rejected.
 """
 
@@ -14,16 +14,13 @@ from hypar.plan.chunks import ChunksRecord
 from hypar.planning.chunks.candidates import candidates, neighbours
 from hypar.schedule.chunks.sizes import rule_sizes
 from hypar.schedule.memory import holds
-from hypar.schedule.step import exchanging, lower_lanes
-from hypar.timeline import run
+from hypar.schedule.step import exchanging
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hypar.plan.chunks import Asked
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.chunks.exchanges import Sizes
-    from hypar.schedule.lanes import Crossing, Lane
+    from hypar.schedule.stages import Ran, StepWork
     from hypar.schedule.step import Step
     from hypar.timeline import Timeline
 
@@ -34,8 +31,8 @@ MOST_TRIES = 100
 """Largest number of tries after the candidates: half a second for 156 layers."""
 
 
-class Ran(NamedTuple):
-    """A step and its timeline.
+class Chunked(NamedTuple):
+    """A step that was run, with its chunks.
 
     Attributes:
         step: its tasks.
@@ -48,77 +45,88 @@ class Ran(NamedTuple):
     chunks: ChunksRecord | None = None
 
 
-def run_chunked(lanes: Sequence[Lane], crossings: Sequence[Crossing] = (), asked: Asked | None = None) -> Ran:
+def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
     """Lower a step and run it, with gradients in the requested chunks.
 
     Args:
-        lanes: the groups of identical devices.
-        crossings: the transfers between them, outer splits first.
+        work: the devices with their work.
         asked: the requested chunks; None for single layers without a record.
 
     Raises:
         HardwareError: an array does not fit its machine.
     """
-    alone = _ran(lanes, crossings, None)
+    alone = work.run()
     if asked is None:
-        return alone
-    trials = _Trials(lanes, crossings, alone)
+        return Chunked(*alone)
+    trials = _Trials(work, alone)
     count = len(trials.layers)
     if asked == "best":
         trials.search()
     elif count and asked != "layers":
         trials.take((count,) if asked == "one" else rule_sizes(count, asked))
-    names = [layer.name for layer in lanes[0].graph.layers]
+    names = [layer.name for layer in work.layers]
     record = ChunksRecord(
         asked=asked,
         layers=[[names[layer] for layer in chunk] for chunk in trials.split(trials.sizes)],
         alone_s=alone.timeline.makespan,
     )
-    return trials.best._replace(chunks=record)
+    return Chunked(*trials.best, chunks=record)
 
 
-def _ran(lanes: Sequence[Lane], crossings: Sequence[Crossing], chunks: Chunks | None) -> Ran:
-    step = lower_lanes(lanes, crossings, chunks)
-    return Ran(step, run(step.tasks))
+def computing_s(step: Step) -> float:
+    """Return the longest time that devices compute in a step, which no chunks can undercut."""
+    found: dict[str, float] = {}
+    for task in step.tasks:
+        if task.kind != "communication":
+            found[task.resource] = found.get(task.resource, 0.0) + task.seconds
+    return max(found.values(), default=0.0)
 
 
 class _Trials:
     """The current chunks of a search, which starts from single layers."""
 
-    def __init__(self, lanes: Sequence[Lane], crossings: Sequence[Crossing], alone: Ran) -> None:
-        self.lanes, self.crossings = lanes, crossings
+    def __init__(self, work: StepWork, alone: Ran) -> None:
+        self.work = work
         self.layers = exchanging(alone.step)
         self.sizes: Sizes = (1,) * len(self.layers)
         self.best, self.tried = alone, {self.sizes}
 
     def split(self, sizes: Sizes) -> Chunks:
-        """Divide the layers into chunks of given sizes."""
-        return tuple(self.layers[start:end] for start, end in pairwise(accumulate(sizes, initial=0)))
+        """Divide the layers into chunks of given sizes, none of which is of two stages."""
+        return self.work.within_stages(
+            tuple(self.layers[start:end] for start, end in pairwise(accumulate(sizes, initial=0)))
+        )
 
     def take(self, sizes: Sizes) -> None:
         """Take chunks without comparing them."""
-        self.sizes, self.best = sizes, _ran(self.lanes, self.crossings, self.split(sizes))
+        self.sizes, self.best = sizes, self.work.run(self.split(sizes))
 
     def search(self) -> None:
         """Take the fastest candidate, then improve it by local search."""
-        held = holds(self.lanes, self.best.step)
-        for sizes in candidates(self.lanes, self.best.step, self.layers) if self.layers else ():
-            self._gains(sizes, held=held)
+        lanes = self.work.lanes
+        held, least_s = holds(lanes, self.best.step), computing_s(self.best.step)
+        for sizes in candidates(lanes, self.best.step, self.layers) if self.layers else ():
+            if self._seconds > least_s:
+                self._gains(sizes, held=held)
         most = len(self.tried) + MOST_TRIES
-        while any(
+        while self._seconds > least_s and any(
             self._gains(sizes, held=held)
             for sizes in takewhile(lambda _: len(self.tried) < most, neighbours(self.sizes))
         ):
             pass
+
+    @property
+    def _seconds(self) -> float:
+        """Return the time of the step, less what does not count as a gain."""
+        return self.best.timeline.makespan * (1 - LEAST_GAIN)
 
     def _gains(self, sizes: Sizes, *, held: bool) -> bool:
         """Take chunks if they are new and faster, and still fit the memory if the first step did."""
         if sizes in self.tried:
             return False
         self.tried.add(sizes)
-        ran = _ran(self.lanes, self.crossings, self.split(sizes))
-        faster = ran.timeline.makespan < self.best.timeline.makespan * (1 - LEAST_GAIN)
-        if not faster or (held and not holds(self.lanes, ran.step)):
+        ran = self.work.run(self.split(sizes))
+        if ran.timeline.makespan >= self._seconds or (held and not holds(self.work.lanes, ran.step)):
             return False
         self.sizes, self.best = sizes, ran
         return True

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
-from hypar.plan.conventions import recorded
-from hypar.plan.plan import CostRecord, ModelRecord, Plan
 from hypar.plan.splits import Split, StageRecord, StagesRecord
 from hypar.planning.claims import objective
-from hypar.planning.question import context_of
+from hypar.planning.records import Decided
+from hypar.planning.request import BEST
 from hypar.planning.searches.base import load_search
-from hypar.planning.stages.scoring import score_of
+from hypar.planning.stages.refining import refine_stages
 from hypar.planning.stages.search import pins_of, plan_stages
 from hypar.sharding.redistribution import equal_shares
 from hypar.solve.solvers.base import load_solver
@@ -27,32 +26,25 @@ if TYPE_CHECKING:
     from hypar.planning.stages.running import Staging
 
 
-def staged_plan(
-    request: Request,
-    graph: LayerGraph,
-    whole: Plan | None = None,
-    progress: Callable[[int, int], None] = lambda *_: None,
-) -> Plan:
-    """Plan a network in the requested stages.
+def decided_stages(
+    request: Request, graph: LayerGraph, whole: Decided | None, progress: Callable[[int, int], None]
+) -> Decided:
+    """Decide a network in the requested stages.
 
     Args:
         request: the request.
         graph: the network.
-        whole: for the best number of stages, the plan without stages, which is returned if no stages are faster.
+        whole: for the best number of stages, the decisions without stages, which are returned if no stages are faster.
         progress: called with the number of tries done, and their total.
 
     Raises:
         InputError: the request does not suit the network, or no stages fit the memory.
         TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
-    refused = {
-        "refine": request.refine,
-        "profile": request.profile is not None,
-        "chunks": request.chunks is not None,
-    }
-    for what, asked in refused.items():
-        if asked:
-            raise OptionError(what, "given together with stages", "one of the two")
+    if request.profile is not None:
+        if request.stages == BEST:
+            raise OptionError("profile", "given where the best stages are sought", "a number of stages")
+        request.profile.require(graph.name, graph.digest, graph.batch, request.array)
     # If no layer is cut, search and solver are not used, but their names are checked.
     load_search(request.search)
     if request.solver is not None:
@@ -63,29 +55,23 @@ def staged_plan(
     if found is None:
         assert whole is not None  # noqa: S101 (a given number of stages has an answer)
         claim = f"{whole.claim}; no stages that were tried are faster"
-        return whole.model_copy(update={"stages": _no_stages(request, whole), "claim": claim})
-    splits = list(_splits_of(found))
-    cost = load_cost(request.cost, request.parameters, context_of(request))
-    return Plan(
-        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
-        graph=request.graph,
-        strategy=request.strategy,
-        space=request.space,
-        search=request.search,
-        solver=", ".join(dict.fromkeys(span.cuts.answer.solver for span in found.stages if splits)),
-        array=list(found.request.array),
-        pins=[str(pin) for pin in pins],
-        convention=recorded(request.convention),
-        cost=CostRecord(
-            name=request.cost,
-            value=exact_number(math.fsum(split.cost for split in splits)),
-            unit=cost.unit,
-            parameters=parameters_of(cost),
-        ),
-        claim=_claim(request, found),
-        stages=stages_of(found, request),
+        return replace(whole, stages=_no_stages(request, whole), claim=claim)
+    staging, spans = found
+    refined = None
+    if request.refine:
+        staging, refined = refine_stages(staging, spans, progress)
+    splits = list(_splits_of(staging))
+    return Decided(
+        claim=_claim(request, staging) + (", then refined" if refined else ""),
+        solver=", ".join(dict.fromkeys(span.cuts.answer.solver for span in staging.stages if splits)),
+        pins=pins,
         splits=splits,
-        score=score_of(found),
+        cost=math.fsum(split.cost for split in splits),
+        array=staging.request.array,
+        stages=stages_of(staging, request),
+        refined=refined,
+        chunks=staging.ran.chunks,
+        score=staging.score,
     )
 
 
@@ -99,8 +85,12 @@ def stages_of(staging: Staging, request: Request) -> StagesRecord:
     return StagesRecord(
         asked=request.stages,  # type: ignore[arg-type]
         array=list(request.array) if request.stages == "best" else None,
+        asked_microbatches=request.microbatches if request.stages == "best" else None,
         solver=request.solver,
         schedule=request.schedule,
+        starts=True if request.starts else None,
+        balance=_balance(request),
+        bottleneck=None if _balance(request) is None else exact_number(staging.costliest(request.balance)),
         microbatches=staging.microbatches,
         bottleneck_s=staging.bottleneck_s,
         stages=[
@@ -117,22 +107,29 @@ def stages_of(staging: Staging, request: Request) -> StagesRecord:
     )
 
 
-def _no_stages(request: Request, whole: Plan) -> StagesRecord:
+def _balance(request: Request) -> str | None:
+    """Return the recorded balance; None for time."""
+    return None if request.balance == "time" else request.balance
+
+
+def _no_stages(request: Request, whole: Decided) -> StagesRecord:
     """Return the record for a plan that is faster without stages: all layers form one stage.
 
     Args:
         request: the request.
-        whole: the plan without stages.
+        whole: the decisions without stages.
     """
     time_s = 0.0 if whole.score is None else whole.score.time_s
     return StagesRecord(
         asked=request.stages,  # type: ignore[arg-type]
         array=list(request.array),
+        asked_microbatches=request.microbatches,
         solver=request.solver,
         schedule=request.schedule,
+        balance=_balance(request),
         microbatches=1,
         bottleneck_s=time_s,
-        stages=[StageRecord(layers=list(whole.layers), busy_s=time_s, in_flight=1, staleness=0)],
+        stages=[StageRecord(layers=list(whole.splits[0].choices), busy_s=time_s, in_flight=1, staleness=0)],
     )
 
 
@@ -140,7 +137,11 @@ def _claim(request: Request, staging: Staging) -> str:
     """Return the claim of a plan in stages: the plans that it is optimal among."""
     tried = "of all numbers of stages tried the fastest: " if request.stages == "best" else ""
     fitting = " that fit" if request.machine is not None and request.machine.memory_bytes is not None else ""
-    bounds = f"{tried}stages of the least bottleneck of all partitions{fitting}"
+    least = {"time": "bottleneck", "macs": "arithmetic in the costliest"}
+    words = least.get(request.balance, f"{request.balance} in the costliest")
+    bounds = f"{tried}stages of the least {words} of all partitions{fitting}"
+    if request.starts:
+        bounds = "stages as given"
     if not staging.request.array:
         return f"{bounds}, not cut"
     pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""

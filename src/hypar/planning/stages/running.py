@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from hypar.plan.splits import stage_name
-from hypar.schedule.pipeline import Pace, Send, full_step, lower, ran
+from hypar.planning.chunks.replay import chunks_of
+from hypar.planning.chunks.search import Chunked, run_chunked
+from hypar.planning.stages.spans import outer_array
+from hypar.schedule.lanes import StagePlace
+from hypar.schedule.pipeline import Pace, Send, full_step, lower
 from hypar.schedule.pipeline_orders import SCHEDULES, in_flight, staleness
+from hypar.schedule.scoring import summarise
+from hypar.schedule.stages import Order, StageWork, StepWork
 from hypar.timeline import run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from hypar.plan.chunks import ChunksRecord
+    from hypar.plan.score import Score
     from hypar.planning.request import Request
     from hypar.planning.stages.span import CutSpan
-    from hypar.timeline import Timeline
+    from hypar.schedule.pipeline_orders import Work
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -26,53 +35,88 @@ class Staging:
         request: the request; its array is the one inside a stage.
         microbatches: microbatches in a mini-batch.
         stages: the stages, first to last.
+        work: the devices of each stage, with their work for a microbatch.
         in_flight: for each stage, the largest number of microbatches whose activations it keeps.
         staleness: for each stage, the largest number of mini-batches by which the weights that a forward reads are behind.
-        step: one step of the pipeline, a mini-batch.
+        ran: a mini-batch, with its chunks.
     """
 
     request: Request
     microbatches: int
     stages: tuple[CutSpan, ...]
+    work: StepWork
     in_flight: tuple[int, ...]
     staleness: tuple[int, ...]
-    step: Timeline
+    ran: Chunked
+
+    @property
+    def score(self) -> Score:
+        """The score of a step."""
+        lanes = self.work.lanes
+        return summarise(lanes, self.ran.step, self.ran.timeline, lanes[0].setting.machine)
 
     @property
     def bottleneck_s(self) -> float:
         """Seconds for which a mini-batch keeps the busiest stage busy."""
-        return max(span.seconds(self.microbatches) for span in self.stages)
+        return self.costliest("time")
+
+    def costliest(self, balance: str) -> float:
+        """Return what the costliest stage costs, by one of ``BALANCES``."""
+        pairs = zip(self.stages, self.in_flight, strict=True)
+        return max(span.cost(balance, self.microbatches, in_flight) for span, in_flight in pairs)
 
 
 def kept_in_flight(schedule: str, stages: int, microbatches: int) -> tuple[int, ...]:
     """Return for each stage the largest number of microbatches whose activations it keeps."""
-    order = SCHEDULES[schedule]
-    steps = (
-        order.steps(stage, stages, microbatches, _minibatches(schedule, stages)) for stage in range(stages)
-    )
-    return tuple(in_flight(work for step in own for work in step) for own in steps)
+    return tuple(map(in_flight, _works(schedule, stages, microbatches)))
 
 
-def run_stages(request: Request, microbatches: int, stages: Sequence[CutSpan]) -> Staging:
+def _works(schedule: str, stages: int, microbatches: int) -> Iterator[list[Work]]:
+    """Yield the work of each stage in order."""
+    for stage in range(stages):
+        steps = SCHEDULES[schedule].steps(stage, stages, microbatches, _minibatches(schedule, stages))
+        yield [*chain.from_iterable(steps)]
+
+
+def run_stages(
+    request: Request, microbatches: int, stages: Sequence[CutSpan], stored: ChunksRecord | None = None
+) -> Staging:
     """Run the stages as a pipeline.
 
     Args:
-        request: the request, with the schedule.
+        request: the request, with the schedule and the requested chunks.
         microbatches: microbatches in a mini-batch.
         stages: the stages, first to last.
+        stored: the chunks of a stored plan, in place of the requested ones.
     """
-    paces = [_pace(stages, stage) for stage in range(len(stages))]
-    order = SCHEDULES[request.schedule]
-    lowered = lower(order, paces, microbatches, _minibatches(request.schedule, len(stages)))
-    timeline = run(lowered.tasks)
+    schedule, count = request.schedule, len(stages)
+    kept = kept_in_flight(schedule, count, microbatches)
+    works = []
+    for number, (span, most) in enumerate(zip(stages, kept, strict=True)):
+        places = outer_array(span.cuts.lane.setting, count)[0]
+        place = StagePlace(places, microbatches, most, span.cuts.lane.place.outside)
+        lane = span.cuts.lane.at(stage_name(number), place)
+        works.append(StageWork((lane,), (), span.received, span.returned))
+    order = Order(SCHEDULES[schedule], microbatches, _minibatches(schedule, count))
+    work = StepWork(stages=tuple(works), order=order)
+    chunks = chunks_of(stored, work, "chunks.layers")
     return Staging(
         request=request,
         microbatches=microbatches,
         stages=tuple(stages),
-        in_flight=kept_in_flight(request.schedule, len(stages), microbatches),
-        staleness=tuple(staleness(works, microbatches) for works in ran(lowered, timeline)),
-        step=full_step(lowered, timeline),
+        work=work,
+        in_flight=kept,
+        staleness=tuple(staleness(own, microbatches) for own in _works(schedule, count, microbatches)),
+        ran=run_chunked(work, request.chunks) if chunks is None else Chunked(*work.run(chunks), stored),
     )
+
+
+def estimated_s(request: Request, microbatches: int, stages: Sequence[CutSpan]) -> float:
+    """Return the time of a step if each phase of a stage is a single task; arguments as in ``run_stages``."""
+    paces = [_pace(stages, stage) for stage in range(len(stages))]
+    order = SCHEDULES[request.schedule]
+    lowered = lower(order, paces, microbatches, _minibatches(request.schedule, len(stages)))
+    return full_step(lowered, run(lowered.tasks)).makespan
 
 
 def _minibatches(schedule: str, stages: int) -> int:

@@ -11,26 +11,28 @@ import math
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.activity import tell
 from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError
 from hypar.planning.request import BEST
 from hypar.planning.stages.partition import best_partition
-from hypar.planning.stages.running import kept_in_flight, run_stages
+from hypar.planning.stages.running import estimated_s, kept_in_flight, run_stages
 from hypar.planning.stages.spans import CutSpans
+from hypar.planning.stages.starts import given_bounds
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.sharding.pins import parse_pin
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Answer
     from hypar.planning.stages.running import Staging
+    from hypar.planning.stages.span import CutSpan
     from hypar.sharding.pins import Pin
 
 MOST_LAYERS = 512
@@ -38,6 +40,38 @@ MOST_LAYERS = 512
 
 MULTIPLES = (1, 2, 4, 8)
 """Numbers of microbatches per stage that are tried for ``best``."""
+
+
+NEAR = 1.05
+"""How much slower than the fastest a candidate's estimate may be for the engine to run it."""
+
+MOST_RUN = 8
+"""Largest number of candidates that the engine runs."""
+
+
+class Divided(NamedTuple):
+    """A network divided into stages that were not run.
+
+    Attributes:
+        request: the request; its array is the one inside a stage.
+        microbatches: microbatches in a mini-batch.
+        stages: the stages, first to last.
+        spans: all spans of the network.
+    """
+
+    request: Request
+    microbatches: int
+    stages: list[CutSpan]
+    spans: CutSpans
+
+    @property
+    def bottleneck_s(self) -> float:
+        """Seconds for which a mini-batch keeps the busiest stage busy; where nothing overlaps, no step is shorter."""
+        return max(span.seconds(self.microbatches) for span in self.stages)
+
+    def run(self) -> Staging:
+        """Run the stages in the engine."""
+        return run_stages(self.request, self.microbatches, self.stages)
 
 
 def pins_of(request: Request, graph: LayerGraph) -> tuple[Pin, ...]:
@@ -62,7 +96,7 @@ def plan_stages(
     graph: LayerGraph,
     progress: Callable[[int, int], None] = lambda *_: None,
     limit: float = math.inf,
-) -> Staging | None:
+) -> tuple[Staging, CutSpans] | None:
     """Divide a network into the requested stages, and cut each stage.
 
     Args:
@@ -72,7 +106,7 @@ def plan_stages(
         limit: seconds that a step of the best stages must be below.
 
     Returns:
-        The stages, or None if the best stages are not below the limit.
+        The stages, with the spans that they are of, or None if the best stages are not below the limit.
 
     Raises:
         InputError: the network, the batch or the machine does not allow that number of stages.
@@ -82,18 +116,35 @@ def plan_stages(
         raise OptionError("stages", "no machine is named", "one, as --hardware hmc")
     if request.stages != BEST:
         assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
-        return staged(request, graph, request.stages)
+        divided = _divided(request, graph, request.stages)
+        assert divided is not None  # noqa: S101 (without a limit there are stages, or an error)
+        return divided.run(), divided.spans
     tries = list(_tries(request, graph, request.machine))
     answers: dict[tuple[int, ...], dict[object, Answer]] = {}
-    best = None
+    found: list[tuple[float, int, Divided]] = []
+    least = limit
     for number, (stages, own) in enumerate(tries):
         inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
         tell(f"trying {stages} stages{inside}, {own.microbatches} microbatches")
         with suppress(HardwareError):  # stages that do not fit are not candidates
-            found = staged(own, graph, stages, answers.setdefault(own.array, {}), limit)
-            if found is not None and found.step.makespan < limit:
-                best, limit = found, found.step.makespan
+            divided = _divided(own, graph, stages, answers.setdefault(own.array, {}), least * NEAR)
+            if divided is not None:
+                seconds = estimated_s(divided.request, divided.microbatches, divided.stages)
+                least = min(least, seconds)
+                found.append((seconds, number, divided))
         progress(number + 1, len(tries))
+    return _fastest([divided for seconds, _, divided in sorted(found) if seconds <= least * NEAR], limit)
+
+
+def _fastest(candidates: Sequence[Divided], limit: float) -> tuple[Staging, CutSpans] | None:
+    """Return the candidate whose step is the fastest by the engine; None if none is below a limit."""
+    best = None
+    for divided in candidates[:MOST_RUN]:
+        if divided.bottleneck_s >= limit:
+            continue
+        staging = divided.run()
+        if staging.ran.timeline.makespan < limit:
+            best, limit = (staging, divided.spans), staging.ran.timeline.makespan
     return best
 
 
@@ -105,25 +156,25 @@ def _tries(request: Request, graph: LayerGraph, machine: Machine) -> Iterator[tu
         for inner in range(outer, len(request.array) + 1):
             array = request.array[inner:]
             if stages <= layers and machine.num_devices % math.prod((stages, *array)) == 0:
-                for microbatches in _microbatches(request.schedule, graph.batch, stages):
+                for microbatches in _microbatches(request, graph.batch, stages):
                     yield stages, replace(request, array=array, microbatches=microbatches)
 
 
-def _microbatches(schedule: str, batch: int, stages: int) -> list[int]:
-    """Return the numbers of microbatches to try: the schedule's default, and multiples of the stages."""
-    own = checked_microbatches(None, schedule, batch, stages)
-    flushes = SCHEDULES[schedule].flushes
+def _microbatches(request: Request, batch: int, stages: int) -> list[int]:
+    """Return the numbers of microbatches to try: the requested one, or the schedule's default and multiples of the stages."""
+    own = checked_microbatches(request.microbatches, request.schedule, batch, stages)
+    flushes = request.microbatches is None and SCHEDULES[request.schedule].flushes
     more = (each * stages for each in MULTIPLES if flushes and batch % (each * stages) == 0)
     return sorted({own, *more})
 
 
-def staged(
+def _divided(
     request: Request,
     graph: LayerGraph,
     stages: int,
     answers: dict[object, Answer] | None = None,
     limit: float = math.inf,
-) -> Staging | None:
+) -> Divided | None:
     """Return the best partition into a number of stages, and their cuts.
 
     Args:
@@ -134,7 +185,7 @@ def staged(
         limit: seconds that a step may take.
 
     Returns:
-        The stages, or None if the bottleneck stage alone takes longer than the limit.
+        The stages, or None if the busiest stage alone takes longer than the limit.
 
     Raises:
         InputError: that number of stages is not possible, or no partition fits the memory.
@@ -143,16 +194,40 @@ def staged(
     layers = len(graph.nodes(request.graph).layers)
     if not 1 <= stages <= layers:
         raise OptionError("stages", f"found {stages}", f"1 to {layers}, one for each layer that is cut")
-    if layers > MOST_LAYERS:
-        message = f"stages: found {layers:,} layers that are cut; allowed: {MOST_LAYERS:,}"
-        raise TableLimitError(message, layers, MOST_LAYERS)
-    microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages)
+    microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages, layers)
     spans = CutSpans.of(request, graph, (stages, microbatches), answers)
-    found = best_partition(spans, microbatches, kept_in_flight(request.schedule, stages, microbatches), limit)
-    if found is not None:
-        return run_stages(request, microbatches, [spans.span(*ends) for ends in pairwise(found.bounds)])
-    if limit < math.inf:
+    kept = kept_in_flight(request.schedule, stages, microbatches)
+    if request.starts:
+        bounds = given_bounds(request.starts, graph, spans.whole)
+        found = [spans.span(*ends) for ends in pairwise(bounds)]
+        _require_fits(found, kept)
+        return Divided(request, microbatches, found, spans)
+    if layers > MOST_LAYERS:
+        message = f"stages: found {layers:,} layers that are cut; allowed: {MOST_LAYERS:,}; try --starts"
+        raise TableLimitError(message, layers, MOST_LAYERS)
+    most = limit if request.balance == "time" else math.inf
+    best = best_partition(spans, microbatches, kept, most, request.balance)
+    if best is not None:
+        own = [spans.span(*ends) for ends in pairwise(best.bounds)]
+        return Divided(request, microbatches, own, spans)
+    if most < math.inf:
         return None
     machine = spans.setting.machine
     held = f"no {stages} stages fit {format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
     raise MemoryLimitError(f"hardware {machine.name!r}", held, hint="try more stages, or a smaller batch")
+
+
+def _require_fits(stages: Sequence[CutSpan], kept: Sequence[int]) -> None:
+    """Refuse given stages of which one does not fit the memory.
+
+    Raises:
+        MemoryLimitError: one does not fit.
+    """
+    for number, (span, in_flight) in enumerate(zip(stages, kept, strict=True), 1):
+        lane, held = span.cuts.lane, math.fsum(span.held(in_flight).values())
+        machine = lane.setting.machine
+        if not machine.fits(held):
+            found = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
+            allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
+            hint = "try more stages, or a smaller batch"
+            raise MemoryLimitError(f"hardware {machine.name!r}", found, allowed, hint)

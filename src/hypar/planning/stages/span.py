@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.timeline import Task, run
+from hypar.timeline import run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.planning.searches.base import Answer
-    from hypar.planning.stages.entering import Entering
+    from hypar.schedule.entering import Entering
     from hypar.schedule.lanes import Lane
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step
+    from hypar.timeline import Task
 
 
 class Cuts(NamedTuple):
@@ -24,14 +24,12 @@ class Cuts(NamedTuple):
     Attributes:
         answer: the result of the search.
         lane: its layers for a microbatch, their choices, and their setting.
-        step: the tasks of a microbatch.
-        phases: the durations of these tasks.
+        phases: the durations of the tasks of a microbatch.
         memory: bytes on each device, including one microbatch's activations.
     """
 
     answer: Answer
     lane: Lane
-    step: Step
     phases: Phases
     memory: dict[str, float]
 
@@ -43,30 +41,13 @@ class CutSpan(NamedTuple):
         cuts: its cuts.
         received: a microbatch's F that other stages send.
         returned: its E that they send.
+        in_step: whether all stages wait for each other after each mini-batch.
     """
 
     cuts: Cuts
     received: Entering
     returned: Entering
-
-    @property
-    def step(self) -> Step:
-        """The tasks of a microbatch; those that hand on tensors of other stages stand behind the others."""
-        step, lane = self.cuts.step, self.cuts.lane
-        arrivals = (*self.received.arrivals, *self.returned.arrivals)
-        handed = [(arrival.layer, move) for arrival in arrivals for move in arrival.moves]
-        links = lane.setting.machine.links(lane.setting.array) if handed else ()
-        tasks = []
-        for layer, move in handed:
-            name = f"{lane.graph.layers[layer].name} {move.phase} {move.collective} H{move.level + 1}"
-            tasks.append(Task(name, links[move.level].resource, move.seconds, (), "communication"))
-        return replace(
-            step,
-            tasks=(*step.tasks, *tasks),
-            layers=(*step.layers, *(layer for layer, _ in handed)),
-            moves=(*step.moves, *(move for _, move in handed)),
-            lanes=(*step.lanes, *[(0,)] * len(handed)),
-        )
+    in_step: bool = False
 
     def seconds(self, microbatches: int) -> float:
         """Return its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""
@@ -75,6 +56,32 @@ class CutSpan(NamedTuple):
         if self.cuts.lane.setting.machine.overlap:
             return max(computing, microbatches * max(self.received.seconds, self.returned.seconds))
         return computing + microbatches * (self.received.seconds + self.returned.seconds)
+
+    def cost(self, balance: str, microbatches: int, in_flight: int) -> float:
+        """Return the quantity that a partition minimises in its costliest stage.
+
+        Args:
+            balance: one of ``BALANCES``.
+            microbatches: microbatches in a mini-batch.
+            in_flight: the largest number of microbatches whose activations it keeps.
+        """
+        if balance == "memory":
+            return math.fsum(self.held(in_flight).values())
+        if balance == "traffic":
+            return microbatches * (self.received.from_stages + self.returned.from_stages)
+        if balance == "macs":
+            return microbatches * sum(layer.einsum.macs for layer in self.cuts.lane.graph.layers)
+        if self.in_step and self.cuts.lane.setting.machine.overlap:
+            return self._step_seconds()
+        return self.seconds(microbatches)
+
+    def _step_seconds(self) -> float:
+        """Return the time of a mini-batch until its last send has arrived, if transfers overlap with computation.
+
+        Over each end of a stage as many bytes are sent as received, so what it sends takes as long as what it receives there.
+        """
+        forward, backward, once = self.cuts.phases
+        return forward + max(self.returned.seconds, backward + max(once, self.received.seconds))
 
     def held(self, in_flight: int) -> dict[str, float]:
         """Return the bytes on each device with microbatches in flight, and a buffer for the largest transfer."""
@@ -117,17 +124,10 @@ def phases_of(step: Step, *, overlap: bool) -> Phases:
     return Phases(forward, backward, max(0.0, behind - backward))
 
 
-def items_of(step: Step) -> dict[str, dict[str, float]]:
-    """Return the seconds of each kind of task in each phase of a microbatch's step, as if run one after another."""
-    found: dict[str, dict[str, float]] = {phase: {} for phase in Phases._fields}
-    for task, move in zip(step.tasks, step.moves, strict=True):
-        items = found[_phase(task, move)]
-        items[task.kind] = items.get(task.kind, 0.0) + task.seconds
-    return found
-
-
 def _phase(task: Task, move: Move | None) -> str:
-    if task.kind == "update" or (move is not None and move.phase == "gradient"):
+    # Communication without a transfer is the stall of the devices for an exchange of gradients.
+    exchanges = task.kind == "communication" if move is None else move.phase == "gradient"
+    if task.kind == "update" or exchanges:
         return "once"
     return "forward" if (task.kind if move is None else move.phase) == "forward" else "backward"
 

@@ -8,17 +8,19 @@ and equal tensors between them are planned once.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from hypar.costs.base import load_cost
 from hypar.network.contraction import ContractedGraph
+from hypar.plan.splits import FLUSHES
 from hypar.planning.question import question_of, setting_for
 from hypar.planning.searches.base import Answer, load_search
-from hypar.planning.stages.entering import entering
 from hypar.planning.stages.span import Cuts, CutSpan, phases_of
-from hypar.schedule.lanes import Lane
+from hypar.schedule.entering import entering
+from hypar.schedule.lanes import Lane, StagePlace
 from hypar.schedule.memory import memory_of
 from hypar.schedule.step import lower_lanes
 from hypar.sharding.amounts.flows import flows_of
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
     from hypar.planning.request import Request
+    from hypar.planning.searches.base import Question
     from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
@@ -89,7 +92,7 @@ class CutSpans:
             microbatch=graph.with_batch(graph.batch // microbatches).nodes(request.graph),
             pins=tuple(parse_pin(text, whole, max(1, len(request.array))) for text in request.pins),
             setting=setting,
-            link=setting.machine.links((stages, *request.array))[0] if stages > 1 else None,
+            link=setting.machine.links(outer_array(setting, stages))[0] if stages > 1 else None,
             answers={} if answers is None else answers,
         )
 
@@ -101,17 +104,17 @@ class CutSpans:
 
     def given(self, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with given cuts."""
-        lane = Lane(self._of(self.microbatch, start, end), choices, self.setting)
+        outside = StagePlace(outside=read_of_others(self.microbatch, start, end))
+        lane = Lane(self._of(self.microbatch, start, end), choices, self.setting, place=outside)
         answer = Answer(choices=choices, costs=(), solver="", exact=False)
-        return self._as_stage(
-            start, end, self._lowered(lane, answer, read_of_others(self.microbatch, start, end))
-        )
+        return self._as_stage(start, end, self._lowered(lane, answer))
 
     def _as_stage(self, start: int, end: int, cuts: Cuts) -> CutSpan:
         """Return a span with its cuts as a stage, with the transfers from other stages."""
         lane = cuts.lane
         network = (self.microbatch, self.flows)
-        return CutSpan(cuts, *entering(network, (start, end), lane.choices, self.setting, self.link))
+        arriving = entering(network, (start, end), lane.choices, self.setting, self.link)
+        return CutSpan(cuts, *arriving, in_step=not FLUSHES[self.request.schedule])
 
     @cached_property
     def flows(self) -> Flows:
@@ -124,10 +127,10 @@ class CutSpans:
             return span_of(graph, start, end)
         return span_of(graph, start, end, self.flows)
 
-    def _lowered(self, lane: Lane, answer: Answer, outside: tuple[Tensor, ...]) -> Cuts:
+    def _lowered(self, lane: Lane, answer: Answer) -> Cuts:
         step = lower_lanes([lane])
         phases = phases_of(step, overlap=self.setting.machine.overlap)
-        return Cuts(answer, lane, step, phases, memory_of(lane, step, 0, outside))
+        return Cuts(answer, lane, phases, memory_of(lane, step, 0))
 
     def _cut(self, start: int, end: int) -> Cuts:
         """Return the best cuts of a span, with their time and memory."""
@@ -142,16 +145,38 @@ class CutSpans:
             self.answers[key] = self._answer(inside)
         held = (key, outside, tuple((layer.trail, layer.ahead) for layer in inside.layers))
         if held not in self._cuts:
-            lane = Lane(self._of(self.microbatch, start, end), self.answers[key].choices, self.setting)
-            self._cuts[held] = self._lowered(lane, self.answers[key], outside)
+            lane = Lane(
+                self._of(self.microbatch, start, end),
+                self.answers[key].choices,
+                self.setting,
+                place=StagePlace(outside=outside),
+            )
+            self._cuts[held] = self._lowered(lane, self.answers[key])
         cuts = self._cuts[held]
-        return cuts._replace(lane=cuts.lane._replace(graph=self._of(self.microbatch, start, end)))
+        return cuts._replace(lane=cuts.lane.of(self._of(self.microbatch, start, end)))
+
+    def question(self, start: int, end: int) -> Question:
+        """Return the search problem of the cuts of a span."""
+        return self._question(self._of(self.whole, start, end))
+
+    def _question(self, inside: ContractedGraph) -> Question:
+        return question_of(self.request, inside, self.pins, self.setting.element_bytes)
 
     def _answer(self, inside: ContractedGraph) -> Answer:
         if not self.request.array:
             return Answer(choices=((),) * len(inside.layers), costs=(), solver="", exact=True)
-        question = question_of(self.request, inside, self.pins, self.setting.element_bytes)
-        return load_search(self.request.search).run(question)
+        return load_search(self.request.search).run(self._question(inside))
+
+
+def outer_array(setting: Setting, stages: int) -> tuple[int, ...]:
+    """Return the ways of the level that stages divide and of the levels inside them.
+
+    A machine is divided evenly: of more places than stages, the least number that divides it, the last ones stay empty.
+    """
+    inside, devices = math.prod(setting.array), setting.machine.num_devices
+    most = devices // inside
+    places = next((ways for ways in range(stages, most + 1) if devices % (ways * inside) == 0), stages)
+    return (places, *setting.array)
 
 
 def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = None) -> ContractedGraph:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
-from hypar.plan.plan import CostRecord, ModelRecord, Plan
 from hypar.planning.chunks.search import run_chunked
+from hypar.planning.records import Decided
 from hypar.planning.uneven.records import claim_of, splits_of
 from hypar.planning.uneven.search import plan_branches, solver_for
 from hypar.planning.uneven.tree import lanes_of
 from hypar.schedule.scoring import summarise
+from hypar.schedule.stages import StepWork
 from hypar.sharding.pins import parse_pin
-from hypar.units import exact_number
 
 if TYPE_CHECKING:
     from hypar.machine.heterogeneous import HeterogeneousMachine
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from hypar.planning.request import Request
 
 
-def heterogeneous_plan(request: Request, heterogeneous: HeterogeneousMachine, graph: LayerGraph) -> Plan:
-    """Plan a network for the heterogeneous machine that a request names.
+def decided_groups(request: Request, heterogeneous: HeterogeneousMachine, graph: LayerGraph) -> Decided:
+    """Decide a network for the heterogeneous machine that a request names.
 
     Args:
         request: the request.
@@ -51,27 +50,15 @@ def heterogeneous_plan(request: Request, heterogeneous: HeterogeneousMachine, gr
     pins = tuple(parse_pin(text, contracted, levels) for text in request.pins)
     request = replace(request, solver=solver_for(request, contracted))
     found = plan_branches(request, contracted, pins, graph.element_bytes)
-    cost = load_cost(request.cost, request.parameters)
-    lanes, crossings = lanes_of(found)
-    ran = run_chunked(lanes, crossings, request.chunks)
-    return Plan(
-        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
-        graph=request.graph,
-        strategy=request.strategy,
-        space=request.space,
-        search=request.search,
-        solver=request.solver or "",
-        array=[],
-        arrays={name: list(array) for name, array in request.arrays.items()},
-        shares=request.shares,
-        integral=True if request.integral else None,
-        path=found.path if found.slowest else None,
-        pins=[str(pin) for pin in pins],
-        cost=CostRecord(
-            name=request.cost, value=exact_number(found.cost), unit=cost.unit, parameters=parameters_of(cost)
-        ),
+    work = StepWork.of(*lanes_of(found))
+    ran = run_chunked(work, request.chunks)
+    return Decided(
         claim=claim_of(request, found),
+        solver=request.solver or "",
+        pins=pins,
         splits=list(splits_of(found)),
+        cost=found.cost,
+        path=found.path if found.slowest else None,
         chunks=ran.chunks,
-        score=summarise(lanes, ran.step, ran.timeline, heterogeneous),
+        score=summarise(work.lanes, ran.step, ran.timeline, heterogeneous),
     )

@@ -73,9 +73,7 @@ def _kinds(score: Score) -> list[Markup]:
     items = [
         (RECEIVES if kind == "communication" else kind, kind, spent) for kind, spent in score.critical.items()
     ]
-    if score.groups is not None:
-        about = "Along the critical path; they sum to the step."
-    elif score.overlapped_s:
+    if score.overlapped_s:
         about = f"Along the critical path; they sum to the step. {seconds(score.overlapped_s)} more of work runs beside it."
     else:
         about = "One thing after another: nothing overlaps, so these sum to the step."
@@ -127,8 +125,7 @@ def _levels(step: StepUse) -> Markup:
         )
         for level in step.levels
     )
-    about = "Time of stages is not divided by level." if step.stages else "Time on the critical path."
-    return details("The numbers", note(about), region("Levels", table(heads, body)))
+    return details("The numbers", note("Time on the critical path."), region("Levels", table(heads, body)))
 
 
 def _energy(score: Score) -> list[Markup]:

@@ -23,7 +23,7 @@ from hypar.reports.page.blocks import (
 )
 from hypar.reports.page.blocks import section as section_of
 from hypar.reports.page.html import Markup, markup, spaced, tag
-from hypar.reports.page.numbers import DASH, TIMES, amount, num_bytes, seconds
+from hypar.reports.page.numbers import TIMES, amount, num_bytes, seconds
 from hypar.reports.page.rows import MOST_ROWS, Row, merged, parts
 
 if TYPE_CHECKING:
@@ -47,14 +47,12 @@ class _Column(NamedTuple):
         bar_head: the head of its bars.
         text: the number of some layers as text.
         parts: the bar of some layers: amounts with their kind of time.
-        summed: whether the numbers of all layers have a sum.
     """
 
     head: str
     bar_head: str
     text: Callable[[Sequence[str]], str]
     parts: Callable[[Sequence[str]], list[tuple[float, str]]]
-    summed: bool = True
 
     def worth(self, layers: Sequence[str]) -> float:
         """Return the length of a bar."""
@@ -99,7 +97,6 @@ def _columns(found: Gathered) -> list[_Column]:
                 (total(own, "computing_s"), "backward"),
                 (total(own, "receiving_s"), "communication"),
             ],
-            summed=found.step.stages is None,
         ),
     ]
 
@@ -125,8 +122,6 @@ def _about(found: Gathered) -> str:
     step = found.step
     if step is None:
         return "Times and bytes are not known: the plan names no machine."
-    if step.stages is not None:
-        return "Times are those of a stage\u2019s work for a mini-batch; stages work at the same time."
     if len(step.lanes) > 1 or step.score.overlapped_s:
         return "Times are those on the critical path, which sum to the step."
     return ""
@@ -158,8 +153,10 @@ def _table(
     sums = [name("all layers", mono=False)]
     sums += [cell("") for _ in [*strips.groups, *(["stage"] if stages else [])]]
     for column in numbers:
-        text = column.text(found.plan.layers) if column.summed else DASH
-        sums += [number(tag("b", text)), *([cell("", "hide-s")] if column in barred else [])]
+        sums += [
+            number(tag("b", column.text(found.plan.layers))),
+            *([cell("", "hide-s")] if column in barred else []),
+        ]
     first = [row(*above), row(*heads)] if named else heads
     return region("Grid of layers and levels", table(first, body, [row(*sums)] if foot else (), "full"))
 

@@ -49,7 +49,9 @@ def _about(step: StepUse) -> str:
     if step.stages is None and len(step.lanes) > 1:
         lanes = f" A row has a line for each group: {', '.join(step.lanes)}, from the top."
     inside = (
-        " A box includes what its stage receives inside; the number is the microbatch." if step.stages else ""
+        " A box is the work on a microbatch, whose number it has, with what the stage receives."
+        if step.stages
+        else ""
     )
     return f"{critical} of {len(step.tasks)} tasks lie on the critical path: the high boxes. The low ones run beside it.{lanes}{inside}"
 

@@ -64,15 +64,14 @@ def lines_of(found: Gathered, step: StepUse, pixel_s: float) -> list[Line]:
     """
     if step.stages is not None:
         return [
-            _line(lane, [[task for task in step.tasks if number in task.lanes]], 0.0, numbered=True)
+            _line(lane, [[task for task in step.tasks if number in task.lanes]], pixel_s, numbered=True)
             for number, lane in enumerate(step.lanes)
         ]
     layers = found.plan.layers
     rows = parts(layers) if len(layers) > MOST_ROWS else [Row(one, (one,)) for one in layers]
     by_layer: dict[str, list[StepTask]] = {layer: [] for layer in layers}
     for task in step.tasks:
-        if task.layer is not None:
-            by_layer[task.layer].append(task)
+        by_layer[task.layer].append(task)
     found_lines = []
     for each in rows:
         tasks = [task for layer in each.layers for task in by_layer[layer]]
@@ -118,10 +117,10 @@ def _blocks(tasks: Sequence[StepTask], pixel_s: float, *, blocks: bool, numbered
 
 def _joins(last: StepTask, task: StepTask, pixel_s: float, *, blocks: bool, numbered: bool) -> bool:
     """Return whether a task belongs to the box of the one before it."""
-    if numbered:
-        return False
     near = task.start_s - last.end_s <= pixel_s
-    if blocks and last.layer is not None and task.layer is not None:
+    if numbered:
+        return near and (last.item, last.phase == "forward") == (task.item, task.phase == "forward")
+    if blocks:
         return near and block_of(last.layer) == block_of(task.layer)
     return near and last.kind == task.kind
 
@@ -135,5 +134,5 @@ def _block(tasks: Iterable[StepTask], *, numbered: bool) -> Block:
         end_s=max(task.end_s for task in own),
         spent={kind: number for kind, number in spent.items() if number},
         critical=own[0].critical,
-        label=own[0].name.rpartition(" ")[2] if numbered and own[0].kind != "communication" else "",
+        label=str(own[0].item + 1) if numbered and own[0].item is not None else "",
     )

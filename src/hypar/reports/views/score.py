@@ -9,7 +9,7 @@ from hypar.files.timelines import TimelineFigure
 from hypar.planning.replay import run_plan
 from hypar.planning.sources import network_of, scored_on
 from hypar.reports.formats.base import headline, on_machine, unfit_line
-from hypar.reports.listings.timelines import COLOURS, resources_figure
+from hypar.reports.listings.timelines import COLOURS
 from hypar.reports.page.fragment import fragment
 from hypar.reports.page.numbers import joules, num_bytes, seconds
 from hypar.results import origin_of
@@ -61,10 +61,8 @@ class ScoreView:
 
 
 def timeline_figure(ran: ScoredStep) -> TimelineFigure:
-    """Return the timeline of a step: a row for each layer, or for each resource of a plan in stages."""
+    """Return the timeline of a step: a row for each layer."""
     title = f"{headline(ran.plan)} {on_machine(ran.score)}: {seconds(ran.score.time_s)} a step"
-    if ran.stages is not None:
-        return resources_figure(title, ran.timeline)
     names = [layer.name for layer in ran.graph.nodes(ran.plan.graph).layers]
     return TimelineFigure(
         title=title,
@@ -72,7 +70,7 @@ def timeline_figure(ran: ScoredStep) -> TimelineFigure:
         colours=COLOURS,
         shown=seconds,
         rows=[names[layer] for layer in ran.step.layers],
-        strips=[(min(lanes), max(lanes) + 1) for lanes in ran.step.lanes],
+        strips=[] if ran.stages is not None else [(min(lanes), max(lanes) + 1) for lanes in ran.step.lanes],
     )
 
 

@@ -87,7 +87,7 @@ def _spans(tasks: Sequence[StepTask], number: int) -> Spans:
     """Return when a group's computation of each layer starts and ends in the forward and in the backward phase."""
     found: Spans = {}
     for task in tasks:
-        if task.layer is None or number not in task.lanes or task.kind not in {"forward", *BACKWARD}:
+        if number not in task.lanes or task.kind not in {"forward", *BACKWARD}:
             continue
         key = task.layer, task.kind == "forward"
         start, end = found.get(key, (task.start_s, task.end_s))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,12 +18,13 @@ class StepTask:
     Attributes:
         name: its name, as ``conv1 forward``.
         kind: the phase that it computes, ``update``, or ``communication``.
-        phase: the phase that it belongs to, also of a transfer; empty if unknown.
-        layer: the layer; None for the work of a stage.
-        lanes: indices of the groups of devices, or of the stage, that it occupies.
+        phase: the phase that it belongs to, also of a transfer.
+        layer: the layer; of a transfer between stages one of the stage that receives it.
+        lanes: indices of the groups of devices, or of the stages, that it occupies.
+        item: the microbatch that it works on, from 0; None without stages.
         resource: the resource that runs it.
-        level: the level of a transfer, 0 for the outermost; None for computation and between stages.
-        num_bytes: bytes that all devices receive; None if unknown.
+        level: the level of a transfer, 0 for the outermost, or ``BETWEEN_STAGES``; None for computation.
+        num_bytes: bytes that all devices receive; None for computation.
         start_s: start.
         seconds: duration.
         critical: whether it is on the critical path.
@@ -33,8 +33,9 @@ class StepTask:
     name: str
     kind: str
     phase: str
-    layer: str | None
+    layer: str
     lanes: tuple[int, ...]
+    item: int | None
     resource: str
     level: int | None
     num_bytes: float | None
@@ -56,11 +57,7 @@ def lane_names(ran: ScoredStep) -> tuple[str, ...]:
 
 
 def step_tasks(ran: ScoredStep) -> tuple[StepTask, ...]:
-    """Return the tasks of a step; with stages, the work of each stage on the microbatches of a mini-batch."""
-    return _of_stages(ran) if ran.stages is not None else _of_layers(ran)
-
-
-def _of_layers(ran: ScoredStep) -> tuple[StepTask, ...]:
+    """Return the tasks of a step."""
     critical, step, timeline = {*ran.timeline.critical_path}, ran.step, ran.timeline
     return tuple(
         StepTask(
@@ -69,6 +66,7 @@ def _of_layers(ran: ScoredStep) -> tuple[StepTask, ...]:
             phase=task.kind if move is None else move.phase,
             layer=ran.plan.layers[layer],
             lanes=lanes,
+            item=None if ran.stages is None else item,
             resource=task.resource,
             level=None if move is None else move.level,
             num_bytes=None if move is None else move.total_bytes,
@@ -76,31 +74,7 @@ def _of_layers(ran: ScoredStep) -> tuple[StepTask, ...]:
             seconds=task.seconds,
             critical=index in critical,
         )
-        for index, (task, layer, move, lanes) in enumerate(
-            zip(step.tasks, step.layers, step.moves, step.lanes, strict=True)
+        for index, (task, layer, move, lanes, item) in enumerate(
+            zip(step.tasks, step.layers, step.moves, step.lanes, step.items, strict=True)
         )
     )
-
-
-def _of_stages(ran: ScoredStep) -> tuple[StepTask, ...]:
-    """Return the tasks of a pipeline; a link between stages counts as the stage that it leads to."""
-    critical, timeline = {*ran.timeline.critical_path}, ran.timeline
-    found = []
-    for index, task in enumerate(timeline.tasks):
-        number = re.search(r"\d+$", task.resource)
-        found.append(
-            StepTask(
-                name=task.name,
-                kind=task.kind,
-                phase="" if task.kind == "communication" else task.kind,
-                layer=None,
-                lanes=(int(number[0]) - 1 if number else 0,),
-                resource=task.resource,
-                level=None,
-                num_bytes=None,
-                start_s=timeline.starts[index],
-                seconds=task.seconds,
-                critical=index in critical,
-            )
-        )
-    return tuple(found)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.network.training import OPTIMIZERS
-from hypar.planning.stages.scoring import BETWEEN
 from hypar.schedule.energy import energy_items, moved_energy, moved_items
 from hypar.schedule.lifetimes import course_of
-from hypar.schedule.totals import repeated
+from hypar.schedule.moves import BETWEEN_STAGES
+from hypar.schedule.totals import level_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,10 +25,10 @@ class LayerUse:
 
     Attributes:
         layer: its name.
-        num_bytes: bytes that all devices receive for it.
-        computing_s: seconds of computation on the critical path; with stages, of its stage for a mini-batch.
+        num_bytes: bytes that all devices receive for it, those from other stages excepted.
+        computing_s: seconds of computation on the critical path.
         receiving_s: seconds of receiving, likewise.
-        energy_j: joules on all devices, without power at rest; None if the machine's file gives no energies.
+        energy_j: joules on all devices, without power at rest and transfers between stages; None if the machine's file gives no energies.
         weight_bytes: bytes of its weights, gradients and optimizer state on a device of the fullest group, or of its stage.
         kept_bytes: bytes kept there for its backward phase; None with stages, where microbatches in flight share them.
     """
@@ -54,13 +54,13 @@ class LevelUse:
     Attributes:
         level: its name, as ``H1``, or ``stages``.
         num_bytes: bytes that all devices receive there.
-        receiving_s: seconds of receiving on the critical path; None with stages.
+        receiving_s: seconds of receiving on the critical path.
         energy_j: joules of these transfers; None if the machine's file gives no energies.
     """
 
     level: str
     num_bytes: float
-    receiving_s: float | None
+    receiving_s: float
     energy_j: float | None
 
 
@@ -72,11 +72,12 @@ def layer_uses(ran: ScoredStep, tasks: Sequence[StepTask]) -> tuple[LayerUse, ..
     for layer, num_bytes in _received(ran):
         received[names[layer]] += num_bytes
     for number, lane in enumerate(ran.lanes):
-        for layer, _, joules in energy_items(lane, ran.step, number, _microbatches(ran)):
+        for layer, _, joules in energy_items(lane, ran.step, number):
             energy[names[layer]] += joules
-        for moved in moved_items(lane, ran.step, number, _microbatches(ran)):
-            energy[names[moved.layer]] += moved_energy(lane, moved)
-    spent = _seconds(ran, tasks)
+        for moved in moved_items(lane, ran.step, number):
+            if moved.move.level != BETWEEN_STAGES:
+                energy[names[moved.layer]] += moved_energy(lane, moved)
+    spent = _seconds(names, tasks)
     memory = {name: [0.0, 0.0] for name in names}
     for number in range(len(ran.lanes)) if ran.stages is not None else (fullest_lane(ran),):
         for name, own, kept in _memory(ran, number):
@@ -101,13 +102,13 @@ def level_uses(ran: ScoredStep, tasks: Sequence[StepTask]) -> tuple[LevelUse, ..
     seconds: dict[str, list[float]] = {}
     for task in tasks:
         if task.critical and task.level is not None:
-            seconds.setdefault(f"H{task.level + 1}", []).append(task.seconds)
+            seconds.setdefault(level_name(task.level), []).append(task.seconds)
     joules = _joules(ran)
     return tuple(
         LevelUse(
             level=level,
             num_bytes=num_bytes,
-            receiving_s=None if ran.stages is not None else math.fsum(seconds.get(level, ())),
+            receiving_s=math.fsum(seconds.get(level, ())),
             energy_j=None if joules is None else joules[level],
         )
         for level, num_bytes in ran.score.communication.items()
@@ -121,48 +122,30 @@ def fullest_lane(ran: ScoredStep) -> int:
     return held.index(ran.score.memory_bytes) if ran.score.memory_bytes in held else 0
 
 
-def _microbatches(ran: ScoredStep) -> int:
-    return 1 if ran.stages is None else ran.stages.microbatches
-
-
 def _received(ran: ScoredStep) -> Iterator[tuple[int, float]]:
-    """Yield the layer and the bytes of every transfer of a mini-batch, those between stages excepted."""
+    """Yield the layer and the bytes of every transfer, those between stages excepted."""
     for layer, move in zip(ran.step.layers, ran.step.moves, strict=True):
-        if move is not None:
-            yield layer, repeated(move, _microbatches(ran)) * move.total_bytes
+        if move is not None and move.level != BETWEEN_STAGES:
+            yield layer, move.total_bytes
 
 
 def _joules(ran: ScoredStep) -> dict[str, float] | None:
-    """Return the joules of the transfers of each level; None if the machine's file gives no energies.
-
-    Those of ``stages`` are what all the levels inside leave of the score's energy of transfers.
-    """
-    energy = ran.score.energy
-    if energy is None:
+    """Return the joules of the transfers of each level; None if the machine's file gives no energies."""
+    if ran.score.energy is None:
         return None
     found = dict.fromkeys(ran.score.communication, 0.0)
     for number, lane in enumerate(ran.lanes):
-        for moved in moved_items(lane, ran.step, number, _microbatches(ran)):
-            found[f"H{moved.move.level + 1}"] += moved_energy(lane, moved)
-    if BETWEEN in found:
-        whole = energy["communication"] + energy.get("link", 0.0)
-        found[BETWEEN] = max(0.0, whole - math.fsum(found.values()))
+        for moved in moved_items(lane, ran.step, number):
+            found[level_name(moved.move.level)] += moved_energy(lane, moved)
     return found
 
 
-def _seconds(ran: ScoredStep, tasks: Sequence[StepTask]) -> dict[str, list[float]]:
-    """Return the seconds of computation and of receiving by layer."""
-    found = {name: [0.0, 0.0] for name in ran.plan.layers}
-    if ran.stages is None:
-        for task in tasks:
-            if task.layer is not None and task.critical:
-                found[task.layer][task.kind == "communication"] += task.seconds
-        return found
-    microbatches = _microbatches(ran)
-    for one, layer, move in zip(ran.step.tasks, ran.step.layers, ran.step.moves, strict=True):
-        once = 1 if one.kind == "update" else microbatches
-        times = once if move is None else repeated(move, microbatches)
-        found[ran.plan.layers[layer]][move is not None] += times * one.seconds
+def _seconds(names: Sequence[str], tasks: Sequence[StepTask]) -> dict[str, list[float]]:
+    """Return the seconds of computation and of receiving on the critical path by layer."""
+    found = {name: [0.0, 0.0] for name in names}
+    for task in tasks:
+        if task.critical:
+            found[task.layer][task.kind == "communication"] += task.seconds
     return found
 
 

@@ -69,8 +69,6 @@ def why_of(
     """Cost the alternatives of every layer; for a large network, only the closest calls with all other layers anew."""
     if isinstance(machine, HeterogeneousMachine):
         return Why(refused=f"the devices of {machine.name} are heterogeneous")
-    if plan.staged:
-        return Why(refused="the plan is in stages")
     try:
         first = explain_plan(plan, graph, layer="*", machine=machine, profile=profile, others=0)
         names = _closest_layers(first)

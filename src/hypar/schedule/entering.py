@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.schedule.moves import timed
+from hypar.schedule.moves import NO_MOVES, timed
 from hypar.sharding.amounts.above import between_of
 from hypar.sharding.amounts.counted import received_apart
 from hypar.sharding.amounts.parts import parts_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hypar.machine.routing import LevelLink
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
-    from hypar.schedule.moves import Move
+    from hypar.schedule.moves import Move, Moves
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.amounts.parts import Part
@@ -44,19 +44,24 @@ class Arrival(NamedTuple):
     layer: int
     tensor: int | None
     num_bytes: float
-    moves: tuple[Move, ...] = ()
+    moves: Moves = NO_MOVES
 
 
 class Entering(NamedTuple):
     """Everything that a stage receives from other stages in one phase of a microbatch.
 
     Attributes:
-        seconds: until it has arrived at the devices that need it.
+        link_s: seconds until it has arrived from the other stages.
         arrivals: the tensors.
     """
 
-    seconds: float
+    link_s: float
     arrivals: tuple[Arrival, ...]
+
+    @property
+    def seconds(self) -> float:
+        """The seconds until it has arrived at the devices that need it."""
+        return self.link_s + math.fsum(move.seconds for move in self.moves)
 
     @property
     def from_stages(self) -> float:
@@ -103,8 +108,7 @@ def seconds_of(link: LevelLink | None, num_bytes: float) -> float:
 
 
 def _timed(arrivals: tuple[Arrival, ...], link: LevelLink | None) -> Entering:
-    inside = math.fsum(move.seconds for arrival in arrivals for move in arrival.moves)
-    return Entering(seconds_of(link, math.fsum(one.num_bytes for one in arrivals)) + inside, arrivals)
+    return Entering(seconds_of(link, math.fsum(one.num_bytes for one in arrivals)), arrivals)
 
 
 def _by_paper(

@@ -1,0 +1,220 @@
+"""The work of a step, in stages or without; each stage lowers the phases of its microbatches, in the order of a schedule.
+
+A stage is a part of the network on lanes of its own. Its gradients are exchanged, and its weights updated, in the last
+backward phase of a mini-batch. What it receives from other stages occupies a link, and on a machine without overlap
+also its devices, just before they need it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, groupby, pairwise
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from hypar.schedule.entering import Entering
+from hypar.schedule.lanes import LaneWork
+from hypar.schedule.pipeline import STEPS, PipelineLowering, full_tasks
+from hypar.schedule.step import Flow, Step, lower_lanes, step_of
+from hypar.schedule.tasks import Lowering, TaskList
+from hypar.timeline import Task, run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.network.contraction import CutLayer
+    from hypar.schedule.chunked import Chunks
+    from hypar.schedule.lanes import Crossing, Lane
+    from hypar.schedule.pipeline_orders import Schedule, Work
+    from hypar.schedule.step import Ready
+    from hypar.schedule.tasks import After
+    from hypar.timeline import Timeline
+
+
+class StageWork(NamedTuple):
+    """The devices of a stage, or of a step without stages, with their work for a microbatch.
+
+    Attributes:
+        lanes: groups of identical devices.
+        crossings: the transfers at uneven splits between the lanes, outer splits first.
+        received: F that other stages send.
+        returned: E that they send.
+    """
+
+    lanes: tuple[Lane, ...]
+    crossings: tuple[Crossing, ...] = ()
+    received: Entering = Entering(0.0, ())
+    returned: Entering = Entering(0.0, ())
+
+    def entering(self, phase: str) -> Entering:
+        """Return what other stages send for a phase."""
+        return self.received if phase == "forward" else self.returned
+
+    @property
+    def layers(self) -> int:
+        """The number of its layers."""
+        return len(self.lanes[0].graph.layers)
+
+
+class Order(NamedTuple):
+    """The order of work of a pipeline.
+
+    Attributes:
+        schedule: the schedule.
+        microbatches: number of microbatches in a mini-batch.
+        minibatches: number of mini-batches with a step in which every stage has its full work.
+    """
+
+    schedule: Schedule
+    microbatches: int
+    minibatches: int
+
+
+class Ran(NamedTuple):
+    """A step that was run.
+
+    Attributes:
+        step: its tasks.
+        timeline: when each task ran.
+    """
+
+    step: Step
+    timeline: Timeline
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StepWork:
+    """All devices with their work in a training step.
+
+    Attributes:
+        stages: the stages, first to last; one without a pipeline.
+        order: the order of their work; None for one stage.
+    """
+
+    stages: tuple[StageWork, ...]
+    order: Order | None = None
+
+    @classmethod
+    def of(cls, lanes: Sequence[Lane], crossings: Sequence[Crossing] = ()) -> Self:
+        """Return the work of lanes without stages."""
+        return cls(stages=(StageWork(tuple(lanes), tuple(crossings)),))
+
+    @property
+    def lanes(self) -> tuple[Lane, ...]:
+        """The lanes of all stages."""
+        return tuple(lane for stage in self.stages for lane in stage.lanes)
+
+    @property
+    def layers(self) -> tuple[CutLayer, ...]:
+        """The layers of all stages."""
+        return tuple(layer for stage in self.stages for layer in stage.lanes[0].graph.layers)
+
+    @cached_property
+    def firsts(self) -> tuple[int, ...]:
+        """The index of each stage's first layer, and the number of layers."""
+        return tuple(accumulate((stage.layers for stage in self.stages), initial=0))
+
+    def run(self, chunks: Chunks | None = None) -> Ran:
+        """Lower the step to tasks and run them.
+
+        Args:
+            chunks: the layers that exchange their gradients together, none of two stages.
+
+        Raises:
+            HardwareError: an array does not fit its machine.
+        """
+        if self.order is None:
+            (only,) = self.stages
+            step = lower_lanes(only.lanes, only.crossings, chunks)
+            return Ran(step, run(step.tasks))
+        lowering = _Staged(self, chunks)
+        lowering.issue(*self.order)
+        timeline, kept = full_tasks(lowering.origins, run(lowering.found.tasks))
+        step = step_of(lowering.found, _padded(self))
+        step = Step(
+            tasks=timeline.tasks,
+            layers=tuple(step.layers[index] for index in kept),
+            moves=tuple(step.moves[index] for index in kept),
+            lanes=tuple(step.lanes[index] for index in kept),
+            items=tuple(step.items[index] for index in kept),
+            work=step.work,
+        )
+        return Ran(step, timeline)
+
+    def within_stages(self, chunks: Chunks) -> Chunks:
+        """Divide chunks at the ends of stages."""
+        of = [stage for stage, own in enumerate(self.stages) for _ in range(own.layers)]
+        return tuple(
+            tuple(layers) for chunk in chunks for _, layers in groupby(chunk, key=lambda layer: of[layer])
+        )
+
+
+class _Staged(PipelineLowering):
+    """The lowering of stages of several layers."""
+
+    def __init__(self, whole: StepWork, chunks: Chunks | None) -> None:
+        super().__init__(len(whole.stages))
+        self.stages, self.found = whole.stages, TaskList()
+        self.tasks = self.found.tasks
+        lanes = accumulate((len(stage.lanes) for stage in whole.stages), initial=0)
+        self.flows = []
+        for stage, *first in zip(whole.stages, lanes, whole.firsts, strict=False):
+            own = None if chunks is None else _of_stage(chunks, first[1], stage.layers)
+            lowering = Lowering(stage.lanes, self.found, (first[0], first[1]))
+            self.flows.append(Flow(lowering, stage.lanes, stage.crossings, own))
+        self.ready: dict[tuple[int, int], Ready] = {}
+
+    def work(self, stage: int, work: Work, after: After, *, final: bool) -> After:
+        flow = self.flows[stage]
+        flow.lowering.item = work.item
+        if after:
+            after = flow.lowering.hand_on(self.stages[stage].entering(work.phase), work.phase, after)
+        if work.phase == "forward":
+            self.ready[stage, work.item] = flow.forward(after)
+            return flow.made(self.ready[stage, work.item])
+        if work.phase == "backward":
+            return flow.sent_back(flow.backward(self.ready.pop((stage, work.item)), after, final=final))
+        return ()
+
+    def sends(self, stage: int, reader: int, work: Work) -> bool | None:  # noqa: ARG002
+        if not self.stages[reader].entering(work.phase).from_stages:
+            return None
+        return all(lane.setting.machine.overlap for lane in self.stages[reader].lanes)
+
+    def send(self, stage: int, reader: int, work: Work, after: After) -> After:
+        entering, lowering = self.stages[reader].entering(work.phase), self.flows[reader].lowering
+        layer = 0 if work.phase == "forward" else len(self.flows[reader].made_by) - 1
+        link = f"link {stage + 1}-{reader + 1}"
+        item, lowering.item = lowering.item, work.item
+        found = lowering.enter(entering, layer, work.phase, (*lowering.start, *after), link)
+        lowering.item = item
+        return found
+
+    def end(self, step: int) -> None:
+        first = next(iter(self.flows[0].lowering.start), -1) + 1
+        after = tuple(range(first, len(self.tasks)))
+        done = self.found.add(Task(f"step {step + 1}", STEPS, 0.0, after, "step"), (), -1, None, 0)
+        for flow in self.flows:
+            flow.lowering.wait(done)
+
+
+def _of_stage(chunks: Chunks, first: int, layers: int) -> Chunks:
+    """Return the chunks of a stage, by the indices of its own layers."""
+    return tuple(
+        tuple(layer - first for layer in chunk) for chunk in chunks if first <= chunk[0] < first + layers
+    )
+
+
+def _padded(whole: StepWork) -> list[LaneWork]:
+    """Return the work of all lanes, each over the layers of all stages."""
+    found = []
+    for stage, (first, end) in zip(whole.stages, pairwise(whole.firsts), strict=True):
+        for lane in stage.lanes:
+            behind = whole.firsts[-1] - end
+            found.append(
+                LaneWork(
+                    times=(*(None,) * first, *lane.work.times, *(None,) * behind),
+                    working=(*(0,) * first, *lane.work.working, *(0,) * behind),
+                )
+            )
+    return found
