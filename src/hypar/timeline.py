@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -67,26 +68,27 @@ class Timeline:
     def critical_path(self) -> tuple[int, ...]:
         """Consecutive tasks without a pause that last as long as the whole."""
         path: list[int] = []
-        step = max(range(len(self.ends)), key=self.ends.__getitem__) if self.ends else None
+        held_by = self.held_by
+        step = self.ends.index(max(self.ends)) if self.ends else None
         while step is not None:
             path.append(step)
-            step = self.held_by[step]
+            step = held_by[step]
         return tuple(reversed(path))
 
     @property
     def busy(self) -> dict[str, float]:
         """Seconds of work of each resource, in the order of its first task."""
         found: dict[str, float] = {}
-        for task in self.tasks:
-            found[task.resource] = found.get(task.resource, 0.0) + task.seconds
+        for _, resource, seconds, _, _ in self.tasks:
+            found[resource] = found.get(resource, 0.0) + seconds
         return found
 
     @property
     def by_kind(self) -> dict[str, float]:
         """Seconds of work of each kind, summed over all resources."""
-        found: dict[str, list[float]] = {}
-        for task in self.tasks:
-            found.setdefault(task.kind, []).append(task.seconds)
+        found: defaultdict[str, list[float]] = defaultdict(list)
+        for _, _, seconds, _, kind in self.tasks:
+            found[kind].append(seconds)
         return {kind: math.fsum(amounts) for kind, amounts in found.items()}
 
     def to_chrome_trace(self) -> str:
@@ -122,15 +124,17 @@ def run(tasks: Sequence[Task]) -> Timeline:
     ends: list[float] = []
     held_by: list[int | None] = []
     last: dict[str, int] = {}
+    endless = math.inf
     for index, (name, resource, seconds, after, _) in enumerate(tasks):
-        if not 0 <= seconds < math.inf:
+        if not 0 <= seconds < endless:
             raise ProblemError(f"task {name!r}: found {seconds} seconds; allowed: a number from 0")
         start, holder = 0.0, None
         for before in after:
             if not 0 <= before < index:
                 raise ProblemError(_not_before(tasks, index, before))
-            if ends[before] > start or holder is None:
-                start, holder = ends[before], before
+            end = ends[before]
+            if end > start or holder is None:
+                start, holder = end, before
         earlier = last.get(resource)
         if earlier is not None and ends[earlier] > start:
             start, holder = ends[earlier], earlier

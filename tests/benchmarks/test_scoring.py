@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import random
 from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar import explore_model, load_machine, load_model, plan_model
+from hypar import Plan, explore_model, load_machine, load_model, plan_model, score_plan
 from hypar.machine import machine
 from hypar.machine.compute_models import row_stationary
 from hypar.machine.setting import Setting
@@ -50,6 +51,37 @@ def test_score_cold(benchmark: BenchmarkFixture, vgg19: Job) -> None:
 
     cold = benchmark.pedantic(score_step, vgg19, setup=forget, rounds=20)  # type: ignore[no-untyped-call]
     assert cold.time_s > 0
+
+
+@pytest.mark.parametrize("hardware", ["hmc", "tpu-v3", "p100-4x4"])
+@pytest.mark.parametrize("model", ["vgg16", "resnet50", "resnet152"])
+def test_stored_plan(benchmark: BenchmarkFixture, model: str, hardware: str) -> None:
+    """A stored plan at 4 levels, scored again: meant to stay under 1 ms for VGG-16, and under 3 ms for ResNet-50."""
+    graph, machine = load_model(model), load_machine(hardware)
+    plan = plan_model(graph, levels=4)
+    assert benchmark(score_plan, plan, hardware=machine, model=graph).time_s > 0
+
+
+@pytest.mark.parametrize("model", ["vgg16", "resnet50"])
+def test_unlike_plans(benchmark: BenchmarkFixture, model: str) -> None:
+    """A plan in every round that was not scored before; others of the network were."""
+    graph, machine = load_model(model), load_machine("hmc")
+    draw, plan = random.Random(0), plan_model(graph, levels=4)
+    rounds = 30 if benchmark.enabled else 1
+
+    def unlike() -> tuple[tuple[Plan], dict[str, object]]:
+        data = plan.to_data()
+        for split in data["splits"]:
+            for layer in graph.contracted.layers:
+                dims = ["batch", "in_channels" if layer.weighted else "channels"]
+                split["choices"][layer.name] = {draw.choice(dims): split["ways"]}
+        return (Plan.model_validate(data),), {"hardware": machine, "model": graph}
+
+    for _ in range(rounds):
+        (other,), known = unlike()
+        score_plan(other, **known)  # type: ignore[arg-type]
+    score = benchmark.pedantic(score_plan, setup=unlike, rounds=rounds)  # type: ignore[no-untyped-call]
+    assert score.time_s > 0
 
 
 def test_lower(benchmark: BenchmarkFixture, vgg19: Job) -> None:

@@ -153,16 +153,18 @@ def width(tier: Tier, link: tuple[Any, Any]) -> float:
 
 @dataclass
 class Array:
-    """Devices of a machine in the order of an array's positions, and its level."""
+    """Devices of a machine in the order of an array's positions, and its level, or several down to the last one."""
 
     machine: Machine
     array: tuple[int, ...]
     level: int
+    last: int | None = None
     loads: dict[Any, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.tiers = self.machine.tiers
-        self.ways, self.inner = self.array[self.level], math.prod(self.array[self.level + 1 :])
+        below = 1 + (self.level if self.last is None else self.last)
+        self.ways, self.inner = math.prod(self.array[self.level : below]), math.prod(self.array[below:])
         self.count = math.prod(self.array)
         assert self.count == self.machine.num_devices
         factors = [prime for ways in self.array for prime in primes(ways)]

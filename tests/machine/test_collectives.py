@@ -14,6 +14,7 @@ import pytest
 
 from hypar.files.yaml_file import parse_yaml
 from hypar.machine.load import load_machine, machine_in
+from hypar.schedule.joined import bytes_part
 from hypar.sharding.redistribution import COLLECTIVES
 from tests.machine import simulator
 from tests.machine.bounds import bound
@@ -82,14 +83,16 @@ def splits(count: int) -> list[tuple[int, ...]]:
 
 
 @cache
-def level(name: str, array: tuple[int, ...], at: int) -> Array:
-    return Array(machine(name), array, at)
+def level(name: str, array: tuple[int, ...], at: int, last: int | None = None) -> Array:
+    return Array(machine(name), array, at, last)
 
 
 @cache
-def schedules(name: str, array: tuple[int, ...], at: int, collective: str) -> list[tuple[float, float, str]]:
+def schedules(
+    name: str, array: tuple[int, ...], at: int, collective: str, last: int | None = None
+) -> list[tuple[float, float, str]]:
     """Latency, and seconds for a byte received, of every explicit schedule, each checked to compute the collective."""
-    own = level(name, array, at)
+    own = level(name, array, at, last)
     ways, found = own.ways, []
     made = {
         "all_reduce": simulator.all_reduces,
@@ -161,6 +164,50 @@ def test_every_charged_time_is_between_the_bound_and_an_explicit_schedule(
         ratios[collective].append(charged / least)
     row = " | ".join(f"{min(own):.2f} to {max(own):.2f}" for own in ratios.values())
     compare_row(f"| {name} | {row} |", update=request.config.getoption("--update-golden", default=False))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_collective_over_several_levels_is_the_best_explicit_schedule(name: str) -> None:
+    """Over random adjacent levels, which stay where their array has put them, from 1 B to 1 GB."""
+    draw = random.Random(name)
+    own = machine(name)
+    arrays = [array for array, _, _, _ in drawn(name) if len(array) > 1]
+    for _ in range(30):
+        array = draw.choice(arrays)
+        first, last = sorted(draw.sample(range(len(array)), 2))
+        received = 10 ** draw.uniform(0, 9)
+        link = own.joined(array, first, last)
+        charged = link.seconds("all_reduce", received)
+        made = schedules(name, array, first, "all_reduce", last)
+        least = bound(level(name, array, first, last), "all_reduce", received, in_tree="in_tree" in name)
+        where = (array, first, last, received, link.line("all_reduce", received))
+        assert least <= charged * SLACK, where
+        assert charged == pytest.approx(min(late + each * received for late, each, _ in made), rel=1e-9), (
+            where
+        )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_level_after_level_moves_the_bytes_of_one_collective(name: str) -> None:
+    """No faster than the bound of the group of all levels: they are the same sum, in steps."""
+    own = machine(name)
+    for array in [array for array in splits(own.num_devices) if len(array) > 1]:
+        links, last = own.links(array), len(array) - 1
+        parts = [bytes_part(array, at) for at in range(len(array))]
+        assert math.fsum(parts) == pytest.approx(1)
+        received = [1e6 * part * math.prod(array[at + 1 :]) for at, part in enumerate(parts)]
+        apart = math.fsum(
+            link.seconds("all_reduce", each) for link, each in zip(links, received, strict=True)
+        )
+        least = bound(level(name, array, 0, last), "all_reduce", 1e6, in_tree="in_tree" in name)
+        assert least <= apart * SLACK, array
+
+
+def test_more_messages_than_can_be_routed_are_no_collective() -> None:
+    """1,024 boards have a million messages between any two of them."""
+    pod = load_machine("tpu-v3", {"devices": 1024, "collectives": "all"})
+    assert pod.joined((2,) * 10, 0, 9) is None
+    assert pod.joined((2,) * 10, 0, 2) is not None
 
 
 def compare_row(row: str, *, update: bool) -> None:

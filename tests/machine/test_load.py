@@ -428,9 +428,9 @@ BAD: dict[str, tuple[str, str, str]] = {
     "graph without pairs": ("topology: ring", "topology: graph", ":17: interconnect.topology.pairs: 'pairs' is missing"),
     "ports of one device": ("topology: ring", "ports: {value: 2, source: s}\n  topology: ring", ":17: interconnect.ports: found 2 ports of a group of 1 devices; allowed: at most 1"),
     "no port": ("topology: ring", "ports: {value: 0, source: s}\n  topology: ring", ":17: interconnect.ports.value: found 0; allowed: at least 1"),
-    "unknown algorithm": ("topology: ring", "collectives: {value: [rnig], source: s}\n  topology: ring", ":17: interconnect.collectives.value: found ['rnig']; allowed: all, or a list of some of direct, ring, two_rings, hamiltonian, dimensions, tree, halving, each once"),
-    "algorithm that is no list": ("topology: ring", "collectives: {value: 3, source: s}\n  topology: ring", ":17: interconnect.collectives.value: found 3; allowed: all, or a list of some of direct, ring, two_rings, hamiltonian, dimensions, tree, halving, each once"),
-    "algorithm twice": ("topology: ring", "collectives: {value: [ring, ring], source: s}\n  topology: ring", ":17: interconnect.collectives.value: found ['ring', 'ring']; allowed: all, or a list of some of direct, ring, two_rings, hamiltonian, dimensions, tree, halving, each once"),
+    "unknown algorithm": ("topology: ring", "collectives: {value: [rnig], source: s}\n  topology: ring", ":17: interconnect.collectives.value: found ['rnig']; allowed: all, all but levels, or a list of some of direct, ring, two_rings, hamiltonian, dimensions, tree, halving, levels, each once"),
+    "algorithm that is no list": ("topology: ring", "collectives: {value: 3, source: s}\n  topology: ring", ":17: interconnect.collectives.value: found 3; allowed: all, all but levels, or a list of some of direct, ring, two_rings, hamiltonian, dimensions, tree, halving, levels, each once"),
+    "algorithm twice": ("topology: ring", "collectives: {value: [ring, ring], source: s}\n  topology: ring", ":17: interconnect.collectives.value: found ['ring', 'ring']; allowed: all, all but levels, or a list of some of direct, ring, two_rings, hamiltonian, dimensions, tree, halving, levels, each once"),
     "rows that do not divide": ("topology: ring", "topology: {name: mesh, rows: 3}", ":17: interconnect.topology: mesh: 3 rows of 4 devices; allowed: a divisor of 4"),
     "no row": ("topology: ring", "topology: {name: mesh, rows: 0}", ":17: interconnect.topology.rows: found 0; allowed: at least 1"),
     "unknown reduction": ("topology: ring", "topology: {name: h_tree, reduction: in_root}", ":17: interconnect.topology.reduction: found 'in_root'; allowed: 'at_leaves' or 'in_tree'; did you mean 'in_tree'?"),
@@ -723,6 +723,15 @@ def test_a_total_is_shared_by_networks_side_by_side_too(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     assert [tier.bytes_per_s for tier in load_machine(file).tiers] == [50e9, 450e9]
+
+
+def test_names_of_several_algorithms() -> None:
+    default = load_machine("tpu-v3")
+    assert load_machine("tpu-v3", {"collectives": "all but levels"}).digest == default.digest
+    every = load_machine("tpu-v3", {"collectives": "all"})
+    assert every.digest != default.digest
+    assert (every.joins, default.joins) == (True, False)
+    assert [*every.tiers[0].collectives] == [*default.tiers[0].collectives, "levels"]
 
 
 @pytest.mark.parametrize(

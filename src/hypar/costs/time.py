@@ -2,7 +2,7 @@
 
 The transfers of a level take as long as the machine's links of that level say; computation is counted at the
 innermost level, where the shards of every device are known. The sum over levels is the engine's time on a machine
-without overlap.
+without overlap whose levels reduce one after another.
 """
 
 from __future__ import annotations

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hypar.machine.collectives.schedules import LEVELS
 from hypar.machine.compute_models.base import LocalShape
-from hypar.machine.routing import LevelLink, level_links
+from hypar.machine.routing import LevelLink, joined_link, level_links
 from hypar.network.training import PHASES
 from hypar.sharding.dims import CUTTABLE
 
@@ -31,7 +32,7 @@ Degrees = Sequence[Any]
 """Degree of each of ``CUTTABLE``: numbers, or arrays of equal length."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LayerTime:
     """Times of a layer's phases on each device.
 
@@ -48,6 +49,13 @@ class LayerTime:
     macs: float
     words: Mapping[str, float]
     fullest: Mapping[str, float]
+
+    @cached_property
+    def accesses(self) -> Mapping[str, float]:
+        """The accesses to each place in the three phases on one device."""
+        work = self.work.values()
+        places = next(iter(work)).accesses
+        return {place: math.fsum(done.accesses[place] for done in work) for place in places}
 
     def done_macs(self, phase: str) -> float:
         """Return the multiply-accumulates of a phase that take energy."""
@@ -92,6 +100,11 @@ class Machine:
     def overlap(self) -> bool:
         """Whether transfers run beside computation."""
         return self.content.assumptions.overlap.value == "full"
+
+    @property
+    def joins(self) -> bool:
+        """Whether a network allows one collective over several levels."""
+        return any(LEVELS in tier.collectives for tier in self.tiers)
 
     @property
     def independent(self) -> bool:
@@ -150,6 +163,10 @@ class Machine:
             HardwareError: the array does not fit the machine.
         """
         return _links(self, array, shared or all(tier.ports is None for tier in self.tiers))
+
+    def joined(self, array: tuple[int, ...], first: int, last: int) -> LevelLink | None:
+        """Return the link between all subgroups of the levels from ``first`` to ``last``; None if that cannot be routed."""
+        return _joined(self, array, first, last)
 
 
 @lru_cache(maxsize=16384)
@@ -219,3 +236,8 @@ def fullest(size: Any, degree: Any) -> Any:
 def _links(machine: Machine, array: tuple[int, ...], shared: bool) -> tuple[LevelLink, ...]:
     tiers = machine.tiers if shared else tuple(replace(tier, ports=None) for tier in machine.tiers)
     return level_links(machine.name, tiers, array)
+
+
+@lru_cache(maxsize=256)
+def _joined(machine: Machine, array: tuple[int, ...], first: int, last: int) -> LevelLink | None:
+    return joined_link(machine.tiers, array, first, last)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hypar.machine.collectives.steps import Schedule, Step
-    from hypar.machine.loads import Routed
+    from hypar.machine.loads import Numbers, Routed, Wires
     from hypar.machine.tiers import Tier
 
 
@@ -40,11 +40,13 @@ class LevelLink:
         lines: the times of the algorithms worth using, for each collective.
         hops: links on the path of a message.
         resource: the resource that is busy during a transfer.
+        joins: number of the only network that the level is on, if that allows one collective over several levels.
     """
 
     lines: Mapping[str, Lines]
     hops: int
     resource: str
+    joins: int | None = None
 
     def seconds(self, collective: str, subgroup_bytes: Any) -> Any:
         """Return the time until each subgroup has received its bytes, by the algorithm that is fastest for them.
@@ -92,9 +94,35 @@ def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tup
             raise HardwareError(
                 f"hardware {name!r}", f"found {found}", f"{MOST_MESSAGES:,}, so levels of fewer ways"
             )
-    places = [np.array(own, np.int64) for own in places_of(tiers, array)]
-    wires = [wires_of(tier) for tier in tiers]
+    places, wires = _wired(tiers, array)
     return tuple(_level_link(tiers, Level(tiers, wires, places, array, level)) for level in range(len(array)))
+
+
+def joined_link(tiers: Sequence[Tier], array: tuple[int, ...], first: int, last: int) -> LevelLink | None:
+    """Return the link between all subgroups of some adjacent levels, as if these were one level.
+
+    Args:
+        tiers: the networks, outermost first.
+        array: ways of each level, outermost first; it fits the machine.
+        first: the outermost of the levels.
+        last: the innermost.
+
+    Returns:
+        None if there are more messages than ``MOST_MESSAGES``.
+    """
+    ways = math.prod(array[first : last + 1])
+    if math.prod(array) * (ways - 1) > MOST_MESSAGES:
+        return None
+    # The devices stay where the levels have put them.
+    places, wires = _wired(tiers, array)
+    joined = (*array[:first], ways, *array[last + 1 :])
+    return _level_link(tiers, Level(tiers, wires, places, joined, first))
+
+
+def _wired(tiers: Sequence[Tier], array: tuple[int, ...]) -> tuple[list[Numbers], list[Wires]]:
+    """Return the places of an array's devices in each network, and the links of each."""
+    places = [np.array(own, np.int64) for own in places_of(tiers, array)]
+    return places, [wires_of(tier) for tier in tiers]
 
 
 def _level_link(tiers: Sequence[Tier], level: Level) -> LevelLink:
@@ -109,7 +137,8 @@ def _level_link(tiers: Sequence[Tier], level: Level) -> LevelLink:
     ways = level.ways
     fixed = schedules.exchanges(ways)
     direct, beside = routed(fixed["all_to_all"][0]), routed(fixed["neighbours"][0])
-    crossed = [tier for tier, seconds in zip(tiers, direct.by_tier, strict=True) if seconds]
+    over = [number for number, seconds in enumerate(direct.by_tier) if seconds]
+    crossed = [tiers[number] for number in over]
     allowed = [name for name in schedules.ALGORITHMS if all(name in tier.collectives for tier in crossed)]
     grid = grid_of(level.coordinates())
     named = {
@@ -123,6 +152,7 @@ def _level_link(tiers: Sequence[Tier], level: Level) -> LevelLink:
         lines={kind: lines.least(line(*one) for one in named[kind]) for kind in COLLECTIVES},
         hops=max(direct.hops, 1),
         resource=_resource(tiers, across),
+        joins=over[0] if len(over) == 1 and schedules.LEVELS in crossed[0].collectives else None,
     )
 
 

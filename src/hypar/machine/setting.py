@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.network.training import OPTIMIZERS
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Options
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
     """Machine, array and numerics of a training step.
 
@@ -35,6 +35,15 @@ class Setting:
     optimizer: str = "sgd"
     direct: bool = False
     convention: str = PAPER
+
+    def __hash__(self) -> int:
+        """Return the hash of the fields, which is computed once, as most of what is cached is cached by setting."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        fields = (self.machine, self.array, self.element_bytes, self.optimizer, self.direct, self.convention)
+        return hash(fields)
 
     @property
     def update_accesses(self) -> int:

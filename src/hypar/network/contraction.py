@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property, lru_cache, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from hypar.network.trails import trails_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from hypar.network.keeping import Trailing
     from hypar.network.layer import Layer
     from hypar.network.ops.base import Einsum, Op, Shape
     from hypar.network.trails import Trails
+
+P = ParamSpec("P")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +97,8 @@ class Tensor:
         return self.content.elements
 
 
-class ContractedGraph(NamedTuple):
-    """The cut layers in topological order, and the tensors between them.
+class _Fields(NamedTuple):
+    """The fields of a contracted graph.
 
     Attributes:
         layers: the layers.
@@ -107,6 +111,44 @@ class ContractedGraph(NamedTuple):
     tensors: tuple[Tensor, ...]
     fed: frozenset[int] = frozenset()
     sent: frozenset[int] = frozenset()
+
+
+class ContractedGraph(_Fields):
+    """The cut layers in topological order, and the tensors between them.
+
+    Results that depend on the graph alone are kept with it: see ``kept_with_graph``.
+    """
+
+    @cached_property
+    def kept(self) -> dict[Hashable, Any]:
+        """The results that were computed of it or of an equal graph, by function and further arguments."""
+        return _kept(self)
+
+
+@lru_cache(maxsize=256)
+def _kept(_: ContractedGraph) -> dict[Hashable, Any]:
+    """Return one place for the results of equal graphs."""
+    return {}
+
+
+def kept_with_graph(
+    function: Callable[Concatenate[ContractedGraph, P], Found],
+) -> Callable[Concatenate[ContractedGraph, P], Found]:
+    """Keep the results of a function of a graph and of hashable arguments with the graph.
+
+    A graph is hashed and compared once, and not for every result, as by ``lru_cache``.
+    """
+
+    @wraps(function)
+    def found(graph: ContractedGraph, /, *args: P.args, **kwargs: P.kwargs) -> Found:
+        key = (function, args, *kwargs.items())
+        kept = graph.kept
+        if key not in kept:
+            kept[key] = function(graph, *args, **kwargs)
+        known: Found = kept[key]
+        return known
+
+    return found
 
 
 def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) -> ContractedGraph:

@@ -62,14 +62,23 @@ class LayerGraph:
         return sum(layer.flop(batch) for layer in self.layers)
 
     def with_batch(self, batch: int) -> LayerGraph:
-        """Return the network with another mini-batch.
+        """Return the network with another mini-batch, the same object for the same number.
 
         Raises:
             OptionError: the batch is not a whole number from 1 to 2**24.
         """
         if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= LARGEST_SIZE:
             raise OptionError("batch", f"found {batch}", f"a whole number from 1 to {LARGEST_SIZE:,}")
-        return self if batch == self.batch else replace(self, batch=batch)
+        if batch == self.batch:
+            return self
+        if batch not in self._by_batch:
+            self._by_batch[batch] = replace(self, batch=batch)
+        return self._by_batch[batch]
+
+    @cached_property
+    def _by_batch(self) -> dict[int, LayerGraph]:
+        """The networks with another mini-batch, so that what is known of their layers is found again."""
+        return {}
 
     @cached_property
     def digraph(self) -> nx.DiGraph[str]:

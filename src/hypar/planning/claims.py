@@ -34,11 +34,14 @@ def claim_of(request: Request, question: Question, answer: Answer, claim: str) -
 def objective(request: Request) -> str:
     """Return the name of the minimised cost, with the convention if it is not ``paper``.
 
-    The cost ``time`` ignores a machine's overlap, so this is added.
+    The cost ``time`` ignores a machine's overlap, and collectives over several levels, so this is added.
     """
-    overlaps = request.cost == "time" and request.machine is not None and request.machine.overlap
+    ignored = ""
+    if request.cost == "time" and request.machine is not None:
+        ignored += ", nothing overlapped" if request.machine.overlap else ""
+        ignored += ", level by level" if request.machine.joins and request.convention != PAPER else ""
     counted = "" if request.convention == PAPER else f", counted by {request.convention}"
-    return f"{request.cost}{', nothing overlapped' if overlaps else ''}{counted}"
+    return f"{request.cost}{ignored}{counted}"
 
 
 def _gap_of(answer: Answer) -> str:

@@ -195,9 +195,13 @@ def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> list[Options]:
         place = f"{file}: {'splits' if plan.splits else 'stages'}"
         raise PlanError(place, f"the layers are not those of {graph.name!r}", "a plan of this model")
     found = []
+    allowed = set[object]()
     for layer in layers:
-        choices = tuple(split.choice(layer.name) for split in plan.splits)
+        choices = tuple([split.choice(layer.name) for split in plan.splits])
         found.append(choices)
+        if (layer.einsum, choices) in allowed:
+            continue
+        allowed.add((layer.einsum, choices))
         if layer.weighted and not all(choice.degrees for choice in choices):
             raise PlanError(
                 f"{file}: splits", f"{layer.name!r} is done whole", "a dim that is cut; joins are done whole"

@@ -11,13 +11,12 @@ import math
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from hypar.schedule.moves import PHASE
+from hypar.schedule.moves import PHASE, Moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.schedule.lanes import Crossing, Lane
-    from hypar.schedule.moves import Move
     from hypar.schedule.tasks import After, Lowering
     from hypar.sharding.uneven.transfers import Amount
 
@@ -77,7 +76,7 @@ class ChunkedGradients:
             moves, apart = lane.together(chunk), lane.setting.machine.independent
             if apart:
                 moves, after[number] = _stalled(lowering, number, lane, moves, after[number], chunk)
-            after[number] = lowering.send(number, last, moves, PHASE, after[number], first, apart=apart)
+            after[number] = lowering.send(number, last, moves, after[number], first, apart=apart)
         for crossing in reversed(self.crossings):
             amounts = _summed([amount for layer in chunk for amount in crossing.inside[layer]])
             after = lowering.cross(crossing, last, amounts, PHASE, after, first)
@@ -85,14 +84,14 @@ class ChunkedGradients:
 
 
 def _stalled(
-    lowering: Lowering, number: int, lane: Lane, moves: Sequence[Move], after: After, chunk: tuple[int, ...]
-) -> tuple[list[Move], After]:
+    lowering: Lowering, number: int, lane: Lane, moves: Moves, after: After, chunk: tuple[int, ...]
+) -> tuple[Moves, After]:
     """Let the latency of a chunk's transfers stall the devices; return the rest of the transfers."""
     latencies = lane.latencies(moves)
     if math.fsum(latencies):
         after = lowering.stall(number, chunk[-1], math.fsum(latencies), after, chunk[0])
     rest = zip(moves, latencies, strict=True)
-    return [move._replace(seconds=max(0.0, move.seconds - late)) for move, late in rest], after
+    return Moves([move._replace(seconds=max(0.0, move.seconds - late)) for move, late in rest]), after
 
 
 def _summed(amounts: Sequence[Amount]) -> list[Amount]:

@@ -6,7 +6,9 @@ What a machine's file does not give is no component of its scores, but for ``reg
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from hypar.machine.energy import access_energies, power_at_rest
 from hypar.machine.hops import level_hops
@@ -16,7 +18,7 @@ from hypar.sharding.redistribution import SUMMED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.machine.machine import LayerTime, Machine
+    from hypar.machine.machine import Machine
     from hypar.schedule.lanes import Lane
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step
@@ -58,10 +60,13 @@ def energy_of(lane: Lane, step: Step, number: int, step_s: float) -> dict[str, f
     for _, place, joules in energy_items(lane, step, number):
         found[place] += joules
     moved = [*moved_items(lane, step, number)]
-    received = math.fsum(one.num_bytes for one in moved)
-    found["communication"] = moving_energy(machine, received, math.fsum(one.summed_bytes for one in moved))
+    received = [num_bytes for _, _, num_bytes in moved]
+    summed = [SUMMED.get(move.collective, 0.0) * num_bytes for _, move, num_bytes in moved]
+    found["communication"] = moving_energy(machine, math.fsum(received), math.fsum(summed))
     if costs.link is not None:
-        found["link"] = math.fsum(link_energy(machine, _hops(lane, one.move), one.num_bytes) for one in moved)
+        hops = {level: _hops(lane, level) for level in {move.level for _, move, _ in moved}}
+        passed = np.array([hops[move.level] for _, move, _ in moved])
+        found["link"] = math.fsum(link_energy(machine, passed, np.array(received)).tolist())
     if costs.static is not None:
         found["static"] = math.prod(setting.array) * power_at_rest(machine) * step_s
     return found
@@ -75,22 +80,25 @@ def energy_items(lane: Lane, step: Step, number: int) -> Iterator[tuple[int, str
         return
     operation = costs.multiply.value + costs.add.value
     words = setting.element_bytes / setting.machine.content.device.word.value
+    update_accesses, memory = setting.update_accesses, costs.memory.value
+    known: dict[object, list[tuple[str, float]]] = {}
     for layer, (time, devices) in enumerate(zip(work.times, work.working, strict=True)):
-        if time is not None:
-            macs, accesses = _counted(time)
-            yield layer, "arithmetic", devices * (microbatches * macs + time.words["weight"]) * operation
-            for place, joules in each.items():
-                yield layer, place, devices * words * microbatches * accesses[place] * joules
-            updated = setting.update_accesses * time.words["weight"]
-            yield layer, "memory", devices * words * updated * costs.memory.value
-
-
-def _counted(time: LayerTime) -> tuple[float, dict[str, float]]:
-    """Return multiply-accumulates and accesses of the three phases on one device."""
-    work = time.work.values()
-    places = next(iter(work)).accesses
-    macs = math.fsum(map(time.done_macs, time.work))
-    return macs, {place: math.fsum(done.accesses[place] for done in work) for place in places}
+        if time is None:
+            continue
+        key = (id(time), devices)
+        if key not in known:
+            macs, accesses = math.fsum(map(time.done_macs, time.work)), time.accesses
+            weight = time.words["weight"]
+            known[key] = [
+                ("arithmetic", devices * (microbatches * macs + weight) * operation),
+                *(
+                    (place, devices * words * microbatches * accesses[place] * joules)
+                    for place, joules in each.items()
+                ),
+                ("memory", devices * words * (update_accesses * weight) * memory),
+            ]
+        for place, joules in known[key]:
+            yield layer, place, joules
 
 
 def moved_items(lane: Lane, step: Step, number: int) -> Iterator[Moved]:
@@ -99,14 +107,14 @@ def moved_items(lane: Lane, step: Step, number: int) -> Iterator[Moved]:
     for layer, move, lanes in zip(step.layers, step.moves, step.lanes, strict=True):
         if move is not None and number in lanes:
             share = devices / move.subgroup_devices if len(lanes) > 1 else 1
-            yield Moved(layer, move, move.total_bytes * share)
+            yield tuple.__new__(Moved, (layer, move, move.total_bytes * share))
 
 
 def moved_energy(lane: Lane, moved: Moved) -> float:
     """Return the joules of a transfer: of its words, and of the links on their way."""
     machine = lane.setting.machine
     words = moving_energy(machine, moved.num_bytes, moved.summed_bytes)
-    return words + link_energy(machine, _hops(lane, moved.move), moved.num_bytes)
+    return words + float(link_energy(machine, _hops(lane, moved.move.level), moved.num_bytes))
 
 
 def moving_energy(machine: Machine, num_bytes: float, summed_bytes: float = 0.0) -> float:
@@ -127,19 +135,19 @@ def moving_energy(machine: Machine, num_bytes: float, summed_bytes: float = 0.0)
     return moved + summed_bytes / word * (costs.add.value + costs.memory.value)
 
 
-def link_energy(machine: Machine, hops: float, num_bytes: float) -> float:
-    """Return the joules of bytes that pass some links; 0 if the machine's file gives none for a link."""
+def link_energy(machine: Machine, hops: Any, num_bytes: Any) -> Any:
+    """Return the joules of bytes that pass some links, numbers or arrays; 0 if the machine's file gives none for a link."""
     device = machine.content.device
     each = device.energy.link.value if device.energy and device.energy.link else 0.0
     return num_bytes / device.word.value * hops * each
 
 
-def _hops(lane: Lane, move: Move) -> float:
-    """Return the links on the way of a transfer; from another device group it is the link outward."""
-    level, setting = move.level - lane.depth, lane.setting
+def _hops(lane: Lane, at: int) -> float:
+    """Return the links on the way of a transfer at a level; from another device group it is the link outward."""
+    level, setting = at - lane.depth, lane.setting
     if setting.machine.content.device.energy is None:
         return 1.0
-    if move.level == BETWEEN_STAGES:
+    if at == BETWEEN_STAGES:
         return level_hops(setting.machine, (lane.place.stages, *setting.array))[0]
     if level < 0:
         return 1.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.schedule.moves import timed
+from hypar.schedule.moves import NO_MOVES, timed
 from hypar.sharding.amounts.above import between_of
 from hypar.sharding.amounts.counted import received_apart
 from hypar.sharding.amounts.parts import parts_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hypar.machine.routing import LevelLink
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
-    from hypar.schedule.moves import Move
+    from hypar.schedule.moves import Move, Moves
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.amounts.parts import Part
@@ -44,7 +44,7 @@ class Arrival(NamedTuple):
     layer: int
     tensor: int | None
     num_bytes: float
-    moves: tuple[Move, ...] = ()
+    moves: Moves = NO_MOVES
 
 
 class Entering(NamedTuple):

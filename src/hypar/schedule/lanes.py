@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import degrees, working
+from hypar.schedule.joined import joined_latency, joined_seconds
 from hypar.schedule.measured import measured_moves, measured_time
-from hypar.schedule.moves import PHASE, Move, moves_of
+from hypar.schedule.moves import PHASE, Move, Moves, moves_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.schedule.joined import Run
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.entered import Entered
     from hypar.sharding.uneven.transfers import Amount
@@ -95,15 +97,21 @@ class Lane(_Devices):
     @cached_property
     def work(self) -> LaneWork:
         """The computation of its devices."""
-        times = tuple(
-            self._time(layer, chosen) if layer.weighted and not layer.empty else None
-            for layer, chosen in zip(self.graph.layers, self.choices, strict=True)
-        )
-        return LaneWork(
-            times=times, working=tuple(working(chosen, self.setting.array) for chosen in self.choices)
-        )
+        named, array = self.setting.machine.measured is not None, self.setting.array
+        known: dict[object, tuple[LayerTime | None, int]] = {}
+        found = []
+        for layer, chosen in zip(self.graph.layers, self.choices, strict=True):
+            # Measured times are those of one layer, not of all layers that are equal to it.
+            key = (layer.einsum, chosen, layer.name if named else "")
+            if key not in known:
+                known[key] = self._time(layer, chosen), working(chosen, array)
+            found.append(known[key])
+        times, devices = tuple(zip(*found, strict=True)) or ((), ())
+        return LaneWork(times=times, working=devices)
 
-    def _time(self, layer: CutLayer, chosen: Options) -> LayerTime:
+    def _time(self, layer: CutLayer, chosen: Options) -> LayerTime | None:
+        if not layer.weighted or layer.empty:
+            return None
         machine = self.setting.machine
         time = machine.layer_time(layer.einsum, degrees(chosen), self.setting.element_bytes)
         if machine.measured is None:
@@ -111,45 +119,56 @@ class Lane(_Devices):
         return measured_time(machine.measured, layer.name, chosen, time)
 
     @cached_property
-    def inner(self) -> tuple[tuple[Move, ...], ...]:
+    def updates(self) -> tuple[float, ...]:
+        """For each layer the seconds of its update; 0 without a time."""
+        found = {id(time): self.setting.update_seconds(time) for time in self.work.times if time is not None}
+        return tuple([found.get(id(time), 0.0) for time in self.work.times])
+
+    @cached_property
+    def inner(self) -> tuple[Moves, ...]:
         """For each layer the transfers inside it."""
         return tuple(self._moved[0])
 
     @cached_property
-    def outer(self) -> tuple[tuple[Move, ...], ...]:
+    def outer(self) -> tuple[Moves, ...]:
         """For each tensor the transfers between its two layers."""
         return tuple(self._moved[1])
 
     @cached_property
-    def _moved(self) -> tuple[list[tuple[Move, ...]], list[tuple[Move, ...]]]:
+    def _moved(self) -> tuple[list[Moves], list[Moves]]:
         inner, outer = moves_of(self.setting, self.graph, self.choices, self.entered)
         times = self.setting.machine.measured
         if times is not None:
             layers = zip(self.graph.layers, inner, strict=True)
-            inner = [tuple(measured_moves(times, [layer.name], moves)) for layer, moves in layers]
+            inner = [Moves(measured_moves(times, [layer.name], moves)) for layer, moves in layers]
         return inner, outer
 
-    def together(self, chunk: Sequence[int]) -> list[Move]:
+    def together(self, chunk: Sequence[int]) -> Moves:
         """Merge the gradient transfers of layers into one for each level and collective, innermost level first.
 
         Args:
             chunk: the layers that exchange their gradients together.
         """
-        alike: dict[tuple[int, str], list[Move]] = {}
-        for move in (move for layer in chunk for move in self.inner[layer] if move.phase == PHASE):
-            alike.setdefault((-move.level, move.collective), []).append(move)
+        alike: dict[tuple[int, str, Run | tuple[()]], list[Move]] = {}
+        for move in (move for layer in chunk for move in self.inner[layer].phases.get(PHASE, ())):
+            alike.setdefault((-move.level, move.collective, move.joined or ()), []).append(move)
         merged = [self._merged(alike[kind]) for kind in sorted(alike)]
         names = [self.graph.layers[layer].name for layer in chunk]
-        return [*measured_moves(self.setting.machine.measured, names, merged)]
+        return Moves(measured_moves(self.setting.machine.measured, names, merged))
 
     def _merged(self, moves: Sequence[Move]) -> Move:
         """Merge transfers of one level and collective."""
         if len(moves) == 1:
             return moves[0]
-        move, subgroup_bytes = moves[0], math.fsum(each.subgroup_bytes for each in moves)
-        link = self.setting.machine.links(self.setting.array)[move.level]
+        setting, move = self.setting, moves[0]
+        subgroup_bytes = math.fsum(each.subgroup_bytes for each in moves)
+        if move.joined is None:
+            link = setting.machine.links(setting.array)[move.level]
+            seconds = link.seconds(move.collective, subgroup_bytes)
+        else:
+            seconds = joined_seconds(setting, move.joined, move.level, subgroup_bytes)
         return move._replace(
-            seconds=link.seconds(move.collective, subgroup_bytes),
+            seconds=seconds,
             subgroup_bytes=subgroup_bytes,
             total_bytes=math.fsum(each.total_bytes for each in moves),
         )
@@ -159,8 +178,14 @@ class Lane(_Devices):
         times = self.setting.machine.measured
         if times is not None and times.exchanges:
             return [0.0 if number else times.sync_s for number in range(len(moves))]
-        links = self.setting.machine.links(self.setting.array) if moves else ()
-        return [links[move.level].line(move.collective, move.subgroup_bytes).latency_s for move in moves]
+        return [self._latency(move) for move in moves]
+
+    def _latency(self, move: Move) -> float:
+        setting = self.setting
+        if move.joined is not None:
+            return joined_latency(setting, move.joined, move.level, move.subgroup_bytes)
+        link = setting.machine.links(setting.array)[move.level]
+        return link.line(move.collective, move.subgroup_bytes).latency_s
 
 
 class Receiver(NamedTuple):

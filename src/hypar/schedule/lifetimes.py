@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.machine import fullest
 from hypar.machine.setting import degrees
+from hypar.schedule.tape import tape_of
 from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.network.keeping import Trailing
     from hypar.network.ops.base import Einsum
+    from hypar.schedule.tape import Block, Division, Read, Written
     from hypar.sharding.placement import Options
 
 
@@ -85,19 +87,16 @@ def course_of(
         outside: tensors that the layers read from other stages; their producers' indices are not the graph's.
         trail_of: returns a layer's trail; another one than the layer's own says what a publication counts as kept.
     """
-    tape = _Tape(element_bytes)
-    read: dict[int, list[Tensor]] = {}
-    for tensor in (*graph.tensors, *outside):
-        read.setdefault(tensor.consumer, []).append(tensor)
-    for index, (layer, chosen) in enumerate(zip(graph.layers, choices, strict=True)):
-        if not layer.empty:
-            tape.layer(index, layer, trail_of(layer), degrees(chosen), read.get(index, ()))
-    return tape.course(len(graph.layers))
+    tape = tape_of(graph, element_bytes, tuple(outside), trail_of)
+    tensors = _Tensors()
+    for block in tape:
+        tensors.run(block, degrees(choices[block.layer]))
+    return _course(tape, tensors, len(graph.layers))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Held:
-    """A tensor in one division.
+    """A tensor in one division whose readers depend on the choices.
 
     Attributes:
         made: the op that writes it, or the first that receives it.
@@ -106,6 +105,9 @@ class _Held:
         keeper: the first op that keeps it, or None; the loss keeps what nothing reads.
         errs: whether it has an error: the network's input has none.
         readers: the ops that read it, in ascending order, each with the tensor whose error it passes on, or None.
+        owner: the tensor whose error is that of this one as well, once that is known; it may be itself.
+        first: the first op of the backward phase in which its own error lives.
+        until: the last one.
     """
 
     made: int
@@ -114,184 +116,189 @@ class _Held:
     keeper: int | None = None
     errs: bool = True
     readers: list[tuple[int, _Held | None]] = field(default_factory=list)
-
-    def read(self, op: int, passed: _Held | None) -> None:
-        """Read it in an op, which comes behind all before."""
-        self.last = op
-        self.readers.append((op, passed))
+    owner: _Held = field(init=False)
+    first: int = field(init=False)
+    until: int = field(init=False)
 
 
-@dataclass(slots=True)
-class _Error:
-    """The span of the backward phase in which an error lives, from one op down to another."""
-
-    first: int
-    last: int
-    num_bytes: float
+_Error = tuple[int, int, float]
+"""The span of the backward phase in which an error lives: from one op down to another, and its bytes."""
 
 
 _Shards = tuple[tuple[str, int], ...]
 """The dims of a tensor that are divided, each with its number of shards."""
 
-_NONE: frozenset[str] = frozenset()
-_ALL_BUT_CHANNELS = frozenset({"batch", "height", "width"})
 
-
-class _Tape:
-    """The ops of a step in the order of the forward phase, and the tensors that they read and write.
+class _Tensors:
+    """The tensors on the fullest device, in the order in which they are written.
 
     Attributes:
-        element_bytes: bytes of one element.
-        owners: for each op the index of its cut layer.
-        tensors: all tensors, in the order in which they are written.
+        found: the tensors; those whose readers are all known without the choices with their bytes.
         more: further bytes that an op keeps, with the op.
-        written: each tensor of a trail, with its division.
+        written: each tensor that other layers read, with its division.
         others: tensors of the network's input, and copies in another division than the one in which they were made.
     """
 
-    def __init__(self, element_bytes: int) -> None:
-        self.element_bytes = element_bytes
-        self.owners: list[int] = []
-        self.tensors: list[_Held] = []
+    def __init__(self) -> None:
+        self.found: list[_Held | tuple[Written, float]] = []
         self.more: list[tuple[int, float]] = []
         self.written: dict[tuple[int, int], tuple[_Shards, _Held]] = {}
         self.others: dict[tuple[int | None, int, _Shards], _Held] = {}
 
-    def layer(
-        self,
-        index: int,
-        layer: CutLayer,
-        trail: Sequence[Trailing],
-        shards: tuple[int, ...],
-        read: Sequence[Tensor],
-    ) -> None:
-        """Append a layer: the ops before it that nothing else did, itself, and the ops behind it."""
-        einsum = layer.einsum
-        placed = _placed(einsum, shards, "input", _NONE)
-        inputs = self._fed(index, layer, shards, placed) if layer.ahead else []
-        inputs += [self._received(tensor, placed) for tensor in read]
-        plain, whole = _placed(einsum, shards, "output", _NONE), einsum.elements("output")
-        scale = 1 if whole == trail[0].elements else whole / trail[0].elements
-        own: list[_Held] = []
-        for number, op in enumerate(trail):
-            if op.source is not None and op.source == op.target:
-                own.append(own[op.source])
-                self.written[index, number] = self.written[index, op.source]
-                continue
-            place = _placed(einsum, shards, "output", op.contracted) if op.contracted else plain
-            sources = inputs if op.source is None else (own[op.source],)
-            own.append(self._op(index, op, scale * place.share, sources))
-            self.written[index, op.target] = place.shards, own[-1]
-            if op.statistics:
-                self._statistics(op, _placed(einsum, shards, "output", _ALL_BUT_CHANNELS))
+    def run(self, block: Block, counts: tuple[int, ...]) -> None:
+        """Append a layer whose dims are divided into some shards."""
+        places = _placed(block.einsum, block.divisions, counts)
+        shards, shares = places
+        inputs = self._fed(block, places) if block.ahead else []
+        for tensor in block.read:
+            inputs.append(self._received(tensor, block.own, shards[0], shares[0]))
+        own: list[_Held | None] = []
+        for written in block.written:
+            sources = inputs if written.source is None else (own[written.source],)
+            own.append(self._op(written, shares, sources))
+        self.more += [(op, num_bytes * shares[place]) for op, num_bytes, place in block.more]
+        for number, index in block.leaving:
+            held = own[index]
+            assert held is not None  # noqa: S101 (its readers depend on the choices)
+            self.written[block.layer, number] = shards[block.written[index].amount.place], held
 
-    def _fed(self, index: int, layer: CutLayer, shards: tuple[int, ...], placed: _Placed) -> list[_Held]:
+    def _op(
+        self, written: Written, shares: tuple[float, ...], sources: Sequence[_Held | None]
+    ) -> _Held | None:
+        """Append an op; return the tensor that it writes, or None if its readers are known."""
+        (op, num_bytes, place), _, keeps_input, keeps_output, passes, readers, _ = written
+        num_bytes *= shares[place]
+        if readers:
+            held = None
+            self.found.append((written, num_bytes))
+        else:
+            held = _Held(op, num_bytes, op, op if keeps_output else None)
+            self.found.append(held)
+        passed = held if passes else None
+        for source in sources:
+            if source is not None:
+                source.last = op
+                source.readers.append((op, passed))
+                if keeps_input and source.keeper is None:
+                    source.keeper = op
+        return held
+
+    def _fed(self, block: Block, places: _Places) -> list[_Held | None]:
         """Append the ops between the network's input and a layer, and return the tensor that the layer reads."""
-        scale = layer.einsum.input_elements / layer.ahead[-1].elements
-        for op in layer.ahead:
-            key = (None, op.target, placed.shards)
-            if key not in self.others:
-                sources = () if op.source is None else (self.others[None, op.source, placed.shards],)
-                made = self._op(index, op, scale * placed.share, sources)
-                self.others[key] = made
+        shards, shares = places.shards[0], places.shares
+        new = {
+            written.amount.op for number, written in block.ahead if (None, number, shards) not in self.others
+        }
+        for number, written in block.ahead:
+            if written.amount.op in new:
+                sources = () if written.source is None else (self.others[None, written.source, shards],)
+                made = self._op(written, shares, sources)
+                assert made is not None  # noqa: S101 (its readers depend on the choices)
                 made.errs = False
-                if op.statistics:
-                    self._statistics(op, _placed(layer.einsum, shards, "input", _ALL_BUT_CHANNELS))
-        return [self.others[None, layer.ahead[-1].target, placed.shards]]
+                self.others[None, number, shards] = made
+        self.more += [
+            (op, num_bytes * shares[place]) for op, num_bytes, place in block.ahead_more if op in new
+        ]
+        return [self.others[None, block.ahead[-1][0], shards]]
 
-    def _received(self, tensor: Tensor, placed: _Placed) -> _Held:
+    def _received(self, tensor: Read, op: int, placed: _Shards, share: float) -> _Held:
         """Return a tensor as a layer reads it: as it was made, or a copy in another division.
 
         A shard of a tensor that the device keeps anyway is no copy.
         """
-        made = self.written.get((tensor.producer, tensor.number))
+        producer, number, num_bytes = tensor
+        made = self.written.get((producer, number))
         if made is not None:
-            kept = made[1].keeper is not None and _within(placed.shards, made[0])
-            if kept or made[0] == placed.shards:
-                return made[1]
-        op, key = len(self.owners), (tensor.producer, tensor.number, placed.shards)
+            shards, held = made
+            if shards == placed or (held.keeper is not None and _within(placed, shards)):
+                return held
+        key = (producer, number, placed)
         if key not in self.others:
-            copy = _Held(op, self.element_bytes * tensor.elements * placed.share, last=op)
+            copy = _Held(op, num_bytes * share, op)
             self.others[key] = copy
-            self.tensors.append(copy)
+            self.found.append(copy)
             if made is not None:
-                made[1].read(op, None)
+                held.last = op
+                held.readers.append((op, None))
         return self.others[key]
 
-    def _statistics(self, op: Trailing, placed: _Placed) -> None:
-        """Keep the statistics of the last op."""
-        self.more.append((len(self.owners) - 1, self.element_bytes * op.statistics * placed.share))
 
-    def _op(self, index: int, op: Trailing, share: float, sources: Sequence[_Held]) -> _Held:
-        """Append an op that reads some tensors, and return the tensor that it writes."""
-        number, size = len(self.owners), self.element_bytes
-        self.owners.append(index)
-        held = _Held(
-            number, size * op.elements * share, last=number, keeper=number if op.keeps_output else None
-        )
-        self.tensors.append(held)
-        for source in sources:
-            source.read(number, held if op.passes else None)
-            if op.keeps_input and source.keeper is None:
-                source.keeper = number
-        if op.more_elements or op.more_bytes:
-            self.more.append((number, (size * op.more_elements + op.more_bytes) * share))
-        return held
+def _course(tape: Sequence[Block], tensors: _Tensors, layers: int) -> Course:
+    """Return the bytes on the device over the step, for a number of layers."""
+    owners = [block.layer for block in tape for _ in range(block.start, block.stop)]
+    end = 2 * len(owners) - 1
+    changes = [0.0] * (end + 2)
+    kept = [Kept(owners[op], num_bytes) for op, num_bytes in tensors.more]
+    for op, num_bytes in tensors.more:
+        changes[op] += num_bytes
+        changes[end - op + 1] -= num_bytes
+    for held in tensors.found:
+        if isinstance(held, tuple):
+            written, num_bytes = held
+            made, last, keeper = written.amount.op, written.readers[-1], written.keeper
+        else:
+            made, last, num_bytes = held.made, held.last, held.num_bytes
+            keeper = held.keeper if held.readers else made
+        changes[made] += num_bytes
+        if keeper is None:
+            changes[last + 1] -= num_bytes
+        else:
+            changes[end - keeper + 1] -= num_bytes
+            kept.append(Kept(owners[keeper], num_bytes))
+    for first, until, num_bytes in _errors(tensors.found):
+        changes[end - first] += num_bytes
+        changes[end - until + 1] -= num_bytes
+    most = ([0.0] * layers, [0.0] * layers)
+    held_bytes = [*accumulate(changes)]
+    for block in tape:
+        start, stop = block.start, block.stop
+        most[0][block.layer] = max(0.0, *held_bytes[start:stop])
+        most[1][block.layer] = max(0.0, *held_bytes[end - stop + 1 : end - start + 1])
+    return Course(tuple(kept), tuple(most[0]), tuple(most[1]))
 
-    def course(self, layers: int) -> Course:
-        """Return the bytes on the device over the step, for a number of layers."""
-        count = len(self.owners)
-        end = 2 * count - 1
-        changes = [0.0] * (2 * count + 1)
-        kept = [Kept(self.owners[op], num_bytes) for op, num_bytes in self.more]
-        for op, num_bytes in self.more:
-            changes[op] += num_bytes
-            changes[end - op + 1] -= num_bytes
-        for held in self.tensors:
-            keeper = held.keeper if held.readers else held.made
-            changes[held.made] += held.num_bytes
-            changes[(held.last if keeper is None else end - keeper) + 1] -= held.num_bytes
-            if keeper is not None:
-                kept.append(Kept(self.owners[keeper], held.num_bytes))
-        for error in self._errors():
-            changes[end - error.first] += error.num_bytes
-            changes[end - error.last + 1] -= error.num_bytes
-        most = ([0.0] * layers, [0.0] * layers)
-        held_bytes = [*accumulate(changes)]
-        for op, owner in enumerate(self.owners):
-            most[0][owner] = max(most[0][owner], held_bytes[op])
-            most[1][owner] = max(most[1][owner], held_bytes[end - op])
-        return Course(tuple(kept), tuple(most[0]), tuple(most[1]))
 
-    def _errors(self) -> Iterator[_Error]:
-        """Yield the errors, each once, and what is added to one of several readers for the moment of the addition."""
-        errors: dict[int, _Error] = {}
-        for held in reversed(self.tensors):
-            if not held.errs:
-                continue
-            (first, passed), *others = held.readers[::-1] or [(held.made, None)]
+def _errors(tensors: Sequence[_Held | tuple[Written, float]]) -> list[_Error]:
+    """Return the errors, each once; first what is added to one of several readers, for the moment of the addition."""
+    found: list[_Held | _Error] = []
+    added: list[_Error] = []
+    for held in reversed(tensors):
+        if isinstance(held, tuple):
+            written, num_bytes = held
+            readers = written.readers
+            found.append((readers[-1], written.amount[0], num_bytes))
+            if len(readers) > 1:
+                added += [(op, op, num_bytes) for op in readers[-2::-1]]
+        elif held.errs:
+            readings = held.readers[::-1] or [(held.made, None)]
+            first, passed = readings[0]
             if passed is not None:
-                before = errors[id(passed)]
-                before.last = min(before.last, others[0][0] if others else held.made)
-                if not others:
-                    errors[id(held)] = before
+                before = passed.owner
+                before.until = min(before.until, held.made if len(readings) == 1 else readings[1][0])
+                if len(readings) == 1:
+                    held.owner = before
                     continue
-                (first, _), *others = others
-            errors[id(held)] = _Error(first, held.made, held.num_bytes)
-            yield from (_Error(op, op, held.num_bytes) for op, other in others if other is None)
-        yield from {id(error): error for error in errors.values()}.values()
+                del readings[0]
+                first = readings[0][0]
+            held.owner, held.first, held.until = held, first, held.made
+            found.append(held)
+            if len(readings) > 1:
+                added += [(op, op, held.num_bytes) for op, other in readings[1:] if other is None]
+    own = [
+        error if isinstance(error, tuple) else (error.first, error.until, error.num_bytes) for error in found
+    ]
+    return added + own
 
 
-class _Placed(NamedTuple):
-    """A tensor's division over devices.
+class _Places(NamedTuple):
+    """Some divisions of a layer's tensors over devices.
 
     Attributes:
         shards: the tensor's dims that are divided, each with its number of shards.
-        share: the fraction of the tensor on the fullest device.
+        shares: the fraction of the tensor on the fullest device, times the scale of the division.
     """
 
-    shards: _Shards
-    share: float
+    shards: tuple[_Shards, ...]
+    shares: tuple[float, ...]
 
 
 @lru_cache(maxsize=4096)
@@ -302,13 +309,16 @@ def _within(part: _Shards, whole: _Shards) -> bool:
 
 
 @lru_cache(maxsize=16384)
-def _placed(einsum: Einsum, counts: tuple[int, ...], tensor: str, contracted: frozenset[str]) -> _Placed:
-    """Return the division of a layer's input or output; ops behind the layer may have contracted dims of it."""
-    names = getattr(einsum, tensor)
-    shards, share = [], 1.0
-    for dim, count in zip(CUTTABLE, counts, strict=True):
-        if count > 1 and dim in names and names[dim] not in contracted:
-            size = einsum.sizes[dim]
-            shards.append((names[dim], count))
-            share *= fullest(size, count) / size if size else 0.0
-    return _Placed(tuple(shards), share)
+def _placed(einsum: Einsum, divisions: tuple[Division, ...], counts: tuple[int, ...]) -> _Places:
+    """Return some divisions of a layer's input and output; ops behind the layer may have contracted dims of them."""
+    found = []
+    for tensor, whole, scale in divisions:
+        names = getattr(einsum, tensor)
+        shards, share = [], 1.0
+        for dim, count in zip(CUTTABLE, counts, strict=True):
+            if count > 1 and dim in names and names[dim] not in whole:
+                size = einsum.sizes[dim]
+                shards.append((names[dim], count))
+                share *= fullest(size, count) / size if size else 0.0
+        found.append((tuple(shards), scale * share))
+    return _Places(*zip(*found, strict=True))

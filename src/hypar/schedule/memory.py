@@ -27,12 +27,12 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
     """
     setting, size = lane.setting, lane.setting.element_bytes
     times = step.work[number].times
-    weights = size * math.fsum(time.fullest["weight"] for time in times if time is not None)
-    buffers = (
+    weights = size * math.fsum([time.fullest["weight"] for time in times if time is not None])
+    buffers = [
         move.subgroup_bytes / move.subgroup_devices
         for move, lanes in zip(step.moves, step.lanes, strict=True)
         if move is not None and number in lanes
-    )
+    ]
     course = course_of(lane.graph, lane.choices, size, lane.place.outside)
     return {
         "weights": weights,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import Setting, working
+from hypar.schedule.alike import alike
+from hypar.schedule.joined import joined, joined_seconds
 from hypar.sharding.amounts.counted import received_between, received_inside
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.dims import CUTTABLE, SPATIAL
@@ -23,17 +25,20 @@ from hypar.sharding.transfers import (
     inside,
     simple,
 )
-from hypar.sharding.uneven.entered import whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.contraction import Content, ContractedGraph, Tensor
+    from hypar.network.contraction import Content, ContractedGraph
     from hypar.network.ops.base import Einsum, Roles
+    from hypar.schedule.alike import Across, Within
+    from hypar.schedule.joined import Run
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.uneven.entered import Entered
 
+PHASE = "gradient"
+"""The phase whose results are exchanged in chunks."""
 
 BETWEEN_STAGES = -1
 """In place of a level: the transfers between stages."""
@@ -50,6 +55,7 @@ class Move(NamedTuple):
         subgroup_devices: devices of a subgroup, which share these bytes.
         total_bytes: bytes that all devices receive.
         collective: name of the collective.
+        joined: the outermost and the innermost level of the collective that it is part of; None for one of this level alone.
     """
 
     phase: str
@@ -59,12 +65,37 @@ class Move(NamedTuple):
     subgroup_devices: int
     total_bytes: float
     collective: str
+    joined: Run | None = None
+
+
+class Moves(tuple[Move, ...]):  # noqa: SLOT001 (the phases are kept with it)
+    """Transfers in the order in which they run."""
+
+    @cached_property
+    def phases(self) -> dict[str, Moves]:
+        """The transfers of each phase that has any."""
+        names = dict.fromkeys([move.phase for move in self])
+        return {name: Moves([move for move in self if move.phase == name]) for name in names}
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The phase, the collective and the level of each, as the names of tasks say."""
+        return self.labels_below(0)
+
+    def labels_below(self, depth: int) -> tuple[str, ...]:
+        """Return the same below a number of uneven splits."""
+        return tuple([f"{move.phase} {move.collective} H{depth + move.level + 1}" for move in self])
+
+
+NO_MOVES = Moves()
 
 
 def moves_of(
     setting: Setting, graph: ContractedGraph, choices: Sequence[Options], entered: Entered | None = None
-) -> tuple[list[tuple[Move, ...]], list[tuple[Move, ...]]]:
+) -> tuple[list[Moves], list[Moves]]:
     """Return the transfers inside each layer, and those of each tensor between two layers.
+
+    Equal layers with equal choices share one object, and so do equal tensors between equal choices.
 
     Args:
         setting: the machine and the convention.
@@ -72,13 +103,37 @@ def moves_of(
         choices: for each layer a choice at each level.
         entered: the state below uneven splits; None if there are none, or by ``paper``.
     """
-    if setting.direct or setting.convention == PAPER:
-        inner = [
-            () if layer.empty else moves_inside(setting, layer.einsum, layer.output_elements, choices[at])
-            for at, layer in enumerate(graph.layers)
-        ]
-        return inner, [_paper_between(setting, graph, choices, tensor) for tensor in graph.tensors]
-    (flows, dims, parts), products = whole(graph, setting.convention) if entered is None else entered
+    if entered is not None:
+        return _moves_below(setting, graph, choices, entered)
+    paper = setting.direct or setting.convention == PAPER
+    found = alike(graph, PAPER if paper else setting.convention)
+    setting = _shared(setting)
+    numbers: dict[Options, int] = {}
+    kinds = [numbers.setdefault(own, len(numbers)) for own in choices]
+    known: dict[object, Moves] = {}
+    inner, outer = [], []
+    for layer, kind, own in zip(found.layers, kinds, choices, strict=True):
+        if (layer, kind) not in known:
+            known[layer, kind] = NO_MOVES if layer is None else _within(setting, layer, own)
+        inner.append(known[layer, kind])
+    crossing: dict[object, tuple[Moves, Moves]] = {}
+    for tensor, (maker, reader) in zip(found.tensors, found.ends, strict=True):
+        key = (tensor, kinds[maker], kinds[reader])
+        if key not in crossing:
+            pair = (choices[maker], choices[reader])
+            crossing[key] = (NO_MOVES, NO_MOVES) if tensor is None else _across(setting, tensor, pair)
+        sums, moves = crossing[key]
+        if sums:
+            inner[maker] = Moves((*inner[maker], *sums))
+        outer.append(moves)
+    return inner, outer
+
+
+def _moves_below(
+    setting: Setting, graph: ContractedGraph, choices: Sequence[Options], entered: Entered
+) -> tuple[list[Moves], list[Moves]]:
+    """Return the same below uneven splits, which leave each tensor a state of its own."""
+    (flows, dims, parts), products = entered
     inner, outer = [], []
     for layer, sums, chosen in zip(graph.layers, flows.sums, choices, strict=True):
         inner.append(timed(setting, received_inside(layer.einsum, sums, setting.array, chosen)))
@@ -86,42 +141,61 @@ def moves_of(
         ends = (tensor.producer, tensor.consumer)
         pair, reader = (choices[ends[0]], choices[ends[1]]), graph.layers[ends[1]].einsum
         found = received_between(reader, own, part, setting.array, pair, above)
-        sums_up = tuple(one for one in reversed(found) if one.inside)
-        inner[ends[0]] += timed(setting, sums_up)
-        outer.append(timed(setting, tuple(one for one in found if not one.inside)))
+        sums_up = timed(setting, tuple([one for one in reversed(found) if one.inside]))
+        if sums_up:
+            inner[ends[0]] = Moves((*inner[ends[0]], *sums_up))
+        outer.append(timed(setting, tuple([one for one in found if not one.inside])))
     return inner, outer
 
 
-def _paper_between(
-    setting: Setting, graph: ContractedGraph, choices: Sequence[Options], tensor: Tensor
-) -> tuple[Move, ...]:
-    """Return the transfers of a tensor, each level by itself."""
-    made, read = graph.layers[tensor.producer], graph.layers[tensor.consumer]
-    if made.empty or read.empty:
-        return ()
-    chosen = (choices[tensor.producer], choices[tensor.consumer])
-    return moves_between(setting, (made.einsum, read.einsum), tensor.content, chosen)
+@lru_cache(maxsize=64)
+def _shared(setting: Setting) -> Setting:
+    """Return one object for equal settings, so that what is cached by setting is found without comparing fields."""
+    return setting
 
 
 @lru_cache(maxsize=16384)
-def timed(setting: Setting, found: tuple[Received, ...]) -> tuple[Move, ...]:
+def _within(setting: Setting, layer: Within, chosen: Options) -> Moves:
+    """Return the transfers inside a layer."""
+    if layer.sums is None:
+        return Moves(moves_inside(setting, layer.einsum, layer.output_elements, chosen))
+    return timed(setting, received_inside(layer.einsum, layer.sums, setting.array, chosen))
+
+
+@lru_cache(maxsize=16384)
+def _across(setting: Setting, tensor: Across, chosen: tuple[Options, Options]) -> tuple[Moves, Moves]:
+    """Return the transfers of a tensor that add up the sums of its producer, and the others."""
+    if tensor.between is None or tensor.content is not None:
+        assert tensor.content is not None  # noqa: S101 (under ``paper`` there is one)
+        return NO_MOVES, Moves(moves_between(setting, tensor.ends, tensor.content, chosen))
+    found = received_between(tensor.ends[1], tensor.between, tensor.parts, setting.array, chosen)
+    sums = timed(setting, tuple([one for one in reversed(found) if one.inside]))
+    return sums, timed(setting, tuple([one for one in found if not one.inside]))
+
+
+def timed(setting: Setting, found: tuple[Received, ...]) -> Moves:
     """Return the timed transfers of counted elements."""
-    moves = []
-    for one in found:
-        total_bytes = one.elements * setting.element_bytes
-        link, subgroup_bytes = setting.machine.links(setting.array)[one.level], total_bytes / one.receivers
-        moves.append(
-            Move(
-                phase=one.phase,
-                level=one.level,
-                seconds=link.seconds(one.collective, subgroup_bytes),
-                subgroup_bytes=subgroup_bytes,
-                subgroup_devices=math.prod(setting.array[one.level + 1 :]),
-                total_bytes=total_bytes,
-                collective=one.collective,
-            )
-        )
-    return tuple(moves)
+    if not found:
+        return NO_MOVES
+    moves: list[Move] = []
+    array, size = setting.array, setting.element_bytes
+    links = setting.machine.links(array)
+    whole: dict[int, int] = {}
+    for level, phase, _, collective, elements, receivers, _, all_have_terms in found:
+        total_bytes = elements * size
+        subgroup_bytes = total_bytes / receivers
+        seconds = links[level].seconds(collective, subgroup_bytes)
+        inner = math.prod(array[level + 1 :])
+        if phase == PHASE and all_have_terms and links[level].joins is not None:
+            whole[level] = len(moves)
+        moves.append(Move(phase, level, seconds, subgroup_bytes, inner, total_bytes, collective))
+    if len(whole) > 1:
+        received = {level: moves[at].subgroup_bytes for level, at in whole.items()}
+        runs = joined(setting, received, {level: moves[at].seconds for level, at in whole.items()})
+        for level, run in runs.items():
+            seconds = joined_seconds(setting, run, level, received[level])
+            moves[whole[level]] = moves[whole[level]]._replace(seconds=seconds, joined=run)
+    return Moves(moves)
 
 
 @lru_cache(maxsize=16384)
@@ -284,7 +358,3 @@ def _move(setting: Setting, transfer: Transfer, level: int, elements: float, gro
         total_bytes=group_bytes * groups,
         collective=transfer.collective,
     )
-
-
-PHASE = "gradient"
-"""The phase whose results are exchanged in chunks."""

@@ -177,7 +177,8 @@ def _busy(lanes: Sequence[Lane], timeline: Timeline) -> dict[str, float]:
 def _critical(timeline: Timeline) -> dict[str, float]:
     """Sum the seconds of each kind of task on the critical path."""
     found = dict.fromkeys(KINDS, 0.0)
+    tasks = timeline.tasks
     for index in timeline.critical_path:
-        task = timeline.tasks[index]
-        found[task.kind] += task.seconds
+        _, _, seconds, _, kind = tasks[index]
+        found[kind] += seconds
     return found

@@ -147,7 +147,8 @@ class Flow:
     ) -> None:
         """Start without tasks; arguments as in ``lower_lanes``."""
         self.lowering, self.lanes, self.crossings = lowering, lanes, crossings
-        self.work = tuple(lane.work for lane in lanes)
+        self.times = [lane.work.times for lane in lanes]
+        self.updates = [lane.updates for lane in lanes]
         self.inner = [lane.inner for lane in lanes]
         self.outer = [lane.outer for lane in lanes]
         count = len(lanes[0].graph.layers)
@@ -159,6 +160,7 @@ class Flow:
         self.arrived: dict[int, list[After]] = {}
         self.late: list[tuple[int, int, After]] = []
         self.overlaps = [lane.setting.machine.overlap for lane in lanes]
+        self.overlapping = any(self.overlaps)
         if chunks is None and any(lane.setting.machine.independent for lane in lanes):
             chunks = tuple((layer,) for layer in reversed(range(count)))
         self.chunked = None if chunks is None else ChunkedGradients(lanes, crossings, chunks)
@@ -204,7 +206,7 @@ class Flow:
             if self.lowering.start:
                 before = [(*self.lowering.start, *own) for own in before]
             errors[layer] = self._inside(layer, "backward", self._computed(layer, "backward", before))
-            if any(self.overlaps):
+            if self.overlapping:
                 for tensor, maker in sorted(self.made_by[layer], key=itemgetter(1), reverse=True):
                     self._returned(tensor, layer, maker, errors)
             gradients.append((layer, self._computed(layer, "gradient", before)))
@@ -241,53 +243,56 @@ class Flow:
 
     def _update(self, layer: int, summed: list[After]) -> None:
         """Update a weight on the lanes that hold a shard of it, later if a transfer delays the update."""
-        for lane, work in enumerate(self.work):
-            if work.times[layer] is not None:
-                sent = any(self.lowering.found.moves[task] is not None for task in summed[lane])
-                if self.overlaps[lane] and sent:
+        moves = self.lowering.found.moves
+        for lane, times in enumerate(self.times):
+            if times[layer] is not None:
+                if self.overlaps[lane] and any(moves[task] is not None for task in summed[lane]):
                     self.late.append((lane, layer, summed[lane]))
                 else:
                     self._updated(lane, layer, summed[lane])
 
     def _updated(self, lane: int, layer: int, after: After) -> None:
-        time = self.work[lane].times[layer]
-        if time is not None:
-            self.lowering.compute(lane, layer, "update", self.lanes[lane].setting.update_seconds(time), after)
+        self.lowering.compute(lane, layer, "update", self.updates[lane][layer], after)
 
     def _computed(self, layer: int, phase: str, after: list[After]) -> list[After]:
-        """Compute a phase of a layer on the lanes that hold a shard of it."""
-        after = list(after)
-        for lane, work in enumerate(self.work):
-            time = work.times[layer]
+        """Compute a phase of a layer on the lanes that hold a shard of it; return a new list of the tasks to wait for."""
+        after = [*after]
+        for lane, times in enumerate(self.times):
+            time = times[layer]
             if time is not None:
                 after[lane] = self.lowering.compute(lane, layer, phase, time.seconds[phase], after[lane])
+        return after
+
+    def _inside(self, layer: int, phase: str, after: list[After]) -> list[After]:
+        """Add up the partial sums of a phase of a layer, inside each lane, then across the uneven splits."""
+        for lane, inner in enumerate(self.inner):
+            moves = inner[layer].phases.get(phase)
+            if moves:
+                after[lane] = self.lowering.send(lane, layer, moves, after[lane])
+        for crossing in self.crossings[::-1]:
+            after = self.lowering.cross(crossing, layer, crossing.inside[layer], phase, after)
         return after
 
     def _moved(self, tensor: int, layer: int, phase: str, after: list[After]) -> list[After]:
         """Send a tensor to or from the layer at its other end, across the uneven splits, then inside each lane."""
         for crossing in self.crossings:
             after = self.lowering.cross(crossing, layer, crossing.between[tensor], phase, after)
-        return [
-            self.lowering.send(lane, layer, moves, phase, own) if (moves := self.outer[lane][tensor]) else own
-            for lane, own in enumerate(after)
-        ]
+        for lane, outer in enumerate(self.outer):
+            moves = outer[tensor].phases.get(phase)
+            if moves:
+                after = [*after]
+                after[lane] = self.lowering.send(lane, layer, moves, after[lane])
+        return after
 
     def _together(self, arrived: Sequence[list[After]]) -> list[After]:
         """Merge the tasks to wait for, on each lane, of all tensors that a layer gets."""
+        if len(arrived) == 1:
+            return arrived[0]
         found: list[After] = [()] * len(self.lanes)
         for after in arrived:
             for lane, own in enumerate(after):
                 found[lane] += own
         return found
-
-    def _inside(self, layer: int, phase: str, after: list[After]) -> list[After]:
-        for lane, own in enumerate(after):
-            moves = self.inner[lane][layer]
-            if moves:
-                after[lane] = self.lowering.send(lane, layer, moves, phase, own)
-        for crossing in reversed(self.crossings):
-            after = self.lowering.cross(crossing, layer, crossing.inside[layer], phase, after)
-        return after
 
 
 def _all(some: Iterable[list[After]]) -> After:

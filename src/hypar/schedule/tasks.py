@@ -13,13 +13,21 @@ if TYPE_CHECKING:
 
     from hypar.schedule.entering import Entering
     from hypar.schedule.lanes import Crossing, Lane
+    from hypar.schedule.moves import Moves
     from hypar.sharding.uneven.transfers import Amount
 
 COMPUTE = "devices"
 """The resource that computes: the devices of a lane, which all do the same."""
 
+COMMUNICATION = "communication"
+"""The kind of transfers."""
+
 After = tuple[int, ...]
 """Indices of the tasks to wait for."""
+
+
+_new = tuple.__new__
+"""The constructor of a named tuple without its binding of arguments, which takes longer than the rest."""
 
 
 class TaskList:
@@ -81,28 +89,34 @@ class Lowering:
         self._tag = tags[0]
         self._names = [[f"{tag}{layer.name} " for layer in lanes[0].graph.layers] for tag in (*tags, "")]
         self._own = [(lane,) for lane in range(len(lanes))]
-        self._alone = len(lanes) == 1 and found is None
         self._last: list[int | None] = [None if lane.setting.machine.overlap else -1 for lane in lanes]
         self._serial = any(last is not None for last in self._last)
+        alone = len(lanes) == 1 and found is None
+        self._before: After | None = () if self._serial and alone else None
 
     def _add(
         self,
         of: tuple[int, ...],
         layer: int,
         name: str,
-        task: tuple[str, float, After, str],
-        move: Move | None,
-    ) -> int:
-        """Add a task and return its index."""
-        index, (resource, seconds, after, kind) = len(self.found.tasks), task
-        if self._serial:
-            after = ((index - 1,) if index else ()) if self._alone else self._behind(of, after, index)
-        lanes, item = self._in_step(of), 0
+        resource: str,
+        seconds: float,
+        after: After,
+        kind: str,
+        move: Move | None = None,
+    ) -> After:
+        """Add a task and return it as the one to wait for afterwards."""
+        index, item = len(self.found.tasks), 0
+        done = (index,)
+        if self._before is not None:
+            after, self._before = self._before, done
+        elif self._serial:
+            after = self._behind(of, after, index)
         if self.item is not None:
             name, item = f"{name} #{self.item + 1}", self.item
-        return self.found.add(
-            Task(name, resource, seconds, after, kind), lanes, self._first[1] + layer, move, item
-        )
+            of, layer = self._in_step(of), self._first[1] + layer
+        self.found.add(_new(Task, (name, resource, seconds, after, kind)), of, layer, move, item)
+        return done
 
     def _in_step(self, of: tuple[int, ...]) -> tuple[int, ...]:
         """Return the indices of lanes among those of all stages."""
@@ -128,47 +142,43 @@ class Lowering:
     def compute(self, lane: int, layer: int, what: str, seconds: float, after: After) -> After:
         """Add a task of a lane's devices; return the tasks to wait for afterwards."""
         name = self._names[lane][layer] + what
-        return (
-            self._add(self._own[lane], layer, name, (self._resources[lane][-1], seconds, after, what), None),
-        )
+        return self._add(self._own[lane], layer, name, self._resources[lane][-1], seconds, after, what)
 
     def stall(self, lane: int, layer: int, seconds: float, after: After, first: int) -> After:
         """Stall a lane's devices for a chunk of layers; return the tasks to wait for afterwards."""
         name = f"{self._span(lane, first, layer)}synchronisation"
-        task = (self._resources[lane][-1], seconds, after, "communication")
-        return (self._add(self._own[lane], layer, name, task, None),)
+        resource = self._resources[lane][-1]
+        return self._add(self._own[lane], layer, name, resource, seconds, after, COMMUNICATION)
 
     def send(
         self,
         lane: int,
         layer: int,
-        moves: Sequence[Move],
-        phase: str,
+        moves: Moves,
         after: After,
         first: int | None = None,
         *,
         apart: bool = False,
     ) -> After:
-        """Add the transfers of a phase inside a lane, in sequence; return the tasks to wait for afterwards.
+        """Add transfers inside a lane, in sequence; return the tasks to wait for afterwards.
 
         Args:
             lane: index of the lane.
             layer: the layer that they belong to; of several layers, the last.
-            moves: transfers of all phases.
-            phase: the phase whose transfers are sent.
+            moves: the transfers, of one phase.
             after: the tasks to wait for.
             first: the first of several layers.
             apart: whether the transfers have links of their own.
         """
-        for move in moves:
-            if move.phase == phase:
-                resource, depth = self._resources[lane][move.level], self._depths[lane]
-                resource += f" of {self._names[-1][layer].rstrip()}" if apart else ""
-                seen = move._replace(level=move.level + depth) if depth else move
-                of = self._names[lane][layer] if first is None else self._span(lane, first, layer)
-                name = f"{of}{phase} {move.collective} H{seen.level + 1}"
-                task = (resource, move.seconds, after, "communication")
-                after = (self._add(self._own[lane], layer, name, task, seen),)
+        of = self._names[lane][layer] if first is None else self._span(lane, first, layer)
+        own, resources, depth = self._own[lane], self._resources[lane], self._depths[lane]
+        if apart:
+            resources = tuple([f"{one} of {self._names[-1][layer].rstrip()}" for one in resources])
+        labels = moves.labels_below(depth) if depth else moves.labels
+        for move, label in zip(moves, labels, strict=True):
+            level, seconds = move.level, move.seconds
+            seen = move._replace(level=depth + level) if depth else move
+            after = self._add(own, layer, of + label, resources[level], seconds, after, COMMUNICATION, seen)
         return after
 
     def cross(
@@ -191,8 +201,10 @@ class Lowering:
                     if move is not None:
                         of = self._names[-1][layer] if first is None else self._span(-1, first, layer)
                         name = f"{receiver.name}: {of}{phase} {move.collective} H{move.level + 1}"
-                        task = (f"{receiver.name} outward links", move.seconds, data, "communication")
-                        done = (self._add(receiver.lanes, layer, name, task, move),)
+                        links = f"{receiver.name} outward links"
+                        done = self._add(
+                            receiver.lanes, layer, name, links, move.seconds, data, COMMUNICATION, move
+                        )
                         for lane in receiver.lanes:
                             after[lane] = done
         return after
@@ -212,12 +224,13 @@ class Lowering:
             phase, BETWEEN_STAGES, entering.link_s, entering.num_bytes, devices, entering.from_stages, "send"
         )
         name = f"{self._tag}{phase} from other stages"
-        return (self._add(of, layer, name, (link, move.seconds, after, "communication"), move),)
+        return self._add(of, layer, name, link, move.seconds, after, COMMUNICATION, move)
 
     def hand_on(self, entering: Entering, phase: str, after: After) -> After:
         """Add the transfers inside a lane that hand on what came from other stages; return the tasks to wait for."""
         for arrival in entering.arrivals:
-            after = self.send(0, arrival.layer, arrival.moves, phase, after)
+            moves = arrival.moves.phases.get(phase)
+            after = self.send(0, arrival.layer, moves, after) if moves else after
         return after
 
     def _span(self, lane: int, first: int, last: int) -> str:

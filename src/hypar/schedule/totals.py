@@ -23,12 +23,11 @@ def level_name(level: int) -> str:
 
 def received_at(step: Step, levels: int, *, stages: bool = False) -> dict[str, float]:
     """Sum the bytes that all devices receive at each level, and between stages if there are any."""
-    names = [level_name(level) for level in range(BETWEEN_STAGES if stages else 0, levels)]
-    found: dict[str, list[float]] = {name: [] for name in names}
+    found: dict[int, list[float]] = {level: [] for level in range(BETWEEN_STAGES if stages else 0, levels)}
     for move in step.moves:
         if move is not None:
-            found[level_name(move.level)].append(move.total_bytes)
-    return {level: math.fsum(amounts) for level, amounts in found.items()}
+            found[move.level].append(move.total_bytes)
+    return {level_name(level): math.fsum(amounts) for level, amounts in found.items()}
 
 
 def repeated(move: Move, microbatches: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hypar.machine.collectives.schedules import ALGORITHMS
+from hypar.machine.collectives.schedules import SETS
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import PHASES
 from hypar.reports.columns import Cell
@@ -104,8 +104,9 @@ def machine_data(machine: Machine | HeterogeneousMachine) -> Data:
             for key, value in tier.topology.model_dump(mode="json", exclude_none=True).items()
         }
         network["topology"] = {"name": _named(tier.name, "topology"), **fields}
-        if tier.collectives == ALGORITHMS:
-            network["collectives"]["value"] = "all"
+        for together, names in SETS.items():
+            if tier.collectives == names:
+                network["collectives"]["value"] = together
     content["interconnect"] = networks[0] if len(networks) == 1 else networks
     return [
         {"what": what, "value": value, "unit": _unit(what), "source": source}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from hypar.network.contraction import kept_with_graph
 from hypar.sharding.amounts.between import Between
 from hypar.sharding.amounts.factors import factors_of_pair, plain
 from hypar.sharding.amounts.flows import Flows, flows_of
@@ -22,8 +22,18 @@ if TYPE_CHECKING:
     from hypar.sharding.placement import Options
 
 
-Network = tuple["Flows", tuple[Between, ...], tuple[tuple["Part", ...], ...]]
-"""The amounts of a network, and for each tensor its dims at both ends and its transfers."""
+class Network(NamedTuple):
+    """The amounts of a network, whatever the choices.
+
+    Attributes:
+        flows: the amounts of its layers and tensors.
+        between: for each tensor its dims at both ends.
+        parts: for each tensor its transfers.
+    """
+
+    flows: Flows
+    between: tuple[Between, ...]
+    parts: tuple[tuple[Part, ...], ...]
 
 
 class Above(list[LocalSizes]):
@@ -55,17 +65,13 @@ class Above(list[LocalSizes]):
 
 def outermost(graph: ContractedGraph, convention: str) -> Above:
     """Return the state above the outermost level."""
-    network = _kept(graph, convention)
+    network = network_of(graph, convention)
     return Above([WHOLE_LAYER] * len(graph.layers), network, [OUTERMOST] * len(graph.tensors))
 
 
-@lru_cache(maxsize=32)
-def _kept(graph: ContractedGraph, convention: str) -> Network:
-    return network_of(graph, convention)
-
-
+@kept_with_graph
 def network_of(graph: ContractedGraph, convention: str) -> Network:
-    """Return what a network moves, whatever the choices; equal dims and transfers share one object."""
+    """Return the amounts of a network under ``moved`` or ``fused``; equal dims and transfers share one object."""
     flows = flows_of(graph, convention)
     kept: dict[Between, Between] = {}
     between = []
@@ -73,7 +79,7 @@ def network_of(graph: ContractedGraph, convention: str) -> Network:
         own = between_of(graph, tensor, flow)
         between.append(kept.setdefault(own, own))
     parts = tuple(parts_of(flow, one) for flow, one in zip(flows.tensors, between, strict=True))
-    return flows, tuple(between), parts
+    return Network(flows, tuple(between), parts)
 
 
 def between_of(graph: ContractedGraph, tensor: Tensor, flow: Flow) -> Between:

@@ -7,23 +7,21 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from hypar.sharding.amounts.between import Factors
 from hypar.sharding.amounts.factors import factors_of_pair
 from hypar.sharding.amounts.inside import added, computing, elements_of
-from hypar.sharding.amounts.parts import Part, names_of
-from hypar.sharding.amounts.products import OUTERMOST, Products, below, received
+from hypar.sharding.amounts.products import OUTERMOST, Products, received
 from hypar.sharding.amounts.rows import cut_windows, windowed
 from hypar.sharding.levels import TENSORS, WHOLE_LAYER, Level, LocalSizes, levels_of
 from hypar.sharding.placement import WHOLE
 from hypar.sharding.transfers import PHASE_OF
 
 if TYPE_CHECKING:
-    from hypar.network.ops.base import Einsum
+    from hypar.network.ops.base import Einsum, Roles
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.flows import Sums
-    from hypar.sharding.placement import Options
+    from hypar.sharding.amounts.parts import Part
+    from hypar.sharding.placement import Choice, Options
 
 RESIDUE = 1e-9
 """Fraction of a tensor below which nothing is received."""
@@ -47,6 +45,7 @@ class Received(NamedTuple):
         elements: elements that all devices receive.
         receivers: number of groups of the next level that receive.
         inside: whether partial sums of a layer are added up.
+        whole: whether every group of the next level has terms of each element.
     """
 
     level: int
@@ -56,6 +55,7 @@ class Received(NamedTuple):
     elements: float
     receivers: int
     inside: bool
+    whole: bool = False
 
 
 @lru_cache(maxsize=16384)
@@ -63,24 +63,47 @@ def received_inside(
     einsum: Einsum, sums: Sums, array: tuple[int, ...], chosen: Options
 ) -> tuple[Received, ...]:
     """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
-    found, above = [], np.ones(len(TENSORS))
-    elements, receivers = elements_of(einsum, sums)[:, 0], _receivers(array, chosen)
-    sizes = _left(einsum, array, chosen) if sums.input and _divides(einsum, chosen) else None
-    for level, choice in zip(_levels(array), chosen, strict=True):
-        at_level = computing(einsum.roles, (choice,), level.ways)[:, 0]
-        if sizes is None:
-            here = elements * above * at_level[:, 1]
-        else:
-            here = added((einsum,), (choice,), sizes[level.index : level.index + 1], level, (sums,))[
-                0, :, 0, 0
-            ]
-        above = above * at_level[:, 0]
-        for tensor, amount, summed in zip(TENSORS, here.tolist(), at_level[:, 1].tolist(), strict=True):
+    if sums.input and _divides(einsum, chosen):
+        amounts = _added(einsum, sums, array, chosen)
+    else:
+        amounts = _added_evenly(einsum, sums, array, chosen)
+    found, receivers = [], _receivers(array, chosen)
+    for level, (ways, choice) in enumerate(zip(array, chosen, strict=True)):
+        at_level = _computing(einsum.roles, choice, ways)
+        for tensor, amount, (copies, summed) in zip(TENSORS, amounts[level], at_level, strict=True):
             if amount:
                 kind = "all_reduce" if summed else "neighbours"
-                to = receivers[level.index]
-                found.append(Received(level.index, PHASE_OF[tensor], tensor, kind, amount, to, True))
+                to, whole = receivers[level], copies == ways
+                found.append(Received(level, PHASE_OF[tensor], tensor, kind, amount, to, True, whole))
     return tuple(reversed(found))
+
+
+def _added_evenly(einsum: Einsum, sums: Sums, array: tuple[int, ...], chosen: Options) -> list[list[float]]:
+    """Return the elements of each tensor that each level adds up, if no image with borders is divided."""
+    found, above = [], (1.0,) * len(TENSORS)
+    elements: list[float] = elements_of(einsum, sums)[:, 0].tolist()
+    for ways, choice in zip(array, chosen, strict=True):
+        at_level = _computing(einsum.roles, choice, ways)
+        rows = zip(elements, above, at_level, strict=True)
+        found.append([amount * copies * received for amount, copies, (_, received) in rows])
+        above = tuple([copies * own for copies, (own, _) in zip(above, at_level, strict=True)])
+    return found
+
+
+def _added(einsum: Einsum, sums: Sums, array: tuple[int, ...], chosen: Options) -> list[list[float]]:
+    """Return the elements of each tensor that each level adds up, the rows beside borders included."""
+    sizes = _left(einsum, array, chosen)
+    return [
+        added((einsum,), (choice,), (left,), level, (sums,))[0, :, 0, 0].tolist()
+        for level, choice, left in zip(_levels(array), chosen, sizes, strict=False)
+    ]
+
+
+@lru_cache(maxsize=4096)
+def _computing(roles: Roles, choice: Choice, ways: int) -> tuple[tuple[float, float], ...]:
+    """Return ``computing`` of one choice as numbers."""
+    copies, received = computing(roles, (choice,), ways)[:, 0].T.tolist()
+    return tuple(zip(copies, received, strict=True))
 
 
 @lru_cache(maxsize=16384)
@@ -102,21 +125,19 @@ def received_between(
         chosen: the choices of producer and consumer.
         above: the products above the outermost level.
     """
-    products, names = above, names_of(parts)
+    products = above
     found: list[list[Received]] = [[] for _ in parts]
     receivers = tuple(_receivers(array, own) for own in chosen)
     reaching = cut_windows(reader, chosen[1])
     left = _left(reader, array, chosen[1]) if reaching else (WHOLE_LAYER,) * (len(array) + 1)
-    for level, *pair in zip(_levels(array), *chosen, strict=True):
-        sizes = left[level.index]
-        factors, growth, kinds = factors_of_pair(reader, between, (pair[0], pair[1]), sizes, level.ways)
+    for level, (ways, *pair) in enumerate(zip(array, *chosen, strict=True)):
+        factors, growth, kinds = factors_of_pair(reader, between, (pair[0], pair[1]), left[level], ways)
         for own, part in zip(found, parts, strict=True):
             elements = received(part, products, growth)
             if elements > RESIDUE * part.changes[0].elements:
-                kind, to = kinds[part.manner], receivers[part.forward][level.index]
-                own.append(Received(level.index, part.phase, part.tensor, kind, elements, to, part.inside))
-        if level.index + 1 < len(array):
-            products = below(products, factors, names)
+                kind, to = kinds[part.manner], receivers[part.forward][level]
+                own.append(Received(level, part.phase, part.tensor, kind, elements, to, part.inside))
+        products = Products._make(map(operator.mul, products, factors))
     return tuple(one for own in found for one in own)
 
 

@@ -1,0 +1,97 @@
+"""The layers and tensors of a network as far as their transfers depend on them; equal ones share one object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.network.contraction import kept_with_graph
+from hypar.sharding.amounts.above import network_of
+from hypar.sharding.conventions import PAPER
+
+if TYPE_CHECKING:
+    from hypar.network.contraction import Content, ContractedGraph
+    from hypar.network.ops.base import Einsum
+    from hypar.sharding.amounts.between import Between
+    from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.amounts.parts import Part
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Within:
+    """A layer as far as the transfers inside it depend on it.
+
+    Attributes:
+        einsum: the layer.
+        output_elements: elements of F_out as its readers see it.
+        sums: the partial sums that are added up inside it; None under ``paper``.
+    """
+
+    einsum: Einsum
+    output_elements: int
+    sums: Sums | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Across:
+    """A tensor between two layers as far as its transfers depend on it.
+
+    Attributes:
+        ends: producer and consumer.
+        content: its size and shape under ``paper``.
+        between: its dims at both ends; None under ``paper``.
+        parts: its transfers; empty under ``paper``.
+    """
+
+    ends: tuple[Einsum, Einsum]
+    content: Content | None
+    between: Between | None = None
+    parts: tuple[Part, ...] = ()
+
+
+class Alike(NamedTuple):
+    """The layers and tensors of a network.
+
+    Attributes:
+        layers: the layers; None for those that an uneven split has left empty.
+        tensors: the tensors; None for those of empty layers.
+        ends: the indices of the producer and of the consumer of each tensor.
+    """
+
+    layers: tuple[Within | None, ...]
+    tensors: tuple[Across | None, ...]
+    ends: tuple[tuple[int, int], ...]
+
+
+@kept_with_graph
+def alike(graph: ContractedGraph, convention: str) -> Alike:
+    """Return the layers and tensors of a network; under ``paper`` without those that are empty."""
+    ends = tuple((tensor.producer, tensor.consumer) for tensor in graph.tensors)
+    return Alike(*(_published(graph) if convention == PAPER else _counted(graph, convention)), ends)
+
+
+def _published(graph: ContractedGraph) -> tuple[tuple[Within | None, ...], tuple[Across | None, ...]]:
+    """Return layers and tensors as ``paper`` counts them."""
+    layers = tuple(None if one.empty else _within(one.einsum, one.output_elements) for one in graph.layers)
+    tensors: list[Across | None] = []
+    for tensor in graph.tensors:
+        made, read = graph.layers[tensor.producer], graph.layers[tensor.consumer]
+        gone = made.empty or read.empty
+        tensors.append(None if gone else _across((made.einsum, read.einsum), tensor.content))
+    return layers, tuple(tensors)
+
+
+def _counted(graph: ContractedGraph, convention: str) -> tuple[tuple[Within, ...], tuple[Across, ...]]:
+    """Return layers and tensors as ``moved`` or ``fused`` counts them."""
+    network = network_of(graph, convention)
+    layers = zip(graph.layers, network.flows.sums, strict=True)
+    tensors = []
+    for tensor, between, parts in zip(graph.tensors, network.between, network.parts, strict=True):
+        ends = (graph.layers[tensor.producer].einsum.unsized(), graph.layers[tensor.consumer].einsum)
+        tensors.append(_across(ends, None, between, parts))
+    return tuple(_within(layer.einsum, 0, sums) for layer, sums in layers), tuple(tensors)
+
+
+_within = lru_cache(maxsize=4096)(Within)
+_across = lru_cache(maxsize=4096)(Across)

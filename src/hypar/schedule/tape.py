@@ -1,0 +1,221 @@
+"""The ops of a step in the order of the forward phase, with the tensors that they read and write, whatever the choices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.network.contraction import kept_with_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.network.keeping import Trailing
+    from hypar.network.ops.base import Einsum
+
+_NONE: frozenset[str] = frozenset()
+_ALL_BUT_CHANNELS = frozenset({"batch", "height", "width"})
+
+
+class Division(NamedTuple):
+    """A division of a layer's input or output over devices.
+
+    Attributes:
+        tensor: ``input`` or ``output``.
+        whole: dims that are not divided, as ops before have contracted them.
+        scale: a factor of the share of a device.
+    """
+
+    tensor: str
+    whole: frozenset[str]
+    scale: float
+
+
+class Amount(NamedTuple):
+    """Bytes that an op writes or keeps.
+
+    Attributes:
+        op: number of the op.
+        num_bytes: the bytes on all devices together.
+        place: index of their division among those of the block.
+    """
+
+    op: int
+    num_bytes: float
+    place: int
+
+
+class Written(NamedTuple):
+    """A tensor that an op writes.
+
+    Attributes:
+        amount: the op and the tensor's bytes.
+        source: index of the tensor that the op reads among those of the block; None for the inputs of the block.
+        keeps_input: whether the op keeps the tensors that it reads.
+        keeps_output: whether it keeps this one.
+        passes: whether the error of a tensor that it reads is that of this one.
+        readers: the ops that read it, if all belong to the block and no error is passed on from it or to it; otherwise
+            empty, as the ops are then known only with the choices.
+        keeper: the first op that keeps it, if there are readers; None if there is none.
+    """
+
+    amount: Amount
+    source: int | None
+    keeps_input: bool
+    keeps_output: bool
+    passes: bool
+    readers: tuple[int, ...] = ()
+    keeper: int | None = None
+
+
+class Read(NamedTuple):
+    """A tensor that a layer reads of another.
+
+    Attributes:
+        producer: index of the layer that writes it.
+        number: its number in the producer's trail.
+        num_bytes: its bytes on all devices together.
+    """
+
+    producer: int
+    number: int
+    num_bytes: float
+
+
+class Block(NamedTuple):
+    """A layer: the ops before it that read the network's input, itself, and the ops behind it.
+
+    Attributes:
+        layer: its index.
+        einsum: its dims.
+        divisions: the divisions of its tensors; first that of its input, then that of its output.
+        start: number of its first op.
+        own: number of the layer's own op.
+        stop: number of the first op behind the block.
+        ahead: the tensors of the network's input that the ops before it write, with their numbers.
+        ahead_more: further bytes that these ops keep.
+        read: the tensors that it reads of other layers.
+        written: the tensors that the layer and the ops behind it write.
+        more: further bytes that they keep.
+        leaving: the tensors that other layers read: their numbers, and their indices in ``written``.
+    """
+
+    layer: int
+    einsum: Einsum
+    divisions: tuple[Division, ...]
+    start: int
+    own: int
+    stop: int
+    ahead: tuple[tuple[int, Written], ...]
+    ahead_more: tuple[Amount, ...]
+    read: tuple[Read, ...]
+    written: tuple[Written, ...]
+    more: tuple[Amount, ...]
+    leaving: tuple[tuple[int, int], ...]
+
+
+@kept_with_graph
+def tape_of(
+    graph: ContractedGraph,
+    element_bytes: int,
+    outside: tuple[Tensor, ...],
+    trail_of: Callable[[CutLayer], Sequence[Trailing]],
+) -> tuple[Block, ...]:
+    """Return the layers that are not empty, in order; arguments as in ``course_of``."""
+    read: dict[int, list[Read]] = {}
+    left: dict[int, dict[int, None]] = {}
+    for tensor in (*graph.tensors, *outside):
+        own = Read(tensor.producer, tensor.number, element_bytes * tensor.elements)
+        read.setdefault(tensor.consumer, []).append(own)
+        left.setdefault(tensor.producer, {})[tensor.number] = None
+    blocks: list[Block] = []
+    for index, layer in enumerate(graph.layers):
+        if not layer.empty:
+            making = _Making(layer.einsum, element_bytes, blocks[-1].stop if blocks else 0)
+            ahead = making.ahead(layer.ahead)
+            more, own_op = tuple(making.more), making.op
+            making.more = []
+            written, leaving = making.behind(trail_of(layer), left.get(index, ()))
+            blocks.append(
+                Block(
+                    layer=index,
+                    einsum=layer.einsum,
+                    divisions=tuple(making.divisions),
+                    start=making.start,
+                    own=own_op,
+                    stop=making.op,
+                    ahead=ahead,
+                    ahead_more=more,
+                    read=tuple(read.get(index, ())),
+                    written=written,
+                    more=tuple(making.more),
+                    leaving=leaving,
+                )
+            )
+    return tuple(blocks)
+
+
+class _Making:
+    """The ops of a block so far."""
+
+    def __init__(self, einsum: Einsum, element_bytes: int, start: int) -> None:
+        self.einsum, self.element_bytes = einsum, element_bytes
+        self.start = self.op = start
+        self.divisions: dict[Division, int] = {}
+        self.more: list[Amount] = []
+        for tensor in ("input", "output"):
+            self._place(tensor, _NONE, 1)
+
+    def ahead(self, ops: Sequence[Trailing]) -> tuple[tuple[int, Written], ...]:
+        """Add the ops between the network's input and the layer; the source of each is the number of a tensor."""
+        found: dict[int, Written] = {}
+        for op in ops:
+            if op.target not in found:
+                scale = self.einsum.input_elements / ops[-1].elements
+                found[op.target] = self._written(op, "input", scale, op.source)
+        return tuple(found.items())
+
+    def behind(
+        self, trail: Sequence[Trailing], left: Iterable[int]
+    ) -> tuple[tuple[Written, ...], tuple[tuple[int, int], ...]]:
+        """Add the layer and the ops behind it; return their tensors, and those of the numbers that others read."""
+        whole = self.einsum.elements("output")
+        scale = 1 if whole == trail[0].elements else whole / trail[0].elements
+        found: list[Written] = []
+        index: list[int] = []
+        for op in trail:
+            source = None if op.source is None else index[op.source]
+            if source is not None and op.source == op.target:
+                index.append(source)
+                continue
+            index.append(len(found))
+            found.append(self._written(op, "output", scale, source))
+        leaving = tuple((number, index[number]) for number in left)
+        others = {at for _, at in leaving}
+        return tuple(own if at in others else _read(own, at, found) for at, own in enumerate(found)), leaving
+
+    def _written(self, op: Trailing, tensor: str, scale: float, source: int | None) -> Written:
+        """Add an op, and return the tensor that it writes."""
+        place, size, number = self._place(tensor, op.contracted, scale), self.element_bytes, self.op
+        self.op += 1
+        if op.more_elements or op.more_bytes:
+            self.more.append(Amount(number, size * op.more_elements + op.more_bytes, place))
+        if op.statistics:
+            per_channel = self._place(tensor, _ALL_BUT_CHANNELS, 1)
+            self.more.append(Amount(number, size * op.statistics, per_channel))
+        amount = Amount(number, size * op.elements, place)
+        return Written(amount, source, op.keeps_input, op.keeps_output, op.passes)
+
+    def _place(self, tensor: str, whole: frozenset[str], scale: float) -> int:
+        return self.divisions.setdefault(Division(tensor, whole, scale), len(self.divisions))
+
+
+def _read(own: Written, at: int, written: Sequence[Written]) -> Written:
+    """Return a tensor that no other layer reads with the ops that read it, unless an error is passed on."""
+    readers = [other for other in written if other.source == at]
+    if own.passes or not readers or any(reader.passes for reader in readers):
+        return own
+    keepers = [own.amount.op] if own.keeps_output else [one.amount.op for one in readers if one.keeps_input]
+    return own._replace(
+        readers=tuple(reader.amount.op for reader in readers), keeper=keepers[0] if keepers else None
+    )
