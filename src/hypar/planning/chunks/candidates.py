@@ -63,7 +63,7 @@ def _times(lane: Lane, step: Step, layers: tuple[int, ...]) -> StepTimes:
         if move is None:
             computed[layer] += task.seconds if task.kind in {"backward", PHASE} else 0.0
         elif move.phase == PHASE:
-            latency_s = links[move.level].line(move.collective, move.subgroup_bytes).latency_s
+            latency_s = links[move.level - lane.depth].line(move.collective, move.subgroup_bytes).latency_s
             late[layer] += latency_s
             sent[layer] += max(0.0, task.seconds - latency_s)
     found = [
