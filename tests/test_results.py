@@ -205,20 +205,16 @@ def test_a_score_alone_has_no_timeline(plan: Plan) -> None:
     assert Origin() != Origin()
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("plan in stages", "explain: the plan is in stages; allowed: a plan without them"),
-        (
-            "plan for a heterogeneous machine",
-            "explain: the plan is for a heterogeneous machine; allowed: a machine of identical devices",
-        ),
-    ],
-)
-def test_a_plan_that_cannot_be_explained_says_so(name: str, message: str) -> None:
-    with pytest.raises(OptionError) as refused:
-        made(name).explain()
-    assert str(refused.value) == message
+def test_a_plan_that_cannot_be_explained_says_so() -> None:
+    uneven = made("plan for a heterogeneous machine")
+    bare = hypar.plan_model("sfc", levels=0, hardware="hmc", stages=2)
+    for plan, message in (
+        (uneven, "explain: the devices of hardware 'tpu-v2-v3' are heterogeneous; allowed: a machine of identical devices"),
+        (bare, "explain: no layer is cut inside the stages; allowed: a plan with levels"),
+    ):  # fmt: skip
+        with pytest.raises(OptionError) as refused:
+            plan.explain()
+        assert str(refused.value) == message
 
 
 def test_an_unknown_layer_or_group_is_refused(plan: Plan) -> None:

@@ -360,7 +360,7 @@ def test_reproduce_writes_the_page_and_its_plots(tmp_path: Path) -> None:
         (["plan", "lenet-c", "--hardware", "hmc", "--optimizer", "x"], "no optimizer 'x'; allowed: sgd, momentum, adam"),
         (["plan", "lenet-c", "--hardware", "hmc", "--set", "duplex=both"], "change duplex=both: found 'both'; allowed: 'full' or 'half'"),
         (["plan", "lenet-c", "--cost", "time"], "cost 'time': no machine is named; allowed: one, as --hardware hmc"),
-        (["plan", "lenet-c", "--refine"], "hardware: no machine is named; allowed: one, as --hardware hmc"),
+        (["plan", "lenet-c", "--refine"], "refine: no machine is named; allowed: one, as --hardware hmc"),
         (["explore", "lenet-c", "--vary", "fc1"], "hardware: no machine is named; allowed: one, as --hardware hmc"),
         (["explore", "lenet-c", "--hardware", "hmc", "--vary", "fc9"], "vary 'fc9': no layer that is cut is named 'fc9'; did you mean 'fc2'?"),
         (["explore", "lenet-c", "--hardware", "hmc", "--vary", "fc1@H7"], "vary 'fc1@H7': found level 'H7'; allowed: H1 to H4, or 0 to 3"),

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypar.activity import tell
-from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
@@ -15,6 +14,7 @@ from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of, uneven
 from hypar.planning.question import ask
 from hypar.planning.records import decided, plan_of
+from hypar.planning.refusals import Asked, require_together
 from hypar.planning.request import (
     BASELINES,
     BEST,
@@ -123,8 +123,6 @@ def plan_model(
     """
     network = model if isinstance(model, LayerGraph) else load_model(model)
     optimizer = checked_optimizer(optimizer)
-    if hardware is None and optimizer != "sgd":
-        raise OptionError("optimizer", "no machine is named", "one, as --hardware hmc")
     named = load_strategy("hypar" if strategy is None else strategy)
     machine = None if hardware is None else _hardware(hardware)
     heterogeneous = machine if isinstance(machine, HeterogeneousMachine) else None
@@ -132,6 +130,30 @@ def plan_model(
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
     own = named.heterogeneous_cost if heterogeneous and named.heterogeneous_cost else named.cost
     asked = own if cost is None else cost
+    held = (pins,) if isinstance(pins, str) else tuple(pins)
+    measured = _profile(profile)
+    rule = checked_shares(shares, named.shares, asked, heterogeneous)
+    require_together(
+        Asked(
+            machine=machine,
+            cost=asked,
+            levels=levels,
+            array=array,
+            convention=convention,
+            inter_weight=inter_weight,
+            mode=mode,
+            profile=measured,
+            pins=held,
+            shares=shares,
+            integral=integral,
+            stages=stages,
+            schedule=schedule,
+            microbatches=microbatches,
+            optimizer=optimizer,
+            refine=refine,
+            chunks=chunks,
+        )
+    )
     pipeline = checked_stages(stages, schedule, microbatches)
     # Without a strategy, a cost that is asked for is no paper's.
     counted = conventions_of(
@@ -149,19 +171,19 @@ def plan_model(
         graph=checked_graph(named.graph if graph is None else graph),
         solver=solver,
         array=() if heterogeneous else checked_array(levels, array, stages=pipeline[0] not in {None, BEST}),
-        pins=(pins,) if isinstance(pins, str) else tuple(pins),
+        pins=held,
         machine=identical,
         heterogeneous=heterogeneous,
         arrays=checked_arrays(heterogeneous, levels, array) if heterogeneous else {},
-        shares=checked_shares(shares, named.shares, asked, heterogeneous, integral=integral),
+        shares=rule,
         integral=integral,
         stages=pipeline[0],
         schedule=pipeline[1],
         microbatches=pipeline[2],
         optimizer=optimizer,
-        profile=_profile(profile),
+        profile=measured,
         refine=refine,
-        chunks=checked_chunks(chunks, network, machine=machine is not None),
+        chunks=checked_chunks(chunks, network),
         baselines=BASELINES if identical is not None and (asked == "time" or refine) else (),
         beyond_space=strategy is None and space is None and asked == "time",
         convention=counted.cost,

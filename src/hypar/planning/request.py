@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from hypar.costs.base import load_cost
-from hypar.errors import OptionError, UnknownNameError
+from hypar.errors import HardwareError, OptionError, UnknownNameError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.chunks import CHUNKS, Asked, Manner
@@ -134,7 +134,6 @@ class Request:
                 "equal",
                 plan.cost.name,
                 machine if isinstance(machine, HeterogeneousMachine) else None,
-                integral=bool(plan.integral),
             ),
             integral=bool(plan.integral),
             stages=None if plan.stages is None else plan.stages.asked,
@@ -189,7 +188,7 @@ def checked_stages(
     """Check stages, schedule and microbatches; one stage becomes None.
 
     Raises:
-        OptionError: a number is out of range, or a schedule or microbatches are given without stages.
+        OptionError: a number is out of range.
         UnknownNameError: there is no such schedule.
     """
     for name, number in (("stages", None if stages == "best" else stages), ("microbatches", microbatches)):
@@ -197,11 +196,6 @@ def checked_stages(
         if number is not None and not whole:
             allowed = f"a whole number from 1 to {MOST_DEVICES:,}" + (", or best" if name == "stages" else "")
             raise OptionError(name, f"found {number!r}", allowed)
-    for name, given in (("schedule", schedule), ("microbatches", microbatches)):
-        if given is not None and stages in {None, 1}:
-            raise OptionError(name, "given without stages", "stages, as --stages 4")
-    if microbatches is not None and stages == "best":
-        raise OptionError("microbatches", "given where the best stages are sought", "a number of stages")
     order = checked_schedule("1f1b" if schedule is None else schedule)
     return (None if stages == 1 else stages), order, microbatches
 
@@ -220,8 +214,6 @@ def checked_array(
                 "levels", f"found {count!r}", f"a whole number from {int(not stages)} to {most}"
             )
         return (2,) * count
-    if levels is not None:
-        raise OptionError("levels", "given together with an array", "one of the two")
     whole = all(isinstance(ways, int) and ways > 1 for ways in array)
     if not array or not whole or math.prod(array) > MOST_DEVICES:
         shown = "x".join(str(ways) for ways in array)
@@ -242,8 +234,8 @@ def checked_arrays(
         array: the ways of each uneven split and of each level below, in place of ``levels``.
 
     Raises:
-        OptionError: they do not fit the device groups.
-        HardwareError: they do not fit the devices of a group.
+        OptionError: they are not numbers of levels or ways.
+        HardwareError: they do not fit the device groups, or the devices of a group.
     """
     if levels is None and array is None:
         from hypar.machine.routing import primes  # noqa: PLC0415 (only for a heterogeneous machine)
@@ -255,7 +247,7 @@ def checked_arrays(
         for name, machine, depth in heterogeneous.identical():
             found[name] = whole[depth:]
             if len(whole) < depth or math.prod(found[name]) > machine.num_devices:
-                raise OptionError(
+                raise HardwareError(
                     "levels" if array is None else "array",
                     f"found {len(whole)} levels, {depth} of them uneven splits above {name!r}",
                     f"at least {depth}, and at most its {machine.num_devices} devices below them",
@@ -269,7 +261,7 @@ def checked_arrays(
 
 
 def checked_shares(
-    shares: str | None, own: str, cost: str, heterogeneous: HeterogeneousMachine | None, *, integral: bool
+    shares: str | None, own: str, cost: str, heterogeneous: HeterogeneousMachine | None
 ) -> str:
     """Check the rule for shares.
 
@@ -278,33 +270,22 @@ def checked_shares(
         own: the strategy's rule.
         cost: name of the cost.
         heterogeneous: the machine; None if all devices are identical.
-        integral: whether shares of whole elements are requested.
 
     Raises:
-        OptionError: shares are requested, and all devices are identical or the cost is a sum over groups.
         UnknownNameError: there is no such rule.
     """
-    if heterogeneous is None:
-        if shares is not None or integral:
-            problem = "all devices are identical and share equally"
-            raise OptionError("integral" if shares is None else "shares", problem, "a heterogeneous machine")
-        return "equal"
-    slowest = load_cost(cost, {}).slowest
-    found = (own if slowest else "equal") if shares is None else shares
-    if found not in SHARES:
-        raise UnknownNameError("shares", found, SHARES)
-    if found != "equal" and not slowest:
-        raise OptionError(
-            "shares", f"cost {cost!r} has no slowest device group to relieve", "equal, or cost accpar"
-        )
-    return found
+    if shares is None:
+        return own if heterogeneous is not None and load_cost(cost, {}).slowest else "equal"
+    if shares not in SHARES:
+        raise UnknownNameError("shares", shares, SHARES)
+    return shares
 
 
 def _require_groups(heterogeneous: HeterogeneousMachine, array: tuple[int, ...]) -> None:
     """Check that the ways of each uneven split are the number of its device groups."""
     if array[0] != len(heterogeneous.groups):
         groups = len(heterogeneous.groups)
-        raise OptionError(
+        raise HardwareError(
             "array", f"found {array[0]} ways where {heterogeneous.name!r} has {groups} groups", str(groups)
         )
     for group in heterogeneous.groups:
@@ -312,21 +293,18 @@ def _require_groups(heterogeneous: HeterogeneousMachine, array: tuple[int, ...])
             _require_groups(group.machine, array[1:])
 
 
-def checked_chunks(chunks: str | int | None, graph: LayerGraph, *, machine: bool) -> Asked | None:
+def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:
     """Check the requested chunks; None stands for no request.
 
     Args:
         chunks: a name of ``CHUNKS``, or a size, possibly as text from the command line.
         graph: the network.
-        machine: whether a machine is named.
 
     Raises:
-        OptionError: the value is not allowed, or no machine is named.
+        OptionError: the value is not allowed.
     """
     if chunks is None:
         return None
-    if not machine:
-        raise OptionError("chunks", "no machine is named", "one, as --hardware hmc")
     if isinstance(chunks, str) and chunks in CHUNKS:
         return cast("Manner", chunks)
     from hypar.schedule.chunks.sizes import checked_size  # noqa: PLC0415 (only where chunks are asked for)

@@ -12,6 +12,7 @@ import numpy as np
 
 from hypar.errors import OptionError, suggestion
 from hypar.planning.question import ask
+from hypar.planning.refusals import refusal
 from hypar.planning.request import Request
 from hypar.planning.stages.spans import CutSpans
 from hypar.results import Result
@@ -135,12 +136,12 @@ def explain_plan(
         OptionError: there is no such layer or level, no layer is cut, or the plan is for a heterogeneous machine.
     """
     if plan.heterogeneous:
-        found = "the plan is for a heterogeneous machine"
-        raise OptionError("explain", found, "a machine of identical devices")
+        hardware = "" if plan.score is None else repr(plan.score.hardware)
+        raise refusal("an explanation", "a heterogeneous machine", hardware=hardware)
     graph = model.with_batch(plan.model.batch)
     request = replace(Request.of(plan, machine, profile), array=tuple(plan.array), pins=(), refine=False)
     if not request.array:
-        raise OptionError("explain", "no layer is cut inside the stages", "a plan with levels")
+        raise refusal("an explanation", "stages without levels")
     whole, _ = ask(request, graph)
     questions = [_with_choices(question, plan) for question in _questions(plan, request, graph, whole)]
     one, level = isinstance(layer, str), None

@@ -32,6 +32,7 @@ from hypar.plan.chunks import CHUNKS
 from hypar.plan.files import recorded
 from hypar.plan.splits import FLUSHES
 from hypar.planning.planner import plan_model
+from hypar.planning.refusals import Asked, require_together
 from hypar.planning.request import BEST, GRAPHS, SHARES
 from hypar.reports.formats.base import unfit_line
 from hypar.reports.formats.tabular.page import plan_page
@@ -198,9 +199,9 @@ def command(
     """Choose how each layer of MODEL is cut at each level of the array."""
     require_hardware(ctx, fit=fit)
     network, machine = load_model(model), named_machine(hardware, changes)
-    if explained is not None and isinstance(machine, HeterogeneousMachine):
-        found = f"the devices of hardware {machine.name!r} are heterogeneous"
-        raise OptionError("explain", found, "a machine of identical devices")
+    if explained is not None:
+        sized = {name: asked[name] for name in ("stages", "levels", "array")}
+        require_together(Asked(machine=machine, explain=True, **sized))
     if asked["profile"] is not None:
         from hypar.machine.profiles import read_profile  # noqa: PLC0415 (only where it is asked for)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.errors import OptionError
 from hypar.network.training import PHASES
+from hypar.planning.refusals import refusal
 from hypar.sharding.uneven.transfers import between, inside, work
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.edge import Edge
@@ -106,7 +106,7 @@ def uneven_split_of(
     """Build an uneven split over device groups under a cost.
 
     Raises:
-        OptionError: the cost needs identical devices.
+        OptionError: the cost has no rates for device groups.
     """
     return UnevenSplit(
         graph=graph,
@@ -122,6 +122,6 @@ def _rates(cost: Cost, group: DeviceGroup, element_bytes: int) -> GroupRates:
     """Return the rates that a device group pays."""
     rates = cost.group_rates(group, element_bytes)
     if rates is None:
-        found = f"cost {type(cost).__name__.lower()!r} needs identical devices"
-        raise OptionError("", found, hint="on a heterogeneous machine use accpar or volume")
+        name = repr(type(cost).__name__.lower())
+        raise refusal("a cost of identical devices", "a heterogeneous machine", cost=name)
     return rates
