@@ -132,12 +132,11 @@ def test_shares_of_like_devices_are_refused(machine: list[str], options: list[st
     [
         ["explore", "lenet-c", "--vary", "fc1"],
         ["sweep", "lenet-c", "--levels", "2"],
-        ["hardware", "--model", "lenet-c"],
     ],
     ids=lambda command: command[0],
 )
 def test_commands_for_like_devices_refuse_others(command: list[str]) -> None:
-    machine = ["tpu-v2-v3"] if command[0] == "hardware" else ["--hardware", "tpu-v2-v3"]
+    machine = ["--hardware", "tpu-v2-v3"]
     assert_refused(
         [*command, *machine], ("is a heterogeneous machine; allowed: a machine of identical devices",)
     )
