@@ -62,10 +62,10 @@ INSIDE = {
     "machine": "spatial compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting routes hops rates profiles load load_heterogeneous",
     "plan": "conventions score chunks splits plan files canonical diff",
     "schedule": "chunks moves entering lanes tasks pipeline_orders data_parallel pipeline chunked step stages totals energy lifetimes memory scoring",
-    "planning": "chunks refinement searches sources strategies request question records counting refusals claims uneven stages baselines timing planner replay",
+    "planning": "chunks refinement searches sources strategies arguments request question records counting refusals claims uneven stages baselines timing planner replay",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps normalisation kernels loss reference exchange devices compute lifetimes simulator verify",
-    "studies": "verification problems counted read_memory comparison explanation notes report pipeline evaluation exploration sweep page sections papers",
+    "studies": "verification problems counted read_memory comparison explanation notes report pipeline evaluation field exploration sweep page sections papers",
     "reports": "palette prose columns terminal page formats exports listings traces picture sections views",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""

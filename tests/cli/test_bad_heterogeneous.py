@@ -127,21 +127,6 @@ def test_shares_of_like_devices_are_refused(machine: list[str], options: list[st
     assert_refused(["plan", "lenet-c", *machine, *options], (allowed,))
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["explore", "lenet-c", "--vary", "fc1"],
-        ["sweep", "lenet-c", "--levels", "2"],
-    ],
-    ids=lambda command: command[0],
-)
-def test_commands_for_like_devices_refuse_others(command: list[str]) -> None:
-    machine = ["--hardware", "tpu-v2-v3"]
-    assert_refused(
-        [*command, *machine], ("is a heterogeneous machine; allowed: a machine of identical devices",)
-    )
-
-
 @pytest.fixture(scope="module")
 def planned() -> dict[str, Any]:
     """A plan for two different groups of two devices each, as plain data."""

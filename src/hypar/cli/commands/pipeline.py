@@ -9,16 +9,14 @@ import click
 
 from hypar.cli.commands.base import (
     as_json,
-    batch_option,
     complete_model,
-    convention_option,
-    hardware_options,
     like_machine,
     needed_machine,
     plot_option,
     trace_option,
 )
 from hypar.cli.options import STAGES, Command, option
+from hypar.cli.planning import batch_option, convention_option, hardware_options
 from hypar.files.canvas import draw
 from hypar.files.text import write_text
 from hypar.plan.splits import FLUSHES
