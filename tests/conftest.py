@@ -18,10 +18,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Plans and cost graphs have no cycles, so that looking for garbage often finds little.
 gc.set_threshold(10_000, 10, 25)
 
-QUICK = "not slow"
-"""The marker expression of the quick run, which pyproject.toml gives."""
+QUICK = ("not slow", "not long")
+"""Marker expressions of runs with few examples: the quick one, which pyproject.toml gives, and that of ``.ci/run``."""
 
-WITH_TORCH = {"test_kernels", "test_torch_bench", "test_windows"}
+WITH_TORCH = {
+    "test_kernels", "test_lifetimes_in_torch", "test_profiling", "test_torch_bench", "test_windows",
+}  # fmt: skip
 """Test modules that import PyTorch."""
 
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -35,29 +37,41 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the profile: few examples in the quick run, all of them in any other. Output is 80 columns wide."""
+    """Load the profile: few examples in the runs of ``QUICK``, all of them in any other. Output is 80 columns wide."""
     os.environ["COLUMNS"] = "80"
     parent = settings.get_profile("ci" if os.environ.get("CI") else "local")
     settings.register_profile("quick", parent=parent, max_examples=SHORT, derandomize=True)
     settings.register_profile("long", parent=parent, max_examples=LONG)
-    settings.load_profile("quick" if config.option.markexpr == QUICK else "long")
+    settings.load_profile("quick" if config.option.markexpr in QUICK else "long")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is slow by its kind: benchmarks, and random tests where they run at length.
+    """Mark what is slow by its kind, and is run by hand alone: benchmarks, and random tests where they run at length.
 
     Tests that import PyTorch come first, so that one worker imports it and not both.
     """
     items.sort(key=lambda item: item.path.stem not in WITH_TORCH)
     for item in items:
         random = isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)
-        if "benchmark" in getattr(item, "fixturenames", ()) or (random and config.option.markexpr != QUICK):
+        if "benchmark" in getattr(item, "fixturenames", ()) or (
+            random and config.option.markexpr not in QUICK
+        ):
             item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.long)
+        if item.path.parent.name == "benchmarks":
+            item.add_marker(pytest.mark.long)
 
 
 def pytest_collection_finish() -> None:
     """Leave what is collected out of every later search for garbage."""
+    gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_unconfigure() -> None:
+    """Collect garbage a last time; pytest then does so ten times more, and need not go through all caches each time."""
+    gc.collect()
     gc.freeze()
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from _pytest.mark import ParameterSet
 
-LONG, SHORT = 100, 20
+LONG, SHORT = 100, 10
 """Examples of a test that names no number, in the long run and in the quick one."""
 
 

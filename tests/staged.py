@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypar import LayerGraph, Machine, plan_model
 from hypar.machine.setting import Setting
+from hypar.planning.request import Request
+from hypar.planning.stages.replay import stored_stages
 from hypar.schedule.step import lower
+from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from hypar import Plan
+    from hypar.planning.stages.running import Staging
     from hypar.sharding.placement import Options
 
 COPIES = {
@@ -122,3 +127,14 @@ class BruteForce:
 def copies(chosen: Options, tensor: str) -> int:
     """How many devices need each element that a layer reads, or gives."""
     return math.prod(COPIES[tensor][dim] for choice in chosen for dim in choice.divided)
+
+
+def staging_of(plan: Plan, graph: LayerGraph, machine: Machine) -> Staging:
+    """The stages of a plan of single devices, as they run on its machine."""
+    assert plan.stages is not None
+    assert plan.score is not None
+    request = replace(
+        Request.of(plan, machine), optimizer=plan.score.optimizer, counted=plan.score.convention or PAPER
+    )
+    choices: list[Options] = [()] * len(plan.layers)
+    return stored_stages(plan, plan.stages, graph.with_batch(plan.model.batch), choices, request)

@@ -20,7 +20,7 @@ from hypar import errors
 from hypar.cli.main import main
 from hypar.files.quantities import Sourced
 from hypar.files.yaml_file import MOST_NODES
-from hypar.machine import profiles
+from hypar.machine import measured, profiles
 from hypar.machine.schema import (
     MOST_HELD,
     Assumptions,
@@ -40,7 +40,6 @@ from hypar.plan import chunks, plan, score, splits
 from hypar.planning.refusals import REFUSALS
 from hypar.registry import GROUPS, data_names, load_plugin
 from hypar.studies.check import FREE
-from hypar.studies.overlap import table as overlap_table
 from tests.test_layers import FLOORS, MAY_IMPORT
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def test_every_op_and_its_fields_are_documented(op: str) -> None:
         *(("plans.md", part) for part in (plan.RefinementRecord, chunks.ChunksRecord, score.Score)),
         *(("plans.md", part) for part in (splits.StagesRecord, splits.StageRecord)),
         *(("profiles.md", part) for part in (profiles.Profile, profiles.ProfiledModel)),
-        *(("overlap.md", part) for part in (overlap_table.OverlapTable, overlap_table.MeasuredLayer)),
+        *(("overlap.md", part) for part in (measured.OverlapTable, measured.MeasuredLayer)),
         *(
             ("hardware.md", part)
             for part in (
@@ -140,8 +139,8 @@ def test_the_limits_of_a_model_file_are_documented() -> None:
 
 
 def test_the_limits_of_a_table_of_measured_times_are_documented() -> None:
-    assert f"{overlap_table.MOST_SECONDS:,} s" in PAGES["overlap.md"].read_text(encoding="utf-8")
-    assert overlap_table.MOST_LAYERS == MOST_LAYERS
+    assert f"{measured.MOST_SECONDS:,} s" in PAGES["overlap.md"].read_text(encoding="utf-8")
+    assert measured.MOST_LAYERS == MOST_LAYERS
 
 
 def test_every_field_of_a_machine_plugin_is_on_its_page() -> None:

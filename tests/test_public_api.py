@@ -22,7 +22,6 @@ def test_public_names_are_pinned() -> None:
         "LayerGraph",
         "Machine",
         "Overlap",
-        "Pipeline",
         "Plan",
         "Profile",
         "Row",

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from hypar.studies.exploration import Exploration, explore_model
     from hypar.studies.overlap.result import Overlap
     from hypar.studies.overlap.run import overlap_model
-    from hypar.studies.pipeline.divide import pipeline_model
-    from hypar.studies.pipeline.result import Pipeline
+    from hypar.studies.pipeline import pipeline_model
     from hypar.studies.profiling.measure import profile_model
     from hypar.studies.sweep import Run, Sweep, sweep_model
     from hypar.studies.verification.result import Verified
@@ -60,7 +59,6 @@ _HOMES = {
     "LayerGraph": "network.graph",
     "Machine": "machine.machine",
     "Overlap": "studies.overlap.result",
-    "Pipeline": "studies.pipeline.result",
     "Plan": "plan.plan",
     "Profile": "machine.profiles",
     "Row": "studies.comparison",
@@ -81,7 +79,7 @@ _HOMES = {
     "machines": "registry",
     "models": "registry",
     "overlap_model": "studies.overlap.run",
-    "pipeline_model": "studies.pipeline.divide",
+    "pipeline_model": "studies.pipeline",
     "plan_model": "planning.planner",
     "profile_model": "studies.profiling.measure",
     "read_energies": "machine.accelergy",
@@ -107,7 +105,6 @@ __all__ = [
     "LayerGraph",
     "Machine",
     "Overlap",
-    "Pipeline",
     "Plan",
     "Profile",
     "Row",

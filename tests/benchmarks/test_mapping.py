@@ -10,7 +10,7 @@ import pytest
 from hypar import load_machine, load_model
 from hypar.machine.compute_models import blocked_row_stationary
 from hypar.machine.machine import local_shape
-from hypar.machine.spatial import blocking, sets
+from hypar.machine.spatial import blocking, passes, sets, tiles
 from hypar.network.training import PHASES
 from hypar.sharding.dims import CUTTABLE
 
@@ -26,7 +26,7 @@ WHOLE = (1,) * len(CUTTABLE)
 
 
 def forget() -> None:
-    for module in (blocked_row_stationary, blocking, sets):
+    for module in (blocked_row_stationary, blocking, passes, sets, tiles):
         for found in vars(module).values():
             if isinstance(found, functools._lru_cache_wrapper):
                 found.cache_clear()

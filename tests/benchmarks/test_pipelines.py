@@ -17,19 +17,18 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("schedule", ["layer-block", "1f1b"])
-@pytest.mark.parametrize("hardware", ["hmc", None])
+@pytest.mark.parametrize(("balance", "most"), [("time", 1), ("macs", 1), ("traffic", 6), ("memory", 6)])
 def test_resnet152(
-    benchmark: BenchmarkFixture, say: Callable[[str], None], hardware: str | None, schedule: str
+    benchmark: BenchmarkFixture, say: Callable[[str], None], balance: str, most: float, schedule: str
 ) -> None:
-    """ResNet-152 in 16 stages, meant to stay under a second: 516 layers, 3e28 partitions."""
-    graph = load_model("resnet152").with_batch(8)
-    machine = hardware and load_machine(hardware)
-    found = benchmark(pipeline_model, graph, stages=16, schedule=schedule, hardware=machine)
-    assert len(found.stages) == 16
+    """ResNet-152 in 16 stages: 206 layers that are cut, 2e22 partitions."""
+    graph, machine = load_model("resnet152").with_batch(8), load_machine("hmc")
+    found = benchmark(pipeline_model, graph, stages=16, schedule=schedule, balance=balance, hardware=machine)
+    assert len(found.stages.stages) == 16
     if benchmark.stats is not None:
         seconds = benchmark.stats.stats.mean
-        say(f"resnet152, 16 stages, {schedule}, hardware {hardware}, {found.balance}: {seconds * 1e3:.0f} ms")
-        assert seconds < 1
+        say(f"resnet152, 16 stages, {schedule}, balance {balance}: {seconds * 1e3:.0f} ms")
+        assert seconds < most
 
 
 @pytest.mark.parametrize("items", [250, 500, 1000, 2000])

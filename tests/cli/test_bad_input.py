@@ -255,6 +255,18 @@ NOT_LAYERS: dict[str, tuple[str, tuple[str, ...]]] = {
         model(IMAGE, CONV, "{op: dropout, probability: .nan}"),
         ("bad.yaml:6: layers[2].probability 'dropout1': found nan; allowed: less than 1",),
     ),
+    "more zeros than elements": (
+        model(IMAGE, "{op: conv, out_channels: 4, kernel: 3, input_zeros: 1.5}"),
+        ("bad.yaml:5: layers[1].input_zeros 'conv1': found 1.5; allowed: at most 1",),
+    ),
+    "fewer zeros than none": (
+        model(IMAGE, "{op: conv, out_channels: 4, kernel: 3, output_zeros: -0.5}"),
+        ("bad.yaml:5: layers[1].output_zeros 'conv1': found -0.5; allowed: at least 0",),
+    ),
+    "zeros in percent": (
+        model(IMAGE, "{op: conv, out_channels: 4, kernel: 3, input_zeros: 38.7%}"),
+        ("bad.yaml:5: layers[1].input_zeros 'conv1': found '38.7%'; allowed: a number",),
+    ),
     "switch that is a word": (
         model(IMAGE, "{op: conv, out_channels: 4, kernel: 3, bias: 'no'}"),
         ("bad.yaml:5: layers[1].bias 'conv1': found 'no'; allowed: true or false",),

@@ -51,7 +51,7 @@ OTHERS = (
     "hardware hmc",
     "hardware tpu-v2-v3",
     "hardware eyeriss --model {}",
-    "pipeline {} --batch 32",
+    "pipeline {} --batch 32 --hardware h100-8x",
     "pipeline {} --stages 6 --batch 8 --hardware hmc",
     "overlap {} --hardware p100-4x4",
     "overlap {} --hardware p100-4x4 --chunks 4",
@@ -238,11 +238,14 @@ def of_hardware(found: Any, arguments: list[str]) -> Iterator[str]:
 
 
 def of_pipeline(found: Any, _: list[str]) -> Iterator[str]:
-    for stage in found["stages"]:
-        held = (stage["memory"][key] for key in ("weights", "gradients", "activations", "received"))
-        sent = (stage[key] for key in ("sent_bytes", "returned_bytes", "memory_bytes"))
-        yield from map(format_bytes, (*held, *sent))
-        yield from (format_seconds(stage[key]) for key in ("busy_s", "idle_s") if stage[key] is not None)
+    score = found["score"]
+    yield from (
+        format_bytes(score["memory"][key]) for key in ("weights", "gradients", "activations", "errors")
+    )
+    yield format_bytes(score["communication"]["stages"])
+    for stage, group in zip(found["stages"]["stages"], score["groups"], strict=True):
+        yield format_bytes(group["memory_bytes"])
+        yield from map(format_seconds, (stage["busy_s"], group["idle_s"]))
 
 
 def of_overlap(found: Any, _: list[str]) -> Iterator[str]:

@@ -9,14 +9,16 @@ import pytest
 import yaml
 from hypothesis import given
 
-from hypar import load_machine, load_model
+from hypar import load_machine, load_model, plan_model, score_plan
 from hypar.errors import HardwareError
 from hypar.files.yaml_file import read_yaml
 from hypar.machine.compute_models.base import memory_words
 from hypar.machine.compute_models.blocked_row_stationary import BlockedRowStationary
 from hypar.machine.load import machine_in
 from hypar.machine.machine import local_shape
+from hypar.machine.spatial.zeros import run_length_words
 from hypar.network.ops.conv import Conv
+from hypar.network.ops.conv_transpose import ConvTranspose
 from hypar.network.training import PHASES
 from hypar.registry import data_file
 from hypar.sharding.dims import CUTTABLE
@@ -25,6 +27,7 @@ from tests.contracts.test_compute_models import FIELDS, shapes, sourced
 if TYPE_CHECKING:
     from hypar.machine.compute_models.base import LocalShape
     from hypar.machine.machine import Machine
+    from hypar.network.ops.base import Convolution, Shape
 
 WHOLE = (1,) * len(CUTTABLE)
 
@@ -147,6 +150,90 @@ def test_units_share_samples_or_filters_so_that_fewer_words_move() -> None:
     assert own.work(fc1, "forward", 16).accesses["memory"] < 1.2 * math.fsum(fc1.words.values())
 
 
+IN, OUT = 0.4, 0.8
+"""Zeros of a layer's input and output."""
+
+WIDE = {"channels": 12, "height": 13, "width": 13}
+
+
+def sparse(kind: type[Convolution] = Conv, **zeros: Any) -> LocalShape:
+    op = kind(out_channels=12, kernel=(3, 3), padding=(1, 1), **zeros)
+    read: tuple[Shape, ...] = ({"channels": 6, "height": 13, "width": 13},)
+    return local_shape(op.einsum(4, read, op.output_shape(read)), WHOLE)
+
+
+def test_zeros_are_stored_and_multiplied_unless_the_machine_saves_them() -> None:
+    known, unknown = sparse(input_zeros=IN, output_zeros=OUT), sparse()
+    for phase in PHASES:
+        kept = model().work(unknown, phase, 1)
+        assert model().work(known, phase, 1) == model(zeros="saved").work(unknown, phase, 1) == kept
+        assert kept.skipped == 0
+
+
+def test_saved_zeros_take_no_arithmetic_and_less_memory() -> None:
+    """Without a limit of the buffer each tensor moves once; rows of padding are words as well."""
+    shape = sparse(input_zeros=IN, output_zeros=OUT)
+    read, made, weights = 4 * 6 * 15 * 15, 4 * 12 * 13 * 13, 12 * 6 * 9
+    coded = {zeros: run_length_words(zeros) for zeros in (IN, OUT)}
+    back = 4 * 12 * 15 * 15 * coded[OUT] + 4 * 6 * 13 * 13 * coded[IN]
+    memory = {
+        "forward": read * coded[IN] + made * coded[OUT] + weights,
+        "backward": back + weights,
+        "gradient": read * coded[IN] + made * coded[OUT] + weights,
+    }
+    for phase, skipped in (("forward", IN), ("backward", OUT), ("gradient", IN)):
+        kept, saved = (model(zeros=zeros).work(shape, phase, 1) for zeros in ("kept", "saved"))
+        assert saved.accesses["memory"] == pytest.approx(memory[phase])
+        assert saved.skipped == skipped
+        # Of the reads of F_in and W, and the read and write of a partial sum, the first is left.
+        assert saved.accesses["registers"] == pytest.approx(shape.macs * (4 - 3 * skipped))
+        assert saved.accesses["buffer"] == kept.accesses["buffer"]
+        assert saved.seconds == kept.seconds
+
+
+def test_a_transposed_convolution_has_the_zeros_of_its_ends() -> None:
+    """It maps 6 channels to 12, its convolution 12 to 6."""
+    up = sparse(ConvTranspose, input_zeros=IN, output_zeros=OUT)
+    op = Conv(out_channels=6, kernel=(3, 3), padding=(1, 1), input_zeros=OUT, output_zeros=IN)
+    down = local_shape(op.einsum(4, (WIDE,), op.output_shape((WIDE,))), WHOLE)
+    own = model(zeros="saved")
+    for phase, other in (("forward", "backward"), ("backward", "forward"), ("gradient", "gradient")):
+        assert own.work(up, phase, 1) == own.work(down, other, 1)
+    assert own.work(up, "forward", 1).skipped == IN
+
+
+def test_saved_zeros_count_in_a_step_where_memory_is_slow() -> None:
+    """One layer, as a model file gives it: the bytes of both ends bound its time."""
+    layers = [
+        {"op": "input", "channels": 64, "height": 28, "width": 28},
+        {
+            "name": "conv",
+            "op": "conv",
+            "out_channels": 64,
+            "kernel": 1,
+            "input_zeros": 0.9,
+            "output_zeros": 0.9,
+        },
+    ]
+    graph = load_model({"source": "a test", "batch": 64, "layers": layers})
+    slow = {"memory.bandwidth": "1 GB/s"}
+    scores = [
+        score_plan(
+            plan_model(graph, strategy="dp", levels=4),
+            hardware=load_machine("hmc-physical", slow | more),
+            model=graph,
+        )
+        for more in ({}, {"compute.zeros": "saved"})
+    ]
+    kept, saved = scores
+    assert kept.energy is not None
+    assert saved.energy is not None
+    assert saved.time_s < 0.5 * kept.time_s
+    for component in ("arithmetic", "registers", "memory"):
+        assert saved.energy[component] < 0.6 * kept.energy[component]
+    assert saved.energy["buffer"] == kept.energy["buffer"]
+
+
 @pytest.mark.parametrize(
     ("field", "value", "found"),
     [
@@ -154,6 +241,7 @@ def test_units_share_samples_or_filters_so_that_fewer_words_move() -> None:
         ("fewest", "time", "found 'time'; allowed: 'cycles', 'words' or 'product'"),
         ("sets", "row", "found 'row'; allowed: 'any' or 'line'"),
         ("pass_rows", 1, "found 1; allowed: 'any' or 'bank'"),
+        ("zeros", "skipped", "found 'skipped'; allowed: 'kept' or 'saved'"),
         ("buffer_words_per_cycle", 0, "found 0; allowed: more than 0"),
         ("bank_words", 0, "found 0; allowed: at least 1"),
         ("weight_buffer_words", -1, "found -1; allowed: at least 0"),

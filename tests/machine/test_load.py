@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 
 from hypar.cli.main import main
 from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError
+from hypar.files.text import read_text
 from hypar.files.validation import MOST_FAULTS
 from hypar.machine.changes import CHANGEABLE, PATTERNS
 from hypar.machine.heterogeneous import HeterogeneousMachine
-from hypar.machine.load import load_machine, parse_change
+from hypar.machine.load import document_of, load_machine, parse_change
 from hypar.machine.load_heterogeneous import load_hardware
+from hypar.machine.loads import wires_of
 from hypar.registry import data_file, data_folder, data_names, plugin_names
 
 if TYPE_CHECKING:
@@ -136,6 +138,7 @@ def another(value: Any, where: Where) -> Any:
     options = {"duplex": ("half", "full"), "bandwidth": ("link", "total"), "overlap": ("full", "none")}
     options |= {"resident": ("result", "any"), "fewest": ("cycles", "words", "product")}
     options |= {"sets": ("any", "line"), "pass_rows": ("any", "bank"), "sums": ("free", "counted")}
+    options |= {"zeros": ("kept", "saved")}
     if where[-1] in options and value in options[str(where[-1])]:
         return next(option for option in options[str(where[-1])] if option != value)
     if isinstance(value, list):
@@ -201,6 +204,7 @@ CHANGES: list[dict[str, Any]] = [
     {"energy.buffer": "6 pJ", "energy.memory": "200 pJ"},
     {"energy.link": "40 pJ", "energy.static": "100 mW"},
     {"sums": "counted"},
+    {"exchange": "independent"},
 ]
 
 
@@ -446,7 +450,7 @@ BAD: dict[str, tuple[str, str, str]] = {
     "unknown key further in": ("capacity", "capasity", ":9: device.memory.capasity: unknown key 'capasity'; allowed: capacity, bandwidth; did you mean 'capacity'?"),
     "unknown key of the network": ("  devices", "  devcies", ":18: interconnect.devcies: unknown key 'devcies'; allowed: topology, devices, link_bandwidth, total_bandwidth, latency, ports, collectives; did you mean 'devices'?"),
     "unknown key of the file": ("assumptions", "asumptions", ":21: asumptions: unknown key 'asumptions'; allowed: source, device, interconnect, assumptions; did you mean 'assumptions'?"),
-    "unknown assumption": ("duplex:", "duplx:", ":22: assumptions.duplx: unknown key 'duplx'; allowed: units_per_device, efficiency, duplex, bandwidth, accesses_per_word_moved, sums, overlap; did you mean 'duplex'?"),
+    "unknown assumption": ("duplex:", "duplx:", ":22: assumptions.duplx: unknown key 'duplx'; allowed: units_per_device, efficiency, duplex, bandwidth, accesses_per_word_moved, sums, overlap, exchange; did you mean 'duplex'?"),
     "unknown value of an assumption": ("value: full", "value: fulll", ":22: assumptions.duplex.value: found 'fulll'; allowed: 'full' or 'half'; did you mean 'full'?"),
     "assumption without a source": ("{value: full, source: s}", "full", ":22: assumptions.duplex: found 'full'; allowed: a mapping with value and source"),
     "efficiency over one": ("duplex: {value: full", "efficiency: {value: 1.5", ":22: assumptions.efficiency.value: found 1.5; allowed: at most 1"),
@@ -512,7 +516,7 @@ def test_bad_file(case: str) -> None:
         ("source: a\ndevice: []\n", "bad.yaml:2: device: found []; allowed: a mapping"),
         (
             "source: 3\ndevice: {}\n",
-            "bad.yaml:2: device.word: 'word' is missing\nbad.yaml:2: device.compute: 'compute' is missing\nbad.yaml:1: source: found 3; allowed: a text",
+            "bad.yaml:2: device.compute: 'compute' is missing\nbad.yaml:1: source: found 3; allowed: a text",
         ),
         (
             GOOD.replace("ring", "h_tree").replace("value: 4,", "value: 12,"),
@@ -527,6 +531,17 @@ def test_bad_file(case: str) -> None:
 )
 def test_no_hardware_file(text: str, expected: str) -> None:
     assert message(text) == expected
+
+
+def test_a_file_with_energies_or_a_buffer_gives_the_word_that_they_are_for() -> None:
+    without = GOOD.replace("  word: {value: 4 B, source: s}\n", "")
+    assert message(without) == "bad.yaml:2: device: 'word' is missing; allowed: one, as the file gives energy"
+    data = yaml.safe_load(without)
+    del data["device"]["energy"]
+    assert written(data).content.device.word.value == 4
+    data["device"]["buffer"] = {"value": "108 KB", "source": "s"}
+    with pytest.raises(HardwareError, match=r"'word' is missing; allowed: one, as the file gives buffer$"):
+        written(data)
 
 
 def test_every_fault_of_a_file_is_named_at_once() -> None:
@@ -708,3 +723,29 @@ def test_a_total_is_shared_by_networks_side_by_side_too(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     assert [tier.bytes_per_s for tier in load_machine(file).tiers] == [50e9, 450e9]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("hmc", {"topology": "torus", "compute.rows": 10}),
+        ("p100-4x4", {"efficiency": 0.5, "interconnect.0.latency": "9 us"}),
+        ("tpu-v2-v3", {"outward.latency": "3 us", "link_bandwidth": "1 GB/s"}),
+    ],
+)
+def test_changes_leave_what_is_kept_of_a_file_as_it_was(name: str, changes: dict[str, Any]) -> None:
+    file = data_file("hardware", name)
+    kept = document_of(file, read_text(file))
+    before = deepcopy(kept.data)
+    load_hardware(name, changes)
+    assert document_of(file, read_text(file)) is kept
+    assert kept.data == before
+
+
+def test_machines_share_the_paths_of_one_topology_of_as_many_devices() -> None:
+    (wide,), (other,), (more,), (torus,) = (
+        load_machine("hmc", changes).tiers
+        for changes in ({}, {"latency": "9 us"}, {"devices": 32}, {"topology": "torus"})
+    )
+    assert wires_of(wide) is wires_of(other)
+    assert len({id(wires_of(tier)) for tier in (wide, more, torus)}) == 3

@@ -71,7 +71,7 @@ def scored(plan: Plan) -> Score:
     return plan.score
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", late(NETWORKS, *LONGER))
 def test_accpar_is_the_fastest_on_unlike_boards_by_the_engine(name: str) -> None:
     own = scored(on_unlike_boards(name)).time_s
     others = [

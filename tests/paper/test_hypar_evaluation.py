@@ -192,6 +192,7 @@ def test_the_page_is_current(name: str, update_golden: bool) -> None:
             assert (DOCS / name / f"{section.picture}.png").is_file()
 
 
+@pytest.mark.slow
 def test_the_sections_on_the_published_machine_are_current(published: Page) -> None:
     """The other sections of the page follow behind them."""
     text = (DOCS / "hypar.md").read_text(encoding="utf-8")
@@ -201,6 +202,7 @@ def test_the_sections_on_the_published_machine_are_current(published: Page) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_no_published_number_is_read_by_a_computation(published: Page, tmp_path: Path) -> None:
     """On a machine of half the bandwidth and half the DRAM energy every number of ours in the summary is another."""
     text = (data_folder("hardware") / "hmc.yaml").read_text(encoding="utf-8")

@@ -37,7 +37,7 @@ TYPES = "batch,in_channels,out_channels"
 Table = NDArray[Any]
 
 
-@pytest.fixture(scope="module", params=late(["resnet18", "resnet34", "resnet50"], "resnet34"))
+@pytest.fixture(scope="module", params=late(["resnet18", "resnet34", "resnet50"], "resnet34", "resnet50"))
 def graph(request: pytest.FixtureRequest) -> LayerGraph:
     return load_model(request.param).with_batch(512)
 

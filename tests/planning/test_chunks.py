@@ -21,6 +21,7 @@ from hypar.planning.replay import run_plan
 from hypar.planning.searches.greedy import Greedy
 from hypar.registry import data_folder, plugin_names
 from hypar.schedule.chunks.sizes import groupings
+from hypar.schedule.stages import StepWork
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.timeline import run
 from tests.prose import unbroken
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
 
     from hypar import Machine, Score
+    from hypar.schedule.chunked import Chunks
     from hypar.schedule.chunks.exchanges import Sizes
     from hypar.schedule.lanes import Lane
+    from hypar.schedule.stages import Ran
 
 FIRST = {"collectives": ["direct", "ring"]}
 """Exchanges slow enough for chunks of several layers to be worth their while."""
@@ -222,6 +225,26 @@ def test_the_best_is_of_those_that_memory_holds() -> None:
     assert scored(free).time_s < scored(tight).time_s <= scored(plain).time_s
     assert not scored(full).fits
     assert scored(full).time_s == scored(free).time_s
+
+
+def test_nothing_else_is_tried_where_devices_always_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No chunks take less time than the computation."""
+    tried: list[Chunks | None] = []
+
+    def counted(work: StepWork, chunks: Chunks | None = None) -> Ran:
+        tried.append(chunks)
+        return ran(work, chunks)
+
+    ran = StepWork.run
+    monkeypatch.setattr(StepWork, "run", counted)
+    machine = load_machine("h100-8x")
+    plan = plan_model(graph_of("resnet50"), array=[8, 8], strategy="dp", hardware=machine, chunks="best")
+    assert tried == [None]
+    assert {len(chunk) for chunk in chunks_of(plan)} == {1}
+    assert scored(plan).time_s == pytest.approx(scored(plan).busy["devices"], rel=1e-12)
+    late = load_machine("h100-8x", {"latency": "1 ms"})
+    plan_model(graph_of("resnet50"), array=[8, 8], strategy="dp", hardware=late, chunks="best")
+    assert len(tried) > 10
 
 
 def test_of_equals_it_is_the_first() -> None:

@@ -17,6 +17,7 @@ from hypar.planning.searches import joint
 from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
 from tests.conventions import THREE_TYPES, cost_of, drawn, network, question_of, random_network
+from tests.effort import late
 
 if TYPE_CHECKING:
     from hypar.sharding.placement import Options
@@ -158,7 +159,7 @@ def test_the_optima_of_four_levels(
     assert [round(cost / 1e9, 3) for cost in found] == [paper, that_plan, moved, fused]
 
 
-@pytest.mark.parametrize("model", ["lenet-c", "alexnet", "vgg-a", "resnet18"])
+@pytest.mark.parametrize("model", late(["lenet-c", "alexnet", "vgg-a", "resnet18"], "resnet18"))
 def test_no_strategy_s_plan_moves_less_than_the_optimum(model: str) -> None:
     question = question_of(graph_of(model), (2,) * 4, "moved", space="all")
     least = total(Joint().run(question).costs)

@@ -87,7 +87,7 @@ def test_every_strategy_states_the_volume_of_its_plan(name: str, strategy: str) 
     assert plan.cost.value == oracle.volume(graph(name), chosen(plan))
 
 
-@pytest.mark.parametrize("name", late(NETWORKS, "resnet152", *TWINS))
+@pytest.mark.parametrize("name", late(NETWORKS, "resnet152", "inception-v3", *TWINS))
 @pytest.mark.parametrize(("strategy", "levels"), [("hypar", 2), ("hypar", 5), ("accpar", 2), ("optimal", 2)])
 def test_joint_never_costs_more_than_greedy(name: str, strategy: str, levels: int) -> None:
     greedy, joint = (

@@ -41,6 +41,12 @@ CASES: dict[str, Case] = {
     "schedule of stages": {"--stages": "2", "--schedule": "gpipe"},
     "microbatches": {"--microbatches": "4"},
     "microbatches of stages": {"--stages": "2", "--microbatches": "4"},
+    "balance": {"--balance": "memory"},
+    "balance of stages": {"--stages": "2", "--balance": "memory"},
+    "starts": {"--starts": "conv1,fc1"},
+    "one start": {"--starts": "conv1"},
+    "one stage": {"--stages": "1"},
+    "one stage without levels": {"--stages": "1", "--levels": "0"},
     "pin": {"--pin": "fc1=mp"},
     "pin at a level": {"--pin": "fc1@H1=mp"},
     "equal shares": {"--shares": "equal"},
@@ -82,7 +88,9 @@ COSTS = {
 
 def features(asked: Mapping[str, str | None]) -> Iterator[str]:
     """The features of some options."""
-    mixed, stages = asked["--hardware"] == "tpu-v2-v3", asked.get("--stages")
+    mixed, stages, starts = asked["--hardware"] == "tpu-v2-v3", asked.get("--stages"), asked.get("--starts")
+    cut = asked.get("--levels") != "0" or "--array" in asked
+    staged = bool({stages, starts} - ({None, "1", "conv1"} if cut else {None}))
     cost = asked.get("--cost") or {"deepa": "deepa", "accpar": "accpar" if mixed else "volume"}.get(
         str(asked.get("--strategy")), "volume"
     )
@@ -92,9 +100,9 @@ def features(asked: Mapping[str, str | None]) -> Iterator[str]:
         "identical devices": not mixed,
         "no machine": asked["--hardware"] is None,
         "several levels": asked.get("--levels") == "2" or asked.get("--array") == "2x2",
-        "no stages": stages is None,
+        "no stages": not staged,
         "the best stages": stages == "best",
-        "stages without levels": stages is not None and asked.get("--levels") == "0",
+        "stages without levels": staged and not cut,
         "unequal shares": asked.get("--shares") == "exact",
         "pins at a level": "@" in str(asked.get("--pin")),
         "the mode paper": asked.get("--mode") == "paper",
@@ -104,9 +112,11 @@ def features(asked: Mapping[str, str | None]) -> Iterator[str]:
         "refinement": "--refine" in asked,
         "chunks": "--chunks" in asked,
         "an explanation": "--explain" in asked,
-        "stages": stages is not None,
+        "stages": staged,
         "a schedule": "--schedule" in asked,
         "microbatches": "--microbatches" in asked,
+        "a balance": "--balance" in asked,
+        "starts": starts is not None,
         "pins": "--pin" in asked,
         "shares": "--shares" in asked,
         "whole shares": "--integral" in asked,
@@ -129,8 +139,10 @@ def pairs(first: str) -> Iterator[dict[str, str | None]]:
     names = [*CASES]
     for second in names[names.index(first) :]:
         one, other = CASES[first], CASES[second]
-        if all(one[key] == other[key] for key in one.keys() & other.keys()):
-            asked = {"--hardware": "hmc", **one, **other}
+        asked = {"--hardware": "hmc", **one, **other}
+        starts = str(asked.get("--starts")).count(",") + 1
+        counted = "--starts" not in asked or asked.get("--stages") in {None, "best", str(starts)}
+        if counted and all(one[key] == other[key] for key in one.keys() & other.keys()):
             # The level of a profile has four ways; a heterogeneous machine has its groups at the outermost one.
             array = "2x2" if asked["--hardware"] == "tpu-v2-v3" else "4"
             if "--levels" not in asked or "--array" in asked:

@@ -373,7 +373,7 @@ LEVELS = 3
 
 
 @pytest.mark.parametrize("strategy", ["hypar", "accpar"])
-@pytest.mark.parametrize("model", late(NETWORKS, "resnet152", *TWINS))
+@pytest.mark.parametrize("model", late(NETWORKS, "resnet152", "inception-v3", *TWINS))
 def test_two_equal_halves_are_planned_as_the_whole_by_volume(
     tmp_path: Path, model: str, strategy: str
 ) -> None:

@@ -27,7 +27,7 @@ def disagreements(graph: LayerGraph, machine: Machine, convention: str) -> list[
     return wrong if found.agrees or wrong else [found.loss, found.expected_loss]
 
 
-@settings(max_examples=examples(1000, 40))
+@settings(max_examples=examples(1000, 20))
 @given(networks().flatmap(lambda graph: st.tuples(st.just(graph), machines(graph))), st.data())
 def test_any_network_under_any_cuts(case: tuple[LayerGraph, Machine], data: st.DataObject) -> None:
     graph, machine = case

@@ -94,6 +94,7 @@ def test_nothing_is_said_on_a_pipe(forced: bool) -> None:
     ],
 )
 @pytest.mark.slow
+@pytest.mark.long
 def test_slow_commands_say_what_they_do(command: str, said: str) -> None:
     out, shown = at_terminal(sys.executable, "-m", "hypar", *command.split())
     assert re.search(said, shown)

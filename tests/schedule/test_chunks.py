@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from functools import cache
+from itertools import islice, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,18 +12,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hypar.errors import UnknownNameError
+from hypar.machine.measured import measured_devices, with_times
+from hypar.machine.setting import Setting
+from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.schedule.chunks.best import best_sizes
-from hypar.schedule.chunks.exchanges import EXCHANGES, exchange_named, typical
+from hypar.schedule.chunks.exchanges import EXCHANGES
 from hypar.schedule.chunks.sizes import groupings, rule_sizes, search_size
-from hypar.schedule.chunks.times import LayerTimes, StepTimes
-from hypar.schedule.data_parallel import lower_chunks
+from hypar.schedule.lanes import Lane
+from hypar.schedule.moves import PHASE
+from hypar.schedule.step import lower_lanes
+from hypar.sharding.placement import cut
 from hypar.timeline import run
+from tests.network.test_gradients import network
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from hypar import LayerGraph, Machine
     from hypar.schedule.chunks.exchanges import Sizes
+    from hypar.schedule.step import Step
 
 WHOLE = st.integers(0, 6).map(float)
 """Few numbers, so that many groupings take as long."""
@@ -52,6 +61,29 @@ def steps(draw: st.DrawFn, *, most: int = 12) -> StepTimes:
     return times_of(rows, draw(seconds), draw(seconds))
 
 
+@cache
+def fully_connected(count: int) -> LayerGraph:
+    return network(
+        "{op: input, channels: 2}",
+        *(f"{{op: linear, name: fc{number}, out_features: 2}}" for number in range(1, count + 1)),
+    )
+
+
+@cache
+def devices(exchange: str) -> Machine:
+    return measured_devices(Path("devices.yaml"), {"exchange": exchange})
+
+
+def lowered(times: StepTimes, sizes: Sizes, exchange: str) -> Step:
+    """The engine's step of fully connected layers that were measured."""
+    graph = fully_connected(len(times.layers))
+    machine = with_times(devices(exchange), times)
+    setting = Setting(machine=machine, array=(2,), element_bytes=graph.element_bytes)
+    lane = Lane(graph.contracted, [(cut("batch", 2),)] * len(times.layers), setting)
+    left = iter(reversed(range(len(times.layers))))
+    return lower_lanes([lane], chunks=tuple(tuple(islice(left, size)) for size in sizes))
+
+
 def deep(count: int = 156) -> StepTimes:
     """As a residual network has them: ever fewer weights and ever more work towards the input."""
     numbers = np.random.default_rng(0)
@@ -80,13 +112,6 @@ def test_groupings_are_all_and_each_once(count: int) -> None:
     assert all(sum(sizes) == count and min(sizes) > 0 for sizes in found)
 
 
-def test_an_unknown_exchange() -> None:
-    with pytest.raises(
-        UnknownNameError, match=r"^no exchange 'seril'; allowed: independent, serial; did you"
-    ):
-        exchange_named("seril")
-
-
 # Closed forms
 
 
@@ -96,7 +121,6 @@ def test_independent_by_hand() -> None:
     spans = EXCHANGES["independent"].spans
     assert spans(times, (1, 1, 1)) == [10 + 1 + 40, 20 + 2 + 3, 30 + 3 + 2]
     assert spans(times, (1, 2)) == [51, 30 + 2 + 5]
-    assert typical(times, EXCHANGES["independent"])[0].sync_s == 0
 
 
 def test_serial_by_hand() -> None:
@@ -105,7 +129,6 @@ def test_serial_by_hand() -> None:
     spans = EXCHANGES["serial"].spans
     assert spans(times, (1, 1, 1)) == [10 + 3 + 45, 20 + 2 + 5, 30 + 1 + 2]
     assert spans(times, (3,)) == [30 + 1 + 45]
-    assert typical(times, EXCHANGES["serial"]) == (times, (3,))
 
 
 @pytest.mark.parametrize("name", EXCHANGES)
@@ -117,23 +140,24 @@ def test_the_engine_takes_as_long_as_the_closed_form(
     cuts = numbers.draw(st.integers(0, 2 ** (len(times.layers) - 1) - 1))
     sizes = next(found for number, found in enumerate(groupings(len(times.layers))) if number == cuts)
     closed = times.forward_s + max(exchange.spans(times, sizes))
-    assert run(lower_chunks(times, sizes, exchange).tasks).makespan == pytest.approx(closed, rel=1e-12)
+    assert run(lowered(times, sizes, name).tasks).makespan == pytest.approx(closed, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", EXCHANGES)
 @given(times=steps())
 def test_the_typical_step_is_everything_one_after_another(name: str, times: StepTimes) -> None:
-    step, sizes = typical(times, EXCHANGES[name])
-    total = times.forward_s + times.ready[-1] + times.sent[-1] + times.sync_s * (name == "serial")
-    assert run(lower_chunks(step, sizes, EXCHANGES[name]).tasks).makespan == pytest.approx(total, rel=1e-12)
+    sizes = (len(times.layers),)
+    total = times.forward_s + times.ready[-1] + times.sent[-1] + times.sync_s
+    assert run(lowered(times, sizes, name).tasks).makespan == pytest.approx(total, rel=1e-12)
 
 
 @given(times=steps())
 def test_on_a_serial_link_chunks_are_sent_whole_and_in_order(times: StepTimes) -> None:
     sizes = rule_sizes(len(times.layers), 1)
-    step = lower_chunks(times, sizes, EXCHANGES["serial"])
+    step = lowered(times, sizes, "serial")
     timeline = run(step.tasks)
-    sent = [index for chunk in step.chunks for index in chunk.sent]
+    sent = [index for index, move in enumerate(step.moves) if move and move.phase == PHASE]
+    assert len(sent) == len(sizes)
     assert all(timeline.ends[a] <= timeline.starts[b] for a, b in pairwise(sent))
 
 

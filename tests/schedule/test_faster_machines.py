@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hypar.schedule.chunked import Chunks
     from hypar.sharding.placement import Options
 
-EXAMPLES = int(os.environ.get("HYPAR_FASTER", examples(1000, 100)))
+EXAMPLES = int(os.environ.get("HYPAR_FASTER", examples(1000, 70)))
 ROUNDING = 1 + 1e-9
 ARRAYS = ((2,), (4,), (2, 2), (4, 2), (2, 2, 2), (4, 4), (2, 2, 4), (2, 2, 2, 2))
 

@@ -269,8 +269,15 @@ def check(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["check", *arguments])
 
 
+LATE = (
+    "shares of layers", "refined", "by paper", "fused", "deepa", "chunks by size", "stages, not cut",
+    "volume of unlike groups",
+)  # fmt: skip
+"""Plans whose files have the fields of another kind's."""
+
+
 @pytest.mark.usefixtures("replayed")
-@pytest.mark.parametrize("name", late(KINDS, "shares of layers", "refined"))
+@pytest.mark.parametrize("name", late(KINDS, *LATE))
 def test_every_change_of_a_file_is_seen(name: str, tmp_path: Path) -> None:
     """Or what was asked for is another request, whose plan the file then is."""
     plan = planned(**KINDS[name])
@@ -318,6 +325,8 @@ ALLOWED: list[tuple[str, dict[str, Any], str, Any]] = [
     ("search", KINDS["stages, not cut"], "search", "joint"),
     ("solver", DP, "solver", "elimination"),
     ("space", KINDS["stages, not cut"], "space", "all"),
+    ("stages.asked_microbatches", KINDS["best stages"], "stages.asked_microbatches", 2),
+    ("stages.balance", KINDS["best stages"], "stages.balance", "macs"),
     ("stages.schedule", KINDS["best stages"], "stages.schedule", "gpipe"),
     ("stages.solver", KINDS["stages, not cut"], "stages.solver", "chain"),
 ]

@@ -17,7 +17,7 @@ from hypar import (
     score_plan,
     sweep_model,
 )
-from hypar.errors import HyparError, OptionError, UnknownNameError
+from hypar.errors import OptionError, UnknownNameError
 from hypar.planning.counting import bytes_received
 from hypar.sharding.conventions import BY_LEVELS, MOVED, PAPER
 from hypar.studies.notes import counting_lines, notes
@@ -97,7 +97,7 @@ def test_a_name_that_is_none_is_refused_with_the_nearest() -> None:
         lambda: compare_strategies("lenet-c", convention="fuse"),
         lambda: sweep_model("lenet-c", hardware="hmc", convention="fuse"),
         lambda: explore_model("lenet-c", vary="fc1", hardware="hmc", convention="fuse"),
-        lambda: pipeline_model("lenet-c", convention="fuse"),
+        lambda: pipeline_model("lenet-c", hardware="hmc", convention="fuse"),
         lambda: overlap_model("lenet-c", hardware="hmc", convention="fuse"),
     )
     for call in asked:
@@ -105,10 +105,16 @@ def test_a_name_that_is_none_is_refused_with_the_nearest() -> None:
             call()
 
 
-def test_pipelines_have_one_count() -> None:
-    with pytest.raises(HyparError, match=r"^convention: found 'moved'; .*; allowed: paper$"):
-        pipeline_model("lenet-c", hardware="hmc", convention="moved")
-    pipeline_model("lenet-c", hardware="hmc", convention="paper")
+def test_pipelines_are_counted_as_plans_in_stages_are() -> None:
+    """By ``paper`` a tensor that two layers of a stage read arrives once; otherwise each of them gets it."""
+    asked: dict[str, Any] = {"batch": 8, "stages": 8, "hardware": "hmc", "schedule": "1f1b"}
+    sent = {}
+    for convention in (None, "paper", "moved", "fused"):
+        plan = pipeline_model("resnet18", convention=convention, **asked)
+        assert plan == plan_model("resnet18", levels=0, convention=convention, **asked)
+        assert plan.score is not None
+        sent[convention] = plan.score.communication["stages"]
+    assert sent["paper"] < sent["moved"] == sent["fused"] == sent[None]
 
 
 def test_a_line_says_what_the_cost_counted_and_what_moves() -> None:

@@ -10,25 +10,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from hypar import load_machine, overlap_model, plan_model
+from hypar import check_plan, load_machine, overlap_model, plan_model, verify_plan
 from hypar.cli.main import main
-from hypar.errors import HardwareError, OptionError
+from hypar.errors import OptionError, ProfileError
 from hypar.machine.load_heterogeneous import load_hardware
+from hypar.machine.measured import read_overlap_table, with_times
+from hypar.network.gradients import gradients_of
 from hypar.planning.replay import run_plan
+from hypar.registry import data_names
 from hypar.reports.listings.overlaps import overlap_data
 from hypar.schedule.chunks.best import best_sizes
 from hypar.schedule.chunks.exchanges import EXCHANGES
-from hypar.schedule.chunks.sizes import rule_sizes
-from hypar.studies.overlap.machine_times import machine_times
-from hypar.studies.overlap.sizes import step_s
-from tests.network.test_gradients import network
+from hypar.studies.overlap.run import whole_array
 from tests.prose import unbroken
 from tests.test_timeline import check_trace
 
 if TYPE_CHECKING:
-    from hypar.network.graph import LayerGraph
-    from hypar.schedule.chunks.exchanges import Exchange, Sizes
-    from hypar.schedule.chunks.times import StepTimes
+    from hypar import Plan
 
 TABLE = """\
 synchronisation: 1 ms
@@ -65,32 +63,89 @@ def refusal(*arguments: str) -> str:
     return line.removeprefix("error: ")
 
 
-FIRST = {"collectives": ["direct", "ring"]}
+FIRST = {"collectives": ["ring"], "overlap": "full"}
 """Exchanges slow enough for a search to find chunks of several layers."""
 
 
-def without_biases() -> LayerGraph:
-    return network(
-        "{op: input, channels: 256}",
-        *(f"{{op: linear, out_features: {size}, bias: false}}" for size in (2048, 1024, 512)),
+MACHINES = [name for name in data_names("hardware") if load_hardware(name).num_devices > 1]
+QUICK = {("alexnet", "h100-8x"), ("resnet18", "p100-4x4"), ("lenet-c", "tpu-v2-v3"), ("sfc", "hmc")}
+CASES = [
+    pytest.param(model, hardware, marks=[] if (model, hardware) in QUICK else pytest.mark.slow)
+    for model in data_names("models")
+    for hardware in MACHINES
+]
+
+
+# The plan
+
+
+@pytest.mark.parametrize("chunks", ["best", "one", "layers", 2])
+@pytest.mark.parametrize(("model", "hardware"), CASES)
+def test_the_plan_is_that_of_dp_with_chunks(model: str, hardware: str, chunks: str | int) -> None:
+    """By the two commands: the same chunks, the same seconds, the same plan to the byte."""
+    found = overlap_model(model, hardware=hardware, chunks=chunks)
+    machine = load_hardware(hardware)
+    plan = plan_model(model, hardware=machine, array=whole_array(machine), strategy="dp", chunks=chunks)
+    assert plan.score is not None
+    assert plan.chunks is not None
+    assert found.plan.to_json() == plan.to_json()
+    assert found.step_s == pytest.approx(plan.score.time_s, rel=1e-12)
+    assert [list(chunk.layers) for chunk in found.chunks] == plan.chunks.layers
+    assert all(chunk.ready_s <= chunk.end_s <= found.step_s for chunk in found.chunks)
+    assert all(chunk.start_s <= chunk.end_s for chunk in found.chunks)
+    held = sum(each.num_bytes for each in gradients_of(found.graph))
+    assert sum(chunk.num_bytes for chunk in found.chunks) == held
+
+
+@pytest.mark.parametrize("chunks", ["best", "one", "layers", "3"])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        ["--hardware", "h100-8x", "--array", "8x8"],
+        ["--hardware", "h100-8x", "--array", "8", "--set", "exchange=independent"],
+        ["--hardware", "p100-4x4", "--array", "4x4", "--set", "overlap=full", "--batch", "64"],
+        ["--hardware", "tpu-v2-v3"],
+    ],
+    ids=" ".join,
+)
+def test_both_commands_say_the_same(machine: list[str], chunks: str) -> None:
+    own = json.loads(output("vgg11", *machine, "--chunks", chunks, "--json"))
+    result = CliRunner().invoke(
+        main, ["plan", "vgg11", *machine, "--strategy", "dp", "--chunks", chunks, "--json"]
     )
+    plan = json.loads(result.stdout)
+    assert own["step_s"] == pytest.approx(plan["score"]["time_s"], rel=1e-12)
+    assert [chunk["layers"] for chunk in own["chunks"]] == plan["chunks"]["layers"]
+    assert own["update_s"] == plan["score"]["time"]["update"]
+
+
+def test_a_heterogeneous_machine_exchanges_chunks_across_its_groups() -> None:
+    """Refused before there was one mechanism."""
+    changes = {"overlap": "full", "collectives": ["ring"]}
+    best, one = (
+        overlap_model("vgg11", hardware="tpu-v2-v3", changes=changes, chunks=chunks)
+        for chunks in ("best", "one")
+    )
+    assert best.step_s < one.step_s == best.typical_s
+    assert best.array == ()
+    names = [task.name for task in one.timeline.tasks]
+    assert "tpu-v2: conv5_2 to conv1 gradient all_reduce H1" not in names
+    assert "tpu-v3: fc3 to conv1 gradient all_reduce H1" in names
+    text = output("vgg11", "--hardware", "tpu-v2-v3")
+    assert "256 devices (128 tpu-v2 + 128 tpu-v3) on tpu-v2-v3, exchange serial" in unbroken(text)
+    best.plan.write("plan.json")
+    assert check_plan("plan.json").ok
+    small = overlap_model("lenet-c", hardware="tpu-v2-v3", changes=changes, array=[2, 2], batch=16, chunks=3)
+    assert verify_plan(small.plan).ok
+
+
+def test_a_machine_that_overlaps_nothing_says_so() -> None:
+    text = unbroken(output("lenet-c", "--hardware", "hmc"))
+    assert "hmc: its assumption overlap is none, so nothing is sent beside the backward phase" in text
+    assert "assumption" not in output("lenet-c", "--hardware", "h100-8x")
 
 
 # Times of a machine
-
-
-@pytest.mark.parametrize("hardware", ["hmc", "p100-4x4"])
-def test_a_step_takes_what_its_score_says_phase_by_phase(hardware: str) -> None:
-    """With nothing but weights to train a score's gradients are those of a layer a chunk, one after another."""
-    graph, machine = without_biases(), load_machine(hardware, {"overlap": "none"})
-    array = (4, 4)
-    ran = run_plan(
-        plan_model(graph, array=array, strategy="dp", hardware=machine), hardware=machine, model=graph
-    )
-    times = machine_times(machine, graph, array)
-    assert times.forward_s == pytest.approx(ran.score.time["forward"])
-    assert times.ready[-1] == pytest.approx(ran.score.time["backward"] + ran.score.time["gradient"])
-    assert times.sent[-1] + 3 * times.sync_s == pytest.approx(ran.score.time["communication"])
 
 
 def test_every_network_of_a_machine_is_a_level_unless_an_array_is_named() -> None:
@@ -102,19 +157,19 @@ def test_every_network_of_a_machine_is_a_level_unless_an_array_is_named() -> Non
 def test_changes_and_batch_are_those_of_the_step() -> None:
     fast = overlap_model("alexnet", hardware="p100-4x4", changes={"link_bandwidth": "1 TB/s"})
     slow = overlap_model("alexnet", hardware="p100-4x4", changes={"link_bandwidth": "1 GB/s"}, batch=64)
-    assert fast.times.sent[-1] < slow.times.sent[-1]
-    assert fast.times.ready[-1] > slow.times.ready[-1]
+    times = [found.ran.score.time for found in (fast, slow)]
+    assert times[0]["communication"] < times[1]["communication"]
+    assert times[0]["backward"] > times[1]["backward"]
     assert slow.graph.batch == 64
 
 
 @pytest.mark.parametrize("name", EXCHANGES)
 @pytest.mark.parametrize("hardware", ["h100-8x", "p100-4x4", "tpu-v2", "hmc"])
-def test_resnet_152_is_no_slower_than_by_the_rule_at_any_size(name: str, hardware: str) -> None:
-    found = overlap_model("resnet152", hardware=hardware, exchange=name)
-    times, exchange = found.times, EXCHANGES[name]
-    least = max(exchange.spans(times, best_sizes(times, exchange)))
-    assert least <= min(max(exchange.spans(times, rule_sizes(156, size))) for size in range(1, 157))
-    assert found.step_s == pytest.approx(times.forward_s + least, rel=1e-12)
+def test_resnet_152_is_no_slower_than_by_the_rule(name: str, hardware: str) -> None:
+    asked: dict[str, Any] = {"hardware": hardware, "exchange": name, "changes": {"overlap": "full"}}
+    found = overlap_model("resnet152", **asked)
+    for size in (1, 2, 5, 16, 40, 100):
+        assert found.step_s <= overlap_model("resnet152", **asked, chunks=size).step_s * (1 + 1e-12)
     assert found.speedup > 1
 
 
@@ -124,7 +179,7 @@ def test_resnet_152_is_no_slower_than_by_the_rule_at_any_size(name: str, hardwar
 def test_chunks_are_all_layers_from_the_last_to_the_first() -> None:
     found = overlap_model("resnet18", hardware="h100-8x", chunks=4)
     layers = [layer for chunk in found.chunks for layer in chunk.layers]
-    assert layers == [layer.name for layer in reversed(found.times.layers)]
+    assert layers == [layer.name for layer in reversed(found.graph.layers) if layer.op.weighted]
     assert [len(chunk.layers) for chunk in found.chunks] == [4] * 5 + [1]
     assert sum(chunk.num_bytes for chunk in found.chunks) == 4 * found.graph.num_parameters
     assert all(chunk.ready_s <= chunk.start_s <= chunk.end_s <= found.step_s for chunk in found.chunks)
@@ -140,19 +195,21 @@ def test_a_table_by_hand() -> None:
     assert [chunk.layers for chunk in best.chunks] == [("fc2",), ("fc1",), ("conv2", "conv1")]
     assert best.step_s * 1e3 == pytest.approx(20)
     alone = overlap_model("lenet-c", table="times.yaml", exchange="independent", chunks="none")
-    assert alone.step_s * 1e3 == pytest.approx(27)
+    assert alone.step_s * 1e3 == pytest.approx(28)
     assert repr(best) == "<Overlap of lenet-c: 3 chunks, 0.02 s a step, 1.400 times typical>"
 
 
 @pytest.mark.parametrize("chunks", ["best", "layers", "none", "search", 2, "3"])
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_the_step_is_the_closed_form_whatever_the_chunks(exchange: str, chunks: str | int) -> None:
-    found = overlap_model("alexnet", hardware="p100-4x4", exchange=exchange, chunks=chunks)
+    found = overlap_model("lenet-c", table="times.yaml", exchange=exchange, chunks=chunks)
+    times = read_overlap_table("times.yaml").of(["conv1", "conv2", "fc1", "fc2"], "lenet-c")
     sizes = tuple(len(chunk.layers) for chunk in found.chunks)
-    spans = EXCHANGES[exchange].spans(found.times, sizes)
-    stalled = found.times.sync_s if (exchange, chunks) == ("independent", "none") else 0.0
-    assert found.step_s == pytest.approx(found.times.forward_s + max(spans) - stalled, rel=1e-12)
+    spans = EXCHANGES[exchange].spans(times, sizes)
+    assert found.step_s == pytest.approx(times.forward_s + max(spans), rel=1e-12)
     assert found.critical == spans.index(max(spans))
+    if chunks == "best":
+        assert max(spans) == max(EXCHANGES[exchange].spans(times, best_sizes(times, EXCHANGES[exchange])))
 
 
 def test_a_search_is_told_its_step_range_and_interval() -> None:
@@ -170,33 +227,33 @@ def test_a_search_is_told_its_step_range_and_interval() -> None:
     assert (found.search.size, found.search.unmeasured, found.search.stopped_at) == (2, 9, 35)
 
 
-def test_a_search_goes_on_beyond_all_layers_as_printed_and_times_no_chunks_twice(
+def test_a_search_goes_on_beyond_all_layers_as_printed_and_plans_no_chunks_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Four layers: sizes 4, 10, 20 and so on leave every layer single, as size 1, and are never strictly faster."""
-    timed: list[Sizes] = []
+    planned: list[str | int] = []
 
-    def counted(times: StepTimes, sizes: Sizes, exchange: Exchange) -> float:
-        timed.append(sizes)
-        return step_s(times, sizes, exchange)
+    def counted(*args: Any, **asked: Any) -> Plan:
+        planned.append(asked["chunks"])
+        return plan_model(*args, **asked)
 
-    monkeypatch.setattr("hypar.studies.overlap.sizes.step_s", counted)
+    monkeypatch.setattr("hypar.studies.overlap.run.plan_model", counted)
     found = overlap_model("lenet-c", table="times.yaml", exchange="independent", chunks="search")
     assert found.search is not None
     assert [trial.size for trial in found.search.trials] == [*range(1, 11), 20, 30, 40, 50]
     assert (found.search.unmeasured, found.search.stopped_at) == (60, 150)
     assert {trial.seconds for trial in found.search.trials[3:]} == {found.search.trials[0].seconds}
-    assert timed == [(1, 1, 1, 1), (2, 1, 1), (3, 1)]
+    assert planned == [1, 2, 3, "one"]
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"array": []}, "array: found no level; allowed: ways of 2 or more"),
-        ({"array": [4, 1]}, "array: found 4x1; allowed: ways of 2 or more"),
-        ({"array": [4.0]}, "array: found 4.0; allowed: ways of 2 or more"),
-        ({"chunks": True}, "chunks: found true; allowed: best, layers, none, search, or 1 to 4"),
-        ({"chunks": 2.0}, "chunks: found 2.0; allowed: best, layers, none, search, or 1 to 4"),
+        ({"array": []}, "array: found ; allowed: ways of 2 or more, at most 1,048,576 devices"),
+        ({"array": [4, 1]}, "array: found 4x1; allowed: ways of 2 or more, at most 1,048,576 devices"),
+        ({"array": [4.0]}, "array: found 4.0; allowed: ways of 2 or more, at most 1,048,576 devices"),
+        ({"chunks": True}, "chunks: found true; allowed: best, layers, one, none, search, or 1 to 4"),
+        ({"chunks": 2.0}, "chunks: found 2.0; allowed: best, layers, one, none, search, or 1 to 4"),
     ],
 )
 def test_what_python_may_not_ask(asked: dict[str, Any], message: str) -> None:
@@ -205,14 +262,118 @@ def test_what_python_may_not_ask(asked: dict[str, Any], message: str) -> None:
     assert str(caught.value) == message
 
 
-def test_a_machine_of_unlike_devices_is_refused() -> None:
-    with pytest.raises(
-        HardwareError, match=r"^hardware 'tpu-v2-v3': has heterogeneous device groups; allowed: a "
-    ):
-        overlap_model("lenet-c", hardware=load_hardware("tpu-v2-v3"))  # type: ignore[arg-type]
-    assert "groups: hardware 'tpu-v2-v3' is a heterogeneous machine" in refusal(
-        "lenet-c", "--hardware", "tpu-v2-v3"
+# Measured times
+
+
+PLAIN = "".join(
+    line.partition(", copy_out")[0] + ("}\n" if "copy_out" in line else "\n")
+    for line in TABLE.splitlines()[1:]
+)
+"""The table without the exchange."""
+
+
+def test_measured_layers_with_the_links_of_a_machine() -> None:
+    """The backward phase is the table's, the exchange that of the machine's own step."""
+    Path("layers.yaml").write_text(PLAIN, encoding="utf-8")
+    asked: dict[str, Any] = {"hardware": "p100-4x4", "changes": {"overlap": "full"}, "chunks": 2}
+    own = overlap_model("lenet-c", **asked)
+    found = overlap_model("lenet-c", **asked, table="layers.yaml")
+    time = found.ran.score.time
+    assert (time["forward"], time["backward"], time["gradient"]) == pytest.approx((0, 11e-3, 0))
+    assert time["communication"] == own.ran.score.time["communication"]
+    assert [chunk.ready_s * 1e3 for chunk in found.chunks] == pytest.approx([3, 7, 11])
+    assert "4x4) on p100-4x4 overlap=full, measured times 'layers', exchange" in unbroken(
+        output("lenet-c", "--table", "layers.yaml", "--hardware", "p100-4x4", "--set", "overlap=full")
     )
+
+
+@pytest.mark.parametrize("array", [[16], [4, 4], [2, 2, 2, 2]])
+def test_a_measured_exchange_is_as_long_on_any_array(array: list[int]) -> None:
+    """Its bytes and updates are the machine's, its seconds the table's."""
+    changes = {"overlap": "full"}
+    found = overlap_model("lenet-c", table="times.yaml", hardware="p100-4x4", array=array, changes=changes)
+    alone = overlap_model("lenet-c", table="times.yaml")
+    assert found.timeline.makespan > alone.timeline.makespan == pytest.approx(20e-3)
+    assert [chunk.layers for chunk in found.chunks] == [chunk.layers for chunk in alone.chunks]
+    assert [chunk.end_s for chunk in found.chunks] == pytest.approx([chunk.end_s for chunk in alone.chunks])
+    own = overlap_model("lenet-c", hardware="p100-4x4", array=array, changes=changes)
+    assert found.ran.score.communication_bytes == pytest.approx(own.ran.score.communication_bytes)
+    assert found.ran.score.memory == own.ran.score.memory or found.chunks != own.chunks
+
+
+def test_a_step_measured_in_data_parallelism_is_no_other() -> None:
+    times = read_overlap_table("times.yaml").of(["conv1", "conv2", "fc1", "fc2"], "lenet-c")
+    machine = with_times(load_machine("p100-4x4"), times)
+    assert machine.digest != load_machine("p100-4x4").digest
+    with pytest.raises(ProfileError) as caught:
+        plan_model("lenet-c", levels=1, strategy="mp", hardware=machine)
+    message = "measured times: 'conv1' is cut in in_channels; allowed: data parallelism, in which they were measured"
+    assert str(caught.value) == message
+    with pytest.raises(ProfileError, match=r"no layer '\w+'; allowed: the layers of the network"):
+        plan_model("alexnet", levels=1, strategy="dp", hardware=machine)
+
+
+def test_an_exchange_is_measured_whole_or_not_at_all() -> None:
+    Path("times.yaml").write_text(TABLE.replace("synchronisation: 1 ms\n", ""), encoding="utf-8")
+    Path("layers.yaml").write_text(PLAIN, encoding="utf-8")
+    assert refusal("lenet-c", "--table", "layers.yaml") == (
+        "hardware: no machine is named, and layers.yaml has no times of an exchange; allowed: one, as --hardware hmc"
+    )
+    message = "times.yaml:1: synchronisation: 'synchronisation' is missing; allowed: the whole exchange, or nothing of it"
+    assert refusal("lenet-c", "--table", "times.yaml") == message
+
+
+# The exchange of a machine
+
+
+@pytest.mark.parametrize("chunks", [None, "layers", 2])
+def test_independent_exchanges_are_an_assumption_of_a_machine(chunks: str | int | None) -> None:
+    """Chunks wait for no other chunk, and each one's latency stalls the devices."""
+    changes = {"overlap": "full", "latency": "50 us", "exchange": "independent"}
+    machine = load_machine("hmc", changes)
+    plan = plan_model("alexnet", array=[16], strategy="dp", hardware=machine, chunks=chunks)
+    ran = run_plan(plan, hardware=machine)
+    sent = [task for task, move in zip(ran.step.tasks, ran.step.moves, strict=True) if move]
+    assert len({task.resource for task in sent}) == len(sent) == (5 if chunks == 2 else 8)
+    stalls = [task for task in ran.step.tasks if task.name.endswith("synchronisation")]
+    assert len(stalls) == len(sent)
+    assert {task.resource for task in stalls} == {"devices"}
+    serial = plan_model(
+        "alexnet",
+        array=[16],
+        strategy="dp",
+        hardware=load_machine("hmc", {**changes, "exchange": "serial"}),
+        chunks=chunks,
+    )
+    assert plan.score is not None
+    assert serial.score is not None
+    assert plan.score.time["communication"] == pytest.approx(serial.score.time["communication"], rel=1e-12)
+    assert plan.score.communication_bytes == serial.score.communication_bytes
+    assert plan.score.time_s != serial.score.time_s
+    plan.write("plan.json")
+    assert check_plan("plan.json").ok
+
+
+@pytest.mark.parametrize("stages", [None, 2])
+def test_one_after_another_both_exchanges_take_as_long(stages: int | None) -> None:
+    """A stage stalls once a mini-batch, as it exchanges its gradients once."""
+    plans = [
+        plan_model("vgg11", levels=2, strategy="dp", stages=stages, microbatches=stages and 4,
+            hardware=load_machine("hmc", {"latency": "50 us", "exchange": exchange}),
+        ) for exchange in EXCHANGES
+    ]  # fmt: skip
+    times = [plan.score.time_s for plan in plans if plan.score is not None]
+    assert times[0] == pytest.approx(times[1], rel=1e-12)
+
+
+def test_an_exchange_is_a_change_of_the_machine() -> None:
+    loaded = load_machine("h100-8x")
+    assert overlap_model("lenet-c", hardware=loaded).exchange == "serial"
+    asked = overlap_model("lenet-c", hardware="h100-8x", exchange="independent")
+    changed = overlap_model("lenet-c", hardware="h100-8x", changes={"exchange": "independent"})
+    assert (asked.exchange, asked.plan) == ("independent", changed.plan)
+    with pytest.raises(OptionError, match=r"found a loaded machine, to be changed in exchange; allowed: its"):
+        overlap_model("lenet-c", hardware=loaded, exchange="independent")
 
 
 # The command
@@ -225,10 +386,12 @@ def test_the_command_prints_chunks_and_what_they_gain() -> None:
     assert text.startswith("lenet-c: 20.0 ms a step with 3 chunks, 1.400x faster than without chunks\n")
     assert "step 20.0 ms; exchanged after the backward phase 28.0 ms, 1.400x that" in unbroken(text)
     assert "critical  layer fc2, the last of chunk 1" in text
-    assert "optimal over every way to cut 4 layers into chunks" in text
+    assert "the fastest chunks found, and no slower than every layer by itself" in unbroken(text)
     assert "search" not in text
     machine = output("lenet-c", "--hardware", "p100-4x4", "--set", "latency=1 us", "--batch", "32")
-    assert "lenet-c, batch 32, array 4x4 on p100-4x4 latency=1 us, exchange serial" in unbroken(machine)
+    assert "lenet-c, batch 32, 16 devices (4x4) on p100-4x4 latency=1 us, exchange serial" in unbroken(
+        machine
+    )
 
 
 def test_the_command_prints_the_trace_of_a_search() -> None:
@@ -241,7 +404,7 @@ def test_the_command_prints_the_trace_of_a_search() -> None:
 def test_the_command_says_where_no_chunks_gain() -> None:
     Path("times.yaml").write_text(TABLE.replace("synchronisation: 1 ms", "synchronisation: 1 s"))
     text = output("lenet-c", "--table", "times.yaml", "--exchange", "independent")
-    assert "no chunks are faster than exchanging after the backward phase" in text
+    assert text.startswith("lenet-c: 1.03 s a step with 1 chunk, 1.000x faster than without chunks\n")
     idle = TABLE.replace("1 ms", "0 s").replace("4 ms", "0 s").replace("2 ms", "0 s").replace("3 ms", "0 s")
     Path("times.yaml").write_text(idle)
     text = output("lenet-c", "--table", "times.yaml")
@@ -250,7 +413,8 @@ def test_the_command_says_where_no_chunks_gain() -> None:
 
 def test_json_has_every_parameter_and_the_trace_of_a_search() -> None:
     arguments = [
-        "vgg11", "--hardware", "tpu-v2", "--set", "collectives=[direct, ring]", "--exchange", "independent",
+        "vgg11", "--hardware", "tpu-v2", "--set", "collectives=[ring]", "--set", "overlap=full",
+        "--exchange", "independent",
         "--chunks", "search", "--json",
     ]  # fmt: skip
     text = output(*arguments)
@@ -309,22 +473,22 @@ def test_a_timeline_of_very_many_rows_grows_no_higher(monkeypatch: pytest.Monkey
     ("arguments", "message"),
     [
         (["lenet-c"], "hardware: no machine is named; allowed: one, as --hardware hmc, or measured times, as --table times.yaml"),
-        (["lenet-c", "--table", "times.yaml", "--hardware", "hmc"], "hardware: given together with a table of measured times; allowed: with a machine, as --hardware hmc"),
-        (["lenet-c", "--table", "times.yaml", "--array", "4"], "array: given together with a table of measured times; allowed: with a machine, as --hardware hmc"),
-        (["lenet-c", "--table", "times.yaml", "--batch", "4"], "batch: given together with a table of measured times; allowed: with a machine, as --hardware hmc"),
-        (["lenet-c", "--table", "times.yaml", "--set", "duplex=half"], "changes: given together with a table of measured times; allowed: with a machine, as --hardware hmc"),
-        (["lenet-c", "--hardware", "hmc", "--chunks", "bset"], "chunks: found 'bset'; allowed: best, layers, none, search, or 1 to 4"),
-        (["lenet-c", "--hardware", "hmc", "--chunks", "0"], "chunks: found '0'; allowed: best, layers, none, search, or 1 to 4"),
-        (["lenet-c", "--hardware", "hmc", "--chunks", "5"], "chunks: found '5'; allowed: best, layers, none, search, or 1 to 4"),
-        (["lenet-c", "--hardware", "hmc", "--chunks", "9" * 5000], "chunks: found '999999999999999999999999999...9999999999999999999999999999'; allowed: best, layers, none, search, or 1 to 4"),
-        (["lenet-c", "--hardware", "hmc", "--exchange", "parallel"], "no exchange 'parallel'; allowed: independent, serial"),
+        (["lenet-c", "--table", "times.yaml", "--hardware", "tpu-v2-v3"], "table: the devices of hardware 'tpu-v2-v3' are heterogeneous, the times those of one of them; allowed: a machine of identical devices"),
+        (["lenet-c", "--table", "times.yaml", "--array", "4"], "array: no machine is named; allowed: one, as --hardware hmc"),
+        (["lenet-c", "--table", "times.yaml", "--batch", "4"], "batch: given together with a table of measured times; allowed: the mini-batch measured"),
+        (["lenet-c", "--table", "times.yaml", "--set", "duplex=half"], "changes: no machine is named; allowed: one, as --hardware hmc"),
+        (["lenet-c", "--hardware", "hmc", "--chunks", "bset"], "chunks: found 'bset'; allowed: best, layers, one, none, search, or 1 to 4"),
+        (["lenet-c", "--hardware", "hmc", "--chunks", "0"], "chunks: found '0'; allowed: best, layers, one, none, search, or 1 to 4"),
+        (["lenet-c", "--hardware", "hmc", "--chunks", "5"], "chunks: found '5'; allowed: best, layers, one, none, search, or 1 to 4"),
+        (["lenet-c", "--hardware", "hmc", "--chunks", "9" * 5000], "chunks: found '999999999999999999999999999...9999999999999999999999999999'; allowed: best, layers, one, none, search, or 1 to 4"),
+        (["lenet-c", "--hardware", "hmc", "--exchange", "parallel"], "change exchange=parallel: found 'parallel'; allowed: 'serial' or 'independent'"),
         (["lenet-c", "--hardware", "hmc", "--search-step", "5"], "search-step: given with chunks 'best'; allowed: with chunks 'search'"),
         (["lenet-c", "--hardware", "hmc", "--chunks", "search", "--search-range", "0"], "search-range: found 0; allowed: a whole number from 1 to 20,000"),
         (["lenet-c", "--hardware", "hmc", "--chunks", "search", "--search-step", "20001"], "search-step: found 20001; allowed: a whole number from 1 to 20,000"),
         (["lenet-c", "--hardware", "hmc", "--chunks", "search", "--search-interval", "-1"], "search-interval: found -1; allowed: a whole number from 1 to 20,000"),
         (["lenet-c", "--hardware", "eyeriss"], "hardware 'eyeriss': found one device; allowed: two, to exchange gradients"),
         (["lenet-c", "--hardware", "hmc", "--array", "32"], "hardware 'hmc': found an array of 32 devices (32); allowed: at most 16, all that it has"),
-        (["lenet-c", "--hardware", "hmc", "--array", "1"], "array: found 1; allowed: ways of 2 or more"),
+        (["lenet-c", "--hardware", "hmc", "--array", "1"], "array: found 1; allowed: ways of 2 or more, at most 1,048,576 devices"),
         (["lenet-c", "--hardware", "hmc", "--plot", "t.gif"], "plot: found the file 't.gif'; allowed: a name that ends in .png, .svg, .pdf"),
         (["lenet-c", "--hardware", "hmc", "--trace", "no/t.json"], "no/t.json: cannot be written: No such file or directory"),
         (["lenet-c", "--table", "no.yaml"], "no.yaml: cannot be read: No such file or directory"),

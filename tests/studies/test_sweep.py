@@ -111,6 +111,17 @@ def test_a_scaled_machine_has_the_devices_of_all_stages(array: tuple[int, ...]) 
     assert run.totals == totals_of(score_plan(plan, hardware=machine, convention="moved"))
 
 
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("asked", [{"starts": "conv1,fc1"}, {"stages": 1}], ids=str)
+def test_first_layers_and_one_device_are_stages(asked: dict[str, Any], scale: bool) -> None:
+    """They are planned in stages also without levels, and counted where a machine is scaled."""
+    (run,) = sweep_model("lenet-c", hardware="hmc", levels=0, scale=scale, **asked)
+    machine = load_machine("hmc", {"devices": 2}) if scale and "starts" in asked else "hmc"
+    plan = plan_model("lenet-c", hardware=machine, levels=0, convention="moved", **asked)
+    assert run.totals == totals_of(plan.score)
+    assert run.note == plan.claim
+
+
 def test_the_head_and_the_data_name_what_is_held() -> None:
     asked = ("--hardware", "hmc", "--levels", "1..2", "--strategy", "hypar", "--pin", "fc1=mp", "--refine")
     head = " ".join(printed(*asked, "--inter-weight", "0").partition("\n\n")[0].split())
@@ -135,7 +146,10 @@ def test_the_head_and_the_data_name_what_is_held() -> None:
             {"hardware": ["hmc", "tpu-v2-v3"], "convention": "moved"},
             "convention: found 'moved'; the uneven shares",
         ),
-        ({"pin": "fc1=mp"}, "sweep_model: no argument 'pin'; allowed: chunks, cost, graph, integral,"),
+        (
+            {"pin": "fc1=mp"},
+            "sweep_model: no argument 'pin'; allowed: balance, chunks, cost, graph, integral,",
+        ),
     ],
     ids=str,
 )

@@ -10,7 +10,7 @@ from hypar.cli.options import ARRAY, MACHINE, NETWORK, SEARCH, STAGES, data, opt
 from hypar.errors import OptionError, shown, suggestion
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.chunks import CHUNKS
-from hypar.plan.splits import FLUSHES
+from hypar.plan.splits import BALANCES, FLUSHES
 from hypar.planning.request import BEST, GRAPHS, SHARES
 
 if TYPE_CHECKING:
@@ -197,6 +197,23 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
         raise OptionError("stages", f"found {shown(value)}", "a whole number, or best", hint) from None
 
 
+balance_option = option(
+    "--balance",
+    heading=STAGES,
+    metavar="NAME",
+    names=lambda: BALANCES,
+    help="Quantity to minimise in the costliest stage: time, memory, traffic or macs.  [default: time]",
+)
+
+
+starts_option = option(
+    "--starts",
+    heading=STAGES,
+    metavar="LAYERS",
+    help="First layers of the stages, as conv1,conv3,fc1, instead of the best partition.",
+)
+
+
 OPTIONS: dict[str, Callable[[Any], Any]] = {
     "levels": levels_option,
     "array": array_option,
@@ -228,6 +245,8 @@ OPTIONS: dict[str, Callable[[Any], Any]] = {
         help="Order of the stages' work: 1f1b, gpipe or layer-block.  [default: 1f1b]"),
     "microbatches": option("--microbatches", heading=STAGES, type=int, metavar="N",
         help="Microbatches in a mini-batch, with stages.  [default: the number of stages, or the next smaller divisor of the batch]"),
+    "balance": balance_option,
+    "starts": starts_option,
     "integral": option("--integral", heading=MACHINE, is_flag=True,
         help="Restrict the shares of device groups to whole elements."),
     "refine": option("--refine", heading=SEARCH, is_flag=True,

@@ -10,13 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from hypar.costs.base import GroupRates, machine_setting
 from hypar.machine.rates import time_rates
 from hypar.network.training import PHASES
 from hypar.sharding.conventions import PAPER, require_convention
-from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.rates import between_costs, inside_costs
 
 if TYPE_CHECKING:
@@ -66,7 +63,7 @@ class AccPar:
         if not (level.innermost and layer.weighted and self.machine is not None):
             return {}
         left = sizes.divided(layer.einsum, options, level.ways)
-        own = np.prod([left.of(dim) for dim in CUTTABLE], axis=0)
+        own = left.of_dims.prod(axis=0)
         flop = sum(layer.einsum.flop(phase) for phase in PHASES)
         return {"compute": (flop / self.machine.flop_per_s * own).reshape(-1, len(options))}
 

@@ -39,7 +39,7 @@ def phase_energy(machine: Machine, time: LayerTime, phase: str) -> dict[str, flo
     costs = machine.content.device.energy
     if costs is None:
         return found
-    found["arithmetic"] = time.macs * (costs.multiply.value + costs.add.value)
+    found["arithmetic"] = time.done_macs(phase) * (costs.multiply.value + costs.add.value)
     for place, joules in access_energies(machine).items():
         found[place] = time.work[phase].accesses[place] * joules
     found["static"] = power_at_rest(machine) * time.seconds[phase]

@@ -18,7 +18,7 @@ from hypar.errors import (
 )
 from hypar.files.text import read_text
 from hypar.files.validation import Faults, validated
-from hypar.files.yaml_file import Document, format_yaml, parse_yaml, read_yaml
+from hypar.files.yaml_file import Document, format_yaml, parse_yaml
 from hypar.machine.changes import change_at, changed, require_name
 from hypar.machine.machine import Machine
 from hypar.machine.schema import MOST_HELD, HardwareFile, Network
@@ -46,16 +46,28 @@ def load_machine(hardware: str | Path, changes: Mapping[str, Any] | None = None)
         InputError: the file or a change is invalid.
     """
     file = data_file("hardware", str(hardware))
-    return machine_in(read_yaml(file), changes) if changes else machine_of(file, read_text(file))
+    return machine_of(file, read_text(file), changes)
+
+
+def machine_of(file: Path, text: str, changes: Mapping[str, Any] | None = None) -> Machine:
+    """Return the machine of a file's text, with other values; an invalid file is refused before its changes."""
+    machine = _unchanged(file, text)
+    return _with_changes(document_of(file, text), changes) if changes else machine
 
 
 @lru_cache(maxsize=32)
-def machine_of(file: Path, text: str) -> Machine:
+def _unchanged(file: Path, text: str) -> Machine:
     """Return the machine of a file's text; equal texts share it, with all times that are cached by it."""
-    return machine_in(parse_yaml(text, file))
+    return machine_in(document_of(file, text))
 
 
-def machine_in(document: Document, changes: Mapping[str, Any] | None = None) -> Machine:
+@lru_cache(maxsize=32)
+def document_of(file: Path, text: str) -> Document:
+    """Parse the text of a file; equal texts share what they say, which nobody changes."""
+    return parse_yaml(text, file)
+
+
+def machine_in(document: Document) -> Machine:
     """Build a machine from a parsed file."""
     file = document.file
     if not isinstance(document.data, dict):
@@ -63,15 +75,17 @@ def machine_in(document: Document, changes: Mapping[str, Any] | None = None) -> 
     if has_groups(document):
         found = f"hardware {file.stem!r} is a heterogeneous machine"
         raise HardwareError(document.at(("groups",)), found, "a machine of identical devices")
-    unchanged = _machine(file.stem, document.data, document.at, {})
-    if not changes:
-        return unchanged
+    return _machine(file.stem, document.data, document.at, {})
+
+
+def _with_changes(document: Document, changes: Mapping[str, Any]) -> Machine:
+    """Build a machine from a valid file and other values."""
     data, places = changed(document.data, changes)
 
     def place(where: Where) -> str:
         return change_at(where, changes, places) or document.at(where)
 
-    machine = _machine(file.stem, data, place, dict(changes))
+    machine = _machine(document.file.stem, data, place, dict(changes))
     _require_effect(machine, changes, places)
     return machine
 
@@ -104,9 +118,10 @@ def changed_yaml(hardware: str | Path, changes: Mapping[str, Any]) -> str:
     Raises:
         InputError: the file or a change is invalid.
     """
-    document = read_yaml(data_file("hardware", str(hardware)))
-    machine_in(document, changes)
-    return format_yaml(changed(document.data, changes)[0])
+    file = data_file("hardware", str(hardware))
+    text = read_text(file)
+    machine_of(file, text, changes)
+    return format_yaml(changed(document_of(file, text).data, changes)[0])
 
 
 def has_groups(document: Document) -> bool:
@@ -160,10 +175,18 @@ def _machine(
         name=name,
         digest=_digest(content, compute, tiers),
         content=content,
-        compute=compute.beside(None if buffer is None else buffer.value / word),
+        compute=compute.beside(None if buffer is None else buffer.value / word, _costs(content)),
         tiers=tiers,
         changes=changes,
     )
+
+
+def _costs(content: HardwareFile) -> tuple[float, float]:
+    """Return the energy of a word from the buffer and of one from the array's network; 1 and 0 if none are known."""
+    given = content.device.energy
+    if given is None or not given.buffer.value:
+        return 1.0, 0.0
+    return given.buffer.value, 0.0 if given.array is None else given.array.value
 
 
 def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[HardwareFile, ComputeModel]:
@@ -180,6 +203,12 @@ def _content(data: dict[str, Any], place: Callable[[Where], str]) -> tuple[Hardw
             compute = _plugin("compute_models", own, ("device", "compute"), place)
     if content is None or compute is None:
         raise faults.error()
+    given = content.device.model_fields_set
+    needing = [part for part in ("energy", "buffer") if part in given]
+    if needing and "word" not in given:
+        raise HardwareError(
+            place(("device",)), "'word' is missing", f"one, as the file gives {' and '.join(needing)}"
+        )
     return content, compute
 
 
@@ -208,11 +237,14 @@ def _digest(content: HardwareFile, compute: ComputeModel, tiers: Sequence[Tier])
         [[tier.name, tier.topology.model_dump(mode="json")] for tier in tiers],
     ]
     # A machine without what was added later keeps the hash that stored plans have of it.
+    if values[1][1].get("zeros", {}).get("value") == "kept":
+        del values[1][1]["zeros"]
     energy, assumed = values[0]["device"]["energy"] or {}, values[0]["assumptions"]
     for absent in [key for key in ("link", "static") if key in energy and energy[key] is None]:
         del energy[absent]
-    if content.assumptions.sums.value == "free":
-        del assumed["sums"]
+    for later, default in (("sums", "free"), ("exchange", "serial")):
+        if assumed[later]["value"] == default:
+            del assumed[later]
     for network in values[0]["interconnect"] or ():
         if network["ports"] is None:
             del network["ports"]

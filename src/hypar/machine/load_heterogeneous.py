@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from hypar.errors import HardwareError, InputError, OptionError, UnknownNameError, Where, shown
 from hypar.files.text import read_text
 from hypar.files.validation import validated
-from hypar.files.yaml_file import Document, parse_yaml, read_yaml
 from hypar.machine.changes import OUTWARD, require_name, with_source
 from hypar.machine.heterogeneous import DeviceGroup, HeterogeneousMachine
-from hypar.machine.load import changed_yaml, has_groups, load_machine, machine_in, machine_of
+from hypar.machine.load import changed_yaml, document_of, has_groups, load_machine, machine_of
 from hypar.machine.schema import MOST_GROUPS, MOST_HELD, GroupEntry, HeterogeneousFile, group_name
 from hypar.registry import data_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from hypar.files.yaml_file import Document
     from hypar.machine.machine import Machine
 
 WHOLE = "all"
@@ -35,10 +35,9 @@ def load_hardware(
     """
     file = data_file("hardware", str(hardware))
     text = read_text(file)
-    if not changes and "groups" not in text:
-        return machine_of(file, text)
-    document = parse_yaml(text, file)
-    return _heterogeneous_in(document, changes) if has_groups(document) else machine_in(document, changes)
+    if "groups" in text and has_groups(document := document_of(file, text)):
+        return _heterogeneous_in(document, changes)
+    return machine_of(file, text, changes)
 
 
 def as_hardware(
@@ -69,7 +68,8 @@ def load_heterogeneous(
     Raises:
         InputError: the file or a change is invalid, or the file has no groups.
     """
-    return _heterogeneous_in(read_yaml(data_file("hardware", str(hardware))), changes)
+    file = data_file("hardware", str(hardware))
+    return _heterogeneous_in(document_of(file, read_text(file)), changes)
 
 
 def hardware_yaml(hardware: str | Path, changes: Mapping[str, Any] | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.collectives.steps import Messages
     from hypar.machine.tiers import Tier
+    from hypar.machine.topologies.base import Topology
 
     Numbers = NDArray[np.int64]
 
@@ -50,19 +52,31 @@ class _Sent(NamedTuple):
     which: Numbers
 
 
-class Wires:
-    """The links of one network, and the links of each path that has been asked for."""
+MOST_KEPT = 1024
+"""Largest number of devices of a network whose paths are kept for machines that differ in other numbers."""
 
-    def __init__(self, tier: Tier) -> None:
+
+def wires_of(tier: Tier) -> Wires:
+    """Return the links of a network; networks of one topology and as many devices share them."""
+    topology, devices = tier.topology, tier.devices
+    if devices > MOST_KEPT:
+        return Wires(topology, devices)
+    return _kept_wires(type(topology), topology.model_dump_json(), devices)
+
+
+class Wires:
+    """The links of a topology between some devices, and the links of each path that has been asked for."""
+
+    def __init__(self, topology: Topology, devices: int) -> None:
         """Number the links."""
-        self.tier = tier
-        widths = tier.topology.links(tier.devices)
+        self.topology, self.devices = topology, devices
+        widths = topology.links(devices)
         self.number = {link: number for number, link in enumerate(widths)}
         self.widths = np.fromiter(widths.values(), np.float64, len(widths))
         self.opposite = np.fromiter(
             (self.number.get((end, start), -1) for start, end in widths), np.int64, len(widths)
         )
-        self.row = np.full(tier.devices**2, -1, np.int64)
+        self.row = np.full(devices**2, -1, np.int64)
         self.starts: Numbers = np.zeros(1, np.int64)
         self.links: Numbers = np.zeros(0, np.int64)
         self.parts = np.zeros(0)
@@ -80,9 +94,9 @@ class Wires:
         parts: list[float] = []
         counts, hops = [], []
         for pair in pairs.tolist():
-            source, target = divmod(pair, self.tier.devices)
+            source, target = divmod(pair, self.devices)
             before, most = len(links), 0
-            for part, path in self.tier.topology.paths(source, target, self.tier.devices):
+            for part, path in self.topology.paths(source, target, self.devices):
                 links += [self.number[link] for link in path]
                 parts += [part] * len(path)
                 most = max(most, len(path))
@@ -98,11 +112,12 @@ class Wires:
         """Return the hops of the longest path of each message."""
         return self.hops[self.rows_of(sent.ends)]
 
-    def busiest(self, sent: _Sent, *, summed: bool) -> tuple[float, Numbers]:
+    def busiest(self, sent: _Sent, *, duplex: bool, summed: bool) -> tuple[float, Numbers]:
         """Return the load of the busiest link in units of one byte over one link, and the hops of each message.
 
         Args:
             sent: the messages.
+            duplex: whether a link works in both directions at once.
             summed: whether messages of one set of counterparts load a link as much as the largest of them.
         """
         if not sent.ends.size:
@@ -118,9 +133,15 @@ class Wires:
             key, amounts = key[first], amounts[first]
         rails = int(sent.rails.max()) + 1
         loads = np.bincount(key, amounts, rails * len(self.widths)).reshape(rails, -1)
-        if not self.tier.duplex:
+        if not duplex:
             loads = loads + np.where(self.opposite >= 0, loads[:, self.opposite], 0.0)
         return float((loads / self.widths).max()), self.hops[rows]
+
+
+@lru_cache(maxsize=8)
+def _kept_wires(kind: type[Topology], fields: str, devices: int) -> Wires:
+    """Return the links of a topology given by its fields, which may be lists and are no key themselves."""
+    return Wires(kind.model_validate_json(fields), devices)
 
 
 class Level:
@@ -175,7 +196,7 @@ class Level:
         in_tier: list[float] = []
         latency, hops = np.zeros((2, len(self.bases) * len(messages)))
         for tier, wires, sent in zip(self.tiers, self.wires, self._sent(messages, self.bases), strict=True):
-            load, walked = wires.busiest(sent, summed=summed)
+            load, walked = wires.busiest(sent, duplex=tier.duplex, summed=summed)
             in_tier.append(load / tier.bytes_per_s)
             hops[sent.which] += walked
             latency[sent.which] += walked * tier.latency_s

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.compute_models.base import ComputeModel, Work
     from hypar.machine.schema import HardwareFile
+    from hypar.machine.step_times import StepTimes
     from hypar.machine.tiers import Tier
     from hypar.network.ops.base import Einsum
 
@@ -48,6 +49,10 @@ class LayerTime:
     words: Mapping[str, float]
     fullest: Mapping[str, float]
 
+    def done_macs(self, phase: str) -> float:
+        """Return the multiply-accumulates of a phase that take energy."""
+        return self.macs * (1 - self.work[phase].skipped)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Machine:
@@ -60,6 +65,8 @@ class Machine:
         compute: the compute model.
         tiers: networks, outermost first.
         changes: values changed from the file.
+        measured: measured times of a network's layers in data parallelism; they replace those of the compute model, and
+            those of the links where the exchange of gradients was measured too.
     """
 
     name: str
@@ -68,6 +75,7 @@ class Machine:
     compute: ComputeModel
     tiers: tuple[Tier, ...]
     changes: Mapping[str, Any]
+    measured: StepTimes | None = None
 
     @property
     def num_devices(self) -> int:
@@ -84,6 +92,11 @@ class Machine:
     def overlap(self) -> bool:
         """Whether transfers run beside computation."""
         return self.content.assumptions.overlap.value == "full"
+
+    @property
+    def independent(self) -> bool:
+        """Whether chunks of gradients do not delay each other, while the latency of each stalls the devices."""
+        return self.content.assumptions.exchange.value == "independent"
 
     @property
     def memory_bytes(self) -> float | None:
@@ -180,6 +193,7 @@ def local_shape(einsum: Einsum, degrees: Degrees) -> LocalShape:
             for tensor in tensors
         },
         macs=einsum.macs / math.prod(degree.get(dim, 1) for dim in einsum.sizes),
+        zeros=einsum.zeros,
     )
 
 

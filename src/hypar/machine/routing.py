@@ -17,7 +17,7 @@ from hypar.machine import lines
 from hypar.machine.collectives import schedules
 from hypar.machine.collectives.grids import grid_of
 from hypar.machine.lines import Line, Lines
-from hypar.machine.loads import Level, Wires
+from hypar.machine.loads import Level, wires_of
 from hypar.sharding.redistribution import COLLECTIVES
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tup
                 f"hardware {name!r}", f"found {found}", f"{MOST_MESSAGES:,}, so levels of fewer ways"
             )
     places = [np.array(own, np.int64) for own in places_of(tiers, array)]
-    wires = [Wires(tier) for tier in tiers]
+    wires = [wires_of(tier) for tier in tiers]
     return tuple(_level_link(tiers, Level(tiers, wires, places, array, level)) for level in range(len(array)))
 
 

@@ -67,9 +67,9 @@ class Energy(Description):
 
 
 class Device(Description):
-    """One accelerator."""
+    """One accelerator; a file with energies or a buffer gives the word that they are for."""
 
-    word: Sourced[Bytes]
+    word: Sourced[Bytes] = Sourced(value=4.0, source="not given: no energies and no buffer depend on it")
     compute: Plugin
     buffer: Sourced[Bytes] | None = None
     memory: Memory | None = None
@@ -120,6 +120,8 @@ class Assumptions(Description):
         accesses_per_word_moved: accesses to memory for each word that a device receives, at both ends.
         sums: whether the additions of partial sums that devices receive take energy.
         overlap: whether transfers on which nothing depends run beside computation.
+        exchange: whether chunks of gradients share the links one after another, or each has links of its own while its
+            latency stalls the devices, as CGDP counts.
     """
 
     units_per_device: Sourced[Count] = Sourced(value=1, source="one unit a device")
@@ -133,6 +135,9 @@ class Assumptions(Description):
         value="free", source="as in HyPar: additions outside the arrays take nothing"
     )
     overlap: Sourced[Literal["none", "full"]] = Sourced(value="none", source="one thing after another")
+    exchange: Sourced[Literal["serial", "independent"]] = Sourced(
+        value="serial", source="transfers over the same links wait for each other"
+    )
 
 
 class Outward(Description):

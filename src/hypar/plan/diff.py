@@ -19,6 +19,8 @@ SECTIONS = {"model", "profile", "cost", "stages", "refined", "chunks", "score"}
 """Sections of a plan file whose entries are known by their own names."""
 
 CAUSES = {
+    "asked_microbatches",
+    "balance",
     "chunks",
     "hardware",
     "hardware_changes",
@@ -28,11 +30,12 @@ CAUSES = {
     "schedule",
     "score convention",
     "stages",
+    "starts",
 }
 """Entries of such sections that were requested; the other entries follow from them."""
 
 ABSENT = {
-    "graph": "contracted", "shares": "equal", "integral": "no", "refined": "no", "split": "idle",
+    "balance": "time", "starts": "searched", "graph": "contracted", "shares": "equal", "integral": "no", "refined": "no", "split": "idle",
     "layer": "not in the model", "convention": "paper", "score convention": "paper",
 }  # fmt: skip
 """Words for an absent entry, if the word is not ``none``."""

@@ -247,13 +247,13 @@ class Plan(Result, Record):
         if devices > MOST_DEVICES or self.heterogeneous or self.score is None:
             allowed = f"at most {MOST_DEVICES:,} identical devices, and a score"
             raise ValueError(f"stages: found {count}; allowed: {allowed}")
-        if count > 1 and [group.group for group in self.score.groups or ()] != [
+        if self.staged and [group.group for group in self.score.groups or ()] != [
             *map(stage_name, range(count))
         ]:
             raise ValueError(
                 f"score.groups: found others than the stages; allowed: {count}, one a stage, in order"
             )
-        if count == 1 and (self.array != stages.array or self.score.groups is not None):
+        if not self.staged and (self.array != stages.array or self.score.groups is not None):
             raise ValueError(f"stages: found 1 over {self.array}; allowed: {stages.array}, and no groups")
 
     def _require_groups(self) -> None:
@@ -303,8 +303,8 @@ class Plan(Result, Record):
 
     @property
     def staged(self) -> bool:
-        """Return whether it has several stages."""
-        return self.stages is not None and len(self.stages.stages) > 1
+        """Return whether it has stages that form a pipeline."""
+        return self.stages is not None and self.stages.pipelined
 
     @property
     def heterogeneous(self) -> bool:

@@ -29,9 +29,19 @@ FLUSHES = {"layer-block": False, "gpipe": True, "1f1b": True}
 """The schedules of stages, and whether the pipeline runs empty after each mini-batch, so that no weights are stale."""
 
 
+BALANCES = {"time": "seconds", "memory": "bytes", "traffic": "bytes", "macs": "MACs"}
+"""The quantities of the costliest stage that a partition can minimise, with their units."""
+
+
 def _known_schedule(name: str) -> str:
     if name not in FLUSHES:
         raise ValueError(", ".join(FLUSHES))
+    return name
+
+
+def _known_balance(name: str) -> str:
+    if name not in BALANCES:
+        raise ValueError(", ".join(BALANCES))
     return name
 
 
@@ -59,15 +69,23 @@ class StagesRecord(Record):
         array: for ``best``, ways of the levels over which stages and cuts were tried.
         solver: the solver requested; None for the cheapest exact one of each stage.
         schedule: name of the order in which the stages work.
+        asked_microbatches: for ``best``, the number of microbatches requested; None if several were tried.
+        starts: whether the first layers of the stages were given; None if the best partition was searched.
+        balance: the quantity of the costliest stage that the partition minimises; None for time.
+        bottleneck: cost of the costliest stage in the unit of that balance; None for time.
         microbatches: number of microbatches of a mini-batch.
-        bottleneck_s: seconds that a mini-batch keeps the costliest stage busy.
+        bottleneck_s: seconds that a mini-batch keeps the busiest stage busy.
         stages: the stages, first to last.
     """
 
-    asked: Annotated[int, Field(ge=2)] | Literal["best"]
+    asked: Annotated[int, Field(ge=1)] | Literal["best"]
     array: list[Annotated[int, Field(ge=2)]] | None = None
     solver: str | None = None
     schedule: Annotated[str, AfterValidator(_known_schedule)]
+    asked_microbatches: Annotated[int, Field(ge=1)] | None = None
+    starts: Literal[True] | None = None
+    balance: Annotated[str, AfterValidator(_known_balance)] | None = None
+    bottleneck: Amount | None = None
     microbatches: Annotated[int, Field(ge=1)]
     bottleneck_s: Amount
     stages: Annotated[list[StageRecord], Field(min_length=1)]
@@ -84,11 +102,37 @@ class StagesRecord(Record):
         if best is (self.array is None):
             allowed = "one where the best were asked for, and nowhere else"
             raise ValueError(f"stages.array: found {shown(self.array)}; allowed: {allowed}")
+        if self.asked_microbatches is not None and not best:
+            allowed = "none where a number of stages was asked for"
+            raise ValueError(
+                f"stages.asked_microbatches: found {self.asked_microbatches}; allowed: {allowed}"
+            )
+        if self.starts and (best or self.balance is not None):
+            other = "the best stages" if best else f"balance {self.balance!r}"
+            raise ValueError(f"stages.starts: found together with {other}; allowed: one of the two")
+        if (self.bottleneck is None) is (self.pipelined and self.balance not in {None, "time"}):
+            allowed = "one in the unit of a balance other than time, and nowhere else"
+            raise ValueError(f"stages.bottleneck: found {shown(self.bottleneck)}; allowed: {allowed}")
         if not FLUSHES[self.schedule] and self.microbatches > 1:
             allowed = f"1, as {self.schedule!r} takes whole mini-batches"
             raise ValueError(f"stages.microbatches: found {self.microbatches}; allowed: {allowed}")
         if len({*self.layers}) < len(self.layers):
             raise ValueError("stages: found a layer twice; allowed: each once")
+
+    @property
+    def pipelined(self) -> bool:
+        """Return whether the stages form a pipeline; they do not where ``best`` found none to be faster."""
+        return self.asked != "best" or len(self.stages) > 1
+
+    @property
+    def requested_microbatches(self) -> int | None:
+        """Return the number of microbatches to request for the same plan."""
+        return self.asked_microbatches if self.asked == "best" else self.microbatches
+
+    @property
+    def given_starts(self) -> tuple[str, ...]:
+        """Return the first layers of the stages if they were given."""
+        return tuple(stage.layers[0] for stage in self.stages) if self.starts else ()
 
     @property
     def layers(self) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ class HeldArguments(TypedDict, total=False):
     stages: int | str | None
     schedule: str | None
     microbatches: int | None
+    balance: str | None
+    starts: str | Sequence[str] | None
     optimizer: str
     refine: bool
     chunks: str | int | None

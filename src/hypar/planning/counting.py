@@ -64,17 +64,6 @@ def follows(cost: str) -> bool:
     return "convention" in {item.name for item in fields(load_cost(cost, {}))}  # type: ignore[arg-type]
 
 
-def require_paper(asked: str | None) -> None:
-    """Refuse to count a pipeline's transfers by another convention than ``paper``.
-
-    Raises:
-        OptionError: another convention is asked for.
-        UnknownNameError: there is no such convention.
-    """
-    passes = "what passes a stage of a pipeline goes through it; plan --stages counts by others"
-    conventions_of(asked, PAPER, "volume", passes)
-
-
 def uneven(name: str) -> str:
     """Say why the plans for a heterogeneous machine are counted by one convention."""
     return f"the uneven shares of hardware {name!r} have no other count yet"

@@ -65,6 +65,8 @@ def plan_model(
     stages: int | str | None = None,
     schedule: str | None = None,
     microbatches: int | None = None,
+    balance: str | None = None,
+    starts: str | Sequence[str] | None = None,
     optimizer: str = "sgd",
     refine: bool = False,
     chunks: str | int | None = None,
@@ -103,6 +105,9 @@ def plan_model(
             ``best`` for the fastest number over the outermost levels. Needs ``hardware``.
         schedule: the schedule of stages: ``1f1b`` if not given, ``gpipe`` or ``layer-block``.
         microbatches: microbatches in a mini-batch; by default as many as stages, or the next fewer that divide it.
+        balance: the quantity of the costliest stage that the partition minimises: ``time``, as by default, ``memory``,
+            ``traffic`` or ``macs``.
+        starts: names of the stages' first layers instead of the best partition, as ``conv1,conv3,fc1``.
         optimizer: ``sgd``, ``momentum`` or ``adam``, for updates and memory.
         refine: whether to refine the choices with the engine after the search, from the fastest of the same plans.
         chunks: how gradients are exchanged: ``layers`` for single layers, as by default, ``one`` for all layers, a size
@@ -133,28 +138,29 @@ def plan_model(
     held = (pins,) if isinstance(pins, str) else tuple(pins)
     measured = _profile(profile)
     rule = checked_shares(shares, named.shares, asked, heterogeneous)
-    require_together(
-        Asked(
-            machine=machine,
-            cost=asked,
-            levels=levels,
-            array=array,
-            convention=convention,
-            inter_weight=inter_weight,
-            mode=mode,
-            profile=measured,
-            pins=held,
-            shares=shares,
-            integral=integral,
-            stages=stages,
-            schedule=schedule,
-            microbatches=microbatches,
-            optimizer=optimizer,
-            refine=refine,
-            chunks=chunks,
-        )
+    features = Asked(
+        machine=machine,
+        cost=asked,
+        levels=levels,
+        array=array,
+        convention=convention,
+        inter_weight=inter_weight,
+        mode=mode,
+        profile=measured,
+        pins=held,
+        shares=shares,
+        integral=integral,
+        stages=stages,
+        schedule=schedule,
+        microbatches=microbatches,
+        balance=balance,
+        starts=starts,
+        optimizer=optimizer,
+        refine=refine,
+        chunks=chunks,
     )
-    pipeline = checked_stages(stages, schedule, microbatches)
+    require_together(features)
+    pipeline = checked_stages(stages, schedule, microbatches, balance, starts, cut=features.cut)
     # Without a strategy, a cost that is asked for is no paper's.
     counted = conventions_of(
         convention,
@@ -170,16 +176,15 @@ def plan_model(
         search=named.search if search is None else search,
         graph=checked_graph(named.graph if graph is None else graph),
         solver=solver,
-        array=() if heterogeneous else checked_array(levels, array, stages=pipeline[0] not in {None, BEST}),
+        array=()
+        if heterogeneous
+        else checked_array(levels, array, stages=pipeline.stages not in {None, BEST}),
         pins=held,
         machine=identical,
         heterogeneous=heterogeneous,
         arrays=checked_arrays(heterogeneous, levels, array) if heterogeneous else {},
         shares=rule,
         integral=integral,
-        stages=pipeline[0],
-        schedule=pipeline[1],
-        microbatches=pipeline[2],
         optimizer=optimizer,
         profile=measured,
         refine=refine,
@@ -188,6 +193,7 @@ def plan_model(
         beyond_space=strategy is None and space is None and asked == "time",
         convention=counted.cost,
         counted=counted.score,
+        **pipeline._asdict(),
     )
     return follow(request, network if batch is None else network.with_batch(batch), progress)
 

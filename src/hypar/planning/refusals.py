@@ -14,6 +14,7 @@ from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.plan import MOST_DEVICES
 from hypar.planning.counting import follows
+from hypar.planning.request import BEST, has_stages
 from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Refusal(NamedTuple):
 _MACHINE = ("no machine is named", "one, as --hardware hmc")
 _DIFFER = ("the devices of hardware {hardware} are heterogeneous", "a machine of identical devices")
 _SHARED = ("all devices are identical and share equally", "a heterogeneous machine")
+_WITHOUT = ("given without stages", "stages, as --stages 4")
 _PARAMETER = "the parameters of a cost are its own"
 _TIMED = "its number is a time on a machine, or needs one"
 
@@ -68,12 +70,14 @@ REFUSALS = (
     Refusal("refinement", "no machine", "refine", *_MACHINE, _TIMED),
     Refusal("chunks", "no machine", "chunks", *_MACHINE, _TIMED),
     Refusal("stages", "no machine", "stages", *_MACHINE, _TIMED),
-    Refusal("a schedule", "no stages", "schedule", "given without stages", "stages, as --stages 4",
-            "a schedule is the order of the stages' work"),
-    Refusal("microbatches", "no stages", "microbatches", "given without stages", "stages, as --stages 4",
-            "microbatches go through stages"),
-    Refusal("microbatches", "the best stages", "microbatches", "given where the best stages are sought",
-            "a number of stages", "their number is sought together with that of the stages"),
+    Refusal("a schedule", "no stages", "schedule", *_WITHOUT, "a schedule is the order of the stages' work"),
+    Refusal("microbatches", "no stages", "microbatches", *_WITHOUT, "microbatches go through stages"),
+    Refusal("a balance", "no stages", "balance", *_WITHOUT, "a balance is of the costliest stage"),
+    Refusal("starts", "no stages", "starts", *_WITHOUT, "one stage is a plan without stages"),
+    Refusal("starts", "the best stages", "starts", "given together with the best stages", "one of the two",
+            "both say the number of stages"),
+    Refusal("starts", "a balance", "starts", "given together with a balance", "one of the two",
+            "both say where the stages begin"),
     Refusal("pins at a level", "the best stages", "pin {pin}", "a level where the best stages are sought",
             "one for all levels, as {everywhere}", "how many levels are left inside the stages is not known in advance"),
     Refusal("pins", "stages without levels", "pins", "given where no layer is cut", "levels inside the stages",
@@ -83,7 +87,7 @@ REFUSALS = (
     Refusal("a profile", "stages without levels", "profile", "given where no layer is cut", "levels inside the stages",
             "a profile has the times of shards"),
     Refusal("a profile", "the best stages", "profile", "given where the best stages are sought", "a number of stages",
-            "how many ways are left inside the stages is not known in advance"),
+            "the levels inside the stages change from try to try"),
     Refusal("stages", "a heterogeneous machine", "stages", *_DIFFER, "stages are given equal devices"),
     Refusal("refinement", "a heterogeneous machine", "refine", *_DIFFER, "refinement runs one array, and each device group has its own"),
     Refusal("a profile", "a heterogeneous machine", "profile", *_DIFFER, "a profile is of one kind of device"),
@@ -136,6 +140,8 @@ class Asked:
     stages: int | str | None = None
     schedule: str | None = None
     microbatches: int | None = None
+    balance: str | None = None
+    starts: str | Sequence[str] | None = None
     optimizer: str = "sgd"
     refine: bool = False
     chunks: str | int | None = None
@@ -159,6 +165,8 @@ class Asked:
             integral=request.integral,
             stages=stages,
             microbatches=request.microbatches,
+            balance=None if request.balance == "time" else request.balance,
+            starts=request.starts or None,
             optimizer=request.optimizer,
             refine=request.refine,
             chunks=request.chunks,
@@ -170,6 +178,16 @@ class Asked:
         if self.array is not None:
             return self.array
         return (2,) * (min(self.levels, MOST_DEVICES.bit_length()) if isinstance(self.levels, int) else 4)
+
+    @property
+    def cut(self) -> bool:
+        """Return whether there are levels, inside the stages if there are any."""
+        return self.array is not None or self.levels != 0
+
+    @property
+    def staged(self) -> bool:
+        """Return whether the request is for stages."""
+        return has_stages(self.stages, self.starts, cut=self.cut)
 
     @property
     def pinned_at(self) -> str:
@@ -231,14 +249,14 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "refinement": lambda asked: asked.refine,
     "chunks": lambda asked: asked.chunks is not None,
     "an explanation": lambda asked: asked.explain,
-    "stages": lambda asked: asked.stages not in (None, 1),
-    "no stages": lambda asked: asked.stages in (None, 1),
-    "the best stages": lambda asked: asked.stages == "best",
-    "stages without levels": lambda asked: (
-        asked.stages not in (None, 1) and asked.array is None and asked.levels == 0
-    ),
+    "stages": lambda asked: asked.staged,
+    "no stages": lambda asked: not asked.staged,
+    "the best stages": lambda asked: asked.stages == BEST,
+    "stages without levels": lambda asked: asked.staged and not asked.cut,
     "a schedule": lambda asked: asked.schedule is not None,
     "microbatches": lambda asked: asked.microbatches is not None,
+    "a balance": lambda asked: asked.balance is not None,
+    "starts": lambda asked: asked.starts is not None,
     "pins": lambda asked: bool(asked.pins),
     "pins at a level": lambda asked: bool(asked.pinned_at),
     "shares": lambda asked: asked.shares is not None,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hypar.costs.base import load_cost
-from hypar.errors import HardwareError, OptionError, UnknownNameError
+from hypar.errors import HardwareError, OptionError, UnknownNameError, shown
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.chunks import CHUNKS, Asked, Manner
 from hypar.plan.plan import MOST_DEVICES, Operators, Plan
-from hypar.plan.splits import RULES
+from hypar.plan.splits import BALANCES, RULES
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.schedule.pipeline_orders import checked_schedule
@@ -69,6 +69,8 @@ class Request:
         stages: the number of pipeline stages, each cut separately, or ``best``; None for no pipeline.
         schedule: the order of work in the pipeline.
         microbatches: microbatches in a mini-batch; None for as many as stages, or the next fewer that divide it.
+        balance: the quantity of the costliest stage that the partition minimises.
+        starts: names of the stages' first layers; empty to search the best partition.
         chunks: the chunks in which gradients are exchanged; None for single layers.
         baselines: strategies that the engine times beside the search's plan; the fastest is taken.
         beyond_space: whether they may have choices outside the space, as no space was requested.
@@ -96,6 +98,8 @@ class Request:
     stages: int | str | None = None
     schedule: str = "1f1b"
     microbatches: int | None = None
+    balance: str = "time"
+    starts: tuple[str, ...] = ()
     chunks: Asked | None = None
     baselines: tuple[str, ...] = ()
     beyond_space: bool = False
@@ -138,9 +142,9 @@ class Request:
             integral=bool(plan.integral),
             stages=None if plan.stages is None else plan.stages.asked,
             schedule="1f1b" if plan.stages is None else plan.stages.schedule,
-            microbatches=None
-            if plan.stages is None or plan.stages.asked == "best"
-            else plan.stages.microbatches,
+            microbatches=None if plan.stages is None else plan.stages.requested_microbatches,
+            balance="time" if plan.stages is None else plan.stages.balance or "time",
+            starts=() if plan.stages is None else plan.stages.given_starts,
             profile=profile,
             optimizer="sgd" if plan.score is None else plan.score.optimizer,
             refine=plan.refined is not None,
@@ -182,22 +186,87 @@ def checked_graph(name: str) -> Operators | None:
     return "operators" if name == GRAPHS[1] else None
 
 
+class Pipelined(NamedTuple):
+    """The checked request for stages; its fields have the names of a request's.
+
+    Attributes:
+        stages: the number of stages, ``best``, or None for no stages.
+        schedule: the order of work.
+        microbatches: the number of microbatches; None for the schedule's default.
+        balance: the quantity of the costliest stage that the partition minimises.
+        starts: names of the stages' first layers; empty to search the best partition.
+    """
+
+    stages: int | str | None
+    schedule: str
+    microbatches: int | None
+    balance: str = "time"
+    starts: tuple[str, ...] = ()
+
+
 def checked_stages(
-    stages: int | str | None, schedule: str | None, microbatches: int | None
-) -> tuple[int | str | None, str, int | None]:
-    """Check stages, schedule and microbatches; one stage becomes None.
+    stages: int | str | None,
+    schedule: str | None,
+    microbatches: int | None,
+    balance: str | None = None,
+    starts: str | Sequence[str] | None = None,
+    *,
+    cut: bool = True,
+) -> Pipelined:
+    """Check the request for stages; one stage becomes None if its layers are cut, as that is a plan without stages.
+
+    Args:
+        stages: the number of stages, or ``best``.
+        schedule: the order of work.
+        microbatches: the number of microbatches.
+        balance: the quantity that the partition minimises.
+        starts: names of the stages' first layers; a text separates them with commas.
+        cut: whether there are levels inside the stages.
 
     Raises:
-        OptionError: a number is out of range.
-        UnknownNameError: there is no such schedule.
+        OptionError: a number is out of range, or the starts are not as many as the stages.
+        UnknownNameError: there is no such schedule or balance.
     """
-    for name, number in (("stages", None if stages == "best" else stages), ("microbatches", microbatches)):
+    for name, number in (("stages", None if stages == BEST else stages), ("microbatches", microbatches)):
         whole = isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= MOST_DEVICES
         if number is not None and not whole:
             allowed = f"a whole number from 1 to {MOST_DEVICES:,}" + (", or best" if name == "stages" else "")
-            raise OptionError(name, f"found {number!r}", allowed)
+            raise OptionError(name, f"found {shown(number)}", allowed)
+    names = _checked_starts(starts, stages)
+    if balance is not None and balance not in BALANCES:
+        raise UnknownNameError("balance", str(balance), BALANCES)
     order = checked_schedule("1f1b" if schedule is None else schedule)
-    return (None if stages == 1 else stages), order, microbatches
+    count = (len(names) or stages) if has_stages(stages, starts, cut=cut) else None
+    return Pipelined(count, order, microbatches, balance or "time", names)
+
+
+def named_starts(starts: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the stages' first layers; a text separates them with commas."""
+    return tuple(name.strip() for name in starts.split(",")) if isinstance(starts, str) else tuple(starts)
+
+
+def has_stages(stages: int | str | None, starts: str | Sequence[str] | None, *, cut: bool) -> bool:
+    """Return whether a request is for stages, by their number or by their first layers.
+
+    Args:
+        stages: the number of stages, or ``best``.
+        starts: names of the stages' first layers.
+        cut: whether there are levels inside the stages; one stage is then a plan without stages.
+    """
+    none = (None, 1) if cut else (None,)
+    return any(count not in none for count in (stages, None if starts is None else len(named_starts(starts))))
+
+
+def _checked_starts(starts: str | Sequence[str] | None, stages: int | str | None) -> tuple[str, ...]:
+    """Return the names of the stages' first layers; empty if none are given."""
+    if starts is None:
+        return ()
+    names = named_starts(starts)
+    if not names:
+        raise OptionError("starts", "found none", "the first layer of each stage")
+    if stages not in {None, len(names)}:
+        raise OptionError("stages", f"found {shown(stages)} and starts of {len(names)}", "one of the two")
+    return names
 
 
 def checked_array(

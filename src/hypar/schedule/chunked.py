@@ -1,7 +1,8 @@
 """The exchange of gradients in chunks of layers: a chunk is sent once the last of its gradients is computed.
 
 A chunk has one transfer for each level and collective, with the bytes of all its layers, so that latency is paid once;
-the updates of its layers wait for it. Layers outside all chunks exchange nothing.
+the updates of its layers wait for it. Layers outside all chunks exchange nothing. On a machine of independent exchanges
+(CGDP) each chunk has links of its own, and its latency stalls the devices before it is sent.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ class ChunkedGradients:
         self,
         lanes: Sequence[Lane],
         crossings: Sequence[Crossing],
-        inner: Sequence[Sequence[tuple[Move, ...]]],
         chunks: Chunks,
     ) -> None:
         """Start without gradients.
@@ -39,10 +39,9 @@ class ChunkedGradients:
         Args:
             lanes: the groups of identical devices.
             crossings: the transfers at the uneven splits between them, outer splits first.
-            inner: for each lane and layer the transfers inside it.
             chunks: the layers that exchange their gradients together.
         """
-        self.lanes, self.crossings, self.inner = lanes, crossings, inner
+        self.lanes, self.crossings = lanes, crossings
         self.chunk_of = {layer: chunk for chunk in chunks for layer in chunk}
         self.there: list[list[After]] = []
 
@@ -75,35 +74,25 @@ class ChunkedGradients:
             tuple(dict.fromkeys(chain.from_iterable(own))) for own in zip(*self.there, strict=True)
         ]
         for number, lane in enumerate(self.lanes):
-            moves = _together(lane, [move for layer in chunk for move in self.inner[number][layer]])
-            after[number] = lowering.send(number, last, moves, PHASE, after[number], first)
+            moves, apart = lane.together(chunk), lane.setting.machine.independent
+            if apart:
+                moves, after[number] = _stalled(lowering, number, lane, moves, after[number], chunk)
+            after[number] = lowering.send(number, last, moves, PHASE, after[number], first, apart=apart)
         for crossing in reversed(self.crossings):
             amounts = _summed([amount for layer in chunk for amount in crossing.inside[layer]])
             after = lowering.cross(crossing, last, amounts, PHASE, after, first)
         return after
 
 
-def _together(lane: Lane, moves: Sequence[Move]) -> list[Move]:
-    """Merge gradient transfers into one for each level and collective, innermost level first."""
-    alike: dict[tuple[int, str], list[Move]] = {}
-    for move in moves:
-        if move.phase == PHASE:
-            alike.setdefault((-move.level, move.collective), []).append(move)
-    return [_merged(lane, alike[kind]) for kind in sorted(alike)]
-
-
-def _merged(lane: Lane, moves: Sequence[Move]) -> Move:
-    """Merge transfers of one level and collective."""
-    if len(moves) == 1:
-        return moves[0]
-    setting, move = lane.setting, moves[0]
-    subgroup_bytes = math.fsum(each.subgroup_bytes for each in moves)
-    link = setting.machine.links(setting.array)[move.level]
-    return move._replace(
-        seconds=link.seconds(move.collective, subgroup_bytes),
-        subgroup_bytes=subgroup_bytes,
-        total_bytes=math.fsum(each.total_bytes for each in moves),
-    )
+def _stalled(
+    lowering: Lowering, number: int, lane: Lane, moves: Sequence[Move], after: After, chunk: tuple[int, ...]
+) -> tuple[list[Move], After]:
+    """Let the latency of a chunk's transfers stall the devices; return the rest of the transfers."""
+    latencies = lane.latencies(moves)
+    if math.fsum(latencies):
+        after = lowering.stall(number, chunk[-1], math.fsum(latencies), after, chunk[0])
+    rest = zip(moves, latencies, strict=True)
+    return [move._replace(seconds=max(0.0, move.seconds - late)) for move, late in rest], after
 
 
 def _summed(amounts: Sequence[Amount]) -> list[Amount]:

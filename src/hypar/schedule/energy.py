@@ -89,7 +89,8 @@ def _counted(time: LayerTime) -> tuple[float, dict[str, float]]:
     """Return multiply-accumulates and accesses of the three phases on one device."""
     work = time.work.values()
     places = next(iter(work)).accesses
-    return 3 * time.macs, {place: math.fsum(done.accesses[place] for done in work) for place in places}
+    macs = math.fsum(map(time.done_macs, time.work))
+    return macs, {place: math.fsum(done.accesses[place] for done in work) for place in places}
 
 
 def moved_items(lane: Lane, step: Step, number: int) -> Iterator[Moved]:

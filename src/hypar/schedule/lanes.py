@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import degrees, working
-from hypar.schedule.moves import Move, moves_of
+from hypar.schedule.measured import measured_moves, measured_time
+from hypar.schedule.moves import PHASE, Move, moves_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import ContractedGraph, Tensor
+    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.transfers import Amount
 
@@ -36,13 +38,13 @@ class StagePlace(NamedTuple):
     """The place of a lane in a pipeline.
 
     Attributes:
-        stages: number of stages, each over as many devices; 1 without a pipeline.
+        stages: number of places for stages of as many devices, of which the last may be empty; 0 without a pipeline.
         microbatches: microbatches in a mini-batch; its layers are those of one.
         in_flight: the largest number of microbatches whose activations it keeps.
         outside: the tensors that its layers read from other stages; their producers' indices are not the lane's.
     """
 
-    stages: int = 1
+    stages: int = 0
     microbatches: int = 1
     in_flight: int = 1
     outside: tuple[Tensor, ...] = ()
@@ -90,16 +92,20 @@ class Lane(_Devices):
     @cached_property
     def work(self) -> LaneWork:
         """The computation of its devices."""
-        machine, size = self.setting.machine, self.setting.element_bytes
         times = tuple(
-            machine.layer_time(layer.einsum, degrees(chosen), size)
-            if layer.weighted and not layer.empty
-            else None
+            self._time(layer, chosen) if layer.weighted and not layer.empty else None
             for layer, chosen in zip(self.graph.layers, self.choices, strict=True)
         )
         return LaneWork(
             times=times, working=tuple(working(chosen, self.setting.array) for chosen in self.choices)
         )
+
+    def _time(self, layer: CutLayer, chosen: Options) -> LayerTime:
+        machine = self.setting.machine
+        time = machine.layer_time(layer.einsum, degrees(chosen), self.setting.element_bytes)
+        if machine.measured is None:
+            return time
+        return measured_time(machine.measured, layer.name, chosen, time)
 
     @cached_property
     def inner(self) -> tuple[tuple[Move, ...], ...]:
@@ -113,7 +119,45 @@ class Lane(_Devices):
 
     @cached_property
     def _moved(self) -> tuple[list[tuple[Move, ...]], list[tuple[Move, ...]]]:
-        return moves_of(self.setting, self.graph, self.choices)
+        inner, outer = moves_of(self.setting, self.graph, self.choices)
+        times = self.setting.machine.measured
+        if times is not None:
+            layers = zip(self.graph.layers, inner, strict=True)
+            inner = [tuple(measured_moves(times, [layer.name], moves)) for layer, moves in layers]
+        return inner, outer
+
+    def together(self, chunk: Sequence[int]) -> list[Move]:
+        """Merge the gradient transfers of layers into one for each level and collective, innermost level first.
+
+        Args:
+            chunk: the layers that exchange their gradients together.
+        """
+        alike: dict[tuple[int, str], list[Move]] = {}
+        for move in (move for layer in chunk for move in self.inner[layer] if move.phase == PHASE):
+            alike.setdefault((-move.level, move.collective), []).append(move)
+        merged = [self._merged(alike[kind]) for kind in sorted(alike)]
+        names = [self.graph.layers[layer].name for layer in chunk]
+        return [*measured_moves(self.setting.machine.measured, names, merged)]
+
+    def _merged(self, moves: Sequence[Move]) -> Move:
+        """Merge transfers of one level and collective."""
+        if len(moves) == 1:
+            return moves[0]
+        move, subgroup_bytes = moves[0], math.fsum(each.subgroup_bytes for each in moves)
+        link = self.setting.machine.links(self.setting.array)[move.level]
+        return move._replace(
+            seconds=link.seconds(move.collective, subgroup_bytes),
+            subgroup_bytes=subgroup_bytes,
+            total_bytes=math.fsum(each.total_bytes for each in moves),
+        )
+
+    def latencies(self, moves: Sequence[Move]) -> list[float]:
+        """Return the seconds of each transfer of a chunk that do not depend on its bytes."""
+        times = self.setting.machine.measured
+        if times is not None and times.exchanges:
+            return [0.0 if number else times.sync_s for number in range(len(moves))]
+        links = self.setting.machine.links(self.setting.array) if moves else ()
+        return [links[move.level].line(move.collective, move.subgroup_bytes).latency_s for move in moves]
 
 
 class Receiver(NamedTuple):

@@ -12,7 +12,7 @@ from hypar.sharding.amounts.counted import received_between, received_inside
 from hypar.sharding.amounts.flows import flows_of
 from hypar.sharding.amounts.parts import parts_of
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.dims import CUTTABLE
+from hypar.sharding.dims import CUTTABLE, SPATIAL
 from hypar.sharding.grids.reshard import Gap, reshard
 from hypar.sharding.placement import divisor
 from hypar.sharding.transfers import (
@@ -129,23 +129,60 @@ def _left(einsum: Roles, chosen: Options, name: str) -> tuple[float, ...]:
     return tuple(found)
 
 
+class _Share(NamedTuple):
+    """A transfer at one level of a tensor of any size.
+
+    Attributes:
+        transfer: the transfer.
+        level: the level.
+        left: the fraction of the tensor that the levels above leave a group.
+        groups: the number of groups that work.
+    """
+
+    transfer: Transfer
+    level: int
+    left: float
+    groups: int
+
+
 @lru_cache(maxsize=16384)
 def moves_inside(setting: Setting, einsum: Einsum, output_elements: int, chosen: Options) -> tuple[Move, ...]:
     """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
-    found, roles = [], einsum.roles
-    for level in reversed(range(len(chosen))):
-        choice, ways = chosen[level], setting.array[level]
-        groups = working(chosen[:level], setting.array)
-        for transfer in inside(roles, choice, ways, setting.direct):
+    found, roles, array = [], einsum.roles, setting.array
+    reaching = bool(einsum.windows) and not setting.direct
+    for level, shares in _shares_inside(roles, chosen, array, setting.direct):
+        choice, ways = chosen[level], array[level]
+        for transfer, _, left, groups in shares:
             whole = output_elements if transfer.tensor == "output" else einsum.elements(transfer.tensor)
-            amount = whole * _left(roles, chosen, transfer.tensor)[level]
-            found.append(_move(setting, transfer, level, amount, groups))
-        for border in () if setting.direct else borders(einsum, choice, ways):
+            found.append(_move(setting, transfer, level, whole * left, groups))
+        for border in borders(einsum, choice, ways) if reaching else ():
             fraction = float(halo(border, _left(roles, chosen, border.dim)[level]))
             transfer = Transfer(PHASE_OF["input"], "input", "neighbours", fraction, choice.devices(ways))
             amount = einsum.input_elements * _left(roles, chosen, "input")[level]
-            found.append(_move(setting, transfer, level, amount, groups))
+            found.append(_move(setting, transfer, level, amount, working(chosen[:level], array)))
     return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _shares_inside(
+    roles: Roles, chosen: Options, array: tuple[int, ...], direct: bool
+) -> tuple[tuple[int, tuple[_Share, ...]], ...]:
+    """Return the reductions of partial sums inside a layer of some roles at each level, innermost first."""
+    return tuple(
+        (
+            level,
+            tuple(
+                _Share(
+                    transfer,
+                    level,
+                    _left(roles, chosen, transfer.tensor)[level],
+                    working(chosen[:level], array),
+                )
+                for transfer in inside(roles, chosen[level], array[level], direct)
+            ),
+        )
+        for level in reversed(range(len(chosen)))
+    )
 
 
 @lru_cache(maxsize=16384)
@@ -153,6 +190,15 @@ def moves_between(
     setting: Setting, ends: tuple[Einsum, Einsum], content: Content, chosen: tuple[Options, Options]
 ) -> tuple[Move, ...]:
     """Return the transfers of a tensor between two layers at all levels, outermost first."""
+    unsized = (ends[0].unsized(), ends[1].unsized())
+    if not setting.direct and _along_one_dim(chosen, setting.array):
+        shares = _shares_between(unsized, content.contracted, chosen, setting.array)
+        return tuple(
+            [
+                _move(setting, one.transfer, one.level, content.elements * one.left, one.groups)
+                for one in shares
+            ]
+        )
     found, roles = [], ends[1].roles
     for level, (maker, reader) in enumerate(zip(*chosen, strict=True)):
         ways = setting.array[level]
@@ -169,6 +215,31 @@ def moves_between(
             transfers = _between(ends, (maker, reader), content, size, ways)
             found += [_move(setting, transfer, level, amount, groups) for transfer in transfers]
     return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _along_one_dim(chosen: tuple[Options, Options], array: tuple[int, ...]) -> bool:
+    """Return whether every level divides one dim of each of two layers, none along which the second's windows reach."""
+    return all(
+        simple(choice, ways) for end in chosen for choice, ways in zip(end, array, strict=False)
+    ) and all({*SPATIAL}.isdisjoint(choice.divided) for choice in chosen[1])
+
+
+@lru_cache(maxsize=4096)
+def _shares_between(
+    unsized: tuple[Einsum, Einsum],
+    contracted: frozenset[str],
+    chosen: tuple[Options, Options],
+    array: tuple[int, ...],
+) -> tuple[_Share, ...]:
+    """Return the transfers at all levels between two layers that divide one dim each, without halo, outermost first."""
+    made, read = unsized
+    left = _left(read.roles, chosen[1], "input")
+    return tuple(
+        _Share(transfer, level, left[level], working(chosen[1][:level], array))
+        for level, (maker, reader) in enumerate(zip(*chosen, strict=True))
+        for transfer in between(made, maker, read, reader, contracted, array[level])
+    )
 
 
 def _between(

@@ -77,7 +77,7 @@ def summarise(
     """
     setting, spent = lanes[0].setting, timeline.by_kind
     levels = max(lane.depth + len(lane.setting.array) for lane in lanes)
-    staged = lanes[0].place.stages > 1
+    staged = lanes[0].place.stages > 0
     communication = received_at(step, levels, stages=staged)
     received = math.fsum(communication.values())
     memories = [memory_of(lane, step, number) for number, lane in enumerate(lanes)]

@@ -159,7 +159,9 @@ class Flow:
         self.arrived: dict[int, list[After]] = {}
         self.late: list[tuple[int, int, After]] = []
         self.overlaps = [lane.setting.machine.overlap for lane in lanes]
-        self.chunked = None if chunks is None else ChunkedGradients(lanes, crossings, self.inner, chunks)
+        if chunks is None and any(lane.setting.machine.independent for lane in lanes):
+            chunks = tuple((layer,) for layer in reversed(range(count)))
+        self.chunked = None if chunks is None else ChunkedGradients(lanes, crossings, chunks)
 
     def forward(self, after: After = ()) -> Ready:
         """Lower the forward phase, from the first layer to the last.

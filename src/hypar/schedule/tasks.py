@@ -132,8 +132,22 @@ class Lowering:
             self._add(self._own[lane], layer, name, (self._resources[lane][-1], seconds, after, what), None),
         )
 
+    def stall(self, lane: int, layer: int, seconds: float, after: After, first: int) -> After:
+        """Stall a lane's devices for a chunk of layers; return the tasks to wait for afterwards."""
+        name = f"{self._span(lane, first, layer)}synchronisation"
+        task = (self._resources[lane][-1], seconds, after, "communication")
+        return (self._add(self._own[lane], layer, name, task, None),)
+
     def send(
-        self, lane: int, layer: int, moves: Sequence[Move], phase: str, after: After, first: int | None = None
+        self,
+        lane: int,
+        layer: int,
+        moves: Sequence[Move],
+        phase: str,
+        after: After,
+        first: int | None = None,
+        *,
+        apart: bool = False,
     ) -> After:
         """Add the transfers of a phase inside a lane, in sequence; return the tasks to wait for afterwards.
 
@@ -144,10 +158,12 @@ class Lowering:
             phase: the phase whose transfers are sent.
             after: the tasks to wait for.
             first: the first of several layers.
+            apart: whether the transfers have links of their own.
         """
         for move in moves:
             if move.phase == phase:
                 resource, depth = self._resources[lane][move.level], self._depths[lane]
+                resource += f" of {self._names[-1][layer].rstrip()}" if apart else ""
                 seen = move._replace(level=move.level + depth) if depth else move
                 of = self._names[lane][layer] if first is None else self._span(lane, first, layer)
                 name = f"{of}{phase} {move.collective} H{seen.level + 1}"

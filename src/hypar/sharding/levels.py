@@ -13,7 +13,7 @@ from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.grids.layouts import layout
 
 if TYPE_CHECKING:
-    from hypar.network.ops.base import Einsum
+    from hypar.network.ops.base import Einsum, Roles
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 
@@ -75,13 +75,19 @@ class LocalSizes:
         left: Costs = self.fractions[QUANTITIES.index(quantity)]
         return left
 
+    @property
+    def of_dims(self) -> Costs:
+        """The remaining fraction of each of ``CUTTABLE``, ``[dims, tuples]``."""
+        left: Costs = self.fractions[len(TENSORS) : -1]
+        return left
+
     def at_work(self, costs: Costs) -> Costs:
         """Scale costs ``[..., tuples, options]`` of all groups to the groups that compute the layer."""
         return costs * self.of(WORKING)[:, None] if self.idle else costs
 
     def divided(self, einsum: Einsum, options: Options, ways: int) -> LocalSizes:
         """Return the sizes below a level of some ways, for each tuple above and each option of the level."""
-        divisors, idle = _divisors(einsum, options, ways)
+        divisors, idle = _divisors(einsum.roles, options, ways)
         left = self.fractions[:, :, None] / divisors[:, None, :]
         return LocalSizes(left.reshape(len(QUANTITIES), -1), self.idle or idle)
 
@@ -95,13 +101,13 @@ WHOLE_LAYER = LocalSizes(np.ones((len(QUANTITIES), 1)))
 
 
 @lru_cache(maxsize=4096)
-def _divisors(einsum: Einsum, options: Options, ways: int) -> tuple[Costs, bool]:
+def _divisors(roles: Roles, options: Options, ways: int) -> tuple[Costs, bool]:
     """Return each option's divisor of each quantity, ``[quantities, options]``, and whether one leaves devices idle."""
     found = np.ones((len(QUANTITIES), len(options)))
     grids = layout(options, ways)
     for dim, degree in grids.chosen.items():
         for row, tensor in enumerate(TENSORS):
-            if dim in einsum.dims(tensor):
+            if dim in roles.dims(tensor):
                 found[row] *= degree
         if dim in CUTTABLE:
             found[QUANTITIES.index(dim)] = degree

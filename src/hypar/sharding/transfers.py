@@ -81,6 +81,7 @@ class Border(NamedTuple):
     copies: int
 
 
+@lru_cache(maxsize=4096)
 def simple(choice: Choice, ways: int) -> bool:
     """Return whether a choice uses all devices of a group, for at most one dim."""
     return len(choice.divided) <= 1 and choice.devices(ways) == ways
@@ -212,6 +213,7 @@ def halo(border: Border, size: Number) -> Number:
     return border.copies * (short * (short + 1) / shards + (shards - 1 - short) * fraction)
 
 
+@lru_cache(maxsize=4096)
 def dim_of(choice: Choice) -> str | None:
     """Return the dim that a simple choice divides; None if every device computes the whole layer."""
     return next(iter(choice.divided), None)

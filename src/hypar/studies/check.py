@@ -46,6 +46,8 @@ FREE = (
     "solver",
     "space",
     "stages.array",
+    "stages.asked_microbatches",
+    "stages.balance",
     "stages.schedule",
     "stages.solver",
     "strategy",

@@ -21,7 +21,7 @@ from hypar.plan.plan import MOST_DEVICES
 from hypar.plan.score import Totals, totals_of
 from hypar.planning.arguments import BASELINE, HeldArguments, of_baseline, require_known
 from hypar.planning.refusals import refusal
-from hypar.planning.request import checked_array, checked_optimizer
+from hypar.planning.request import checked_array, checked_optimizer, has_stages, named_starts
 from hypar.planning.strategies.base import load_strategy
 from hypar.results import Result
 from hypar.schedule.scoring import totals
@@ -195,7 +195,9 @@ def _key(value: Any) -> str:
 
 def _stages(asked: HeldArguments) -> int:
     """Return the number of stages, each of which has an array of its own."""
-    stages = asked.get("stages")
+    stages, starts = asked.get("stages"), asked.get("starts")
+    if starts:
+        return len(named_starts(starts))
     return stages if isinstance(stages, int) else 1
 
 
@@ -231,7 +233,7 @@ def _totals(
 ) -> tuple[Totals, bool, str]:
     """Return the totals of the plan's score, whether they fit, and the space over which the plan is optimal."""
     asked, levels = fixed.asked, chosen.get("levels")
-    if levels == 0 and asked.get("stages") in {None, 1}:
+    if levels == 0 and not has_stages(asked.get("stages"), asked.get("starts"), cut=False):
         found = _on_one_device(graph, machine, asked.get("optimizer", "sgd"))
         return found, machine.fits(found.memory_bytes), "one device"  # type: ignore[union-attr]
     given = of_baseline(asked) if chosen["strategy"] == BASELINE else asked

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hypar.machine.spatial.blocking import Blocking, best_blocking, least_counts
+from hypar.machine.spatial.blocking import Blocking, best_blocking, counts, least_counts
 from hypar.machine.spatial.nests import Array, Nest, Store
 from hypar.machine.spatial.sets import Layout
 
@@ -28,6 +28,7 @@ STORES = [
     Store(150, fewest="words"),
     Store(240, bank=24, weights=40, keeps_result=True, fewest="product", pass_in_bank=True),
     Store(300, bank=30, pass_in_bank=True),
+    Store(180, bank=12, pass_in_bank=True),
 ]
 
 
@@ -47,6 +48,8 @@ def random_nest(draw: random.Random) -> Nest:
         extent=kernel,
         read_width=(width - 1) * stride + taps,
         gradient=draw.random() < 0.3,
+        across=stride,
+        packed=draw.choice([(1.0, 1.0), (0.25, 1.25)]),
     )
 
 
@@ -54,8 +57,8 @@ def divisors(number: int) -> list[int]:
     return [part for part in range(1, number + 1) if number % part == 0]
 
 
-Mapping = tuple[int, float, float]
-"""Rounds, words from memory and words from the buffer."""
+Mapping = tuple[float, float, float]
+"""Cycles, words from memory and words from the buffer."""
 
 
 Pass = tuple[int, int, int, int, int]
@@ -78,10 +81,18 @@ def every_layout(array: Array, kernel: int, height: int) -> Iterator[Layout]:
 
 
 def every_mapping(nest: Nest, array: Array, store: Store) -> Iterator[Mapping]:
-    """All mappings that fit, by plain loops over every size."""
+    """All mappings that fit, by plain loops over every size, of whole rows and of halves."""
+    yield from mappings_of(nest, array, store)
+    if store.pass_in_bank and nest.width > 1:
+        yield from mappings_of(nest.halved(), array, store)
+
+
+def mappings_of(nest: Nest, array: Array, store: Store) -> Iterator[Mapping]:
     for layout in every_layout(array, nest.kernel, nest.height):
         if layout.columns > math.ceil(nest.height / layout.folds):
             continue  # the pieces are not even
+        if nest.whole_width and not may_be_halved(nest, store, layout):
+            continue
         most = most_channels(nest, store, layout)
         for r, t, b in full_grids(nest, layout.sets, most):
             for q, p in itertools.product(range(1, nest.channels + 1), range(1, 4)):
@@ -89,11 +100,19 @@ def every_mapping(nest: Nest, array: Array, store: Store) -> Iterator[Mapping]:
                     yield from every_tile(nest, store, layout, (r, t, b, q, p))
 
 
+def may_be_halved(nest: Nest, store: Store, layout: Layout) -> bool:
+    """Whether one channel's rows exceed a bank when they are whole, and fit when halved."""
+    rows = (layout.columns - 1) * nest.stride + nest.extent
+    return rows * nest.whole_width > store.bank and rows * nest.read_width <= store.bank
+
+
 def most_channels(nest: Nest, store: Store, layout: Layout) -> float:
     """Channels of a sample whose rows fit a bank, or as many as fill the array."""
     if not store.pass_in_bank:
         return math.inf
     plane = ((layout.columns - 1) * nest.stride + nest.extent) * nest.read_width
+    if nest.whole_width:
+        return store.bank // plane
     others = nest.filters * nest.samples * nest.groups
     return max(1, store.bank // plane, math.ceil(layout.sets / others))
 
@@ -129,7 +148,8 @@ def every_tile(nest: Nest, store: Store, layout: Layout, taken: Pass) -> Iterato
         for n, m, c in itertools.product(*sizes):
             whole = b <= n and (deep <= m or loop == "filters") and (side <= c or loop == "channels")
             if whole and banks(nest, store, layout, n, m, c) <= capacity(store):
-                yield layout.rounds(nest.planes, 1), *words(nest, store, layout, loop, (n, m, c), side, deep)
+                cycles = layout.rounds(nest.planes, 1) * nest.taps * nest.width
+                yield cycles, *words(nest, store, layout, loop, (n, m, c), side, deep)
 
 
 def full_grids(nest: Nest, sets: int, most: float) -> list[tuple[int, int, int]]:
@@ -175,7 +195,8 @@ def words(
     }
     result = "weight" if nest.gradient else "output"
     turns[result] = 2 * turns[result] - 1
-    memory = f_in * turns["input"] + f_out * turns["output"] + weights * turns["weight"]
+    stored = f_in * nest.packed[0], f_out * nest.packed[1]
+    memory = stored[0] * turns["input"] + stored[1] * turns["output"] + weights * turns["weight"]
     over, along = (
         math.ceil(nest.filters / m) * math.ceil(m / deep),
         math.ceil(nest.channels / c) * math.ceil(c / side),
@@ -190,17 +211,17 @@ def words(
 
 
 def rank(store: Store, mapping: Mapping) -> tuple[float, ...]:
-    rounds, memory, buffer = mapping
+    cycles, memory, buffer = mapping
     return {
-        "cycles": (rounds, memory, buffer),
-        "words": (memory, buffer, rounds),
-        "product": (rounds * memory, buffer),
+        "cycles": (cycles, memory, buffer),
+        "words": (memory, buffer, cycles),
+        "product": (cycles * memory, buffer),
     }[store.fewest]
 
 
 def test_the_best_mapping_equals_exhaustive_search_on_500_random_layers() -> None:
     draw = random.Random(16)
-    compared = 0
+    compared = halved = 0
     for number in range(500):
         nest, store = random_nest(draw), STORES[number % len(STORES)]
         array = ARRAY._replace(line=draw.random() < 0.3)
@@ -210,9 +231,11 @@ def test_the_best_mapping_equals_exhaustive_search_on_500_random_layers() -> Non
         if not mappings:
             continue
         compared += 1
-        ours = rank(store, (found.layout.rounds(nest.planes, 1), found.memory, found.buffer))
+        halved += found.halved
+        ours = rank(store, counts(nest, found, nest.planes, 1))
         assert ours == pytest.approx(min(rank(store, each) for each in mappings), rel=1e-12), (nest, store)
     assert compared > 400
+    assert halved > 5
 
 
 def test_a_mapping_counts_as_its_layout_and_tile_say_and_no_wider_piece_fits() -> None:
@@ -225,6 +248,7 @@ def test_a_mapping_counts_as_its_layout_and_tile_say_and_no_wider_piece_fits() -
         found = best_blocking(nest, array, store, nest.planes, 1)
         if not found.innermost:
             continue
+        nest = nest.halved() if found.halved else nest
         wide += found.layout.columns > math.ceil(nest.height / found.layout.folds)
         side, deep = (own * along for own, along in zip(found.interleaved, found.grid[:2], strict=True))
         counted = words(nest, store, found.layout, found.innermost, found.tile, side, deep)
@@ -234,6 +258,7 @@ def test_a_mapping_counts_as_its_layout_and_tile_say_and_no_wider_piece_fits() -
             like = layout._replace(columns=found.layout.columns) == found.layout
             if like and layout.columns > found.layout.columns:
                 too_many = side > most_channels(nest, store, layout)
+                too_many |= found.halved and not may_be_halved(nest, store, layout)
                 assert too_many or banks(nest, store, layout, *found.tile) > capacity(store)
     assert wide > 10
 
@@ -245,11 +270,10 @@ def test_no_mapping_counts_less_than_the_bounds(units: int) -> None:
         whole, store = random_nest(draw)._replace(extent=draw.randint(1, 5)), STORES[number % len(STORES)]
         nest = whole._replace(samples=math.ceil(whole.samples / units))
         found = best_blocking(nest, ARRAY, store, whole.planes, units)
-        cycles = found.layout.rounds(whole.planes, units) * nest.taps * nest.width
         bounds = least_counts(whole, ARRAY, whole.planes, units)
         assert all(
             own >= bound * (1 - 1e-12)
-            for own, bound in zip((cycles, found.memory, found.buffer), bounds, strict=True)
+            for own, bound in zip(counts(nest, found, whole.planes, units), bounds, strict=True)
         )
 
 
@@ -271,8 +295,7 @@ def test_larger_buffers_and_registers_never_raise_what_mappings_are_chosen_by(
             (array._replace(weight_words=28, input_words=16, output_words=6), store),
         ):
             found = best_blocking(nest, larger, room, nest.planes, 1)
-            counts = found.layout.rounds(nest.planes, 1), found.memory, found.buffer
-            ranks.append(room.rank(*counts) if found.innermost else (math.inf,))
+            ranks.append(room.rank(*counts(nest, found, nest.planes, 1)) if found.innermost else (math.inf,))
         assert all(rank[0] <= ranks[0][0] * (1 + 1e-12) for rank in ranks), nest
 
 
@@ -297,9 +320,12 @@ def walked(nest: Nest, found: Blocking, outer: tuple[str, ...]) -> float:
             in_channels[at["channels"]],
         )
         rows = (piece - 1) * nest.stride + nest.extent
-        tensors = {
-            "input": ((at["samples"], at["channels"]), count * channels * rows * nest.read_width),
-            "output": ((at["samples"], at["filters"]), count * filters * piece * nest.width),
+        tensors: dict[str, tuple[tuple[int, ...], float]] = {
+            "input": (
+                (at["samples"], at["channels"]),
+                count * channels * rows * nest.read_width * nest.packed[0],
+            ),
+            "output": ((at["samples"], at["filters"]), count * filters * piece * nest.width * nest.packed[1]),
             "weight": ((at["channels"], at["filters"]), filters * channels * nest.kernel * nest.taps),
         }
         for name, (key, amount) in tensors.items():

@@ -53,7 +53,7 @@ def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[P
     return written
 
 
-@pytest.fixture(scope="module", params=late(PLANS, "resnet50"))
+@pytest.fixture(scope="module", params=late(PLANS, "resnet50", "deep"))
 def written(request: pytest.FixtureRequest, page_of: Callable[[str], tuple[Path, str]]) -> tuple[Path, str]:
     return page_of(request.param)
 

@@ -115,9 +115,9 @@ def test_the_command_leads_to_the_plan_again(
     assert again == gathered.plan
 
 
-def test_identical_devices_without_stages_are_explained(gathered: Gathered) -> None:
+def test_identical_devices_are_explained(gathered: Gathered) -> None:
     why, plan = gathered.why, gathered.plan
-    if plan.heterogeneous or plan.staged:
+    if plan.heterogeneous:
         assert why.refused
         assert why.margins == ()
         return

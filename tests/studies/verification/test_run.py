@@ -19,10 +19,8 @@ from tests.studies.verification.nets import chain, mlp, planned, residual
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden").glob("*.json"))
 QUICK = ("lenet-c-hypar", "sfc-hypar", "vgg16-accpar-joint", "resnet18-accpar-pinned")
-SLICES = [
-    pytest.param(file, id=file.stem, marks=[] if file.stem in QUICK else [pytest.mark.slow])
-    for file in GOLDEN
-]
+LONG = [pytest.mark.slow, pytest.mark.long]
+SLICES = [pytest.param(file, id=file.stem, marks=[] if file.stem in QUICK else LONG) for file in GOLDEN]
 
 TWO = {"l1": ("in_channels", "in_channels"), "l2": ("in_channels", "in_channels")}
 
@@ -124,8 +122,14 @@ MUTATED: dict[str, tuple[LayerGraph, dict[str, tuple[str, ...]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("convention", ["moved", "fused", "direct"])
-@pytest.mark.parametrize("name", MUTATED)
+@pytest.mark.parametrize(
+    ("name", "convention"),
+    [
+        pytest.param(name, convention, marks=[pytest.mark.slow] if also and name == "residual" else [])
+        for name in MUTATED
+        for convention, also in (("moved", False), ("fused", True), ("direct", True))
+    ],
+)
 def test_leaving_out_any_transfer_shows_in_the_numbers(name: str, convention: str) -> None:
     graph, choices = MUTATED[name]
     program = program_of(planned(graph, (2, 2), choices), graph, convention)

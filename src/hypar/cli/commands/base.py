@@ -153,17 +153,6 @@ def needed_machine(hardware: str | None, changes: dict[str, Any]) -> Machine:
     return load_machine(hardware, changes)
 
 
-def like_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | None:
-    """Load the machine of identical devices, or return None if no machine is named.
-
-    Raises:
-        OptionError: changes are given without a machine.
-    """
-    if hardware is None and changes:
-        raise OptionError("--set", "no machine is named", "one, as --hardware hmc")
-    return None if hardware is None else needed_machine(hardware, changes)
-
-
 def needed_hardware(hardware: str | None, changes: dict[str, Any]) -> Machine | HeterogeneousMachine:
     """Load the machine that the command requires, homogeneous or heterogeneous.
 

@@ -22,8 +22,7 @@ from hypar.reports.listings.overlaps import (
 from hypar.reports.listings.timelines import resources_figure
 from hypar.reports.terminal import note, progress_bar, show, write_json
 from hypar.schedule.chunks.exchanges import EXCHANGES
-from hypar.studies.overlap.run import overlap_model
-from hypar.studies.overlap.sizes import MANNERS
+from hypar.studies.overlap.run import MANNERS, overlap_model
 
 if TYPE_CHECKING:
     from hypar.studies.overlap.result import Overlap
@@ -40,16 +39,14 @@ if TYPE_CHECKING:
     heading=MACHINE,
     type=click.Path(),
     metavar="FILE",
-    help="Measured times, .yaml or .csv, instead of a machine.",
+    help="Measured times, .yaml or .csv, in place of the machine's.",
 )
 @option(
     "--exchange",
     heading=STAGES,
-    default="serial",
     metavar="NAME",
-    show_default=True,
     names=lambda: EXCHANGES,
-    help="Exchange of the chunks: serial (all chunks share one link) or independent (chunks do not delay each other).",
+    help="Exchange of the chunks: serial (chunks share the links) or independent (chunks do not delay each other).  [default: the machine's]",
 )
 @option(
     "--chunks",
@@ -58,7 +55,7 @@ if TYPE_CHECKING:
     metavar="CHUNKS",
     show_default=True,
     names=lambda: MANNERS,
-    help="Chunks of gradients: best, layers (one chunk per layer), none, search (for a size), or a number of layers.",
+    help="Chunks of gradients: best, layers (one chunk per layer), one or none, search (for a size), or a number of layers.",
 )
 @option(
     "--search-step",
@@ -81,7 +78,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Train N iterations with each size.  [default: 10]",
 )
-@convention_option("paper")
+@convention_option("moved")
 @plot_option
 @trace_option
 @as_json

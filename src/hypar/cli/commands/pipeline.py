@@ -10,30 +10,31 @@ import click
 from hypar.cli.commands.base import (
     as_json,
     complete_model,
-    like_machine,
     needed_machine,
     plot_option,
     trace_option,
 )
 from hypar.cli.options import STAGES, Command, option
-from hypar.cli.planning import batch_option, convention_option, hardware_options
+from hypar.cli.planning import (
+    balance_option,
+    batch_option,
+    convention_option,
+    hardware_options,
+    starts_option,
+)
 from hypar.files.canvas import draw
 from hypar.files.text import write_text
+from hypar.network.build import load_model
 from hypar.plan.splits import FLUSHES
-from hypar.reports.listings.pipelines import (
-    pipeline_data,
-    pipeline_head,
-    pipeline_notes,
-    pipeline_table,
-    stages_timeline,
-)
-from hypar.reports.listings.timelines import resources_figure
-from hypar.reports.terminal import note, progress_bar, show, write_json
-from hypar.studies.pipeline.costs import BALANCES
-from hypar.studies.pipeline.divide import pipeline_model
+from hypar.planning.replay import run_plan
+from hypar.reports.listings.pipelines import pipeline_head, pipeline_notes, pipeline_table
+from hypar.reports.terminal import note, progress_bar, show, write
+from hypar.reports.traces import step_trace
+from hypar.reports.views.score import timeline_figure
+from hypar.studies.pipeline import SCHEDULE, data_parallel_score, pipeline_model
 
 if TYPE_CHECKING:
-    from hypar.studies.pipeline.result import Pipeline
+    from hypar.planning.replay import ScoredStep
 
 
 @click.command("pipeline", cls=Command)
@@ -41,23 +42,12 @@ if TYPE_CHECKING:
 @option(
     "--stages", heading=STAGES, type=int, metavar="N", help="Number of stages, one device each.  [default: 4]"
 )
-@option(
-    "--starts",
-    heading=STAGES,
-    metavar="LAYERS",
-    help="First layers of the stages, as conv1,conv3,fc1, instead of the best partition.",
-)
-@option(
-    "--balance",
-    heading=STAGES,
-    metavar="NAME",
-    names=lambda: BALANCES,
-    help="Quantity to minimise in the costliest stage: time, memory, traffic or macs.  [default: time, without --hardware macs]",
-)
+@starts_option
+@balance_option
 @option(
     "--schedule",
     heading=STAGES,
-    default="layer-block",
+    default=SCHEDULE,
     metavar="NAME",
     show_default=True,
     names=lambda: FLUSHES,
@@ -67,7 +57,7 @@ if TYPE_CHECKING:
               help="Microbatches in a mini-batch, for gpipe and 1f1b.  [default: the number of stages, or the next smaller divisor of the batch]")  # fmt: skip
 @batch_option
 @hardware_options
-@convention_option("paper")
+@convention_option("moved")
 @plot_option
 @trace_option
 @as_json
@@ -80,24 +70,26 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Divide MODEL into the stages of a pipeline, and show what each stage stores, sends and waits for."""
+    """Plan MODEL in stages of one device each, as plan --stages N --levels 0 does, and show what each stage holds."""
     if trace is not None and trace == plot:
         raise click.UsageError("--plot and --trace name one file")
-    machine = (needed_machine if plot or trace else like_machine)(hardware, changes)
+    network, machine = load_model(model), needed_machine(hardware, changes)
     with progress_bar("dividing into stages"):
-        found = pipeline_model(model, hardware=machine, **asked)
-    _write_files(found, plot, trace)
+        plan = pipeline_model(network, hardware=machine, **asked)
+    ran = run_plan(plan, hardware=machine, model=network)
+    _write_files(ran, plot, trace)
     if as_json:
-        write_json(pipeline_data(found))
-    else:
-        show(pipeline_table(found), above=pipeline_head(found), below=pipeline_notes(found))
+        write(plan.to_json())
+        return
+    against = data_parallel_score(plan, network, machine)
+    show(pipeline_table(ran), above=pipeline_head(plan), below=pipeline_notes(plan, against))
 
 
-def _write_files(found: Pipeline, plot: str | None, trace: str | None) -> None:
+def _write_files(ran: ScoredStep, plot: str | None, trace: str | None) -> None:
     """Write the files that are asked for."""
     if trace is not None:
-        write_text(Path(trace), found.timeline.to_chrome_trace())
+        write_text(Path(trace), step_trace(ran))
     if plot is not None:
-        draw(resources_figure(pipeline_head(found), stages_timeline(found.timeline)), plot)
+        draw(timeline_figure(ran), plot)
     for file in filter(None, (trace, plot)):
         note(f"wrote {file}")

@@ -103,7 +103,7 @@ def command(
     require_hardware(ctx, fit=fit)
     network, machine = load_model(model), named_machine(hardware, changes)
     if explained is not None:
-        sized = {name: asked[name] for name in ("stages", "levels", "array")}
+        sized = {name: asked[name] for name in ("stages", "starts", "levels", "array")}
         require_together(Asked(machine=machine, explain=True, **sized))
     if asked["profile"] is not None:
         from hypar.machine.profiles import read_profile  # noqa: PLC0415 (only where it is asked for)

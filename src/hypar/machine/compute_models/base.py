@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from hypar.files.quantities import Description
@@ -25,12 +25,14 @@ class LocalShape:
         windows: the windows that read F_in along the spatial dims.
         words: elements of ``input``, ``weight`` and ``output`` on a device, as an even share.
         macs: multiply-accumulates of a phase, as an even share.
+        zeros: fraction of zeros in ``input`` and ``output``, where the network gives it.
     """
 
     sizes: Mapping[str, int]
     windows: Mapping[str, Window]
     words: Mapping[str, float]
     macs: float
+    zeros: Mapping[str, float] = field(default_factory=dict)
 
     def size(self, dim: str) -> int:
         """Return the elements of a dim; 1 if the layer has no such dim."""
@@ -57,6 +59,7 @@ class LocalShape:
             sizes={dim: self.sizes[swapped.get(dim, dim)] for dim in self.sizes},
             windows=windows,
             words={tensor: self.words[ends.get(tensor, tensor)] for tensor in self.words},
+            zeros={ends[tensor]: fraction for tensor, fraction in self.zeros.items()},
         )
         return shape, {"forward": "backward", "backward": "forward"}.get(phase, phase)
 
@@ -76,12 +79,14 @@ class Work:
             next), ``buffer`` and ``memory``.
         mapping: details of the phase's mapping to the device, with names of the compute model's own.
         buffer_seconds: time of the words between buffer and array; 0 where the model gives it no bound.
+        skipped: part of the multiply-accumulates that take no energy, as one of their factors is zero.
     """
 
     seconds: float
     accesses: Mapping[str, float]
     mapping: Mapping[str, float]
     buffer_seconds: float = 0.0
+    skipped: float = 0.0
 
 
 class ComputeModel(Description):
@@ -95,8 +100,13 @@ class ComputeModel(Description):
     takes_arrays: ClassVar[bool] = False
     buffered: ClassVar[bool] = False
 
-    def beside(self, buffer_words: float | None) -> Self:  # noqa: ARG002
-        """Return the model of an array beside a buffer of some words, None if the file gives none; the same if it has none."""
+    def beside(self, buffer_words: float | None, costs: tuple[float, float] = (1.0, 0.0)) -> Self:  # noqa: ARG002
+        """Return the model of an array beside a buffer; the same if it has none.
+
+        Args:
+            buffer_words: words of the buffer; None if the file gives none.
+            costs: energy of a word from the buffer and of one from the array's network, in any unit.
+        """
         return self
 
     @abstractmethod

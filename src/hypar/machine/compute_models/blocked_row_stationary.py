@@ -22,8 +22,10 @@ from pydantic import Field, PrivateAttr
 
 from hypar.files.quantities import AsNumber, Count, Hertz, Sourced
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work
-from hypar.machine.spatial.blocking import Blocking, best_blocking, least_counts
+from hypar.machine.spatial.blocking import Blocking, best_blocking, counts, least_counts
 from hypar.machine.spatial.nests import Array, Nest, Store
+from hypar.machine.spatial.passes import array_words
+from hypar.machine.spatial.zeros import run_length_words
 from hypar.network.training import PHASES
 from hypar.network.windows import Window
 
@@ -47,15 +49,9 @@ class Placed(NamedTuple):
     units: int
 
     @property
-    def cycles(self) -> int:
-        """Cycles of the arithmetic."""
-        nest = self.nest
-        return self.blocking.layout.rounds(self.planes, self.units) * nest.taps * nest.width
-
-    @property
     def counts(self) -> tuple[float, float, float]:
         """Cycles, words from memory and words from the buffer of a unit, by which mappings are chosen."""
-        return self.cycles, self.blocking.memory, self.blocking.buffer
+        return counts(self.nest, self.blocking, self.planes, self.units)
 
     @property
     def results(self) -> int:
@@ -71,10 +67,8 @@ class Placed(NamedTuple):
     @property
     def array_words(self) -> float:
         """Words that elements take from the array's network: rows of F_in and W, and terms of F_out."""
-        nest, (q, p) = self.nest, self.blocking.interleaved
-        rows = nest.planes * nest.kernel * nest.height
-        taken = nest.read_width / (p * nest.zeros) + nest.width / q + nest.taps / self.blocking.tile[0]
-        return self.units * rows * taken
+        nest, own = self.nest.halved() if self.blocking.halved else self.nest, self.blocking
+        return self.units * float(array_words(nest, own.interleaved, own.tile[0]))
 
 
 class BlockedRowStationary(ComputeModel):
@@ -105,12 +99,18 @@ class BlockedRowStationary(ComputeModel):
     pass_rows: Sourced[Literal["any", "bank"]] = Sourced(
         value="any", source="not given: a pass reads as many rows of F_in as the buffer holds"
     )
+    zeros: Sourced[Literal["kept", "saved"]] = Sourced(
+        value="kept", source="not given: zeros are stored and multiplied like other numbers"
+    )
     _buffer_words: int | None = PrivateAttr(default=None)
+    _costs: tuple[float, float] = PrivateAttr(default=(1.0, 0.0))
 
-    def beside(self, buffer_words: float | None) -> Self:
+    def beside(self, buffer_words: float | None, costs: tuple[float, float] = (1.0, 0.0)) -> Self:
         """Return the model of an array beside a buffer of some words."""
         placed = self.model_copy()
         placed._buffer_words = None if buffer_words is None else math.floor(buffer_words)
+        if self.fewest.value == "words":
+            placed._costs = costs
         return placed
 
     @property
@@ -136,7 +136,18 @@ class BlockedRowStationary(ComputeModel):
             self.resident.value == "result",
             self.fewest.value,
             self.pass_rows.value == "bank",
+            self._costs,
         )
+
+    @property
+    def saves_zeros(self) -> bool:
+        """Whether zeros are packed in memory and not multiplied."""
+        return self.zeros.value == "saved"
+
+    def _packed(self, shape: LocalShape) -> tuple[float, float]:
+        """Return the words in memory for an element of F_in and for one of F_out; 1 where zeros are not known."""
+        known = shape.zeros if self.saves_zeros else {}
+        return run_length_words(known.get("input")), run_length_words(known.get("output"))
 
     def _best(self, ways: tuple[tuple[Nest, ...], ...], units: int) -> list[Placed]:
         """Return the best of the ways to do a phase, the first of equal ones."""
@@ -158,23 +169,25 @@ class BlockedRowStationary(ComputeModel):
     def work(self, shape: LocalShape, phase: str, units: int) -> Work:
         """Return cycles and accesses of the best mapping; the last round of sets may be incomplete."""
         own, phase = shape.as_convolution(phase)
-        found = self._best(_nests(own, phase), units)
-        cycles = sum(part.cycles for part in found)
+        found = self._best(_nests(own, phase, self._packed(own)), units)
+        cycles = sum(part.counts[0] for part in found)
         even = own.macs / own.padded_macs
         words = even * math.fsum(part.units * part.blocking.buffer for part in found)
         # Elements of the result that no tap meets are zeros, and written all the same.
         met = math.inf if phase == "gradient" else even * sum(part.results for part in found)
-        zeros = max(0.0, own.words[PHASES[phase].result] - met)
+        left = max(0.0, own.words[PHASES[phase].result] - met) * found[0].nest.packed[1]
+        skipped = own.zeros.get(PHASES[phase].operands[0], 0.0) if self.saves_zeros else 0.0
         rate = None if self.buffer_words_per_cycle is None else units * self.buffer_words_per_cycle.value
         return Work(
             seconds=cycles / self.frequency.value,
             buffer_seconds=0.0 if rate is None else words / (rate * self.frequency.value),
             accesses={
-                "registers": 4 * own.macs,
+                "registers": (4 - 3 * skipped) * own.macs,
                 "array": even * math.fsum(part.array_words for part in found),
                 "buffer": words,
-                "memory": even * math.fsum(part.units * part.blocking.memory for part in found) + zeros,
+                "memory": even * math.fsum(part.units * part.blocking.memory for part in found) + left,
             },
+            skipped=skipped,
             mapping={
                 "active": found[0].active,
                 "cycles": cycles,
@@ -202,6 +215,8 @@ def _named(found: Blocking) -> dict[str, int]:
 
 def _placed(nest: Nest, array: Array, store: Store, units: int) -> Placed:
     """Return a nest with its mapping, samples and filters shared by the units so that the fewest words move."""
+    if units == 1:
+        return Placed(nest, best_blocking(nest, array, store, nest.planes, 1), nest.planes, 1)
     found = []
     for share in _divisors(units):
         part = nest._replace(samples=-(-nest.samples // share), filters=-(-nest.filters // (units // share)))
@@ -215,12 +230,20 @@ def _divisors(units: int) -> tuple[int, ...]:
     return tuple(share for share in range(1, units + 1) if units % share == 0)
 
 
-def _nests(shape: LocalShape, phase: str) -> tuple[tuple[Nest, ...], ...]:
-    """Return the ways to do a phase, each as nests of loops one after another."""
-    whole = _forward(shape)._replace(gradient=PHASES[phase].result == "weight")
+def _nests(
+    shape: LocalShape, phase: str, packed: tuple[float, float] = (1.0, 1.0)
+) -> tuple[tuple[Nest, ...], ...]:
+    """Return the ways to do a phase, each as nests of loops one after another.
+
+    Args:
+        shape: the layer.
+        phase: the phase.
+        packed: words in memory for an element of F_in and for one of F_out; their errors have as many.
+    """
+    whole = _forward(shape)._replace(gradient=PHASES[phase].result == "weight", packed=packed)
     if phase != "backward":
         return ((whole,),)
-    back = whole._replace(channels=whole.filters, filters=whole.channels)
+    back = whole._replace(channels=whole.filters, filters=whole.channels, packed=packed[::-1])
     high, wide = _window(shape, "height"), _window(shape, "width")
     steps = high.stride * wide.stride
     dense = back._replace(
@@ -228,6 +251,7 @@ def _nests(shape: LocalShape, phase: str) -> tuple[tuple[Nest, ...], ...]:
         width=back.width * wide.stride,
         stride=1,
         read_width=back.width * wide.stride + wide.extent - 1,
+        across=1,
         zeros=steps,
     )
     return ((dense,),) if steps == 1 else (_folded(back, high, wide), (dense,))
@@ -251,6 +275,7 @@ def _forward(shape: LocalShape) -> Nest:
         extent=high.extent,
         read_width=(width - 1) * wide.stride + wide.extent,
         gradient=False,
+        across=wide.stride,
     )
 
 
@@ -267,6 +292,7 @@ def _folded(back: Nest, high: Window, wide: Window) -> tuple[Nest, ...]:
             stride=1,
             extent=(rows - 1) * high.dilation + 1,
             read_width=back.width + (taps - 1) * wide.dilation,
+            across=1,
         )
         for rows in _meeting(high)
         for taps in _meeting(wide)

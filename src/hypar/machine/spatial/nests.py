@@ -40,7 +40,9 @@ class Store(NamedTuple):
         fewest: whether mappings are chosen by ``cycles`` and then words, by ``words`` and then cycles, or by the
             ``product`` of cycles and words from memory.
         pass_in_bank: whether the rows of F_in that a pass reads of a sample lie in one bank, unless the pass has one
-            channel, or as many as it takes to fill the array.
+            channel, or as many as it takes to fill the array. Rows that do not fit it with one channel may be halved.
+        costs: cost of a word from the buffer and of one from the array's network, by which mappings with equal words from
+            memory are chosen.
     """
 
     words: int | None
@@ -49,6 +51,7 @@ class Store(NamedTuple):
     keeps_result: bool = False
     fewest: str = "cycles"
     pass_in_bank: bool = False
+    costs: tuple[float, float] = (1.0, 0.0)
 
     def rank(self, cycles: float, memory: float, buffer: float) -> tuple[float, ...]:
         """Return what a mapping is chosen by, the least first."""
@@ -74,6 +77,9 @@ class Nest(NamedTuple):
         read_width: input columns that are read, padding included.
         gradient: whether W is the result, and not F_out.
         zeros: elements of the input for each one that is read, the others being zeros put in between.
+        across: input columns between output columns.
+        packed: words in memory for an element of F_in and for one of F_out.
+        whole_width: ``read_width`` of whole rows if these are halves of rows, which count as samples; otherwise 0.
     """
 
     samples: int
@@ -89,6 +95,9 @@ class Nest(NamedTuple):
     read_width: int
     gradient: bool
     zeros: int = 1
+    across: int = 1
+    packed: tuple[float, float] = (1.0, 1.0)
+    whole_width: int = 0
 
     @property
     def planes(self) -> int:
@@ -102,7 +111,11 @@ class Nest(NamedTuple):
 
     def held_rows(self, columns: int) -> int:
         """Return the input rows that some output rows read."""
-        return (columns - 1) * self.stride + self.extent
+        return columns * self.stride + (self.extent - self.stride)
+
+    def columns_within(self, rows: int) -> int:
+        """Return the most output rows that read no more than some input rows."""
+        return max(0, (rows - self.extent) // self.stride + 1)
 
     def read_rows(self, folds: int) -> int:
         """Return the input rows that all pieces of a set read, padding included."""
@@ -110,7 +123,29 @@ class Nest(NamedTuple):
 
     def words(self, folds: Any) -> tuple[Any, int, int]:
         """Return the words of F_in, padding and what two pieces both read included, of F_out and of W."""
-        read = self.all_samples * self.channels * self.read_rows(folds) * self.read_width
+        read = self.all_samples * self.channels * self.read_width * self.read_rows(folds)
         made = self.all_samples * self.filters * self.height * self.width
         weights = self.groups * self.filters * self.channels * self.kernel * self.taps
-        return read / self.zeros, made, weights
+        return read if self.zeros == 1 else read / self.zeros, made, weights
+
+    def stored(self, folds: Any) -> tuple[Any, float, int]:
+        """Return the same words as they lie in memory."""
+        read, made, weights = self.words(folds)
+        if self.packed == (1.0, 1.0):
+            return read, made, weights
+        return read * self.packed[0], made * self.packed[1], weights
+
+    def least_words(self) -> float:
+        """Return the words from and to memory if each tensor moves once."""
+        # Pieces share rows of F_in, or skip some between them if the stride is larger than the kernel.
+        return sum(self.stored(1 if self.extent >= self.stride else self.height))
+
+    def halved(self) -> Nest:
+        """Return the loops over halves of rows, the first of which is longer by a column if the width is odd."""
+        width = -(-self.width // 2)
+        return self._replace(
+            samples=2 * self.samples,
+            width=width,
+            read_width=self.read_width - (self.width - width) * self.across,
+            whole_width=self.read_width,
+        )

@@ -6,6 +6,7 @@ A set has R rows of the kernel by ``columns`` rows of the output; see ``compute_
 from __future__ import annotations
 
 from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -93,9 +94,7 @@ def _sets(bands: int, columns: int, width: int, *, line: bool) -> int:
 
 def by_rounds(choices: tuple[Layout, ...], planes: int, units: int) -> list[tuple[int, Layout]]:
     """Return the layouts with the rounds of each, the fewest first."""
-    return sorted(
-        ((layout.rounds(planes, units), layout) for layout in choices), key=lambda ranked: ranked[0]
-    )
+    return sorted([(layout.rounds(planes, units), layout) for layout in choices], key=itemgetter(0))
 
 
 @lru_cache(maxsize=1024)

@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
+from hypar.files.quantities import AsNumber
 from hypar.files.record import Record
 from hypar.network.keeping import Keeps
 from hypar.network.training import PHASES
@@ -40,6 +41,7 @@ def _as_pair(value: Any) -> Any:
     raise ValueError(msg)
 
 
+Zeros = Annotated[float, AsNumber, Field(ge=0, le=1)]
 SizePair = Annotated[tuple[Size, Size], BeforeValidator(_as_pair)]
 CountPair = Annotated[tuple[Count, Count], BeforeValidator(_as_pair)]
 
@@ -80,6 +82,7 @@ class Einsum:
         input_elements: elements of F_in.
         windows: windows on F_in along the op's spatial dims.
         input_sizes: sizes of F_in along those dims.
+        zeros: fraction of zeros in F_in and F_out, where the network gives it.
     """
 
     sizes: Mapping[str, int]
@@ -89,6 +92,7 @@ class Einsum:
     input_elements: int
     windows: Mapping[str, Window] = field(default_factory=dict)
     input_sizes: Mapping[str, int] = field(default_factory=dict)
+    zeros: Mapping[str, float] = field(default_factory=dict)
 
     def dims(self, tensor: str) -> frozenset[str]:
         """Return the op dims of a tensor: ``input``, ``weight`` or ``output``."""
@@ -105,7 +109,7 @@ class Einsum:
     @property
     def content(self) -> object:
         """A key that einsums of equal fields share, as joins of two and of three inputs do."""
-        mappings = (self.sizes, self.input, self.output, self.windows, self.input_sizes)
+        mappings = (self.sizes, self.input, self.output, self.windows, self.input_sizes, self.zeros)
         return self.weight, self.input_elements, *[tuple(mapping.items()) for mapping in mappings]
 
     def unsized(self) -> Einsum:
@@ -252,14 +256,32 @@ class Op(Record):
         )
 
 
-class Convolution(Op):
+class Contraction(Op):
+    """An op with a weight.
+
+    Attributes:
+        input_zeros: fraction of zeros in what it reads; None if not known.
+        output_zeros: fraction of zeros in what it writes, the ReLU behind it done; None if not known.
+    """
+
+    weighted: ClassVar[bool] = True
+    input_zeros: Zeros | None = None
+    output_zeros: Zeros | None = None
+
+    @property
+    def zeros(self) -> Mapping[str, float]:
+        """The fraction of zeros in F_in and F_out, where it is known."""
+        given = {"input": self.input_zeros, "output": self.output_zeros}
+        return {tensor: zeros for tensor, zeros in given.items() if zeros is not None}
+
+
+class Convolution(Contraction):
     """A weighted op whose filters meet an image in windows; subclasses say which windows.
 
     With ``groups`` the einsum has a dim ``groups`` in all three tensors; ``in_channels`` and ``out_channels`` then
     count the channels within a group.
     """
 
-    weighted: ClassVar[bool] = True
     out_channels: Size
     kernel: SizePair
     stride: SizePair = (1, 1)
@@ -325,6 +347,7 @@ class Convolution(Op):
             input_elements=batch * elements_of(shape),
             windows=self.windows,
             input_sizes={"height": shape["height"], "width": shape["width"]},
+            zeros=self.zeros,
         )
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from hypar.network.ops.base import Einsum, Op, Shape, Size, describe, one_input
+from hypar.network.ops.base import Contraction, Einsum, Op, Shape, Size, describe, one_input
 from hypar.network.windows import ShapeError
 
 
-class Linear(Op):
+class Linear(Contraction):
     """``F_out = F_in . W`` on a vector of features."""
 
-    weighted: ClassVar[bool] = True
     out_features: Size
     bias: bool = True
 
@@ -42,6 +39,7 @@ class Linear(Op):
             weight=("in_channels", "out_channels"),
             output={"batch": "batch", "out_channels": "channels"},
             input_elements=batch * features,
+            zeros=self.zeros,
         )
 
 

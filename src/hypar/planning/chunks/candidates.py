@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.schedule.chunks.best import best_sizes
-from hypar.schedule.chunks.exchanges import exchange_named
+from hypar.schedule.chunks.exchanges import EXCHANGES
 from hypar.schedule.chunks.sizes import rule_sizes
-from hypar.schedule.chunks.times import LayerTimes, StepTimes
 from hypar.schedule.moves import PHASE
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def candidates(lanes: Sequence[Lane], step: Step, layers: tuple[int, ...]) -> It
     yield (1,) * count
     yield (count,)
     if len(lanes) == 1:
-        yield best_sizes(_times(lanes[0], step, layers), exchange_named("serial"))
+        exchange = lanes[0].setting.machine.content.assumptions.exchange.value
+        yield best_sizes(_times(lanes[0], step, layers), EXCHANGES[exchange])
     for power in range(1, (count - 1).bit_length()):
         yield rule_sizes(count, 2**power)
 
@@ -57,22 +59,20 @@ def neighbours(sizes: Sizes) -> Iterator[Sizes]:
 
 def _times(lane: Lane, step: Step, layers: tuple[int, ...]) -> StepTimes:
     """Return the times of the layers that exchange gradients; other layers' backward time counts for the next one."""
-    links = lane.setting.machine.links(lane.setting.array)
-    computed, sent, late = ([0.0] * len(lane.graph.layers) for _ in range(3))
+    computed = [0.0] * len(lane.graph.layers)
     for task, layer, move in zip(step.tasks, step.layers, step.moves, strict=True):
-        if move is None:
-            computed[layer] += task.seconds if task.kind in {"backward", PHASE} else 0.0
-        elif move.phase == PHASE:
-            latency_s = links[move.level - lane.depth].line(move.collective, move.subgroup_bytes).latency_s
-            late[layer] += latency_s
-            sent[layer] += max(0.0, task.seconds - latency_s)
+        if move is None and task.kind in {"backward", PHASE}:
+            computed[layer] += task.seconds
+    moves = {layer: lane.together((layer,)) for layer in layers}
+    late = {layer: math.fsum(lane.latencies(own)) for layer, own in moves.items()}
+    sent = {layer: math.fsum(move.seconds for move in own) for layer, own in moves.items()}
     found = [
         LayerTimes(
             name=lane.graph.layers[layer].name,
             forward_s=0.0,
             backward_s=sum(computed[layer:behind]),
-            exchange_s={"exchange": sent[layer]},
+            exchange_s={"exchange": max(0.0, sent[layer] - late[layer])},
         )
         for behind, layer in pairwise((len(computed), *layers))
     ]
-    return StepTimes(layers=tuple(reversed(found)), sync_s=max(late[layer] for layer in layers))
+    return StepTimes(layers=tuple(reversed(found)), sync_s=max(late.values()))

@@ -1,7 +1,7 @@
 """Choose the chunks in which the gradients of a plan are exchanged, and run the step.
 
 The engine decides: ``best`` takes the fastest of several candidates, of which single layers are the first, and then
-moves to neighbouring chunks as long as that is faster. The result is never slower than single layers; it claims no
+moves to neighbouring chunks as long as that is faster, or until the devices of a group always compute. The result is never slower than single layers; it claims no
 optimum. If the step with single layers fits the devices' memory, chunks that do not fit are rejected.
 """
 
@@ -73,6 +73,15 @@ def run_chunked(work: StepWork, asked: Asked | None = None) -> Chunked:
     return Chunked(*trials.best, chunks=record)
 
 
+def computing_s(step: Step) -> float:
+    """Return the longest time that devices compute in a step, which no chunks can undercut."""
+    found: dict[str, float] = {}
+    for task in step.tasks:
+        if task.kind != "communication":
+            found[task.resource] = found.get(task.resource, 0.0) + task.seconds
+    return max(found.values(), default=0.0)
+
+
 class _Trials:
     """The current chunks of a search, which starts from single layers."""
 
@@ -95,15 +104,21 @@ class _Trials:
     def search(self) -> None:
         """Take the fastest candidate, then improve it by local search."""
         lanes = self.work.lanes
-        held = holds(lanes, self.best.step)
+        held, least_s = holds(lanes, self.best.step), computing_s(self.best.step)
         for sizes in candidates(lanes, self.best.step, self.layers) if self.layers else ():
-            self._gains(sizes, held=held)
+            if self._seconds > least_s:
+                self._gains(sizes, held=held)
         most = len(self.tried) + MOST_TRIES
-        while any(
+        while self._seconds > least_s and any(
             self._gains(sizes, held=held)
             for sizes in takewhile(lambda _: len(self.tried) < most, neighbours(self.sizes))
         ):
             pass
+
+    @property
+    def _seconds(self) -> float:
+        """Return the time of the step, less what does not count as a gain."""
+        return self.best.timeline.makespan * (1 - LEAST_GAIN)
 
     def _gains(self, sizes: Sizes, *, held: bool) -> bool:
         """Take chunks if they are new and faster, and still fit the memory if the first step did."""
@@ -111,8 +126,7 @@ class _Trials:
             return False
         self.tried.add(sizes)
         ran = self.work.run(self.split(sizes))
-        faster = ran.timeline.makespan < self.best.timeline.makespan * (1 - LEAST_GAIN)
-        if not faster or (held and not holds(self.work.lanes, ran.step)):
+        if ran.timeline.makespan >= self._seconds or (held and not holds(self.work.lanes, ran.step)):
             return False
         self.sizes, self.best = sizes, ran
         return True

@@ -1,8 +1,9 @@
 """Lower bounds on the cost of every span as a stage, computed before any span is planned.
 
 Each layer of a span counts with the time of its fastest choice, the exchange of its partial results included, and a
-span receives every tensor that crosses its ends at least once, by other counts than ``paper`` if it has an end there. Transfers between its layers are left out; if transfers
-overlap with computation, so is the exchange of partial results. Memory counts weights and kept activations.
+span receives every tensor that crosses its ends at least once, by other counts than ``paper`` if it has an end there.
+Transfers between its layers are left out; if transfers overlap with computation, so is the exchange of partial results.
+Memory counts weights, kept activations, the error with which the backward phase begins, and a buffer for what arrives.
 """
 
 from __future__ import annotations
@@ -46,11 +47,37 @@ class LowerBounds(NamedTuple):
 
     Attributes:
         seconds: busy time for a mini-batch; infinite for empty spans.
-        room: the largest number of microbatches in flight that may fit the memory.
+        always: bytes on a device that do not depend on microbatches in flight: weights, gradients, optimizer state, the
+            error of the last output, and a buffer for what arrives from other stages.
+        kept: bytes on a device for each microbatch in flight.
+        received: bytes of a mini-batch from other stages.
+        macs: multiply-accumulates of a mini-batch forward, which are exact.
     """
 
     seconds: Costs
-    room: Costs
+    always: Costs
+    kept: Costs
+    received: Costs
+    macs: Costs
+
+    def room(self, capacity: float | None) -> Costs:
+        """Return the largest number of microbatches in flight that may fit a device's memory."""
+        if capacity is None:
+            return np.full(self.always.shape, np.inf)
+        with np.errstate(divide="ignore"):
+            found = np.floor(np.divide(capacity - self.always, self.kept))
+        return np.where(self.always > capacity, 0.0, found)
+
+    def of(self, balance: str, in_flight: int) -> Costs:
+        """Return the lower bounds of a quantity that a partition can minimise.
+
+        Args:
+            balance: one of ``BALANCES``.
+            in_flight: the number of microbatches whose activations the stage keeps.
+        """
+        if balance == "memory":
+            return self.always + in_flight * self.kept
+        return {"time": self.seconds, "traffic": self.received, "macs": self.macs}[balance]
 
 
 class _LayerBounds(NamedTuple):
@@ -61,25 +88,39 @@ class _LayerBounds(NamedTuple):
         weights: elements of its weight on the fullest device.
         input: the fraction of its input on the fullest device.
         output: the fraction of its output there.
+        error: elements of the error of its trail's output there.
     """
 
     seconds: float = 0.0
     weights: float = 0.0
     input: float = 0.0
     output: float = 0.0
+    error: float = 0.0
 
 
 def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
     """Return the lower bounds of all spans, for a number of microbatches in a mini-batch."""
-    layers = _layer_bounds(spans, microbatches)
+    layers, arriving = _layer_bounds(spans, microbatches), _least_received(spans)
     computing = _sums([layer.seconds for layer in layers])
-    received, returned = (microbatches * _seconds(spans, each) for each in _least_received(spans))
+    received, returned = (microbatches * _seconds(spans, each) for each in arriving)
     overlap = spans.setting.machine.overlap
     found = (
         np.maximum(computing, np.maximum(received, returned)) if overlap else computing + received + returned
     )
     some = np.arange(len(layers) + 1) > np.arange(len(layers))[:, None]
-    return LowerBounds(np.where(some, found * (1 - ROUNDING), np.inf), _room(spans, layers))
+    size, setting = spans.setting.element_bytes, spans.setting
+    words = 2 + OPTIMIZERS[setting.optimizer]
+    errors = np.array([0.0, *(size * layer.error for layer in layers)])
+    buffers = np.maximum(*arriving) / math.prod(setting.array)
+    macs = np.cumsum([0.0, *(microbatches * layer.einsum.macs for layer in spans.microbatch.layers)])
+    return LowerBounds(
+        seconds=np.where(some, found * (1 - ROUNDING), np.inf),
+        always=_sums([words * size * layer.weights for layer in layers])
+        + (errors + buffers) * (1 - ROUNDING),
+        kept=_sums([size * elements for elements in _kept(spans.microbatch, layers)]),
+        received=microbatches * (arriving[0] + arriving[1]) * (1 - ROUNDING),
+        macs=macs - macs[:-1, None],
+    )
 
 
 def crossing_bytes(spans: CutSpans) -> list[float]:
@@ -121,18 +162,6 @@ def _sums(amounts: Sequence[float]) -> Costs:
     return found
 
 
-def _room(spans: CutSpans, layers: Sequence[_LayerBounds]) -> Costs:
-    """Return the largest number of microbatches in flight that may fit the memory of each span."""
-    setting, capacity = spans.setting, spans.setting.machine.memory_bytes
-    words = 2 + OPTIMIZERS[setting.optimizer]
-    weights = _sums([words * setting.element_bytes * layer.weights for layer in layers])
-    kept = _sums([setting.element_bytes * elements for elements in _kept(spans.microbatch, layers)])
-    if capacity is None:
-        return np.full(weights.shape, np.inf)
-    with np.errstate(divide="ignore"):
-        return np.where(weights > capacity, 0.0, np.floor(np.divide(capacity - weights, kept)))
-
-
 def _kept(graph: ContractedGraph, layers: Sequence[_LayerBounds]) -> list[float]:
     """Return the elements of a microbatch that each layer and its trail keep; a tensor's first reader keeps it."""
     read: dict[int, float] = {}
@@ -168,10 +197,10 @@ def _layer_bounds(spans: CutSpans, microbatches: int) -> list[_LayerBounds]:
     known: dict[object, _LayerBounds] = {}
     found = []
     for layer, sums, options in zip(spans.microbatch.layers, _added_up(spans), question.options, strict=True):
-        key = (layer.einsum, layer.output_elements, sums, options)
+        key = (layer.einsum, layer.output_elements, layer.trail[-1].elements, sums, options)
         if key not in known:
             known[key] = _LayerBounds()
-            if layer.weighted and math.prod(map(len, options)) <= MOST_COMBINATIONS:
+            if math.prod(map(len, options)) <= MOST_COMBINATIONS:
                 each = [
                     _under(layer, sums, chosen, spans.setting, microbatches) for chosen in product(*options)
                 ]
@@ -190,6 +219,9 @@ def _added_up(spans: CutSpans) -> tuple[Sums, ...]:
 def _under(layer: CutLayer, sums: Sums, chosen: Options, setting: Setting, microbatches: int) -> _LayerBounds:
     """Return the time and memory of a layer under a choice at each level."""
     divisors = degrees(chosen)
+    output = fullest_share(layer.einsum, divisors, "output")
+    if not layer.weighted:
+        return _LayerBounds(output=output, error=output * layer.trail[-1].elements)
     time = setting.machine.layer_time(layer.einsum, divisors, setting.element_bytes)
     spent = [microbatches * seconds for seconds in time.seconds.values()]
     if not setting.machine.overlap:
@@ -200,7 +232,8 @@ def _under(layer: CutLayer, sums: Sums, chosen: Options, setting: Setting, micro
         seconds=math.fsum(spent) + setting.update_seconds(time),
         weights=time.fullest["weight"],
         input=fullest_share(layer.einsum, divisors, "input"),
-        output=fullest_share(layer.einsum, divisors, "output"),
+        output=output,
+        error=output * layer.trail[-1].elements,
     )
 
 

@@ -1,4 +1,4 @@
-"""Find the partition with the least bottleneck stage, planning as few spans as possible.
+"""Find the partition whose costliest stage costs least, planning as few spans as possible.
 
 Idea: find the best partition by lower bounds, plan its spans, replace their bounds by costs, and repeat until all
 spans of the best partition are planned.
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 
 def best_partition(
-    spans: CutSpans, microbatches: int, kept: Sequence[int], limit: float = math.inf
+    spans: CutSpans,
+    microbatches: int,
+    kept: Sequence[int],
+    limit: float = math.inf,
+    balance: str = "time",
 ) -> Partition | None:
     """Return the best partition into stages, or None if none that fits the memory is within a limit.
 
@@ -34,13 +38,18 @@ def best_partition(
         spans: the spans.
         microbatches: microbatches in a mini-batch.
         kept: for each stage, the largest number of microbatches whose activations it keeps.
-        limit: seconds that the bottleneck stage may take.
+        limit: what the costliest stage may cost.
+        balance: the quantity that a stage costs, one of ``BALANCES``.
     """
-    (costs, room), seams = lower_bounds_of(spans, microbatches), np.array(crossing_bytes(spans))
-    planned = np.zeros(costs.shape, dtype=bool)
+    least, seams = lower_bounds_of(spans, microbatches), np.array(crossing_bytes(spans))
+    room, counts = least.room(spans.setting.machine.memory_bytes), {*kept}
+    # Memory alone depends on the stage, by the number of microbatches in flight.
+    alike = least.of(balance, 0).copy()
+    costs = {count: least.of(balance, count) if balance == "memory" else alike for count in counts}
+    planned = np.zeros(room.shape, dtype=bool)
 
     def fitting(stage: int) -> Costs:
-        return np.where(room >= kept[stage], costs, np.inf)
+        return np.where(room >= kept[stage], costs[kept[stage]], np.inf)
 
     while True:
         found = partition(fitting, len(kept), seams)
@@ -51,8 +60,9 @@ def best_partition(
             return found
         for ends in ahead:
             span = spans.span(*ends)
-            planned[ends], costs[ends] = True, span.seconds(microbatches)
-            room[ends] = _room(span, {*kept})
+            planned[ends], room[ends] = True, _room(span, counts)
+            for count, own in costs.items():
+                own[ends] = span.cost(balance, microbatches, count)
 
 
 def _room(span: CutSpan, kept: Collection[int]) -> int:

@@ -81,8 +81,12 @@ def stages_of(staging: Staging, request: Request) -> StagesRecord:
     return StagesRecord(
         asked=request.stages,  # type: ignore[arg-type]
         array=list(request.array) if request.stages == "best" else None,
+        asked_microbatches=request.microbatches if request.stages == "best" else None,
         solver=request.solver,
         schedule=request.schedule,
+        starts=True if request.starts else None,
+        balance=_balance(request),
+        bottleneck=None if _balance(request) is None else exact_number(staging.costliest(request.balance)),
         microbatches=staging.microbatches,
         bottleneck_s=staging.bottleneck_s,
         stages=[
@@ -99,6 +103,11 @@ def stages_of(staging: Staging, request: Request) -> StagesRecord:
     )
 
 
+def _balance(request: Request) -> str | None:
+    """Return the recorded balance; None for time."""
+    return None if request.balance == "time" else request.balance
+
+
 def _no_stages(request: Request, whole: Decided) -> StagesRecord:
     """Return the record for a plan that is faster without stages: all layers form one stage.
 
@@ -110,8 +119,10 @@ def _no_stages(request: Request, whole: Decided) -> StagesRecord:
     return StagesRecord(
         asked=request.stages,  # type: ignore[arg-type]
         array=list(request.array),
+        asked_microbatches=request.microbatches,
         solver=request.solver,
         schedule=request.schedule,
+        balance=_balance(request),
         microbatches=1,
         bottleneck_s=time_s,
         stages=[StageRecord(layers=list(whole.splits[0].choices), busy_s=time_s, in_flight=1, staleness=0)],
@@ -122,7 +133,11 @@ def _claim(request: Request, staging: Staging) -> str:
     """Return the claim of a plan in stages: the plans that it is optimal among."""
     tried = "of all numbers of stages tried the fastest: " if request.stages == "best" else ""
     fitting = " that fit" if request.machine is not None and request.machine.memory_bytes is not None else ""
-    bounds = f"{tried}stages of the least bottleneck of all partitions{fitting}"
+    least = {"time": "bottleneck", "macs": "arithmetic in the costliest"}
+    words = least.get(request.balance, f"{request.balance} in the costliest")
+    bounds = f"{tried}stages of the least {words} of all partitions{fitting}"
+    if request.starts:
+        bounds = "stages as given"
     if not staging.request.array:
         return f"{bounds}, not cut"
     pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""

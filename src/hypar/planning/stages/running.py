@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hypar.plan.splits import stage_name
 from hypar.planning.chunks.replay import chunks_of
 from hypar.planning.chunks.search import Chunked, run_chunked
+from hypar.planning.stages.spans import outer_array
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.pipeline import Pace, Send, full_step, lower
 from hypar.schedule.pipeline_orders import SCHEDULES, in_flight, staleness
@@ -57,7 +58,12 @@ class Staging:
     @property
     def bottleneck_s(self) -> float:
         """Seconds for which a mini-batch keeps the busiest stage busy."""
-        return max(span.seconds(self.microbatches) for span in self.stages)
+        return self.costliest("time")
+
+    def costliest(self, balance: str) -> float:
+        """Return what the costliest stage costs, by one of ``BALANCES``."""
+        pairs = zip(self.stages, self.in_flight, strict=True)
+        return max(span.cost(balance, self.microbatches, in_flight) for span, in_flight in pairs)
 
 
 def kept_in_flight(schedule: str, stages: int, microbatches: int) -> tuple[int, ...]:
@@ -87,7 +93,8 @@ def run_stages(
     kept = kept_in_flight(schedule, count, microbatches)
     works = []
     for number, (span, most) in enumerate(zip(stages, kept, strict=True)):
-        place = StagePlace(count, microbatches, most, span.cuts.lane.place.outside)
+        places = outer_array(span.cuts.lane.setting, count)[0]
+        place = StagePlace(places, microbatches, most, span.cuts.lane.place.outside)
         lane = span.cuts.lane.at(stage_name(number), place)
         works.append(StageWork((lane,), (), span.received, span.returned))
     order = Order(SCHEDULES[schedule], microbatches, _minibatches(schedule, count))

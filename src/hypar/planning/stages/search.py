@@ -19,6 +19,7 @@ from hypar.planning.request import BEST
 from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import estimated_s, kept_in_flight, run_stages
 from hypar.planning.stages.spans import CutSpans
+from hypar.planning.stages.starts import given_bounds
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.sharding.pins import parse_pin
 from hypar.units import format_bytes
@@ -140,14 +141,14 @@ def _tries(request: Request, graph: LayerGraph, machine: Machine) -> Iterator[tu
         for inner in range(outer, len(request.array) + 1):
             array = request.array[inner:]
             if stages <= layers and machine.num_devices % math.prod((stages, *array)) == 0:
-                for microbatches in _microbatches(request.schedule, graph.batch, stages):
+                for microbatches in _microbatches(request, graph.batch, stages):
                     yield stages, replace(request, array=array, microbatches=microbatches)
 
 
-def _microbatches(schedule: str, batch: int, stages: int) -> list[int]:
-    """Return the numbers of microbatches to try: the schedule's default, and multiples of the stages."""
-    own = checked_microbatches(None, schedule, batch, stages)
-    flushes = SCHEDULES[schedule].flushes
+def _microbatches(request: Request, batch: int, stages: int) -> list[int]:
+    """Return the numbers of microbatches to try: the requested one, or the schedule's default and multiples of the stages."""
+    own = checked_microbatches(request.microbatches, request.schedule, batch, stages)
+    flushes = request.microbatches is None and SCHEDULES[request.schedule].flushes
     more = (each * stages for each in MULTIPLES if flushes and batch % (each * stages) == 0)
     return sorted({own, *more})
 
@@ -169,7 +170,7 @@ def _divided(
         limit: seconds that a step may take.
 
     Returns:
-        The stages, or None if the bottleneck stage alone takes longer than the limit.
+        The stages, or None if the busiest stage alone takes longer than the limit.
 
     Raises:
         InputError: that number of stages is not possible, or no partition fits the memory.
@@ -178,17 +179,40 @@ def _divided(
     layers = len(graph.nodes(request.graph).layers)
     if not 1 <= stages <= layers:
         raise OptionError("stages", f"found {stages}", f"1 to {layers}, one for each layer that is cut")
-    if layers > MOST_LAYERS:
-        message = f"stages: found {layers:,} layers that are cut; allowed: {MOST_LAYERS:,}"
-        raise TableLimitError(message, layers, MOST_LAYERS)
     microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages, layers)
     spans = CutSpans.of(request, graph, (stages, microbatches), answers)
-    found = best_partition(spans, microbatches, kept_in_flight(request.schedule, stages, microbatches), limit)
-    if found is not None:
-        stages_found = [spans.span(*ends) for ends in pairwise(found.bounds)]
-        return Divided(request, microbatches, stages_found, spans)
-    if limit < math.inf:
+    kept = kept_in_flight(request.schedule, stages, microbatches)
+    if request.starts:
+        bounds = given_bounds(request.starts, graph, spans.whole)
+        found = [spans.span(*ends) for ends in pairwise(bounds)]
+        _require_fits(found, kept)
+        return Divided(request, microbatches, found, spans)
+    if layers > MOST_LAYERS:
+        message = f"stages: found {layers:,} layers that are cut; allowed: {MOST_LAYERS:,}; try --starts"
+        raise TableLimitError(message, layers, MOST_LAYERS)
+    most = limit if request.balance == "time" else math.inf
+    best = best_partition(spans, microbatches, kept, most, request.balance)
+    if best is not None:
+        own = [spans.span(*ends) for ends in pairwise(best.bounds)]
+        return Divided(request, microbatches, own, spans)
+    if most < math.inf:
         return None
     machine = spans.setting.machine
     held = f"no {stages} stages fit {format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
     raise MemoryLimitError(f"hardware {machine.name!r}", held, hint="try more stages, or a smaller batch")
+
+
+def _require_fits(stages: Sequence[CutSpan], kept: Sequence[int]) -> None:
+    """Refuse given stages of which one does not fit the memory.
+
+    Raises:
+        MemoryLimitError: one does not fit.
+    """
+    for number, (span, in_flight) in enumerate(zip(stages, kept, strict=True), 1):
+        lane, held = span.cuts.lane, math.fsum(span.held(in_flight).values())
+        machine = lane.setting.machine
+        if not machine.fits(held):
+            found = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
+            allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
+            hint = "try more stages, or a smaller batch"
+            raise MemoryLimitError(f"hardware {machine.name!r}", found, allowed, hint)

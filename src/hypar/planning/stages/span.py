@@ -41,11 +41,13 @@ class CutSpan(NamedTuple):
         cuts: its cuts.
         received: a microbatch's F that other stages send.
         returned: its E that they send.
+        in_step: whether all stages wait for each other after each mini-batch.
     """
 
     cuts: Cuts
     received: Entering
     returned: Entering
+    in_step: bool = False
 
     def seconds(self, microbatches: int) -> float:
         """Return its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""
@@ -54,6 +56,32 @@ class CutSpan(NamedTuple):
         if self.cuts.lane.setting.machine.overlap:
             return max(computing, microbatches * max(self.received.seconds, self.returned.seconds))
         return computing + microbatches * (self.received.seconds + self.returned.seconds)
+
+    def cost(self, balance: str, microbatches: int, in_flight: int) -> float:
+        """Return the quantity that a partition minimises in its costliest stage.
+
+        Args:
+            balance: one of ``BALANCES``.
+            microbatches: microbatches in a mini-batch.
+            in_flight: the largest number of microbatches whose activations it keeps.
+        """
+        if balance == "memory":
+            return math.fsum(self.held(in_flight).values())
+        if balance == "traffic":
+            return microbatches * (self.received.from_stages + self.returned.from_stages)
+        if balance == "macs":
+            return microbatches * sum(layer.einsum.macs for layer in self.cuts.lane.graph.layers)
+        if self.in_step and self.cuts.lane.setting.machine.overlap:
+            return self._step_seconds()
+        return self.seconds(microbatches)
+
+    def _step_seconds(self) -> float:
+        """Return the time of a mini-batch until its last send has arrived, if transfers overlap with computation.
+
+        Over each end of a stage as many bytes are sent as received, so what it sends takes as long as what it receives there.
+        """
+        forward, backward, once = self.cuts.phases
+        return forward + max(self.returned.seconds, backward + max(once, self.received.seconds))
 
     def held(self, in_flight: int) -> dict[str, float]:
         """Return the bytes on each device with microbatches in flight, and a buffer for the largest transfer."""
@@ -97,7 +125,9 @@ def phases_of(step: Step, *, overlap: bool) -> Phases:
 
 
 def _phase(task: Task, move: Move | None) -> str:
-    if task.kind == "update" or (move is not None and move.phase == "gradient"):
+    # Communication without a transfer is the stall of the devices for an exchange of gradients.
+    exchanges = task.kind == "communication" if move is None else move.phase == "gradient"
+    if task.kind == "update" or exchanges:
         return "once"
     return "forward" if (task.kind if move is None else move.phase) == "forward" else "backward"
 

@@ -8,12 +8,14 @@ and equal tensors between them are planned once.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from hypar.costs.base import load_cost
 from hypar.network.contraction import ContractedGraph
+from hypar.plan.splits import FLUSHES
 from hypar.planning.question import question_of, setting_for
 from hypar.planning.searches.base import Answer, load_search
 from hypar.planning.stages.span import Cuts, CutSpan, phases_of
@@ -90,7 +92,7 @@ class CutSpans:
             microbatch=graph.with_batch(graph.batch // microbatches).nodes(request.graph),
             pins=tuple(parse_pin(text, whole, max(1, len(request.array))) for text in request.pins),
             setting=setting,
-            link=setting.machine.links((stages, *request.array))[0] if stages > 1 else None,
+            link=setting.machine.links(outer_array(setting, stages))[0] if stages > 1 else None,
             answers={} if answers is None else answers,
         )
 
@@ -111,7 +113,8 @@ class CutSpans:
         """Return a span with its cuts as a stage, with the transfers from other stages."""
         lane = cuts.lane
         network = (self.microbatch, self.flows)
-        return CutSpan(cuts, *entering(network, (start, end), lane.choices, self.setting, self.link))
+        arriving = entering(network, (start, end), lane.choices, self.setting, self.link)
+        return CutSpan(cuts, *arriving, in_step=not FLUSHES[self.request.schedule])
 
     @cached_property
     def flows(self) -> Flows:
@@ -163,6 +166,17 @@ class CutSpans:
         if not self.request.array:
             return Answer(choices=((),) * len(inside.layers), costs=(), solver="", exact=True)
         return load_search(self.request.search).run(self._question(inside))
+
+
+def outer_array(setting: Setting, stages: int) -> tuple[int, ...]:
+    """Return the ways of the level that stages divide and of the levels inside them.
+
+    A machine is divided evenly: of more places than stages, the least number that divides it, the last ones stay empty.
+    """
+    inside, devices = math.prod(setting.array), setting.machine.num_devices
+    most = devices // inside
+    places = next((ways for ways in range(stages, most + 1) if devices % (ways * inside) == 0), stages)
+    return (places, *setting.array)
 
 
 def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = None) -> ContractedGraph:

@@ -115,7 +115,7 @@ def question(plan: Plan) -> str:
     else:
         array, devices = "x".join(str(ways) for ways in plan.array), plan.num_devices
         if plan.stages is not None and plan.staged:
-            array = f"{len(plan.stages.stages)} stages" + (f" of {array}" if array else "")
+            array = _counted(plan.stages) + (f" of {array}" if array else "")
     return f"{plan.model.name}, batch {plan.model.batch}, {devices} devices ({array})"
 
 
@@ -213,7 +213,7 @@ def score_lines(plan: Plan, score: Score) -> list[str]:
     if score.energy is not None:
         lines.append(f"energy: {items(score.energy, format_joules)}")
     lines.append(f"memory: {items(score.memory, format_bytes)} ({score.optimizer})")
-    if stages is not None and len(stages.stages) > 1:
+    if stages is not None and stages.pipelined:
         lines += [schedule_line(stages), *map(_stage_line, score.groups or (), stages.stages)]
     else:
         lines += [_group_line(group) for group in score.groups or ()]
@@ -229,12 +229,17 @@ def _group_line(group: GroupScore) -> str:
     return f"{group.group}: {group.devices} devices, {times}, {memory_line(group)}"
 
 
+def _counted(stages: StagesRecord) -> str:
+    """Return the number of stages in words."""
+    return f"{len(stages.stages)} stage{'s' * (len(stages.stages) > 1)}"
+
+
 def schedule_line(stages: StagesRecord) -> str:
     """Describe the schedule of the stages and the time of the bottleneck."""
-    each = f"{len(stages.stages)} stages by {stages.schedule}, mini-batches whole"
+    each = f"{_counted(stages)} by {stages.schedule}, mini-batches whole"
     if SCHEDULES[stages.schedule].flushes:
         several = f"{stages.microbatches} microbatch{'es' * (stages.microbatches > 1)}"
-        each = f"{len(stages.stages)} stages by {stages.schedule}, {several} a mini-batch"
+        each = f"{_counted(stages)} by {stages.schedule}, {several} a mini-batch"
     return f"{each}; bottleneck: the costliest is busy {format_seconds(stages.bottleneck_s)} a step"
 
 

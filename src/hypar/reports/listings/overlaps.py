@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hypar.reports.formats.base import on_machine, question
+from hypar.reports.formats.tabular.notes import score_notes
 from hypar.reports.listings.base import make_table
 from hypar.reports.prose import Note
 from hypar.units import format_bytes, format_gain, format_seconds
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 def overlap_data(found: Overlap) -> dict[str, Any]:
     """Return the step, every chunk with its parameters, and the search for a size."""
-    graph, machine, times = found.graph, found.machine, found.times
+    graph, machine, time = found.graph, found.machine, found.ran.score.time
     return {
         "model": {"name": graph.name, "digest": graph.digest, "batch": graph.batch if machine else None},
         "hardware": machine and machine.name,
@@ -27,10 +29,10 @@ def overlap_data(found: Overlap) -> dict[str, Any]:
         "step_s": found.step_s,
         "typical_s": found.typical_s,
         "speedup": found.speedup,
-        "forward_s": times.forward_s,
-        "backward_s": times.ready[-1],
-        "exchange_s": times.sent[-1],
-        "synchronisation_s": times.sync_s,
+        "forward_s": time["forward"],
+        "backward_s": time["backward"] + time["gradient"],
+        "exchange_s": time["communication"],
+        "update_s": time["update"],
         "critical_layer": found.critical_layer,
         "chunks": [_chunk_data(chunk) for chunk in found.chunks],
         "search": _search_data(found),
@@ -79,12 +81,10 @@ def overlap_table(found: Overlap) -> Sheet:
 def overlap_head(found: Overlap) -> str:
     """Describe the network, the source of its times, and the exchange of its gradients."""
     manner = f"exchange {found.exchange}, chunks {found.by}"
+    times = "" if found.table is None else f", measured times {found.table!r}"
     if found.machine is None:
-        return f"{found.graph.name}, measured times {found.table!r}, {manner}"
-    array = "x".join(map(str, found.array))
-    changes = "".join(f" {name}={value}" for name, value in found.machine.changes.items())
-    where = f"array {array} on {found.machine.name}{changes}"
-    return f"{found.graph.name}, batch {found.graph.batch}, {where}, {manner}"
+        return f"{found.graph.name}{times}, {manner}"
+    return f"{question(found.plan)} {on_machine(found.ran.score)}{times}, {manner}"
 
 
 def overlap_answer(found: Overlap) -> str:
@@ -98,28 +98,24 @@ def overlap_answer(found: Overlap) -> str:
 
 def overlap_notes(found: Overlap) -> list[Note]:
     """Compare the step with the typical one, and state its critical layer and the claim made for the chunks."""
-    times = found.times
-    sums = {
-        "forward": times.forward_s,
-        "backward": times.ready[-1],
-        "exchange": times.sent[-1],
-        "synchronisation of each chunk": times.sync_s,
-    }
     typical = format_seconds(found.typical_s)
     over = format_gain(found.typical_s, found.step_s, digits=4) or "1.000x"
+    critical = "computation alone"
+    if found.critical is not None:
+        critical = f"layer {found.critical_layer}, the last of chunk {found.critical + 1}"
     return [
         Note(
             "step",
             f"{format_seconds(found.step_s)}; exchanged after the backward phase {typical}, {over} that",
         ),
-        Note("time", ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in sums.items())),
-        Note("critical", f"layer {found.critical_layer}, the last of chunk {found.critical + 1}"),
+        *(note for note in score_notes(found.plan, found.ran.score) if note.label == "time"),
+        Note("critical", critical),
         *(Note("" if at else "claim", line) for at, line in enumerate(_claim(found))),
     ]
 
 
 def _claim(found: Overlap) -> list[str]:
-    """State whether the chunks are optimal; empty for chunks given by the user."""
+    """State how the chunks were found, and whether they can gain by more than their number."""
     if found.search is not None:
         trace = [
             f"iteration {trial.iteration}: size {trial.size}, {format_seconds(trial.seconds)}; best {trial.best}"
@@ -127,9 +123,10 @@ def _claim(found: Overlap) -> list[str]:
         ]
         end = f"iteration {found.search.stopped_at}: size {found.search.unmeasured} ends the search"
         return [*trace, f"{end}; chunks of {found.search.size} are the fastest that it measured"]
-    if found.by != "best":
-        return []
-    every = f"optimal over every way to cut {len(found.times.layers)} layers into chunks"
-    if found.typical_s < found.step_s:
-        return [every, "no chunks are faster than exchanging after the backward phase"]
-    return [every]
+    lines = []
+    if found.by == "best":
+        lines.append("the fastest chunks found, and no slower than every layer by itself")
+    if not found.overlaps:
+        nothing = "its assumption overlap is none, so nothing is sent beside the backward phase"
+        lines.append(f"{found.ran.score.hardware}: {nothing}")
+    return lines

@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hypar.machine.step_times import StepTimes
     from hypar.schedule.chunks.exchanges import Exchange, Sizes
-    from hypar.schedule.chunks.times import StepTimes
 
 
 def best_sizes(times: StepTimes, exchange: Exchange) -> Sizes:

@@ -12,30 +12,21 @@ a chunk smaller than the bound allows gains nothing; ``within`` relies on this.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import replace
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Protocol
 
-from hypar.errors import UnknownNameError
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hypar.schedule.chunks.times import StepTimes
+    from hypar.machine.step_times import StepTimes
 
 Sizes = tuple[int, ...]
 """The number of layers of each chunk, in the order of the backward phase."""
 
 
 class Exchange(Protocol):
-    """A manner of exchanging gradients.
-
-    Attributes:
-        stalls: whether a chunk's synchronisation stalls the backward phase, while its exchange delays no other chunk.
-    """
-
-    stalls: bool
+    """A manner of exchanging gradients."""
 
     def spans(self, times: StepTimes, sizes: Sizes) -> list[float]:
         """Return the span of each chunk, in seconds."""
@@ -52,8 +43,6 @@ class Independent:
 
     ``ready[end] + (chunks up to and with it) sync + sent[end] - sent[start]``. Source: CGDP, its cost model.
     """
-
-    stalls = True
 
     def spans(self, times: StepTimes, sizes: Sizes) -> list[float]:
         """Return the span of each chunk, with chunks numbered from the first."""
@@ -89,8 +78,6 @@ class Serial:
     backward phase on. Source: Li et al., PyTorch Distributed (VLDB 2020), section 3.2, whose buckets are such chunks.
     """
 
-    stalls = False
-
     def spans(self, times: StepTimes, sizes: Sizes) -> list[float]:
         """Return the span of each chunk, with chunks numbered from the last."""
         return [
@@ -122,26 +109,7 @@ class Serial:
 
 
 EXCHANGES: Mapping[str, Exchange] = {"independent": Independent(), "serial": Serial()}
-"""Manners of exchange by name."""
-
-
-def exchange_named(name: str) -> Exchange:
-    """Return the manner of exchange of a name.
-
-    Raises:
-        UnknownNameError: there is no such manner.
-    """
-    if name not in EXCHANGES:
-        raise UnknownNameError("exchange", str(name), EXCHANGES)
-    return EXCHANGES[name]
-
-
-def typical(times: StepTimes, exchange: Exchange) -> tuple[StepTimes, Sizes]:
-    """Return times and chunks of typical data parallelism: one chunk, exchanged after the backward phase.
-
-    Synchronisation that would stall the backward phase is not counted then, as in CGDP.
-    """
-    return (replace(times, sync_s=0.0) if exchange.stalls else times), (len(times.layers),)
+"""Manners of exchange by name, as in the assumption of a machine."""
 
 
 def _ends(sizes: Sizes) -> Iterator[tuple[int, int]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.studies.page import Page, Section
-from hypar.studies.pipeline.divide import pipeline_model
 from hypar.studies.sections.pipeline.algorithm import rings, simulated
+from hypar.studies.sections.pipeline.blocks import divided
 from hypar.studies.sections.pipeline.memory import at_batch, degrees, stages, threads, totals
 from hypar.studies.sections.pipeline.partitions import convergence, partitions
 from hypar.studies.sections.pipeline.published import MODEL, STARTS, network
@@ -24,7 +24,7 @@ class LayerBlockPipeline:
     def run(self, progress: Callable[[int, int], None]) -> Page:
         """Compute the stages' and threads' memory and traffic, the schedule, the algorithm, and the best partitions."""
         graph = network()
-        found = pipeline_model(graph, starts=STARTS, batch=1)
+        found = divided(graph.with_batch(1), STARTS)
         parts: tuple[Callable[[], Section], ...] = (
             lambda: threads(found),
             lambda: stages(found),
@@ -50,7 +50,8 @@ class LayerBlockPipeline:
                 "Mori, Youkawa, Izumi, Yoshimoto, Kawaguchi and Inoue, A layer-block-wise pipeline for memory and"
                 " bandwidth reduction in distributed deep learning (MLSP 2017). Written by `hypar reproduce pipeline`"
                 f" from the model file `{MODEL}` and the published stages, and as published without any bias; a test"
-                " computes it again. Everything of ours is what [hypar pipeline](../pipeline.md) counts and simulates."
+                " computes it again. The stages are counted as the paper counts them, and the schedule is that of"
+                " [hypar pipeline](../pipeline.md), simulated."
             ),
             sections=tuple(sections),
         )

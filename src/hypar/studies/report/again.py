@@ -9,7 +9,7 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
 from hypar.plan.conventions import of_score
 from hypar.planning.counting import follows
-from hypar.planning.request import BEST, GRAPHS, space_text
+from hypar.planning.request import GRAPHS, space_text
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import data_names, plugin_names
 from hypar.schedule.pipeline_orders import checked_microbatches
@@ -159,7 +159,11 @@ def _of_stages(stages: StagesRecord, batch: int) -> Iterator[tuple[str, object]]
     if stages.schedule != "1f1b":
         yield "--schedule", stages.schedule
     usual = checked_microbatches(None, stages.schedule, batch, len(stages.stages))
-    if stages.asked != BEST and stages.microbatches != usual:
-        yield "--microbatches", stages.microbatches
+    if stages.requested_microbatches not in {None, usual} or stages.asked_microbatches is not None:
+        yield "--microbatches", stages.requested_microbatches
+    if stages.starts:
+        yield "--starts", ",".join(stages.given_starts)
+    if stages.balance is not None:
+        yield "--balance", stages.balance
     if stages.solver is not None:
         yield "--solver", stages.solver

@@ -106,7 +106,7 @@ def groups_table(score: Score | None, stages: StagesRecord | None = None) -> lis
     """Return one row for each group of devices, or for each stage; no table for identical devices without stages."""
     if score is None or not score.groups:
         return []
-    staged = stages is not None and len(stages.stages) > 1
+    staged = stages is not None and stages.pipelined
     extra = ["layers", "busy"] if staged else []
     heads = [
         "stage" if staged else "group",
@@ -143,7 +143,7 @@ def groups_table(score: Score | None, stages: StagesRecord | None = None) -> lis
 
 def stages_notes(stages: StagesRecord | None) -> list[Note]:
     """Return the schedule of several stages."""
-    if stages is None or len(stages.stages) < 2:
+    if stages is None or not stages.pipelined:
         return []
     return [Note("stages", schedule_line(stages))]
 

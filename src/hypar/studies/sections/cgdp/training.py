@@ -8,15 +8,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hypar.machine.measured import measured_devices, with_times
+from hypar.machine.setting import Setting
+from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.network.build import load_model
 from hypar.network.gradients import gradients_of
 from hypar.schedule.chunks.best import best_sizes
-from hypar.schedule.chunks.exchanges import EXCHANGES, Sizes, typical
+from hypar.schedule.chunks.exchanges import EXCHANGES, Sizes
 from hypar.schedule.chunks.sizes import SizeSearch, rule_sizes, search_size
-from hypar.schedule.chunks.times import LayerTimes, StepTimes
-from hypar.schedule.data_parallel import lower_chunks
+from hypar.schedule.lanes import Lane
+from hypar.schedule.step import lower_lanes
+from hypar.sharding.placement import cut
 from hypar.studies.sections.cgdp.published import (
     ACCUMULATE,
     ADDED_UP_MS,
@@ -53,9 +59,22 @@ BACKWARD_SHARE = BACKWARD_MS / (FORWARD_MS + BACKWARD_MS + UPDATE_MS)
 """The fraction of an iteration without exchange that AlexNet's backward phase takes."""
 
 
-def engine_s(times: StepTimes, sizes: Sizes) -> float:
-    """Return the engine's seconds of a step."""
-    return run(lower_chunks(times, sizes, PAPER).tasks).makespan
+def engine_s(times: StepTimes, sizes: Sizes, network: Network = ALEXNET) -> float:
+    """Return the engine's seconds of a network's step with the paper's times and its exchange.
+
+    Args:
+        times: the times of the network's layers.
+        sizes: the number of layers of each chunk, in the order of the backward phase.
+        network: the network.
+    """
+    graph = load_model(network.model)
+    devices = measured_devices(Path("cgdp"), {"exchange": "independent"})
+    setting = Setting(machine=with_times(devices, times), array=(2,), element_bytes=graph.element_bytes)
+    layers = graph.contracted.layers
+    lane = Lane(graph.contracted, [(cut("batch", 2),)] * len(layers), setting)
+    ends = pairwise(accumulate(sizes, initial=0))
+    backward = [*reversed(range(len(layers)))]
+    return run(lower_lanes([lane], chunks=tuple(tuple(backward[slice(*own)]) for own in ends)).tasks).makespan
 
 
 def alexnet(sync_s: float) -> StepTimes:
@@ -168,8 +187,9 @@ def training(network: Network, batch: int | None = None) -> Training:
 
 
 def typical_with_cgdp_s() -> float:
-    """Return T' of AlexNet with the copies and accumulations of CGDP, Table 4, one after another."""
-    return engine_s(*typical(alexnet(fitted_sync_s()), PAPER))
+    """Return T' of AlexNet with the copies and accumulations of CGDP, Table 4, one after another, unsynchronised."""
+    times = alexnet(0.0)
+    return engine_s(times, (len(times.layers),))
 
 
 def _by_work_s(graph: LayerGraph, batch: int) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypar.studies.sections.pipeline.published import EXTRA, TWICE
 
 if TYPE_CHECKING:
-    from hypar.studies.pipeline.result import Pipeline, Stage
+    from hypar.studies.sections.pipeline.blocks import Blocks, Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Counted:
         digits: whether sums are of numbers of two digits: the weights in all rounded, the rest cut off.
     """
 
-    found: Pipeline
+    found: Blocks
     extra: bool = False
     twice: bool = False
     digits: bool = False
@@ -65,7 +65,7 @@ class Counted:
         return len(self.found.stages) * (self.weights + batch * 2 * whole)
 
 
-def readings(found: Pipeline) -> dict[str, Counted]:
+def readings(found: Blocks) -> dict[str, Counted]:
     """Return Tables I and II as hypar counts them, and with their misprints added one by one."""
     return {
         "ours": Counted(found=found),

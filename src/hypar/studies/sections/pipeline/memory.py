@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypar.files.figures import Figure
+from hypar.planning.planner import plan_model
 from hypar.studies.page import Section
-from hypar.studies.pipeline.divide import pipeline_model
+from hypar.studies.sections.pipeline.blocks import SCHEDULE, divided
 from hypar.studies.sections.pipeline.counts import Counted, cut_beside, readings
 from hypar.studies.sections.pipeline.published import (
     ACTIVATIONS,
@@ -25,10 +26,11 @@ from hypar.studies.sections.pipeline.published import (
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from hypar.studies.pipeline.result import Pipeline
+    from hypar.network.graph import LayerGraph
+    from hypar.studies.sections.pipeline.blocks import Blocks
 
 
-def threads(found: Pipeline) -> Section:
+def threads(found: Blocks) -> Section:
     """Compare four threads of data parallelism."""
     plain, extra = Counted(found=found), Counted(found=found, extra=True)
     rows = []
@@ -58,7 +60,7 @@ def _of_threads(what: str, counted: Counted, batch: int) -> float:
     return count * (batch * whole if tensor in {"Y", "dY"} else counted.weights // 2) / 1e6
 
 
-def stages(found: Pipeline) -> Section:
+def stages(found: Blocks) -> Section:
     """Compare weights, activations and errors of each stage at batch 1."""
     ours, with_extra = Counted(found=found), Counted(found=found, extra=True)
     rows: list[tuple[str, ...]] = []
@@ -99,7 +101,7 @@ def stages(found: Pipeline) -> Section:
     )  # fmt: skip
 
 
-def at_batch(found: Pipeline) -> Section:
+def at_batch(found: Blocks) -> Section:
     """Compare activations and errors of each stage at the larger batch."""
     batch = BATCHES[-1]
     plain = Counted(found=found)
@@ -134,7 +136,7 @@ def _row_at_batch(name: str, number: int, sizes: list[float]) -> tuple[str, ...]
     return (name, *(cell for group in cells for cell in group))
 
 
-def totals(found: Pipeline) -> Section:
+def totals(found: Blocks) -> Section:
     """Compare the memory of four stages and of four threads."""
     every = readings(found)
     rows: list[tuple[str, ...]] = []
@@ -147,10 +149,9 @@ def totals(found: Pipeline) -> Section:
             rows.append((what, str(batch), f"{published:.2f}", *(f"{count / 1e6:.2f}" for count in counts)))
             series["published"].append(published)
             series["ours"].append(counts[0] / 1e6)
-    own = [
-        format_bytes(pipeline_model(found.graph, starts=STARTS, batch=batch).memory_bytes)
-        for batch in BATCHES
-    ]
+    graphs = [found.graph.with_batch(batch) for batch in BATCHES]
+    received = [format_bytes(divided(graph, STARTS).memory_bytes) for graph in graphs]
+    own = [format_bytes(_planned(graph)) for graph in graphs]
     return Section(
         title="Tables I and II: totals",
         text=(
@@ -160,8 +161,9 @@ def totals(found: Pipeline) -> Section:
             f" {TWICE[0]} and {TWICE[1]}, which are printed twice as large as those of the other two; and summed from"
             " the printed digits: the weights rounded to two, all else cut to two at batch 1 and then taken 32 times."
             " The last column is our reading of the digits; it gives all four totals to the last. The tenth tensor is"
-            " in the threads' totals too, the doubling is not. hypar itself also counts what a stage receives and"
-            f" must keep, and no gradients of statistics: {own[0]} and {own[1]} for the pipeline."
+            " in the threads' totals too, the doubling is not. With what a stage receives and must keep, and without"
+            f" gradients of statistics, it is {received[0]} and {received[1]} for the pipeline. hypar's own plan of these"
+            f" stages keeps what the backward phase reads instead of every output: {own[0]} and {own[1]}."
         ),
         heads=("", "batch", "published", *every),
         rows=tuple(rows),
@@ -172,12 +174,21 @@ def totals(found: Pipeline) -> Section:
     )  # fmt: skip
 
 
-def degrees(found: Pipeline) -> Section:
+def _planned(graph: LayerGraph) -> float:
+    """Return the bytes that the same stages hold in hypar's plan, whose memory depends on no machine."""
+    plan = plan_model(
+        graph, graph="operators", levels=0, starts=STARTS, schedule=SCHEDULE, hardware="p100-4x4"
+    )
+    groups = [] if plan.score is None else plan.score.groups or []
+    return sum(group.memory_bytes for group in groups)
+
+
+def degrees(found: Blocks) -> Section:
     """Compare the memory of stages and threads as their number grows."""
     batch, rows = BATCHES[-1], []
     series: dict[str, list[float]] = {"threads": [], "pipeline": []}
     for count, starts in STARTS_OF.items():
-        own = Counted(found=pipeline_model(found.graph, starts=starts, batch=1))
+        own = Counted(found=divided(found.graph, starts))
         sizes = {"threads": own.threads(batch), "pipeline": own.pipeline(batch)}
         less = 1 - sizes["pipeline"] / sizes["threads"]
         published = count == len(found.stages)
@@ -211,17 +222,16 @@ def degrees(found: Pipeline) -> Section:
     )  # fmt: skip
 
 
-def _less_as_printed(found: Pipeline) -> float:
+def _less_as_printed(found: Blocks) -> float:
     """Return the relative saving of four stages over four threads, with every misprint."""
     read = readings(found)["in two digits"]
     return 1 - read.pipeline(BATCHES[-1]) / read.threads(BATCHES[-1])
 
 
-def _merged(found: Pipeline) -> tuple[float, float]:
+def _merged(found: Blocks) -> tuple[float, float]:
     """Return the least and the greatest GB of two stages that are merged from the published four."""
     first, *others = STARTS.split(",")
     sizes = [
-        Counted(found=pipeline_model(found.graph, starts=f"{first},{other}", batch=1)).pipeline(BATCHES[-1])
-        for other in others
+        Counted(found=divided(found.graph, f"{first},{other}")).pipeline(BATCHES[-1]) for other in others
     ]
     return min(sizes) / 1e9, max(sizes) / 1e9

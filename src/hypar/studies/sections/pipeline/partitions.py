@@ -6,20 +6,21 @@ from typing import TYPE_CHECKING
 
 from hypar.files.figures import Figure
 from hypar.studies.page import Section
-from hypar.studies.pipeline.divide import pipeline_model
+from hypar.studies.sections.pipeline.blocks import balanced, divided
 from hypar.studies.sections.pipeline.published import BATCHES, CONVERGENCE, SPEEDUPS, STARTS, STARTS_OF
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
-    from hypar.studies.pipeline.result import Pipeline
+    from hypar.studies.sections.pipeline.blocks import Blocks
 
 
 def partitions(graph: LayerGraph) -> Section:
     """Compare the published stages with the best."""
     batch = BATCHES[-1]
-    found = {"published": pipeline_model(graph, starts=STARTS, batch=batch)}
-    for balance in ("memory", "macs"):
-        found[f"least {balance}"] = pipeline_model(graph, stages=4, batch=batch, balance=balance)
+    graph = graph.with_batch(batch)
+    found = {"published": divided(graph, STARTS)}
+    for name, quantity in (("memory", "memory_bytes"), ("macs", "macs")):
+        found[f"least {name}"] = balanced(graph, 4, quantity)
     rows = [
         (
             name,
@@ -35,7 +36,7 @@ def partitions(graph: LayerGraph) -> Section:
         title="Stages: the published ones and the best",
         text=(
             f"Not in the paper: four stages at batch {batch} whose fullest holds least, or whose busiest multiplies"
-            " least, over all partitions of the network's layers, with what hypar counts. The published stages are close to"
+            " least, over all partitions of the network's layers, counted with what stages receive. The published stages are close to"
             " the least arithmetic; the first holds most, as most is in flight there."
         ),
         heads=(
@@ -50,7 +51,7 @@ def partitions(graph: LayerGraph) -> Section:
     )
 
 
-def balanced(found: Pipeline) -> float:
+def speedup(found: Blocks) -> float:
     """Return the speedup over one worker of stages whose step is as long as the busiest one's arithmetic."""
     work = [stage.macs for stage in found.stages]
     return sum(work) / max(work)
@@ -61,8 +62,8 @@ def convergence(graph: LayerGraph) -> Section:
     rows = []
     own, best, equal = [1.0], [1.0], [1.0]
     for count, published in SPEEDUPS.items():
-        own.append(balanced(pipeline_model(graph, starts=STARTS_OF[count])))
-        best.append(balanced(pipeline_model(graph, stages=count, balance="macs")))
+        own.append(speedup(divided(graph, STARTS_OF[count])))
+        best.append(speedup(balanced(graph, count, "macs")))
         equal.append(float(count))
         rows.append((str(count), f"{published:.1f}", f"{published / count:.0%}", f"{count:.1f}", f"{own[-1]:.2f}",
                      f"{best[-1]:.2f}"))  # fmt: skip

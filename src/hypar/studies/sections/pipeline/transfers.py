@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hypar.files.figures import Figure
 from hypar.network.ops.base import elements_of
 from hypar.studies.page import Section
-from hypar.studies.pipeline.divide import pipeline_model
+from hypar.studies.sections.pipeline.blocks import divided
 from hypar.studies.sections.pipeline.counts import cut_beside
 from hypar.studies.sections.pipeline.published import (
     BATCHES,
@@ -20,7 +20,7 @@ from hypar.studies.sections.pipeline.published import (
 )
 
 if TYPE_CHECKING:
-    from hypar.studies.pipeline.result import Pipeline
+    from hypar.studies.sections.pipeline.blocks import Blocks
 
 TRIED = (1, 2, 4, 8, 16, 32, 64)
 """Batches of Figure 6; the text available to us does not give the paper's."""
@@ -29,7 +29,7 @@ MOST = 100.0
 """Section 3.1: MB that both directions together do not exceed at the paper's batch."""
 
 
-def forward_bytes(found: Pipeline) -> list[int]:
+def forward_bytes(found: Blocks) -> list[int]:
     """Return the bytes that each stage receives for an image: the image itself, then the previous stage's output."""
     image = sum(elements_of(layer.shape) for layer in found.graph.layers if layer.op_name == "input")
     return [found.graph.element_bytes * image, *(stage.sent_bytes for stage in found.stages[:-1])]
@@ -40,7 +40,7 @@ def three_digits(sizes: list[int], batch: int) -> float:
     return sum(batch * round(size, -3) // 10_000 for size in sizes) / 100
 
 
-def between(found: Pipeline) -> Section:
+def between(found: Blocks) -> Section:
     """Compare the bytes that stages receive and send."""
     ahead = forward_bytes(found)
     back = [stage.returned_bytes for stage in found.stages]
@@ -82,13 +82,14 @@ def between(found: Pipeline) -> Section:
     )
 
 
-def figure_5(found: Pipeline) -> Section:
+def figure_5(found: Blocks) -> Section:
     """Compare the traffic that unifies the weights of threads as their number grows."""
     weights = sum(stage.memory["weights"] for stage in found.stages) / 1e6
     rows = []
     series: dict[str, list[float]] = {"one way": [], "added up by hypar": []}
     for count, starts in STARTS_OF.items():
-        added = pipeline_model(found.graph, starts=starts, batch=1).data_parallel.moved_bytes / 1e6
+        gradients = sum(stage.memory["gradients"] for stage in divided(found.graph, starts).stages)
+        added = 2 * (count - 1) * gradients / 1e6
         printed = f"{UNIFIED:.1f}" if count == len(found.stages) else ""
         cells = (count * EACH, count * weights, 2 * count * weights, added)
         rows.append((str(count), printed, *(f"{cell:.1f}" for cell in cells)))
@@ -112,7 +113,7 @@ def figure_5(found: Pipeline) -> Section:
     )  # fmt: skip
 
 
-def figure_6(found: Pipeline) -> Section:
+def figure_6(found: Blocks) -> Section:
     """Compare the traffic of stages as the batch grows."""
     ahead, back = sum(forward_bytes(found)) / 1e6, sum(stage.returned_bytes for stage in found.stages) / 1e6
     most = int(MOST / (ahead + back))

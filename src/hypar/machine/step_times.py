@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,8 @@ class LayerTimes:
         name: the layer's name.
         forward_s: seconds of its forward phase.
         backward_s: seconds of its errors and gradients.
-        exchange_s: seconds of each transfer in the exchange of its gradients, in order, by name, as ``copy out``.
+        exchange_s: seconds of each transfer in the exchange of its gradients, in order, by name, as ``copy out``; empty
+            if the exchange was not measured.
     """
 
     name: str
@@ -40,6 +42,27 @@ class StepTimes:
 
     layers: tuple[LayerTimes, ...]
     sync_s: float
+
+    @property
+    def digest(self) -> str:
+        """Return a hash of the times."""
+        return hashlib.sha256(repr((self.layers, self.sync_s)).encode()).hexdigest()
+
+    @cached_property
+    def by_name(self) -> Mapping[str, LayerTimes]:
+        """Return each layer's times by its name."""
+        return {layer.name: layer for layer in self.layers}
+
+    @property
+    def exchanges(self) -> bool:
+        """Return whether the exchange of gradients has times, too."""
+        return any(layer.exchange_s for layer in self.layers)
+
+    def chunk_s(self, layers: Iterable[str]) -> float:
+        """Return the seconds in which layers exchange their gradients together, synchronisation included."""
+        return math.fsum(
+            (self.sync_s, *(part for name in layers for part in self.by_name[name].exchange_s.values()))
+        )
 
     @property
     def backward_order(self) -> tuple[LayerTimes, ...]:

@@ -1,11 +1,13 @@
-"""Tables of measured times of a step's layers and of the exchange of their gradients, as YAML or as CSV.
+"""Tables of measured times of a data-parallel step's layers and of the exchange of their gradients, as YAML or as CSV.
 
-``hypar overlap`` reads them instead of a machine's own times. Described in ``docs/overlap.md``.
+A machine with such times computes, and exchanges gradients if they were measured too, in these times instead of those of
+its compute model and its links. Described in ``docs/overlap.md``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,11 +18,14 @@ from hypar.files.csv_file import Row, read_csv
 from hypar.files.quantities import Description, Text
 from hypar.files.validation import validated
 from hypar.files.yaml_file import read_yaml
-from hypar.schedule.chunks.times import LayerTimes, StepTimes
+from hypar.machine.load import machine_of
+from hypar.machine.step_times import LayerTimes, StepTimes
 from hypar.units import parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hypar.machine.machine import Machine
 
 MOST_SECONDS = 10**9
 """The longest measured time allowed."""
@@ -33,6 +38,15 @@ EXCHANGE_STEPS = ("copy_out", "accumulate", "copy_back")
 
 _EVERY_ROW = "synchronisation"
 """The column that must be equal in every row."""
+
+_DEVICES = """\
+source: two devices whose times were all measured; the numbers of this file that are times count for nothing
+device:
+  word: {value: 4 B, source: float32}
+  compute: {name: roofline, peak: {value: 1 TFLOP/s, source: none}, half_efficiency_flop: {value: 0, source: none}}
+interconnect: {topology: ring, devices: {value: 2, source: fewest}, link_bandwidth: {value: 1 GB/s, source: none}}
+assumptions: {overlap: {value: full, source: gradients are exchanged beside the backward phase}}
+"""
 
 
 def _time(value: Any) -> float:
@@ -49,18 +63,18 @@ class MeasuredLayer(Description):
     """The measured times of a layer."""
 
     name: Text
-    forward: Time = 0.0
+    forward: Time | None = None
     backward: Time
-    copy_out: Time
-    accumulate: Time
-    copy_back: Time
+    copy_out: Time | None = None
+    accumulate: Time | None = None
+    copy_back: Time | None = None
 
 
 class OverlapTable(Description):
     """A table of measured times."""
 
     source: Text = "not given"
-    synchronisation: Time
+    synchronisation: Time | None = None
     layers: Annotated[list[MeasuredLayer], Field(min_length=1, max_length=MOST_LAYERS)]
 
 
@@ -97,7 +111,8 @@ class MeasuredTimes:
             if name not in measured:
                 raise ProfileError(self.place(("layers",)), f"no layer {name!r}", f"all of {model!r}")
         return StepTimes(
-            layers=tuple(_layer_times(measured[name]) for name in layers), sync_s=self.table.synchronisation
+            layers=tuple(_layer_times(measured[name]) for name in layers),
+            sync_s=self.table.synchronisation or 0.0,
         )
 
 
@@ -120,16 +135,37 @@ def read_overlap_table(file: str | Path) -> MeasuredTimes:
     table: OverlapTable = validated(OverlapTable, data, place=place, error=ProfileError)
     _require_once(table, place)
     _require_forward(table, place)
+    _require_exchange(table, place)
     return MeasuredTimes(file=path, table=table, place=place)
+
+
+def with_times(machine: Machine, times: StepTimes) -> Machine:
+    """Return a machine that takes measured times in data parallelism."""
+    digest = hashlib.sha256(f"{machine.digest} {times.digest}".encode()).hexdigest()
+    return replace(machine, digest=f"sha256:{digest}", measured=times)
+
+
+def measured_devices(file: Path, changes: Mapping[str, Any]) -> Machine:
+    """Return two devices that overlap, for times of which all are measured.
+
+    Args:
+        file: the table, after which the machine is named.
+        changes: changed assumptions.
+    """
+    return machine_of(file, _DEVICES, changes)
 
 
 def _layer_times(layer: MeasuredLayer) -> LayerTimes:
     """Return the times of one layer, in the order of its exchange."""
     return LayerTimes(
         name=layer.name,
-        forward_s=layer.forward,
+        forward_s=layer.forward or 0.0,
         backward_s=layer.backward,
-        exchange_s={step.replace("_", " "): getattr(layer, step) for step in EXCHANGE_STEPS},
+        exchange_s={
+            step.replace("_", " "): seconds
+            for step in EXCHANGE_STEPS
+            if (seconds := getattr(layer, step)) is not None
+        },
     )
 
 
@@ -141,10 +177,20 @@ def _require_once(table: OverlapTable, place: Callable[[Where], str]) -> None:
 
 
 def _require_forward(table: OverlapTable, place: Callable[[Where], str]) -> None:
-    given = ["forward" in layer.model_fields_set for layer in table.layers]
-    if any(given) and not all(given):
-        where = place(("layers", given.index(False), "forward"))
+    missing = [index for index, layer in enumerate(table.layers) if layer.forward is None]
+    if 0 < len(missing) < len(table.layers):
+        where = place(("layers", missing[0], "forward"))
         raise ProfileError(where, "'forward' is missing", "the times of every layer, or of none")
+
+
+def _require_exchange(table: OverlapTable, place: Callable[[Where], str]) -> None:
+    fields: dict[Where, float | None] = {(_EVERY_ROW,): table.synchronisation}
+    for index, layer in enumerate(table.layers):
+        fields |= {("layers", index, step): getattr(layer, step) for step in EXCHANGE_STEPS}
+    missing = [where for where, seconds in fields.items() if seconds is None]
+    if 0 < len(missing) < len(fields):
+        allowed = "the whole exchange, or nothing of it"
+        raise ProfileError(place(missing[0]), f"{str(missing[0][-1])!r} is missing", allowed)
 
 
 def _from_yaml(file: Path) -> tuple[dict[str, Any], Callable[[Where], str]]:

@@ -15,11 +15,11 @@ from hypar import HyparError, load_model
 from hypar.cli.main import main
 from hypar.errors import DocumentError
 from hypar.files.csv_file import read_csv
-from hypar.studies.overlap.table import read_overlap_table
+from hypar.machine.measured import read_overlap_table
 from tests.effort import examples
 
 if TYPE_CHECKING:
-    from hypar.schedule.chunks.times import StepTimes
+    from hypar.machine.step_times import StepTimes
 
 LAYERS = ("conv1", "conv2", "fc1", "fc2")
 ROWS = {

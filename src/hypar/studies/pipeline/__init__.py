@@ -1,1 +1,0 @@
-"""Pipelines: a network divided into stages on one device each."""

@@ -1,0 +1,33 @@
+"""Run-length coded feature maps, beside a coder of random ones."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from hypar.machine.spatial.zeros import run_length_words
+
+
+def coded_words(elements: list[bool]) -> float:
+    """Words of 16 bits of a map, an element being true unless it is zero: three pairs in 64 bits."""
+    pairs, run = 0, 0
+    for element in elements:
+        if element or run == 31:
+            pairs, run = pairs + 1, 0
+        else:
+            run += 1
+    return -(-(pairs + (run > 0)) // 3) * 64 / 16
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.016, 0.387, 0.793, 0.9, 0.97, 1.0])
+def test_words_are_those_of_a_coder(zeros: float) -> None:
+    draw = random.Random(1)
+    elements = [draw.random() >= zeros for _ in range(200_000)]
+    assert run_length_words(zeros) == pytest.approx(coded_words(elements) / len(elements), rel=0.02)
+
+
+def test_a_map_whose_zeros_are_not_known_is_not_coded() -> None:
+    assert run_length_words(None) == 1
+    assert run_length_words(0.25) == pytest.approx(1)
+    assert run_length_words(0.0) == pytest.approx(4 / 3)

@@ -1,0 +1,84 @@
+"""Random networks on random trees of devices: what is planned is run, replayed, and brings what it says."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hypar import plan_model, score_plan, verify_plan
+from hypar.errors import InputError
+from hypar.machine.load_heterogeneous import load_hardware
+from tests.effort import examples
+from tests.heterogeneous import kind, machines, networks, write_machine
+
+if TYPE_CHECKING:
+    import pytest
+
+    from hypar import LayerGraph, Plan
+    from tests.heterogeneous import Drawn
+
+
+@st.composite
+def identical(draw: st.DrawFn) -> Drawn:
+    """Identical devices, as the one kind of a machine without groups."""
+    topology = draw(st.sampled_from(["fully_connected", "ring", "torus", "switch"]))
+    overlap = draw(st.sampled_from(["none", "full"]))
+    devices = draw(st.sampled_from([2, 4, 6, 8, 12, 24]))
+    return {"a": kind(devices=devices, topology=topology, overlap=overlap, latency="1 us")}, []
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> dict[str, Any]:
+    """What is asked of a tree: stages, levels, chunks, refinement, a strategy, a convention."""
+    asked: dict[str, Any] = {"strategy": draw(st.sampled_from(["dp", "mp", "hypar", "accpar", "optimal"]))}
+    stages = draw(st.sampled_from([None, None, 2, 3]))
+    if stages is not None:
+        asked |= {"stages": stages, "levels": draw(st.integers(0, 2))}
+        asked["microbatches"] = draw(st.sampled_from([None, 1, 2]))
+        asked["schedule"] = draw(st.sampled_from(["1f1b", "gpipe"]))
+    elif draw(st.booleans()):
+        asked["levels"] = draw(st.integers(1, 3))
+    if draw(st.booleans()):
+        asked["convention"] = draw(st.sampled_from(["paper", "moved", "fused"]))
+    asked["chunks"] = draw(st.sampled_from([None, "best", "one"]))
+    asked["refine"] = draw(st.sampled_from([False, False, True]))
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def planned(graph: LayerGraph, drawn: Drawn, asked: dict[str, Any], folder: Any) -> Plan | None:
+    """Return the plan; None where the machine, the batch or a refused pair of options does not allow one."""
+    kinds, groups = drawn
+    file = write_machine(folder, kinds, groups) if groups else folder / "a.yaml"
+    if not groups:
+        write_machine(folder, kinds, [])
+    try:
+        return plan_model(graph, hardware=load_hardware(file), **asked)
+    except InputError:
+        return None
+
+
+@settings(max_examples=examples(400, 12))
+@given(networks, st.one_of(identical(), machines(most=4)), trees())
+def test_a_random_tree_runs_as_planned(
+    tmp_path_factory: pytest.TempPathFactory, graph: LayerGraph, drawn: Drawn, asked: dict[str, Any]
+) -> None:
+    plan = planned(graph, drawn, asked, tmp_path_factory.mktemp("tree"))
+    if plan is None:
+        return
+    score = plan.score
+    assert score is not None
+    # The same score again, whose parts sum to it.
+    assert score_plan(plan, model=graph) == score
+    assert math.isclose(math.fsum(score.communication.values()), score.communication_bytes)
+    assert math.isclose(math.fsum(score.critical.values()), score.time_s, abs_tol=1e-15)
+    assert math.isclose(math.fsum(score.time.values()) - score.overlapped_s, score.time_s, rel_tol=1e-8)
+    for group in score.groups or ():
+        covered = score.time_s - group.idle_s
+        assert max(group.computing_s, 0.0) <= covered * (1 + 1e-9)
+    # The numbers of one device, and the bytes that were counted.
+    found = verify_plan(plan, model=graph, count=plan.num_devices > 12 or graph.batch > 16)
+    assert found.ok
+    assert not found.mismatches
