@@ -37,6 +37,7 @@ from hypar.network.ops.base import LARGEST_SIZE
 from hypar.network.spec import schema
 from hypar.network.spec.expansion import MOST_LAYERS
 from hypar.plan import chunks, plan, score, splits
+from hypar.planning.refusals import REFUSALS
 from hypar.registry import GROUPS, data_names, load_plugin
 from hypar.studies.check import FREE
 from tests.test_layers import FLOORS, MAY_IMPORT
@@ -303,6 +304,24 @@ def option_line(option: click.Option) -> str:
 
 def test_cli_reference_is_current(update: bool) -> None:
     compare(DOCS / "cli.md", cli_reference(), update=update)
+
+
+def refusals() -> str:
+    """The rows of the features that exclude each other, as a table."""
+    rows = []
+    for row in REFUSALS:
+        line = "; allowed: ".join(filter(None, (f"{row.where}: {row.found}".removeprefix(": "), row.allowed)))
+        message = re.sub(r"\{(\w+)\}", lambda word: word[1].upper(), line)
+        rows.append(f"| {row.first} | {row.second} | `{message}` | {row.reason} |\n")
+    return "".join(rows)
+
+
+def test_the_refusals_are_listed(update: bool) -> None:
+    page = PAGES["refusals.md"]
+    text = page.read_text(encoding="utf-8")
+    head, mark, _ = text.partition("|---|---|---|---|\n")
+    assert mark
+    compare(page, head + mark + refusals(), update=update)
 
 
 @pytest.mark.parametrize("name", commands())

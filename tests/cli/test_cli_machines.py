@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from hypar import check_plan, load_machine, plan_model, read_plan, score_plan, sweep_model
+from hypar import (
+    check_plan,
+    load_heterogeneous,
+    load_machine,
+    load_model,
+    plan_model,
+    read_plan,
+    score_plan,
+    sweep_model,
+)
 from hypar.cli.main import main
 from hypar.errors import OptionError
 from hypar.plan.score import GroupScore, Totals
@@ -21,6 +30,7 @@ from hypar.planning.replay import run_plan
 from hypar.registry import data_folder, data_names
 from hypar.reports.formats.base import unfit_line
 from hypar.reports.formats.tabular.notes import score_notes
+from hypar.reports.listings.machines import whole_times_data
 from hypar.studies.papers.base import load_reproduction
 from hypar.studies.sweep import varied
 from tests.prose import unbroken
@@ -204,6 +214,17 @@ def test_hardware_shows_how_layers_lie_on_a_device() -> None:
     assert "active" in output("hardware", "eyeriss", "--model", "alexnet-2012")
 
 
+def test_hardware_shows_a_layer_on_a_device_of_each_group() -> None:
+    rows = data("hardware", "tpu-v2-v3", "--model", "lenet-c", "--batch", "64")
+    groups = dict.fromkeys(row["group"] for row in rows)
+    assert [*groups] == ["tpu-v2", "tpu-v3"]
+    machine = load_heterogeneous("tpu-v2-v3")
+    for name, own, _ in machine.identical():
+        mine = [{key: row[key] for key in row if key != "group"} for row in rows if row["group"] == name]
+        assert mine == whole_times_data(own, load_model("lenet-c", batch=64))
+    assert output("hardware", "tpu-v2-v3", "--model", "lenet-c").split()[:3] == ["group", "layer", "phase"]
+
+
 def test_explore_prints_the_fastest_points_first(tmp_path: Path) -> None:
     arguments = (
         "explore",
@@ -360,7 +381,7 @@ def test_reproduce_writes_the_page_and_its_plots(tmp_path: Path) -> None:
         (["plan", "lenet-c", "--hardware", "hmc", "--optimizer", "x"], "no optimizer 'x'; allowed: sgd, momentum, adam"),
         (["plan", "lenet-c", "--hardware", "hmc", "--set", "duplex=both"], "change duplex=both: found 'both'; allowed: 'full' or 'half'"),
         (["plan", "lenet-c", "--cost", "time"], "cost 'time': no machine is named; allowed: one, as --hardware hmc"),
-        (["plan", "lenet-c", "--refine"], "hardware: no machine is named; allowed: one, as --hardware hmc"),
+        (["plan", "lenet-c", "--refine"], "refine: no machine is named; allowed: one, as --hardware hmc"),
         (["explore", "lenet-c", "--vary", "fc1"], "hardware: no machine is named; allowed: one, as --hardware hmc"),
         (["explore", "lenet-c", "--hardware", "hmc", "--vary", "fc9"], "vary 'fc9': no layer that is cut is named 'fc9'; did you mean 'fc2'?"),
         (["explore", "lenet-c", "--hardware", "hmc", "--vary", "fc1@H7"], "vary 'fc1@H7': found level 'H7'; allowed: H1 to H4, or 0 to 3"),

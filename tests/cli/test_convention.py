@@ -105,7 +105,7 @@ def test_a_difference_of_conventions_is_named(tmp_path: Path) -> None:
 
 
 def test_a_cost_with_a_count_of_its_own_is_counted_by_no_other() -> None:
-    result = run("plan", "lenet-c", "--strategy", "deepa", "--convention", "fused")
+    result = run("plan", "lenet-c", *ON_HMC, "--strategy", "deepa", "--convention", "fused")
     said = "convention: found 'fused'; cost 'deepa' has a count of its own; allowed: paper"
     assert (result.exit_code, result.stdout, result.stderr) == (3, "", f"error: {said}\n")
 

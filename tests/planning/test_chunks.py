@@ -99,6 +99,16 @@ def test_levels_are_summed_from_the_innermost_outward_chunk_by_chunk() -> None:
     assert names[-4:] == [f"{layer} update" for layer in ("fc2", "fc1", "conv2", "conv1")]
 
 
+def test_chunks_beside_a_device_group_that_is_idle() -> None:
+    """The levels of the group at work are counted behind the uneven split above it."""
+    machine = load_hardware("tpu-v2-v3")
+    asked: dict[str, Any] = {"array": (2, 2), "batch": 32, "strategy": "accpar", "hardware": machine}
+    plan, single = (plan_model("lenet-c", chunks=chunks, **asked) for chunks in ("best", None))
+    assert 0 in plan.splits[0].shares
+    assert scored(plan).time_s <= scored(single).time_s
+    assert scored(plan) == score_plan(plan, hardware=machine)
+
+
 def test_layers_that_exchange_nothing_are_in_no_chunk() -> None:
     plan = planned("alexnet", "hmc", pins=["fc*=mp", "conv*=dp"], chunks="one")
     assert chunks_of(plan) == [["conv5", "conv4", "conv3", "conv2", "conv1"]]

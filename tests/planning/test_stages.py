@@ -648,7 +648,7 @@ def test_a_plan_of_stages_is_read_and_planned_again(tmp_path: Path, solver: str 
         ({"stages": 2, "levels": 0, "pins": "fc1=mp"}, "pins: given where no layer is cut; allowed: levels inside"),
         ({"stages": 2, "levels": 1, "pins": "fc1@H2=mp"}, "pin 'fc1@H2=mp': found level 'H2'; allowed: H1 to H1"),
         ({"stages": "best", "pins": "fc1@H2=mp"},
-         "pin 'fc1@H2=mp': a level where the best stages are sought; allowed: one for all levels, as fc1=in_channels"),
+         "pin 'fc1@H2=mp': a level where the best stages are sought; allowed: one for all levels, as fc1=mp"),
     ],
     ids=str,
 )  # fmt: skip

@@ -133,7 +133,7 @@ def test_the_published_estimates_need_identical_devices() -> None:
     with pytest.raises(OptionError) as caught:
         plan_model("lenet-c", hardware="tpu-v2-v3", strategy="deepa", mode="paper")
     assert str(caught.value) == (
-        "mode 'paper': found heterogeneous devices; allowed: identical devices, or mode exact"
+        "mode 'paper': the devices of hardware 'tpu-v2-v3' are heterogeneous; allowed: a machine of identical devices"
     )
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from hypar.network.training import PHASES
 from hypar.sharding.placement import WHOLE, Choice, cut
-from hypar.sharding.transfers import dim_of
+from hypar.sharding.transfers import dim_of, work
 from hypar.sharding.uneven.remainder import graph_of_group, whole_shares
-from hypar.sharding.uneven.transfers import between, inside, work
+from hypar.sharding.uneven.transfers import between, inside
 from tests.effort import examples
 from tests.heterogeneous import written
 from tests.windows import read_by

@@ -7,12 +7,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from hypar import compare_strategies, load_model, plan_model, score_plan, sweep_model
+from hypar import (
+    compare_strategies,
+    explore_model,
+    load_machine,
+    load_model,
+    plan_model,
+    score_plan,
+    sweep_model,
+)
 from hypar.cli.main import main
 from hypar.errors import HyparError
+from hypar.plan.score import totals_of
 from hypar.planning.strategies.base import load_strategy
 from hypar.results import view_of
+from hypar.studies.counted import costs_of
 from hypar.units import amount, format_seconds
+from tests.benches import lenet_profile
 from tests.prose import unbroken
 
 if TYPE_CHECKING:
@@ -107,3 +118,57 @@ def test_a_comparison_shows_times_on_a_machine_and_costs_without_one() -> None:
     rows = compare_strategies("lenet-c", strategies="hypar", levels=2)
     costs = ", ".join(f"{row.name} {amount(row.cost, 'bytes')}" for row in rows)
     assert repr(rows) == f"<Comparison of lenet-c: {costs}>"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"space": "all", "pins": ("fc1=mp",)},
+        {"stages": 2, "schedule": "gpipe", "microbatches": 4},
+        {"refine": True, "cost": "time"},
+        {"chunks": "best", "optimizer": "adam", "graph": "operators"},
+        {"hardware": "tpu-v2-v3", "cost": "accpar", "shares": "exact", "integral": True},
+    ],
+    ids=str,
+)
+def test_a_row_is_the_plan_of_the_same_arguments(asked: dict[str, Any]) -> None:
+    """The baseline keeps its own space and equal shares."""
+    given = {"hardware": "hmc", "levels": 2, **asked}
+    rows = compare_strategies("lenet-c", strategies=["hypar", "accpar"], **given)
+    for row in rows:
+        kept = {name: value for name, value in given.items() if name not in {"space", "shares"}}
+        plan = plan_model("lenet-c", strategy=row.name, **(kept if row.name == "dp" else given))
+        assert row.plan is not None
+        assert row.plan.splits == plan.splits
+        assert row.plan.score == score_plan(plan, convention=rows.convention)
+
+
+def test_measured_times_are_for_the_rows_whose_cost_has_them() -> None:
+    profile = lenet_profile()
+    asked: dict[str, Any] = {"array": (4,), "batch": 32, "hardware": "h100-8x"}
+    dp, deepa = compare_strategies("lenet-c", strategies="deepa", profile=profile, **asked)
+    assert dp.plan is not None
+    assert deepa.plan is not None
+    assert dp.plan.splits == plan_model("lenet-c", strategy="dp", **asked).splits
+    assert deepa.plan.splits == plan_model("lenet-c", strategy="deepa", profile=profile, **asked).splits
+    rows = compare_strategies("lenet-c", strategies="deepa", profile=profile, cost="deepa", **asked)
+    assert all(row.plan is not None and row.plan.profile is not None for row in rows)
+    found = explore_model("lenet-c", vary="fc1", strategy="deepa", profile=profile, mode="serial", **asked)
+    assert found.baseline == totals_of(dp.plan.score)
+
+
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+def test_the_costs_of_stages_are_counted_by_the_convention_of_all_rows(convention: str) -> None:
+    graph = load_model("resnet18", batch=32)
+    own = plan_model(graph, levels=2, stages=4, hardware="hmc", space="all", convention=convention)
+    stored = own.model_copy(update={"convention": None})
+    found = costs_of(stored, graph, convention, load_machine("hmc"))
+    assert found == tuple(split.cost for split in own.splits)
+    assert costs_of(own, graph, "paper", load_machine("hmc")) != found
+
+
+def test_an_unknown_argument_is_one_line() -> None:
+    with pytest.raises(
+        HyparError, match=r"^compare_strategies: no argument 'spaces'; .*; did you mean 'space'\?$"
+    ):
+        compare_strategies("lenet-c", spaces="all")  # type: ignore[call-arg]

@@ -96,7 +96,7 @@ def test_a_name_that_is_none_is_refused_with_the_nearest() -> None:
         lambda: compare_strategies("lenet-c", convention="fuse"),
         lambda: sweep_model("lenet-c", hardware="hmc", convention="fuse"),
         lambda: explore_model("lenet-c", vary="fc1", hardware="hmc", convention="fuse"),
-        lambda: pipeline_model("lenet-c", convention="fuse"),
+        lambda: pipeline_model("lenet-c", hardware="hmc", convention="fuse"),
         lambda: overlap_model("lenet-c", hardware="hmc", convention="fuse"),
     )
     for call in asked:

@@ -13,8 +13,7 @@ from hypar.machine.rates import group_seconds
 from hypar.machine.setting import Setting
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import DIRECT, PAPER
-from hypar.sharding.transfers import dim_of
-from hypar.sharding.uneven.transfers import work
+from hypar.sharding.transfers import dim_of, work
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ def load_cost(
 
     Raises:
         UnknownNameError: there is no such cost.
-        OptionError: it has no such parameter, refuses the value, or does not count the measured times that are given.
+        OptionError: it has no such parameter, or refuses the value.
     """
     cost: Cost = load_plugin("costs", name)
     known = parameters_of(cost)
@@ -188,8 +187,6 @@ def load_cost(
         if parameter not in known:
             raise OptionError(f"cost {name!r}", f"has no parameter {parameter!r}", ", ".join(known) or "none")
     taken = {item.name for item in fields(cost)}  # type: ignore[arg-type]
-    if (context or {}).get("profile") is not None and "profile" not in taken:
-        raise OptionError("profile", f"cost {name!r} counts no measured times", "a cost that does, as deepa")
     given = {**parameters, **{key: value for key, value in (context or {}).items() if key in taken}}
     return replace(cost, **given) if given else cost  # type: ignore[type-var]
 

@@ -10,7 +10,7 @@ import numpy as np
 from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.rates import Rate, Rates
 from hypar.sharding.redistribution import COLLECTIVES
-from hypar.sharding.uneven.remainder import divided_einsum
+from hypar.sharding.shares import divided_einsum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypar.activity import tell
-from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
@@ -15,6 +14,7 @@ from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of
 from hypar.planning.question import ask
 from hypar.planning.records import decided, plan_of
+from hypar.planning.refusals import Asked, require_together
 from hypar.planning.request import (
     BASELINES,
     BEST,
@@ -128,8 +128,6 @@ def plan_model(
     """
     network = model if isinstance(model, LayerGraph) else load_model(model)
     optimizer = checked_optimizer(optimizer)
-    if hardware is None and optimizer != "sgd":
-        raise OptionError("optimizer", "no machine is named", "one, as --hardware hmc")
     named = load_strategy("hypar" if strategy is None else strategy)
     machine = None if hardware is None else _hardware(hardware)
     heterogeneous = machine if isinstance(machine, HeterogeneousMachine) else None
@@ -137,8 +135,32 @@ def plan_model(
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
     own = named.heterogeneous_cost if heterogeneous and named.heterogeneous_cost else named.cost
     asked = own if cost is None else cost
-    inside = array is not None or levels != 0
-    pipeline = checked_stages(stages, schedule, microbatches, balance, starts, cut=inside)
+    held = (pins,) if isinstance(pins, str) else tuple(pins)
+    measured = _profile(profile)
+    rule = checked_shares(shares, named.shares, asked, heterogeneous)
+    features = Asked(
+        machine=machine,
+        cost=asked,
+        levels=levels,
+        array=array,
+        convention=convention,
+        inter_weight=inter_weight,
+        mode=mode,
+        profile=measured,
+        pins=held,
+        shares=shares,
+        integral=integral,
+        stages=stages,
+        schedule=schedule,
+        microbatches=microbatches,
+        balance=balance,
+        starts=starts,
+        optimizer=optimizer,
+        refine=refine,
+        chunks=chunks,
+    )
+    require_together(features)
+    pipeline = checked_stages(stages, schedule, microbatches, balance, starts, cut=features.cut)
     # Without a strategy, a cost that is asked for is no paper's.
     counted = conventions_of(
         convention,
@@ -156,16 +178,16 @@ def plan_model(
         array=()
         if heterogeneous
         else checked_array(levels, array, stages=pipeline.stages not in {None, BEST}),
-        pins=(pins,) if isinstance(pins, str) else tuple(pins),
+        pins=held,
         machine=identical,
         heterogeneous=heterogeneous,
         arrays=checked_arrays(heterogeneous, levels, array) if heterogeneous else {},
-        shares=checked_shares(shares, named.shares, asked, heterogeneous, integral=integral),
+        shares=rule,
         integral=integral,
         optimizer=optimizer,
-        profile=_profile(profile),
+        profile=measured,
         refine=refine,
-        chunks=checked_chunks(chunks, network, machine=machine is not None),
+        chunks=checked_chunks(chunks, network),
         baselines=BASELINES if machine is not None and (asked == "time" or refine) else (),
         beyond_space=strategy is None and space is None and asked == "time",
         convention=counted.cost,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from hypar.costs.base import load_cost
-from hypar.errors import OptionError, UnknownNameError, shown
+from hypar.errors import HardwareError, OptionError, UnknownNameError, shown
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.chunks import CHUNKS, Asked, Manner
@@ -138,7 +138,6 @@ class Request:
                 "equal",
                 plan.cost.name,
                 machine if isinstance(machine, HeterogeneousMachine) else None,
-                integral=bool(plan.integral),
             ),
             integral=bool(plan.integral),
             stages=None if plan.stages is None else plan.stages.asked,
@@ -225,7 +224,7 @@ def checked_stages(
         cut: whether there are levels inside the stages.
 
     Raises:
-        OptionError: a number is out of range, options exclude each other, or one of them is given without stages.
+        OptionError: a number is out of range, or the starts are not as many as the stages.
         UnknownNameError: there is no such schedule or balance.
     """
     for name, number in (("stages", None if stages == BEST else stages), ("microbatches", microbatches)):
@@ -233,29 +232,36 @@ def checked_stages(
         if number is not None and not whole:
             allowed = f"a whole number from 1 to {MOST_DEVICES:,}" + (", or best" if name == "stages" else "")
             raise OptionError(name, f"found {shown(number)}", allowed)
-    names = _checked_starts(starts, stages, balance)
-    count = len(names) or stages
-    without = count in {None, 1} if cut else count is None
-    needed = {"schedule": schedule, "microbatches": microbatches, "balance": balance, "starts": starts}
-    for name, given in needed.items():
-        if given is not None and without:
-            raise OptionError(name, "given without stages", "stages, as --stages 4")
+    names = _checked_starts(starts, stages)
     if balance is not None and balance not in BALANCES:
         raise UnknownNameError("balance", str(balance), BALANCES)
     order = checked_schedule("1f1b" if schedule is None else schedule)
-    return Pipelined(None if without else count, order, microbatches, balance or "time", names)
+    count = (len(names) or stages) if has_stages(stages, starts, cut=cut) else None
+    return Pipelined(count, order, microbatches, balance or "time", names)
 
 
-def _checked_starts(
-    starts: str | Sequence[str] | None, stages: int | str | None, balance: str | None
-) -> tuple[str, ...]:
+def named_starts(starts: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the stages' first layers; a text separates them with commas."""
+    return tuple(name.strip() for name in starts.split(",")) if isinstance(starts, str) else tuple(starts)
+
+
+def has_stages(stages: int | str | None, starts: str | Sequence[str] | None, *, cut: bool) -> bool:
+    """Return whether a request is for stages, by their number or by their first layers.
+
+    Args:
+        stages: the number of stages, or ``best``.
+        starts: names of the stages' first layers.
+        cut: whether there are levels inside the stages; one stage is then a plan without stages.
+    """
+    none = (None, 1) if cut else (None,)
+    return any(count not in none for count in (stages, None if starts is None else len(named_starts(starts))))
+
+
+def _checked_starts(starts: str | Sequence[str] | None, stages: int | str | None) -> tuple[str, ...]:
     """Return the names of the stages' first layers; empty if none are given."""
     if starts is None:
         return ()
-    if stages == BEST or balance is not None:
-        other = "the best stages" if stages == BEST else "a balance"
-        raise OptionError("starts", f"given together with {other}", "one of the two")
-    names = tuple(name.strip() for name in starts.split(",")) if isinstance(starts, str) else tuple(starts)
+    names = named_starts(starts)
     if not names:
         raise OptionError("starts", "found none", "the first layer of each stage")
     if stages not in {None, len(names)}:
@@ -277,8 +283,6 @@ def checked_array(
                 "levels", f"found {count!r}", f"a whole number from {int(not stages)} to {most}"
             )
         return (2,) * count
-    if levels is not None:
-        raise OptionError("levels", "given together with an array", "one of the two")
     whole = all(isinstance(ways, int) and ways > 1 for ways in array)
     if not array or not whole or math.prod(array) > MOST_DEVICES:
         shown = "x".join(str(ways) for ways in array)
@@ -299,8 +303,8 @@ def checked_arrays(
         array: the ways of each uneven split and of each level below, in place of ``levels``.
 
     Raises:
-        OptionError: they do not fit the device groups.
-        HardwareError: they do not fit the devices of a group.
+        OptionError: they are not numbers of levels or ways.
+        HardwareError: they do not fit the device groups, or the devices of a group.
     """
     if levels is None and array is None:
         from hypar.machine.routing import primes  # noqa: PLC0415 (only for a heterogeneous machine)
@@ -312,7 +316,7 @@ def checked_arrays(
         for name, machine, depth in heterogeneous.identical():
             found[name] = whole[depth:]
             if len(whole) < depth or math.prod(found[name]) > machine.num_devices:
-                raise OptionError(
+                raise HardwareError(
                     "levels" if array is None else "array",
                     f"found {len(whole)} levels, {depth} of them uneven splits above {name!r}",
                     f"at least {depth}, and at most its {machine.num_devices} devices below them",
@@ -326,7 +330,7 @@ def checked_arrays(
 
 
 def checked_shares(
-    shares: str | None, own: str, cost: str, heterogeneous: HeterogeneousMachine | None, *, integral: bool
+    shares: str | None, own: str, cost: str, heterogeneous: HeterogeneousMachine | None
 ) -> str:
     """Check the rule for shares.
 
@@ -335,33 +339,22 @@ def checked_shares(
         own: the strategy's rule.
         cost: name of the cost.
         heterogeneous: the machine; None if all devices are identical.
-        integral: whether shares of whole elements are requested.
 
     Raises:
-        OptionError: shares are requested, and all devices are identical or the cost is a sum over groups.
         UnknownNameError: there is no such rule.
     """
-    if heterogeneous is None:
-        if shares is not None or integral:
-            problem = "all devices are identical and share equally"
-            raise OptionError("integral" if shares is None else "shares", problem, "a heterogeneous machine")
-        return "equal"
-    slowest = load_cost(cost, {}).slowest
-    found = (own if slowest else "equal") if shares is None else shares
-    if found not in SHARES:
-        raise UnknownNameError("shares", found, SHARES)
-    if found != "equal" and not slowest:
-        raise OptionError(
-            "shares", f"cost {cost!r} has no slowest device group to relieve", "equal, or cost accpar"
-        )
-    return found
+    if shares is None:
+        return own if heterogeneous is not None and load_cost(cost, {}).slowest else "equal"
+    if shares not in SHARES:
+        raise UnknownNameError("shares", shares, SHARES)
+    return shares
 
 
 def _require_groups(heterogeneous: HeterogeneousMachine, array: tuple[int, ...]) -> None:
     """Check that the ways of each uneven split are the number of its device groups."""
     if array[0] != len(heterogeneous.groups):
         groups = len(heterogeneous.groups)
-        raise OptionError(
+        raise HardwareError(
             "array", f"found {array[0]} ways where {heterogeneous.name!r} has {groups} groups", str(groups)
         )
     for group in heterogeneous.groups:
@@ -369,21 +362,18 @@ def _require_groups(heterogeneous: HeterogeneousMachine, array: tuple[int, ...])
             _require_groups(group.machine, array[1:])
 
 
-def checked_chunks(chunks: str | int | None, graph: LayerGraph, *, machine: bool) -> Asked | None:
+def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:
     """Check the requested chunks; None stands for no request.
 
     Args:
         chunks: a name of ``CHUNKS``, or a size, possibly as text from the command line.
         graph: the network.
-        machine: whether a machine is named.
 
     Raises:
-        OptionError: the value is not allowed, or no machine is named.
+        OptionError: the value is not allowed.
     """
     if chunks is None:
         return None
-    if not machine:
-        raise OptionError("chunks", "no machine is named", "one, as --hardware hmc")
     if isinstance(chunks, str) and chunks in CHUNKS:
         return cast("Manner", chunks)
     from hypar.schedule.chunks.sizes import checked_size  # noqa: PLC0415 (only where chunks are asked for)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from hypar.network.contraction import CutLayer
     from hypar.network.ops.base import Einsum, Roles
     from hypar.solve.edge import Costs
 
@@ -235,3 +236,12 @@ def settled(einsum: Einsum, choice: Choice, tensor: str) -> Placement:
 def _total(have: Placement, need: Placement, ways: int) -> float:
     """Return the fraction of a tensor received by all identical devices of a group together."""
     return float(sum(received(have, need, equal_shares(ways))))
+
+
+def work(layer: CutLayer, choice: Choice, share: Number) -> Number:
+    """Return the floating-point operations of the three phases that a group with a share performs.
+
+    Source: AccPar (HPCA 2020), ``E_cp``: the share times the operations of the whole layer.
+    """
+    flop = sum(layer.einsum.flop(phase) for phase in PHASES)
+    return flop * share if dim_of(choice) else flop * (share * 0 + 1)

@@ -12,6 +12,7 @@ from hypar.files.text import read_text
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.plan import SCHEMA, read_plan
 from hypar.planning.planner import follow
+from hypar.planning.refusals import Asked, require_together
 from hypar.planning.request import Request
 from hypar.planning.sources import machine_of, model_of, profile_of
 
@@ -105,6 +106,7 @@ def check_plan(
     request = Request.of(stored, machine, profile_of(stored, Path(file), profile))
     changed = graph.digest != stored.model.digest
     try:
+        require_together(Asked.of(request))
         fresh = _followed(request, graph.with_batch(stored.model.batch), changed=changed)
     except InputError as error:
         where = f"{file}: {error.where}" if error.where else str(file)

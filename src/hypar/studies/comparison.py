@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, Unpack
 
 from hypar.errors import TableLimitError
-from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import as_hardware
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
-from hypar.planning.counting import costs_counted
+from hypar.planning.arguments import BASELINE, PlanArguments, of_baseline, require_known
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.results import Result
 from hypar.sharding.conventions import MOVED
-from hypar.studies.counted import convention_for, planned
+from hypar.studies.counted import convention_for, costs_of, planned
 from hypar.units import amount, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
     from hypar.plan.score import Score
     from hypar.planning.replay import ScoredStep
-
-BASELINE = "dp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,31 +88,23 @@ def compare_strategies(
     model: LayerGraph | str | Path,
     *,
     strategies: str | Sequence[str] = (),
-    cost: str | None = None,
-    levels: int | None = None,
-    array: Sequence[int] | None = None,
-    batch: int | None = None,
-    inter_weight: float | None = None,
     hardware: Machine | HeterogeneousMachine | str | Path | None = None,
-    optimizer: str = "sgd",
     convention: str | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
+    **asked: Unpack[PlanArguments],
 ) -> Comparison:
     """Plan a network by several strategies.
 
     Args:
         model: a network, the path of a model file, or a bare name.
         strategies: their names; by default all with the same cost as the baseline. ``dp`` is always the baseline.
-        cost: a cost that every strategy minimises within its own space and search, in place of its own.
-        levels: number of two-way levels; 4 unless ``array`` is given.
-        array: the ways of each level instead, outermost first.
-        batch: samples in a mini-batch, if not the model's own number.
-        inter_weight: weight of the communication between layers in the cost, 1 if not given.
         hardware: a machine to score every plan on.
-        optimizer: ``sgd``, ``momentum`` or ``adam``.
         convention: how costs, bytes and seconds of all rows are counted: ``moved`` if it is not given, ``paper`` or
             ``fused``. A strategy that is named after a paper still minimises what the paper counts.
         progress: a function that takes the number of finished strategies and the number of all.
+        asked: further arguments of ``plan_model``, the same for every strategy, in place of its own: ``cost`` for
+            example is minimised by each within its own space and search. The baseline keeps its own space and equal
+            shares of device groups, and counts measured times and a mode only by a cost that has them.
 
     Returns:
         One row for each strategy, the baseline first, then in the order given. A strategy whose exact search
@@ -124,34 +114,25 @@ def compare_strategies(
         InputError: the request cannot be met.
         TableLimitError: no strategy's search would fit.
     """
+    require_known("compare_strategies", asked, PlanArguments)
     graph = model if isinstance(model, LayerGraph) else load_model(model)
-    asked = ((strategies,) if isinstance(strategies, str) else strategies) or _alike()
+    named = ((strategies,) if isinstance(strategies, str) else strategies) or _alike()
     machine = None if hardware is None else as_hardware(hardware)
     counted = convention_for(convention)
     rows: list[Row] = []
     baseline = 0.0
     refused: TableLimitError | None = None
-    names = dict.fromkeys((BASELINE, *asked))
+    names = dict.fromkeys((BASELINE, *named))
     for number, name in enumerate(names):
         progress(number, len(names))
         try:
-            plan = planned(
-                graph,
-                name,
-                counted,
-                cost=cost,
-                levels=levels,
-                array=array,
-                batch=batch,
-                inter_weight=inter_weight,
-                hardware=machine,
-                optimizer=optimizer,
-            )
+            given = of_baseline(asked) if name == BASELINE else asked
+            plan = planned(graph, name, counted, hardware=machine, **given)
         except TableLimitError as error:
             rows.append(Row(name=name, plan=None, costs=(), gain=None, note=str(error)))
             refused = error
             continue
-        costs = _counted(plan, graph, counted, machine)
+        costs = costs_of(plan, graph.with_batch(plan.model.batch), counted, machine)
         total = math.fsum(costs)
         baseline = total if name == BASELINE else baseline
         first = rows[0].plan if rows else plan
@@ -161,15 +142,6 @@ def compare_strategies(
     if refused is not None and not any(row.plan for row in rows):
         raise refused
     return Comparison(rows, counted)
-
-
-def _counted(
-    plan: Plan, graph: LayerGraph, convention: str, machine: Machine | HeterogeneousMachine | None
-) -> tuple[float, ...]:
-    """Return the costs of a plan's levels, counted by a convention; those of a heterogeneous machine as they are."""
-    if isinstance(machine, HeterogeneousMachine):
-        return tuple(split.cost for split in plan.summed)
-    return costs_counted(plan, graph.with_batch(plan.model.batch), convention, machine)
 
 
 def baseline_score(ran: ScoredStep) -> Score | None:

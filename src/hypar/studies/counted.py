@@ -6,20 +6,31 @@ counted. The bytes and seconds of every plan are those of the one convention.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Unpack, cast
 
 from hypar.plan.conventions import checked
-from hypar.planning.counting import follows
+from hypar.planning.counting import costs_counted, follows
 from hypar.planning.planner import plan_model
 from hypar.planning.replay import score_plan
+from hypar.planning.request import Request
+from hypar.planning.searches.base import costs_by_level
+from hypar.planning.sources import times_of
+from hypar.planning.stages.spans import CutSpans
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.conventions import MOVED, PAPER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
+    from hypar.plan.splits import StagesRecord
+    from hypar.planning.arguments import PlanArguments
 
 
 def convention_for(asked: str | None) -> str:
@@ -35,10 +46,10 @@ def planned(
     graph: LayerGraph,
     strategy: str,
     convention: str,
+    /,
     *,
-    cost: str | None = None,
     hardware: Machine | HeterogeneousMachine | None = None,
-    **asked: Any,
+    **asked: Unpack[PlanArguments],
 ) -> Plan:
     """Plan a network by a strategy, with a score that counts by a convention.
 
@@ -46,7 +57,6 @@ def planned(
         graph: the network.
         strategy: the strategy.
         convention: the convention of the score, and of the cost unless the strategy is named after a paper.
-        cost: another cost than the strategy's, as ``plan_model`` takes it.
         hardware: the machine of the score.
         asked: further arguments of ``plan_model``.
 
@@ -54,10 +64,44 @@ def planned(
         InputError: the request is not possible.
         TableLimitError: the search would not fit.
     """
-    own = load_strategy(strategy).convention
+    own, cost = load_strategy(strategy).convention, asked.get("cost")
     given = convention if own in {MOVED, convention} and (cost is None or follows(cost)) else None
-    plan = plan_model(graph, strategy=strategy, cost=cost, hardware=hardware, convention=given, **asked)
+    plan = plan_model(graph, strategy=strategy, hardware=hardware, convention=given, **asked)
     if plan.score is None or (plan.score.convention or PAPER) == convention:
         return plan
     score = score_plan(plan, hardware=hardware, model=graph, convention=convention)
     return plan.model_copy(update={"score": score})
+
+
+def costs_of(
+    plan: Plan, graph: LayerGraph, convention: str, machine: Machine | HeterogeneousMachine | None
+) -> tuple[float, ...]:
+    """Return the cost of each level of a plan, counted by a convention; of uneven shares as the plan has it.
+
+    Args:
+        plan: the plan.
+        graph: the network, with the plan's batch.
+        convention: the convention.
+        machine: the machine of its score.
+    """
+    if plan.heterogeneous:
+        return tuple(split.cost for split in plan.summed)
+    identical = cast("Machine | None", machine)
+    if plan.stages is None or not plan.staged:
+        return costs_counted(plan, graph, convention, identical, times_of(plan))
+    own = plan.convention or PAPER
+    if not follows(plan.cost.name) or convention == own:
+        return tuple(split.cost for split in plan.splits)
+    request = replace(Request.of(plan, identical), array=tuple(plan.array), convention=convention)
+    return tuple(map(math.fsum, zip(*_costs_of_stages(plan, plan.stages, graph, request), strict=True)))
+
+
+def _costs_of_stages(
+    plan: Plan, stages: StagesRecord, graph: LayerGraph, request: Request
+) -> Iterator[list[float]]:
+    """Yield the cost of each level inside each stage."""
+    spans = CutSpans.of(replace(request, pins=()), graph, (len(stages.stages), stages.microbatches))
+    bounds = accumulate((len(stage.layers) for stage in stages.stages), initial=0)
+    for ends, stage in zip(pairwise(bounds), stages.stages, strict=True):
+        choices = tuple(plan.choices(layer) for layer in stage.layers)
+        yield [math.fsum(costs) for costs in costs_by_level(spans.question(*ends), choices)]

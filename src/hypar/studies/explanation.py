@@ -14,6 +14,7 @@ import numpy as np
 from hypar.errors import OptionError, suggestion
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.planning.question import ask
+from hypar.planning.refusals import refusal
 from hypar.planning.request import Request
 from hypar.planning.sources import require_groups
 from hypar.planning.stages.spans import CutSpans
@@ -158,7 +159,7 @@ def explain_plan(
         PlanError: the machine has other device groups.
     """
     if not plan.splits:
-        raise OptionError("explain", "no layer is cut inside the stages", "a plan with levels")
+        raise refusal("an explanation", "stages without levels")
     if plan.heterogeneous and machine is None:
         raise OptionError("explain", "no machine is named", "the heterogeneous machine that the plan is for")
     if machine is not None:

@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Unpack
 
 from hypar.activity import tell
-from hypar.errors import OptionError, suggestion
+from hypar.errors import OptionError
 from hypar.files.figures import Figure
-from hypar.machine.load import as_machine
+from hypar.machine.load_heterogeneous import as_hardware
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.score import Totals, totals_of
-from hypar.planning.question import ask, setting_of
-from hypar.planning.request import Request
+from hypar.planning.arguments import BASELINE, PlanArguments, of_baseline, require_known
 from hypar.results import Result
-from hypar.schedule.scoring import totals
 from hypar.sharding.dims import choice_word, vocabulary
-from hypar.sharding.pins import level_of
 from hypar.studies.counted import convention_for, planned
+from hypar.studies.field import Field
 from hypar.units import format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.plan.plan import Plan
-    from hypar.planning.searches.base import Question
     from hypar.sharding.placement import Options
+    from hypar.studies.field import Place
 
 MOST_BARS = 16
 """Number of points that are plotted as bars with their names; more are a line."""
@@ -66,6 +64,7 @@ class Exploration(Result):
     Attributes:
         plan: the plan that gives the fixed choices.
         places: the free places, as layer name and level.
+        ways: the ways of the level of each place.
         points: one for each combination.
         baseline: the totals of dp's score.
         convention: the convention by which every point is counted.
@@ -74,6 +73,7 @@ class Exploration(Result):
     _view: ClassVar[str] = "exploration"
     plan: Plan
     places: tuple[tuple[str, int], ...]
+    ways: tuple[int, ...]
     points: tuple[Point, ...]
     baseline: Totals
     convention: str
@@ -98,9 +98,9 @@ class Exploration(Result):
         """Name a point's choices layer by layer, a choice that all levels of a layer share once."""
         words = vocabulary({dim for each in self.points for choice in each.choices for dim in choice.divided})
         found: dict[str, list[str]] = {}
-        for (layer, level), choice in zip(self.places, point.choices, strict=True):
-            ways, grids = self.plan.array[level], self.plan.in_grids
-            found.setdefault(layer, []).append(choice_word(choice.degrees, ways, words, grids=grids))
+        for (layer, _), ways, choice in zip(self.places, self.ways, point.choices, strict=True):
+            word = choice_word(choice.degrees, ways, words, grids=self.plan.in_grids)
+            found.setdefault(layer, []).append(word)
         return ", ".join(
             f"{layer} {each[0] if len({*each}) == 1 else ' '.join(each)}" for layer, each in found.items()
         )
@@ -135,35 +135,39 @@ def explore_model(
     model: LayerGraph | str | Path,
     *,
     vary: str | Sequence[str],
-    hardware: Machine | str | Path,
+    hardware: Machine | HeterogeneousMachine | str | Path,
     strategy: str = "hypar",
     convention: str | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
-    **asked: Any,
+    **asked: Unpack[PlanArguments],
 ) -> Exploration:
     """Score every combination of the choices of some layers or levels.
 
+    The plan's other choices, its shares and its stages stay; chunks are found anew for each point.
+
     Args:
         model: a network, the path of a model file, or a bare name.
-        vary: the free places, each ``LAYER``, ``LAYER@LEVEL`` or a pattern as ``*@H1``.
+        vary: the free places, each ``LAYER``, ``LAYER@LEVEL`` or a pattern as ``*@H1``. Levels of a heterogeneous
+            machine are counted as in a pin: all device groups that have such a level get the same choice.
         hardware: the machine that scores the points.
         strategy: the strategy of the plan that gives all other choices.
         convention: how bytes and seconds of all points are counted: ``moved`` if it is not given, ``paper`` or ``fused``.
         progress: a function that takes the number of scored points and the number of all.
-        asked: further arguments of ``plan_model`` for that plan.
+        asked: further arguments of ``plan_model`` for that plan; the baseline keeps its own space and equal shares.
 
     Raises:
         InputError: the request cannot be met; nothing varies, or more than ``MOST_POINTS`` points.
     """
+    require_known("explore_model", asked, PlanArguments)
     graph = model if isinstance(model, LayerGraph) else load_model(model)
-    machine, counted = as_machine(hardware), convention_for(convention)
+    machine = as_hardware(hardware)
+    counted = convention_for(convention)
     plan = planned(graph, strategy, counted, hardware=machine, **asked)
     graph = graph.with_batch(plan.model.batch)
-    request = Request.of(plan, machine)
-    question, _ = ask(replace(request, pins=(), refine=False), graph)
+    field = Field(plan, graph, machine)
     texts = (vary,) if isinstance(vary, str) else vary
-    places = tuple(dict.fromkeys(place for text in texts for place in _places(text, question)))
-    number = math.prod(len(question.options[layer][level]) for layer, level in places)
+    places = tuple(dict.fromkeys(place for text in texts for place in field.places(text)))
+    number = math.prod(len(place.options) for place in places)
     if not places or number > MOST_POINTS:
         found = f"{number:,} points" if places else "nothing"
         raise OptionError(
@@ -171,51 +175,30 @@ def explore_model(
         )
     points = []
     tell(f"scoring {number:,} points")
-    for point in _points(question, plan, request, places):
+    for point in _points(field, places):
         points.append(point)
         progress(len(points), number)
-    names = [layer.name for layer in question.graph.layers]
-    dp = planned(graph, "dp", counted, hardware=machine, array=plan.array, optimizer=request.optimizer)
+    dp = planned(graph, BASELINE, counted, hardware=machine, **of_baseline(asked))
     return Exploration(
         plan=plan,
-        places=tuple((names[layer], level) for layer, level in places),
+        places=tuple((place.layer, place.level) for place in places),
+        ways=tuple(place.ways for place in places),
         points=tuple(points),
         baseline=totals_of(dp.score),
         convention=counted,
     )
 
 
-def _points(
-    question: Question, plan: Plan, request: Request, places: Sequence[tuple[int, int]]
-) -> Iterator[Point]:
+def _points(field: Field, places: Sequence[Place]) -> Iterator[Point]:
     """Score every combination of the free choices."""
-    setting = setting_of(request, question)
-    held = [list(plan.choices(layer.name)) for layer in question.graph.layers]
-    own = tuple(held[layer][level] for layer, level in places)
-    for combination in itertools.product(*(question.options[layer][level] for layer, level in places)):
-        for (layer, level), choice in zip(places, combination, strict=True):
-            held[layer][level] = choice
-        found = totals(question.graph, [tuple(row) for row in held], setting)
+    for combination in itertools.product(*(place.options for place in places)):
+        found, fits = field.scored(dict(zip(places, combination, strict=True)))
         yield Point(
-            choices=combination,
+            choices=tuple(choices[0] for choices in combination),
             texts=tuple(
-                choice.text(plan.array[level]) for (_, level), choice in zip(places, combination, strict=True)
+                choices[0].text(place.ways) for place, choices in zip(places, combination, strict=True)
             ),
             totals=found,
-            fits=setting.machine.fits(found.memory_bytes),
-            own=combination == own,
+            fits=fits,
+            own=all(choices == place.own for place, choices in zip(places, combination, strict=True)),
         )
-
-
-def _places(text: str, question: Question) -> Iterator[tuple[int, int]]:
-    """Yield the layers and levels that a text names, level by level."""
-    pattern, at, level_text = text.partition("@")
-    names = [layer.name for layer in question.graph.layers]
-    if not any(fnmatchcase(name, pattern) for name in names):
-        found = f"no layer that is cut is named {pattern!r}"
-        raise OptionError(f"vary {text!r}", found, hint=suggestion(pattern, names))
-    count = len(question.levels)
-    for level in [level_of(level_text, count, f"vary {text!r}")] if at else range(count):
-        for layer, name in enumerate(names):
-            if fnmatchcase(name, pattern):
-                yield layer, level

@@ -1,22 +1,27 @@
-"""Sweeps: a model planned and scored for every combination of levels, batches, strategies and machines."""
+"""Sweeps: a model planned and scored for every combination of arrays, batches, strategies and machines."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack
 
 from hypar.costs.base import load_cost
 from hypar.errors import HardwareError, OptionError, TableLimitError
-from hypar.machine.load import as_machine
+from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.machine.load_heterogeneous import as_hardware
 from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.plan.plan import MOST_DEVICES
 from hypar.plan.score import Totals, totals_of
-from hypar.planning.request import checked_optimizer
+from hypar.planning.arguments import BASELINE, HeldArguments, of_baseline, require_known
+from hypar.planning.refusals import refusal
+from hypar.planning.request import checked_array, checked_optimizer, has_stages, named_starts
 from hypar.planning.strategies.base import load_strategy
 from hypar.results import Result
 from hypar.schedule.scoring import totals
@@ -25,7 +30,9 @@ from hypar.studies.counted import convention_for, planned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
+
+Hardware = Machine | HeterogeneousMachine | str | Path
+"""A machine, or the name of one."""
 
 MOST_RUNS = 10_000
 """The largest number of combinations of a sweep."""
@@ -36,7 +43,7 @@ class Run:
     """A combination of a sweep.
 
     Attributes:
-        axes: the values set, by name: hardware, its changes, batch, strategy, levels.
+        axes: the values set, by name: hardware, its changes, batch, strategy, and levels or the array.
         totals: the totals of its score; None if the search or the array would not fit.
         fits: whether the search's tables, the array on the machine and each device's memory suffice.
         note: why it has no totals, or the space over which the plan is optimal.
@@ -54,21 +61,30 @@ class Sweep(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribut
     Attributes:
         model: the network's name.
         convention: the convention by which every run is counted.
-        cost: the cost that every strategy minimises; None if each minimises its own.
+        asked: the arguments of ``plan_model`` that all runs share.
     """
 
     _view: ClassVar[str] = "sweep"
     model: str
     convention: str
-    cost: str | None
+    asked: HeldArguments
 
     def __new__(
-        cls, runs: Iterable[Run] = (), model: str = "", convention: str = MOVED, cost: str | None = None
+        cls,
+        runs: Iterable[Run] = (),
+        model: str = "",
+        convention: str = MOVED,
+        asked: HeldArguments | None = None,
     ) -> Self:
         """Make a sweep of some runs."""
         made = super().__new__(cls, runs)
-        made.model, made.convention, made.cost = model, convention, cost
+        made.model, made.convention, made.asked = model, convention, {} if asked is None else asked
         return made
+
+    @property
+    def cost(self) -> str | None:
+        """Return the cost that every strategy minimises; None if each minimises its own."""
+        return self.asked.get("cost")
 
     def __repr__(self) -> str:
         """Return the network, the number of runs and the axes that vary, short enough for a prompt."""
@@ -80,17 +96,16 @@ class Sweep(Result, tuple[Run, ...]):  # noqa: SLOT001 (a tuple with an attribut
 def sweep_model(
     model: LayerGraph | str | Path,
     *,
-    hardware: Machine | str | Path | Sequence[Machine | str | Path],
-    levels: int | Sequence[int] = 4,
-    batch: int | Sequence[int] = (),
+    hardware: Hardware | Sequence[Hardware],
+    levels: int | Sequence[int] | None = None,
+    array: Sequence[int] | Sequence[Sequence[int]] | None = None,
+    batch: int | Sequence[int] | None = None,
     strategy: str | Sequence[str] = "hypar",
-    cost: str | None = None,
     changes: Mapping[str, Any] | None = None,
-    inter_weight: float | None = None,
-    optimizer: str = "sgd",
     scale: bool = False,
     convention: str | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
+    **asked: Unpack[HeldArguments],
 ) -> Sweep:
     """Plan and score a network for every combination of the given values.
 
@@ -99,57 +114,55 @@ def sweep_model(
 
     Args:
         model: a network, the path of a model file, or a bare name.
-        hardware: machines, hardware files or bare names.
-        levels: numbers of two-way levels.
+        hardware: machines, homogeneous or heterogeneous, hardware files or bare names.
+        levels: numbers of two-way levels; 4 if neither these nor arrays are given.
+        array: arrays in place of ``levels``, each by the ways of its levels, outermost first, as ``[(16,), (4, 4)]``.
         batch: samples in a mini-batch; the model's own number if none is given.
         strategy: names of strategies.
-        cost: a cost that every strategy minimises within its own space and search, in place of its own.
         changes: values for some fields of the machine, as ``{"duplex": ["full", "half"]}``.
-        inter_weight: weight of the communication between layers in the cost, 1 if not given.
-        optimizer: ``sgd``, ``momentum`` or ``adam``.
-        scale: whether a machine with one network gets as many devices as the levels need, so that these share
-            whatever its devices share.
+        scale: whether a machine with one network gets as many devices as the array and the stages need, so that these
+            share whatever its devices share.
         convention: how bytes and seconds of all runs are counted: ``moved`` if it is not given, ``paper`` or ``fused``.
         progress: a function that takes the number of finished combinations and the number of all.
+        asked: further arguments of ``plan_model``, the same for every combination; as in ``compare_strategies``.
 
     Returns:
-        One run for each combination, the last axis fastest: hardware, changes, batch, strategy, levels.
+        One run for each combination, the last axis fastest: hardware, changes, batch, strategy, levels or array.
 
     Raises:
         InputError: the request cannot be met.
     """
+    require_known("sweep_model", asked, HeldArguments)
     graph = model if isinstance(model, LayerGraph) else load_model(model)
     axes: dict[str, Sequence[Any]] = {
         "hardware": _values(hardware),
         **{name: _values(values) for name, values in (changes or {}).items()},
-        "batch": _values(batch) or (graph.batch,),
+        "batch": (graph.batch,) if batch is None else _values(batch) or (graph.batch,),
         "strategy": _values(strategy),
-        "levels": _values(levels),
+        **_arrays(levels, array),
     }
-    _check(axes, cost, inter_weight, optimizer)
+    _check(axes, asked)
     graphs = {samples: graph.with_batch(samples) for samples in axes["batch"]}
     combinations = list(itertools.islice(itertools.product(*axes.values()), MOST_RUNS + 1))
     if not 0 < len(combinations) <= MOST_RUNS:
         found = "nothing" if not combinations else f"more than {MOST_RUNS:,} combinations"
         raise OptionError("sweep", f"found {found}", f"1 to {MOST_RUNS:,} combinations")
     every = [dict(zip(axes, values, strict=True)) for values in combinations]
-    machines = _Machines(tuple(changes or ()))
+    machines = _Machines(tuple(changes or ()), _stages(asked))
     for chosen in every:
         machines.of(chosen)
-    fixed = _Fixed(cost, inter_weight, optimizer, scale, convention_for(convention))
+    fixed = _Fixed(asked, scale, convention_for(convention))
     runs = []
     for chosen in every:
         runs.append(_run(graphs[chosen["batch"]], machines, chosen, fixed))
         progress(len(runs), len(every))
-    return Sweep(runs, graph.name, fixed.convention, cost)
+    return Sweep(runs, graph.name, fixed.convention, asked)
 
 
 class _Fixed(NamedTuple):
     """Values that all combinations share."""
 
-    cost: str | None
-    inter_weight: float | None
-    optimizer: str
+    asked: HeldArguments
     scale: bool
     convention: str
 
@@ -163,56 +176,92 @@ def _values(given: Any) -> tuple[Any, ...]:
     return tuple(found.values())
 
 
+def _arrays(
+    levels: int | Sequence[int] | None, array: Sequence[int] | Sequence[Sequence[int]] | None
+) -> dict[str, Sequence[Any]]:
+    """Return the axis of the arrays: of numbers of two-way levels, or of the ways of all levels."""
+    if array is None:
+        return {"levels": _values(4 if levels is None else levels)}
+    if levels is not None:
+        raise refusal("levels", "an array")
+    one = all(isinstance(ways, int) for ways in array)
+    return {"array": _values([tuple(array)] if one and array else [tuple(ways) for ways in array])}  # type: ignore[arg-type]
+
+
 def _key(value: Any) -> str:
     """Return a key that identifies a value of an axis; for machines their digest, as several may have one name."""
-    return value.digest if isinstance(value, Machine) else repr(value)
+    return value.digest if isinstance(value, Machine | HeterogeneousMachine) else repr(value)
 
 
-def _check(
-    axes: Mapping[str, Sequence[Any]], cost: str | None, inter_weight: float | None, optimizer: str
-) -> None:
+def _stages(asked: HeldArguments) -> int:
+    """Return the number of stages, each of which has an array of its own."""
+    stages, starts = asked.get("stages"), asked.get("starts")
+    if starts:
+        return len(named_starts(starts))
+    return stages if isinstance(stages, int) else 1
+
+
+def _check(axes: Mapping[str, Sequence[Any]], asked: HeldArguments) -> None:
     """Refuse values that no combination allows, before the first one runs."""
-    checked_optimizer(optimizer)
+    checked_optimizer(asked.get("optimizer", "sgd"))
     most = MOST_DEVICES.bit_length() - 1
-    for count in axes["levels"]:
+    for count in axes.get("levels", ()):
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= most:
             raise OptionError("levels", f"found {count}", f"a whole number from 0 to {most}")
+    for ways in axes.get("array", ()):
+        checked_array(None, ways)
     for name in axes["strategy"]:
-        own = load_strategy(name).cost
-        load_cost(
-            own if cost is None else cost, {} if inter_weight is None else {"inter_weight": inter_weight}
-        )
+        own, cost, weight = load_strategy(name).cost, asked.get("cost"), asked.get("inter_weight")
+        load_cost(own if cost is None else cost, {} if weight is None else {"inter_weight": weight})
 
 
 def _run(graph: LayerGraph, machines: _Machines, chosen: Mapping[str, Any], fixed: _Fixed) -> Run:
     """Plan and score one combination."""
     try:
         machine = machines.scaled(chosen) if fixed.scale else machines.of(chosen)
-        found = _totals(graph, machine, chosen, fixed)
+        totals, fits, note = _totals(graph, machine, chosen, fixed)
     except (HardwareError, TableLimitError) as error:
         return Run(axes=chosen, totals=None, fits=False, note=str(error))
-    return Run(axes=chosen, totals=found[0], fits=machine.fits(found[0].memory_bytes), note=found[1])
+    return Run(axes=chosen, totals=totals, fits=fits, note=note)
 
 
 def _totals(
-    graph: LayerGraph, machine: Machine, chosen: Mapping[str, Any], fixed: _Fixed
-) -> tuple[Totals, str]:
-    """Return the totals of the plan's score, and the space over which the plan is optimal."""
-    setting = Setting(machine=machine, array=(), element_bytes=graph.element_bytes, optimizer=fixed.optimizer)
-    if not chosen["levels"]:
-        layers = graph.contracted
-        return totals(layers, [()] * len(layers.layers), setting), "one device"
+    graph: LayerGraph,
+    machine: Machine | HeterogeneousMachine,
+    chosen: Mapping[str, Any],
+    fixed: _Fixed,
+) -> tuple[Totals, bool, str]:
+    """Return the totals of the plan's score, whether they fit, and the space over which the plan is optimal."""
+    asked, levels = fixed.asked, chosen.get("levels")
+    if levels == 0 and not has_stages(asked.get("stages"), asked.get("starts"), cut=False):
+        found = _on_one_device(graph, machine, asked.get("optimizer", "sgd"))
+        return found, machine.fits(found.memory_bytes), "one device"  # type: ignore[union-attr]
+    given = of_baseline(asked) if chosen["strategy"] == BASELINE else asked
     plan = planned(
         graph,
         chosen["strategy"],
         fixed.convention,
-        cost=fixed.cost,
-        levels=chosen["levels"],
-        inter_weight=fixed.inter_weight,
         hardware=machine,
-        optimizer=fixed.optimizer,
+        levels=levels,
+        array=chosen.get("array"),
+        **given,
     )
-    return totals_of(plan.score), plan.claim
+    return totals_of(plan.score), plan.score is not None and plan.score.fits, plan.claim
+
+
+def _on_one_device(graph: LayerGraph, machine: Machine | HeterogeneousMachine, optimizer: str) -> Totals:
+    """Return the totals of a step on one device.
+
+    Raises:
+        HardwareError: the devices differ.
+    """
+    if isinstance(machine, HeterogeneousMachine):
+        raise HardwareError(
+            f"hardware {machine.name!r}", "found one device, of kinds that differ", "1 level or more"
+        )
+    setting = Setting(machine=machine, array=(), element_bytes=graph.element_bytes, optimizer=optimizer)
+    layers = graph.contracted
+    return totals(layers, [()] * len(layers.layers), setting)
 
 
 class _Machines:
@@ -220,13 +269,14 @@ class _Machines:
 
     Attributes:
         changed: the axes that change a machine.
+        stages: the number of stages, each of which has an array of its own.
     """
 
-    def __init__(self, changed: Sequence[str]) -> None:
-        self.changed = changed
-        self._known: dict[str, Machine] = {}
+    def __init__(self, changed: Sequence[str], stages: int) -> None:
+        self.changed, self.stages = changed, stages
+        self._known: dict[str, Machine | HeterogeneousMachine] = {}
 
-    def of(self, chosen: Mapping[str, Any], **more: Any) -> Machine:
+    def of(self, chosen: Mapping[str, Any], **more: Any) -> Machine | HeterogeneousMachine:
         """Return the machine of a combination, with further changes.
 
         Raises:
@@ -235,13 +285,16 @@ class _Machines:
         changes = {**{name: chosen[name] for name in self.changed}, **more}
         key = f"{_key(chosen['hardware'])} {changes!r}"
         if key not in self._known:
-            self._known[key] = as_machine(chosen["hardware"], changes)
+            self._known[key] = as_hardware(chosen["hardware"], changes)
         return self._known[key]
 
-    def scaled(self, chosen: Mapping[str, Any]) -> Machine:
-        """Return the same machine with as many devices as the levels need, if it has one network."""
-        machine, needed = self.of(chosen), 2 ** chosen["levels"]
-        if len(machine.tiers) != 1 or "devices" in self.changed or needed in {1, machine.num_devices}:
+    def scaled(self, chosen: Mapping[str, Any]) -> Machine | HeterogeneousMachine:
+        """Return the same machine with as many devices as the array and the stages need, if it has one network."""
+        array = (2,) * chosen["levels"] if "levels" in chosen else chosen["array"]
+        machine, needed = self.of(chosen), self.stages * math.prod(array)
+        if isinstance(machine, HeterogeneousMachine) or len(machine.tiers) != 1:
+            return machine
+        if "devices" in self.changed or needed in {1, machine.num_devices}:
             return machine
         return self.of(chosen, devices=needed)
 

@@ -7,19 +7,15 @@ from typing import Any
 import click
 
 from hypar.cli.commands.base import (
-    array_options,
     as_json,
     complete_model,
-    cost_option,
-    counted_option,
     fit_option,
-    hardware_options,
     judged,
     named_machine,
     require_hardware,
-    weight_option,
 )
 from hypar.cli.options import SEARCH, Command, option, plugins
+from hypar.cli.planning import counted_option, planning_options
 from hypar.reports.listings.plans import (
     comparison_data,
     comparison_head,
@@ -34,13 +30,11 @@ from hypar.studies.comparison import compare_strategies
 
 @click.command("compare", cls=Command)
 @click.argument("model", shell_complete=complete_model)
-@array_options
-@option("--strategy", "strategies", heading=SEARCH, multiple=True, names=plugins("strategies"), metavar="NAME",
-              help="Strategy to compare with dp; may be repeated: {names}.  [default: all with dp's cost]")  # fmt: skip
-@cost_option
-@weight_option
-@counted_option
-@hardware_options
+@planning_options(
+    strategy=option("--strategy", "strategies", heading=SEARCH, multiple=True, names=plugins("strategies"), metavar="NAME",
+                    help="Strategy to compare with dp; may be repeated: {names}.  [default: all with dp's cost]"),
+    convention=counted_option,
+)  # fmt: skip
 @fit_option
 @as_json
 @click.pass_context

@@ -6,18 +6,9 @@ from typing import Any
 
 import click
 
-from hypar.cli.commands.base import (
-    array_options,
-    as_csv,
-    as_json,
-    complete_model,
-    counted_option,
-    hardware_options,
-    needed_machine,
-    plot_option,
-    weight_option,
-)
+from hypar.cli.commands.base import as_csv, as_json, complete_model, needed_hardware, plot_option
 from hypar.cli.options import OUTPUT, SEARCH, Command, option, plugins
+from hypar.cli.planning import counted_option, planning_options
 from hypar.reports.listings.base import csv_text
 from hypar.reports.listings.points import (
     exploration_data,
@@ -33,9 +24,11 @@ from hypar.studies.exploration import explore_model
 @click.argument("model", shell_complete=complete_model)
 @option("--vary", heading=SEARCH, multiple=True, required=True, metavar="LAYER[@LEVEL]",
               help="Layers and levels whose choices vary, as fc1, conv*@H2 or *@H1; may be repeated.")  # fmt: skip
-@array_options
-@option("--strategy", heading=SEARCH, default="hypar", names=plugins("strategies"), metavar="NAME", show_default=True,
-              help="Strategy whose plan gives the space and the fixed choices: {names}.")  # fmt: skip
+@planning_options(
+    strategy=option("--strategy", heading=SEARCH, default="hypar", names=plugins("strategies"), metavar="NAME", show_default=True,
+                    help="Strategy whose plan gives the space and the fixed choices: {names}."),
+    convention=counted_option,
+)  # fmt: skip
 @option(
     "--top",
     heading=OUTPUT,
@@ -45,9 +38,6 @@ from hypar.studies.exploration import explore_model
     show_default=True,
     help="Rows of the table.",
 )
-@weight_option
-@counted_option
-@hardware_options
 @plot_option
 @as_csv
 @as_json
@@ -62,7 +52,7 @@ def command(
     **asked: Any,
 ) -> None:
     """Score every combination of some choices in a plan of MODEL, the others fixed; the fastest come first."""
-    machine = needed_machine(hardware, changes)
+    machine = needed_hardware(hardware, changes)
     with progress_bar("exploring") as progress:
         found = explore_model(model, hardware=machine, progress=progress, **asked)
     ranked = found.ranked()

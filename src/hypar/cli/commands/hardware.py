@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from hypar.cli.commands.base import as_json, change_option, complete_hardware, complete_model
+from hypar.cli.commands.base import as_json, complete_hardware, complete_model
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, Command, option
+from hypar.cli.planning import change_option
 from hypar.errors import OptionError, shown
 from hypar.machine.accelergy import ENERGIES, read_energies
-from hypar.machine.load import load_machine
 from hypar.machine.load_heterogeneous import hardware_yaml, load_hardware
 from hypar.network.build import load_model
 from hypar.registry import data_names
@@ -115,7 +115,7 @@ def command(
         shown = load_hardware(hardware, changes)
         data, table = machine_data(shown), machine_table(shown)
     else:
-        machine, graph = load_machine(hardware, changes), load_model(model, batch=batch)
+        machine, graph = load_hardware(hardware, changes), load_model(model, batch=batch)
         data, table = whole_times_data(machine, graph), whole_times_table(machine, graph)
     if as_json:
         write_json({"hardware": hardware, "ok": True} if validate else data)

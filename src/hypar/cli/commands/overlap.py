@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hypar.cli.commands.base import (
-    as_json,
-    batch_option,
-    change_option,
-    complete_model,
-    convention_option,
-    devices_option,
-    machine_option,
-    plot_option,
-    trace_option,
-)
+from hypar.cli.commands.base import as_json, complete_model, plot_option, trace_option
 from hypar.cli.options import MACHINE, STAGES, Command, option
+from hypar.cli.planning import batch_option, change_option, convention_option, devices_option, machine_option
 from hypar.files.canvas import draw
 from hypar.files.text import write_text
 from hypar.reports.listings.overlaps import (

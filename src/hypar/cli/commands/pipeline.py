@@ -9,17 +9,19 @@ import click
 
 from hypar.cli.commands.base import (
     as_json,
-    balance_option,
-    batch_option,
     complete_model,
-    convention_option,
-    hardware_options,
     needed_machine,
     plot_option,
-    starts_option,
     trace_option,
 )
 from hypar.cli.options import STAGES, Command, option
+from hypar.cli.planning import (
+    balance_option,
+    batch_option,
+    convention_option,
+    hardware_options,
+    starts_option,
+)
 from hypar.files.canvas import draw
 from hypar.files.text import write_text
 from hypar.network.build import load_model

@@ -7,33 +7,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hypar.cli.commands.base import (
-    array_options,
     as_json,
-    balance_option,
     complete_model,
-    convention_option,
-    cost_option,
     fit_option,
     full_option,
-    hardware_options,
     judged,
     named_machine,
     plot_option,
-    profile_option,
     require_hardware,
-    space_names,
-    starts_option,
-    weight_option,
     writable,
 )
-from hypar.cli.options import MACHINE, NETWORK, OUTPUT, SEARCH, STAGES, Command, option, plugins
-from hypar.errors import OptionError, shown, suggestion
+from hypar.cli.options import OUTPUT, Command, option
+from hypar.cli.planning import planning_options
 from hypar.network.build import load_model
-from hypar.plan.chunks import CHUNKS
 from hypar.plan.files import recorded
-from hypar.plan.splits import FLUSHES
 from hypar.planning.planner import plan_model
-from hypar.planning.request import BEST, GRAPHS, SHARES
+from hypar.planning.refusals import Asked, require_together
 from hypar.reports.formats.base import unfit_line
 from hypar.reports.formats.tabular.page import plan_page
 from hypar.reports.terminal import Page, note, progress_bar, show, show_page, write, write_json
@@ -78,98 +67,9 @@ def _page(
     return plan_page(plan, ran=run_plan(plan, hardware=machine, model=network), **shown)
 
 
-def _modes() -> tuple[str, ...]:
-    from hypar.costs.deepa import MODES  # noqa: PLC0415 (only for a help page or a completion)
-
-    return MODES
-
-
-def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
-    """Read a number, or ``best``."""
-    if value is None or value == BEST:
-        return value
-    try:
-        return int(value)
-    except ValueError:
-        hint = suggestion(value, [BEST])
-        raise OptionError("stages", f"found {shown(value)}", "a whole number, or best", hint) from None
-
-
 @click.command("plan", cls=Command)
 @click.argument("model", shell_complete=complete_model)
-@array_options
-@option("--strategy", heading=SEARCH, names=plugins("strategies"), metavar="NAME",
-              help="Named combination of a space, a cost and a search: {names}.  [default: hypar]")  # fmt: skip
-@option(
-    "--space",
-    heading=SEARCH,
-    metavar="DIMS",
-    names=space_names,
-    help="Choices to search: one or several of {names}; several dims at once (batch*height), other dims for some ops (conv:batch linear:mp), or a strategy's name.  [default: the strategy's]",
-)
-@cost_option
-@weight_option
-@convention_option("the strategy's for the cost, moved for the score")
-@option(
-    "--mode",
-    heading=SEARCH,
-    metavar="NAME",
-    names=_modes,
-    help="Mode of the cost deepa: exact, serial, or paper (as published).",
-)
-@profile_option
-@option(
-    "--graph",
-    heading=NETWORK,
-    metavar="NAME",
-    names=lambda: GRAPHS,
-    help="Graph of the network: contracted (without pools) or operators (with them).",
-)
-@option(
-    "--search",
-    heading=SEARCH,
-    names=plugins("searches"),
-    metavar="NAME",
-    help="Search over the levels: {names}.  [default: the strategy's]",
-)
-@option(
-    "--solver",
-    heading=SEARCH,
-    names=plugins("solvers"),
-    metavar="NAME",
-    help="Solver to use: {names}.  [default: the cheapest exact one]",
-)
-@option("--pin", "pins", heading=SEARCH, multiple=True, metavar="LAYER[@LEVEL]=CHOICE",
-              help="Fix a choice, as fc1=mp or conv*@H2=batch; may be repeated.")  # fmt: skip
-@hardware_options
-@option("--shares", heading=MACHINE, metavar="NAME",
-              names=lambda: SHARES, help="How device groups share the work: equal, linear, exact, or layers (per layer).  [default: the strategy's]")  # fmt: skip
-@option("--stages", heading=STAGES, callback=_read_stages, names=lambda: [BEST], metavar="N|best",
-              help="Number of stages of consecutive layers, each planned by itself; best: the fastest number over the outermost levels.")  # fmt: skip
-@option("--schedule", heading=STAGES, names=lambda: FLUSHES, metavar="NAME", help="Order of the stages' work: 1f1b, gpipe or layer-block.  [default: 1f1b]")  # fmt: skip
-@option("--microbatches", heading=STAGES, type=int, metavar="N",
-              help="Microbatches in a mini-batch, with stages.  [default: the number of stages, or the next smaller divisor of the batch]")  # fmt: skip
-@balance_option
-@starts_option
-@option(
-    "--integral",
-    heading=MACHINE,
-    is_flag=True,
-    help="Restrict the shares of device groups to whole elements.",
-)
-@option(
-    "--refine",
-    heading=SEARCH,
-    is_flag=True,
-    help="Improve the plan choice by choice by the engine's time; needs --hardware.",
-)
-@option(
-    "--chunks",
-    heading=STAGES,
-    names=lambda: CHUNKS,
-    metavar="CHUNKS",
-    help="Exchange gradients in chunks: best, layers (one chunk per layer), one, or a number of layers; needs --hardware.",
-)
+@planning_options()
 @option(
     "-o",
     "--output",
@@ -201,9 +101,10 @@ def command(
 ) -> None:
     """Choose how each layer of MODEL is cut at each level of the array."""
     require_hardware(ctx, fit=fit)
-    if explained is not None and asked["levels"] == 0:
-        raise OptionError("explain", "no layer is cut inside the stages", "a plan with levels")
     network, machine = load_model(model), named_machine(hardware, changes)
+    if explained is not None:
+        sized = {name: asked[name] for name in ("stages", "starts", "levels", "array")}
+        require_together(Asked(machine=machine, explain=True, **sized))
     if asked["profile"] is not None:
         from hypar.machine.profiles import read_profile  # noqa: PLC0415 (only where it is asked for)
 

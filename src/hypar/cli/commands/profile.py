@@ -6,14 +6,9 @@ from typing import Any
 
 import click
 
-from hypar.cli.commands.base import (
-    as_json,
-    batch_option,
-    complete_model,
-    space_names,
-    writable,
-)
+from hypar.cli.commands.base import as_json, complete_model, writable
 from hypar.cli.options import ARRAY, MACHINE, OUTPUT, SEARCH, Command, option
+from hypar.cli.planning import batch_option, space_names
 from hypar.reports.listings.profiles import profile_head, profile_table
 from hypar.reports.terminal import note, progress_bar, show, write
 from hypar.studies.profiling.measure import profile_model

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from hypar import __version__
-from hypar.cli.commands.base import change_option, complete_model, convention_option, machine_option, writable
+from hypar.cli.commands.base import complete_model, writable
 from hypar.cli.options import NETWORK, OUTPUT, SEARCH, Command, option
+from hypar.cli.planning import change_option, convention_option, machine_option
 from hypar.files.text import write_text
 from hypar.reports.sections.page import page
 from hypar.reports.terminal import note, write

@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hypar.cli.commands.base import (
-    OPTIMIZER_HELP,
-    as_json,
-    change_option,
-    complete_model,
-    convention_option,
-    fit_option,
-    judged,
-    machine_option,
-    trace_option,
-    writable,
-)
+from hypar.cli.commands.base import as_json, complete_model, fit_option, judged, trace_option, writable
 from hypar.cli.options import MACHINE, NETWORK, OUTPUT, Command, option
+from hypar.cli.planning import OPTIMIZER_HELP, change_option, convention_option, machine_option
 from hypar.errors import OptionError
 from hypar.files.canvas import draw, require_plot
 from hypar.files.text import require_writable, write_text

@@ -6,11 +6,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.errors import OptionError
 from hypar.plan.splits import Split, StageRecord, StagesRecord
 from hypar.planning.claims import objective
 from hypar.planning.records import Decided
-from hypar.planning.request import BEST
 from hypar.planning.searches.base import load_search
 from hypar.planning.stages.refining import refine_stages
 from hypar.planning.stages.search import pins_of, plan_stages
@@ -42,8 +40,6 @@ def decided_stages(
         TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
     if request.profile is not None:
-        if request.stages == BEST:
-            raise OptionError("profile", "given where the best stages are sought", "a number of stages")
         request.profile.require(graph.name, graph.digest, graph.batch, request.array)
     # If no layer is cut, search and solver are not used, but their names are checked.
     load_search(request.search)

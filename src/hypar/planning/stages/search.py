@@ -73,17 +73,10 @@ def pins_of(request: Request, graph: LayerGraph) -> tuple[Pin, ...]:
     """Parse the pins of a request, which hold at the levels inside every stage.
 
     Raises:
-        OptionError: there is no such layer, level or choice, or the levels are not known in advance.
+        OptionError: there is no such layer, level or choice.
     """
-    if request.pins and not request.array:
-        raise OptionError("pins", "given where no layer is cut", "levels inside the stages")
     nodes = graph.nodes(request.graph)
-    pins = tuple(parse_pin(text, nodes, len(request.array)) for text in request.pins)
-    for pin in pins if request.stages == BEST else ():
-        if pin.level is not None:
-            allowed = f"one for all levels, as {pin.layer}={pin.choice}"
-            raise OptionError(f"pin {pin.text!r:.200}", "a level where the best stages are sought", allowed)
-    return pins
+    return tuple(parse_pin(text, nodes, len(request.array)) for text in request.pins)
 
 
 def plan_stages(
@@ -107,8 +100,7 @@ def plan_stages(
         InputError: the network, the batch or the machine does not allow that number of stages.
         TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
-    if request.machine is None:
-        raise OptionError("stages", "no machine is named", "one, as --hardware hmc")
+    assert request.machine is not None  # noqa: S101 (stages without a machine are refused with the request)
     if request.stages != BEST:
         assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
         divided = _divided(request, graph, request.stages)

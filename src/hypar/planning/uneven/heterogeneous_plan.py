@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.errors import OptionError
 from hypar.planning.baselines import claim_of_fastest
 from hypar.planning.records import Decided
 from hypar.planning.uneven.fastest import take_fastest
@@ -32,18 +31,6 @@ def decided_groups(request: Request, heterogeneous: HeterogeneousMachine, graph:
         InputError: the request does not suit the network or the machine.
         TableLimitError: a search would not fit.
     """
-    refused = {
-        "refine": request.refine,
-        "profile": request.profile is not None,
-        "stages": request.stages is not None,
-    }
-    for what, asked in refused.items():
-        if asked:
-            raise OptionError(
-                what,
-                f"the devices of hardware {heterogeneous.name!r} are heterogeneous",
-                "a machine of identical devices",
-            )
     contracted = graph.nodes(request.graph)
     levels = max(depth + len(request.arrays[name]) for name, _, depth in heterogeneous.identical())
     pins = tuple(parse_pin(text, contracted, levels) for text in request.pins)

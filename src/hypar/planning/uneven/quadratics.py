@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.sharding.transfers import work
 from hypar.sharding.uneven.fractions import Offered
-from hypar.sharding.uneven.transfers import between, inside, work
+from hypar.sharding.uneven.transfers import between, inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence

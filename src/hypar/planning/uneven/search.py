@@ -242,17 +242,10 @@ class Planner:
     def _options(
         self, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int
     ) -> tuple[Options, ...]:
-        """Return each layer's options at an uneven split: one dim divided over all groups, or a join left whole."""
-        ways, space = len(machine.groups), space_of(self.request)
-        free = [(space.choices(layer, ways),) for layer in graph.layers]
+        """Return each layer's options at an uneven split."""
+        ways = len(machine.groups)
         own = [replace(pin, level=None) for pin in self.pins if pin.level in {None, depth}]
-        held = apply_pins(own, graph, free, (ways,))
-        found = [tuple(choice for choice in options if simple(choice, ways)) for (options,) in held]
-        for layer, options in zip(graph.layers, found, strict=True):
-            if not options:
-                what = f"{layer.name!r} cannot be divided in one dim over {ways} device groups"
-                raise OptionError(f"space {self.request.space!r}", what, "one dim over all device groups")
-        return tuple(found)
+        return split_options(self.request, graph, ways, own)
 
     def _cheapest(self, tried: Iterator[Branching], found: Branching | None = None) -> Branching | None:
         """Return the decision with the cheapest subtree; ties go to the first."""
@@ -414,6 +407,31 @@ def _rows_of(
         for row, group in enumerate(at_work)
     }
     return [rows.get(group, (nothing, nothing)) for group in range(count)]
+
+
+def split_options(
+    request: Request, graph: ContractedGraph, ways: int, pins: Sequence[Pin] = ()
+) -> tuple[Options, ...]:
+    """Return each layer's options at an uneven split: one dim divided over all groups, or a join left whole.
+
+    Args:
+        request: the request, for its space.
+        graph: the layers.
+        ways: the number of device groups.
+        pins: choices to hold at this split.
+
+    Raises:
+        OptionError: a layer has none.
+    """
+    space = space_of(request)
+    free = [(space.choices(layer, ways),) for layer in graph.layers]
+    held = apply_pins(pins, graph, free, (ways,))
+    found = [tuple(choice for choice in options if simple(choice, ways)) for (options,) in held]
+    for layer, options in zip(graph.layers, found, strict=True):
+        if not options:
+            what = f"{layer.name!r} cannot be divided in one dim over {ways} device groups"
+            raise OptionError(f"space {request.space!r}", what, "one dim over all device groups")
+    return tuple(found)
 
 
 @lru_cache(maxsize=512)

@@ -211,13 +211,18 @@ def layer_times_data(ran: ScoredStep) -> Data:
     ]
 
 
-def whole_times_data(machine: Machine, graph: LayerGraph) -> Data:
-    """Return the same data for whole layers on one device."""
+def whole_times_data(machine: Machine | HeterogeneousMachine, graph: LayerGraph) -> Data:
+    """Return the same data for whole layers on one device, of a heterogeneous machine on one of each group."""
+    if isinstance(machine, HeterogeneousMachine):
+        groups = [({"group": name}, own) for name, own, _ in machine.identical()]
+    else:
+        groups = [({}, machine)]
     return [
-        row
+        {**group, **row}
+        for group, own in groups
         for layer in graph.contracted.layers
         if not layer.join
-        for row in _phases(layer.name, machine.layer_time(layer.einsum, WHOLE_ON_ONE, graph.element_bytes))
+        for row in _phases(layer.name, own.layer_time(layer.einsum, WHOLE_ON_ONE, graph.element_bytes))
     ]
 
 
@@ -243,22 +248,23 @@ def layer_times_table(ran: ScoredStep) -> Sheet:
     return _times_table(layer_times_data(ran))
 
 
-def whole_times_table(machine: Machine, graph: LayerGraph) -> Sheet:
+def whole_times_table(machine: Machine | HeterogeneousMachine, graph: LayerGraph) -> Sheet:
     """Return one row for each phase of a whole layer."""
     return _times_table(whole_times_data(machine, graph))
 
 
 def _times_table(rows: Data) -> Sheet:
     """Return times, mappings, and the accesses that are nonzero in some row."""
-    mapping = list(rows[0]["mapping"])
-    accesses = [place for place in rows[0]["accesses"] if any(row["accesses"][place] for row in rows)]
+    mapping = list(dict.fromkeys(name for row in rows for name in row["mapping"]))
+    places = dict.fromkeys(place for row in rows for place in row["accesses"])
+    accesses = [place for place in places if any(row["accesses"].get(place) for row in rows)]
     sends = ["communication"] if "communication_s" in rows[0] else []
     group = ["group"] if "group" in rows[0] else []
     heads = [*group, "layer", "phase", "time", *sends, "MACs", *mapping, *accesses]
     table = make_table(heads, "l" * len(group) + "llr", keys=len(group) + 2)
     for row in rows:
-        laid = [f"{row['mapping'][name]:.4g}" for name in mapping]
-        counts = [format_count(row["accesses"][place]) for place in accesses]
+        laid = [f"{row['mapping'][name]:.4g}" if name in row["mapping"] else "-" for name in mapping]
+        counts = [format_count(row["accesses"].get(place, 0)) for place in accesses]
         times = [format_seconds(row["time_s"]), *(format_seconds(row["communication_s"]) for _ in sends)]
         named = [row["group"]] if group else []
         table.add_row(*named, row["layer"], row["phase"], *times, format_count(row["macs"]), *laid, *counts)

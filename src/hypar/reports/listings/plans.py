@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hypar.plan.score import Totals
+from hypar.planning.arguments import BASELINE
 from hypar.planning.counting import score_convention
 from hypar.planning.strategies.base import load_strategy
 from hypar.reports.formats.base import on_machine, question, unfit_line
@@ -12,7 +13,6 @@ from hypar.reports.listings.base import Data, make_table, too_big_note
 from hypar.reports.listings.scores import by_time
 from hypar.reports.prose import Note
 from hypar.sharding.conventions import DIRECT
-from hypar.studies.comparison import BASELINE
 from hypar.units import amount, exact_number, faster_than, format_gain
 
 if TYPE_CHECKING:

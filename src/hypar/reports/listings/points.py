@@ -7,8 +7,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.machine import Machine
+from hypar.machine.profiles import Profile
 from hypar.plan.score import Totals
+from hypar.planning.arguments import HeldArguments
 from hypar.reports.formats.base import on_machine, question
 from hypar.reports.listings.base import TOO_BIG, Data, make_table, too_big_note
 from hypar.reports.prose import Note
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
     from hypar.reports.columns import Sheet
     from hypar.studies.exploration import Exploration, Point
     from hypar.studies.sweep import Run, Sweep
+
+
+TEXTS = ("hardware", "array")
+"""The axes of a sweep whose values are listed as text."""
 
 
 def exploration_data(found: Exploration, points: Iterable[Point]) -> Data:
@@ -59,7 +66,7 @@ def exploration_table(found: Exploration, points: Iterable[Point]) -> Sheet:
             " ".join(
                 choice_word(
                     point.choices[at].degrees,
-                    found.plan.array[found.places[at][1]],
+                    found.ways[at],
                     words,
                     grids=found.plan.in_grids,
                 )
@@ -91,9 +98,8 @@ def runs_data(runs: Sweep) -> Data:
     nothing = dict.fromkeys(Totals._fields)
     return [
         {
-            **run.axes,
-            "hardware": axis_text(run.axes["hardware"]),
-            **({} if runs.cost is None else {"cost": runs.cost}),
+            **{name: axis_text(value) if name in TEXTS else value for name, value in run.axes.items()},
+            **_asked(runs),
             "convention": runs.convention,
             **(run.totals._asdict() if run.totals else nothing),
             "fits": run.fits,
@@ -103,11 +109,28 @@ def runs_data(runs: Sweep) -> Data:
     ]
 
 
+def _asked(runs: Sweep) -> dict[str, str]:
+    """Return the arguments that were given for all runs, as text."""
+    given = {name: runs.asked.get(name) for name in HeldArguments.__annotations__}
+    return {name: _text(value) for name, value in given.items() if not _as_good_as_absent(value)}
+
+
+def _as_good_as_absent(value: Any) -> bool:
+    return value is None or value is False or value in ((), [], "sgd")
+
+
+def _text(value: Any) -> str:
+    """Format the value of an argument."""
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value))
+    return value.name if isinstance(value, Profile) else str(value)
+
+
 def runs_table(runs: Sequence[Run]) -> Sheet:
     """Return one row for each combination with its varying axes; times relative to the first row of the same batch."""
     names = axes_of(runs)
     heads = [*names, "time", "gain", "energy", "received", "memory", ""]
-    numeric = "".join("r" if name in {"levels", "batch"} else "l" for name in names)
+    numeric = "".join("r" if name in {"levels", "array", "batch"} else "l" for name in names)
     table = make_table(heads, numeric + "rrrrrl", keys=len(names), prose={""})
     first: dict[int, Totals] = {}
     for run in runs:
@@ -130,7 +153,11 @@ def runs_head(model: str, runs: Sweep) -> str:
         best = (
             f"{', '.join(f'{name} {axis_text(fastest[name])}' for name in names)} is fastest{by_sample(runs)}"
         )
-    said = [held(runs), runs.cost and f"planned by {runs.cost}", f"counted by {runs.convention}"]
+    asked = [
+        f"planned by {text}" if name == "cost" else name if text == "True" else f"{name} {text}"
+        for name, text in _asked(runs).items()
+    ]
+    said = [held(runs), *asked, f"counted by {runs.convention}"]
     return f"{model}: {best}\n{', '.join(filter(None, said))}"
 
 
@@ -165,8 +192,10 @@ def axes_of(runs: Sequence[Run]) -> list[str]:
 
 def axis_text(value: Any) -> str:
     """Format a value on an axis of a sweep."""
-    if isinstance(value, Machine):
+    if isinstance(value, Machine | HeterogeneousMachine):
         return value.name
+    if isinstance(value, tuple):
+        return "x".join(map(str, value))
     if isinstance(value, Path):
         return value.stem
     if isinstance(value, dict):

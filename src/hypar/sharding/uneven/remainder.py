@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hypar.network.contraction import ContractedGraph
+from hypar.sharding.shares import divided_einsum, divided_size
 from hypar.sharding.transfers import dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.contraction import CutLayer, Tensor
-    from hypar.network.ops.base import Einsum
     from hypar.sharding.placement import Choice
 
 
@@ -37,33 +36,12 @@ def graph_of_group(
         dim = dim_of(choice)
         einsum = layer.einsum if dim is None else divided_einsum(layer.einsum, dim, share, integral=integral)
         scale = share if dim in layer.einsum.output else 1
-        elements = _size(layer.output_elements * scale, integral=integral)
+        elements = divided_size(layer.output_elements * scale, integral=integral)
         layers.append(replace(layer, einsum=einsum, output_elements=elements))
     tensors = tuple(
         _read(tensor, graph.layers, choices, shares, integral=integral) for tensor in graph.tensors
     )
     return ContractedGraph(layers=tuple(layers), tensors=tensors)
-
-
-@lru_cache(maxsize=4096)
-def divided_einsum(einsum: Einsum, dim: str, share: float, *, integral: bool) -> Einsum:
-    """Return a layer reduced to a share of one dim."""
-    read = dict(einsum.input_sizes)
-    if dim in read:
-        read[dim] = _size(read[dim] * share, integral=integral)
-    return replace(
-        einsum,
-        sizes={**einsum.sizes, dim: _size(einsum.sizes[dim] * share, integral=integral)},
-        input_elements=_size(
-            einsum.input_elements * (share if dim in einsum.input else 1), integral=integral
-        ),
-        input_sizes=read,
-    )
-
-
-def _size(real: float, *, integral: bool) -> Any:
-    whole = round(real)
-    return whole if integral and math.isclose(real, whole, rel_tol=1e-9) else real
 
 
 def _read(
@@ -80,10 +58,10 @@ def _read(
     if dim is None or dim not in names:
         return tensor
     shape: Any = tuple(
-        (name, _size(size * share, integral=integral) if name == names[dim] else size)
+        (name, divided_size(size * share, integral=integral) if name == names[dim] else size)
         for name, size in tensor.content.shape
     )
-    elements = _size(tensor.elements * share, integral=integral)
+    elements = divided_size(tensor.elements * share, integral=integral)
     return replace(tensor, content=tensor.content._replace(elements=elements, shape=shape))
 
 

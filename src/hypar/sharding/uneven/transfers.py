@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.network.training import PHASES
 from hypar.sharding.placement import Partial, Replicate, Shard, partial_results
 from hypar.sharding.redistribution import Number, collective, received, resolve
 from hypar.sharding.transfers import PHASE_OF, borders, changes, dim_of
@@ -150,12 +149,3 @@ def _halo(einsum: Einsum, choice: Choice, shares: Shares) -> list[Halo]:
             )
             found[group] = (0.0, 0.0) if _none(share) else (min(half, before), min(half, after))
     return found
-
-
-def work(layer: CutLayer, choice: Choice, share: Number) -> Number:
-    """Return the floating-point operations of the three phases that a group with a share performs.
-
-    Source: AccPar (HPCA 2020), ``E_cp``: the share times the operations of the whole layer.
-    """
-    flop = sum(layer.einsum.flop(phase) for phase in PHASES)
-    return flop * share if dim_of(choice) else flop * (share * 0 + 1)

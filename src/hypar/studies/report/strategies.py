@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from hypar.errors import InputError, TableLimitError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
+from hypar.planning.arguments import BASELINE
 from hypar.planning.counting import costs_counted
-from hypar.studies.comparison import BASELINE, compare_strategies
+from hypar.studies.comparison import compare_strategies
 from hypar.studies.report.again import uneven_array
 
 if TYPE_CHECKING:

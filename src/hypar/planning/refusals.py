@@ -1,0 +1,288 @@
+"""The features of a request that exclude each other: one row for each pair, with the message and the reason.
+
+A pair that hypar learns to plan is lifted by deleting its row. ``docs/refusals.md`` lists the rows, and a test plans
+every pair of features that has none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypar.costs.base import load_cost, parameters_of
+from hypar.errors import OptionError
+from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.plan.plan import MOST_DEVICES
+from hypar.planning.counting import follows
+from hypar.planning.request import BEST, has_stages
+from hypar.sharding.conventions import PAPER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from hypar.costs.base import Cost
+    from hypar.machine.machine import Machine
+    from hypar.machine.profiles import Profile
+    from hypar.planning.request import Request
+
+
+class Refusal(NamedTuple):
+    """Two features that exclude each other.
+
+    Attributes:
+        first: the feature that the message is about, one of ``FEATURES``.
+        second: the feature that excludes it.
+        where: the option in the message; ``{}`` fields are filled in from the request.
+        found: what the message says was found.
+        allowed: what it says is allowed.
+        reason: why no plan can have both, for the documentation.
+    """
+
+    first: str
+    second: str
+    where: str
+    found: str
+    allowed: str
+    reason: str
+
+    def error(self, words: Mapping[str, str]) -> OptionError:
+        """Return the error of a request.
+
+        Args:
+            words: the words of the request for the fields of the message.
+        """
+        return OptionError(*(text.format_map(words) for text in (self.where, self.found, self.allowed)))
+
+
+_MACHINE = ("no machine is named", "one, as --hardware hmc")
+_DIFFER = ("the devices of hardware {hardware} are heterogeneous", "a machine of identical devices")
+_SHARED = ("all devices are identical and share equally", "a heterogeneous machine")
+_WITHOUT = ("given without stages", "stages, as --stages 4")
+_PARAMETER = "the parameters of a cost are its own"
+_TIMED = "its number is a time on a machine, or needs one"
+
+REFUSALS = (
+    Refusal("levels", "an array", "levels", "given together with an array", "one of the two",
+            "both say the ways of the levels"),
+    Refusal("an optimizer", "no machine", "optimizer", *_MACHINE,
+            "an optimizer changes updates and memory, which a score alone counts"),
+    Refusal("a timed cost", "no machine", "cost {cost}", *_MACHINE, _TIMED),
+    Refusal("refinement", "no machine", "refine", *_MACHINE, _TIMED),
+    Refusal("chunks", "no machine", "chunks", *_MACHINE, _TIMED),
+    Refusal("stages", "no machine", "stages", *_MACHINE, _TIMED),
+    Refusal("a schedule", "no stages", "schedule", *_WITHOUT, "a schedule is the order of the stages' work"),
+    Refusal("microbatches", "no stages", "microbatches", *_WITHOUT, "microbatches go through stages"),
+    Refusal("a balance", "no stages", "balance", *_WITHOUT, "a balance is of the costliest stage"),
+    Refusal("starts", "no stages", "starts", *_WITHOUT, "one stage is a plan without stages"),
+    Refusal("starts", "the best stages", "starts", "given together with the best stages", "one of the two",
+            "both say the number of stages"),
+    Refusal("starts", "a balance", "starts", "given together with a balance", "one of the two",
+            "both say where the stages begin"),
+    Refusal("pins at a level", "the best stages", "pin {pin}", "a level where the best stages are sought",
+            "one for all levels, as {everywhere}", "how many levels are left inside the stages is not known in advance"),
+    Refusal("pins", "stages without levels", "pins", "given where no layer is cut", "levels inside the stages",
+            "a stage on one device has no choices"),
+    Refusal("an explanation", "stages without levels", "explain", "no layer is cut inside the stages", "a plan with levels",
+            "a stage on one device has no choices"),
+    Refusal("a profile", "stages without levels", "profile", "given where no layer is cut", "levels inside the stages",
+            "a profile has the times of shards"),
+    Refusal("a profile", "the best stages", "profile", "given where the best stages are sought", "a number of stages",
+            "the levels inside the stages change from try to try"),
+    Refusal("stages", "a heterogeneous machine", "stages", *_DIFFER, "stages are given equal devices"),
+    Refusal("refinement", "a heterogeneous machine", "refine", *_DIFFER, "refinement runs one array, and each device group has its own"),
+    Refusal("a profile", "a heterogeneous machine", "profile", *_DIFFER, "a profile is of one kind of device"),
+    Refusal("the mode paper", "a heterogeneous machine", "mode 'paper'", "the devices of hardware {hardware} are heterogeneous",
+            "a machine of identical devices", "DeePa publishes estimates for one kind of device"),
+    Refusal("another count than the paper's", "a cost with its own count", "convention",
+            "found {convention}; cost {cost} has a count of its own", "paper", "its transfers are its own"),
+    Refusal("shares", "identical devices", "shares", *_SHARED, "equal devices are equally loaded by equal shares"),
+    Refusal("whole shares", "identical devices", "integral", *_SHARED, "equal shares of a level are rounded up already"),
+    Refusal("unequal shares", "a cost without a slowest group", "shares", "cost {cost} has no slowest device group to relieve",
+            "equal, or cost accpar", "a sum over all groups is least where one group does all"),
+    Refusal("a profile", "a cost without measured times", "profile", "cost {cost} counts no measured times",
+            "a cost that does, as deepa", "the times would have no effect"),
+    Refusal("a profile", "several levels", "profile {profile}: ways", "found {measured}", "one level of them; the array is {array}",
+            "a profile has the times of one level"),
+    Refusal("a weight between layers", "a cost without that weight", "cost {cost}", "has no parameter 'inter_weight'", "{parameters}", _PARAMETER),
+    Refusal("a mode", "a cost without modes", "cost {cost}", "has no parameter 'mode'", "{parameters}", _PARAMETER),
+    Refusal("the mode paper", "several levels", "mode 'paper'", "found an array of {array}", "one level, as --array 16",
+            "DeePa publishes estimates for one level"),
+)  # fmt: skip
+"""Every pair that is refused, in the order in which they are looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The values of a request that decide which features it has; as in ``plan_model``, but as follows.
+
+    Attributes:
+        machine: the machine itself; None if none is named.
+        cost: the name of the cost that is minimised.
+        explain: whether the plan is to be explained.
+    """
+
+    machine: Machine | HeterogeneousMachine | None
+    cost: str = "volume"
+    levels: int | None = None
+    array: Sequence[int] | None = None
+    convention: str | None = None
+    inter_weight: float | None = None
+    mode: float | str | None = None
+    profile: Profile | None = None
+    pins: Sequence[str] = ()
+    shares: str | None = None
+    integral: bool = False
+    stages: int | str | None = None
+    schedule: str | None = None
+    microbatches: int | None = None
+    balance: str | None = None
+    starts: str | Sequence[str] | None = None
+    optimizer: str = "sgd"
+    refine: bool = False
+    chunks: str | int | None = None
+    explain: bool = False
+
+    @classmethod
+    def of(cls, request: Request) -> Asked:
+        """Return the values of a whole request, as of a stored plan, in which everything is given."""
+        heterogeneous, stages = request.heterogeneous, request.stages
+        bare = stages is not None and not request.array and heterogeneous is None
+        return cls(
+            machine=request.machine if heterogeneous is None else heterogeneous,
+            cost=request.cost,
+            levels=0 if bare else None,
+            array=request.array or None,
+            convention=request.convention,
+            mode=request.parameters.get("mode"),
+            profile=request.profile,
+            pins=request.pins,
+            shares=None if request.shares == "equal" else request.shares,
+            integral=request.integral,
+            stages=stages,
+            microbatches=request.microbatches,
+            balance=None if request.balance == "time" else request.balance,
+            starts=request.starts or None,
+            optimizer=request.optimizer,
+            refine=request.refine,
+            chunks=request.chunks,
+        )
+
+    @property
+    def ways(self) -> Sequence[int]:
+        """Return the ways of each level, for identical devices; a value that is no number counts as not given."""
+        if self.array is not None:
+            return self.array
+        return (2,) * (min(self.levels, MOST_DEVICES.bit_length()) if isinstance(self.levels, int) else 4)
+
+    @property
+    def cut(self) -> bool:
+        """Return whether there are levels, inside the stages if there are any."""
+        return self.array is not None or self.levels != 0
+
+    @property
+    def staged(self) -> bool:
+        """Return whether the request is for stages."""
+        return has_stages(self.stages, self.starts, cut=self.cut)
+
+    @property
+    def pinned_at(self) -> str:
+        """Return the first pin that names a level; empty if none does."""
+        return next((pin for pin in map(str, self.pins) if "@" in pin.rpartition("=")[0]), "")
+
+    @property
+    def parameters(self) -> Collection[str]:
+        """Return the names of the parameters of the cost."""
+        return parameters_of(load_cost(self.cost, {}))
+
+    @property
+    def counting(self) -> Cost:
+        """Return the cost with those of the given parameters that it has, whose values it checks."""
+        given = {"inter_weight": self.inter_weight, "mode": self.mode}
+        known = {
+            name: value for name, value in given.items() if value is not None and name in self.parameters
+        }
+        return load_cost(self.cost, known)
+
+    @property
+    def takes(self) -> set[str]:
+        """Return the names of the fields of the cost: its parameters, and what it counts with besides."""
+        return {item.name for item in fields(self.counting)}  # type: ignore[arg-type]
+
+    @property
+    def words(self) -> dict[str, str]:
+        """Return the words of a message about these values."""
+        layer, at, rest = self.pinned_at.partition("@")
+        return {
+            "array": "x".join(map(str, self.ways)),
+            "convention": repr(self.convention),
+            "cost": repr(self.cost),
+            "everywhere": f"{layer}{rest[rest.find('=') :]}" if at else "",
+            "measured": str(self.profile.ways if self.profile else ""),
+            "profile": repr(self.profile.name) if self.profile else "",
+            "hardware": repr(self.machine.name) if self.machine is not None else "",
+            "parameters": ", ".join(self.parameters) or "none",
+            "pin": f"{self.pinned_at!r:.200}",
+        }
+
+
+FEATURES: dict[str, Callable[[Asked], bool]] = {
+    "levels": lambda asked: asked.levels is not None,
+    "an array": lambda asked: asked.array is not None,
+    "several levels": lambda asked: len(asked.ways) > 1,
+    "no machine": lambda asked: asked.machine is None,
+    "identical devices": lambda asked: not isinstance(asked.machine, HeterogeneousMachine),
+    "a heterogeneous machine": lambda asked: isinstance(asked.machine, HeterogeneousMachine),
+    "an optimizer": lambda asked: asked.optimizer != "sgd",
+    "refinement": lambda asked: asked.refine,
+    "chunks": lambda asked: asked.chunks is not None,
+    "an explanation": lambda asked: asked.explain,
+    "stages": lambda asked: asked.staged,
+    "no stages": lambda asked: not asked.staged,
+    "the best stages": lambda asked: asked.stages == BEST,
+    "stages without levels": lambda asked: asked.staged and not asked.cut,
+    "a schedule": lambda asked: asked.schedule is not None,
+    "microbatches": lambda asked: asked.microbatches is not None,
+    "a balance": lambda asked: asked.balance is not None,
+    "starts": lambda asked: asked.starts is not None,
+    "pins": lambda asked: bool(asked.pins),
+    "pins at a level": lambda asked: bool(asked.pinned_at),
+    "shares": lambda asked: asked.shares is not None,
+    "unequal shares": lambda asked: asked.shares not in (None, "equal"),
+    "whole shares": lambda asked: asked.integral,
+    "a profile": lambda asked: asked.profile is not None,
+    "a weight between layers": lambda asked: asked.inter_weight is not None,
+    "a mode": lambda asked: asked.mode is not None,
+    "the mode paper": lambda asked: asked.mode == "paper",
+    "another count than the paper's": lambda asked: asked.convention not in (None, PAPER),
+    "a timed cost": lambda asked: "machine" in asked.takes,
+    "a cost with its own count": lambda asked: not follows(asked.cost),
+    "a cost without a slowest group": lambda asked: not asked.counting.slowest,
+    "a cost without measured times": lambda asked: "profile" not in asked.takes,
+    "a cost without that weight": lambda asked: "inter_weight" not in asked.parameters,
+    "a cost without modes": lambda asked: "mode" not in asked.parameters,
+}
+"""The features of which some exclude each other, and whether a request has them."""
+
+
+def refusal(first: str, second: str, **words: str) -> OptionError:
+    """Return the error of one pair of features, where no whole request is at hand.
+
+    Args:
+        first: the feature that the message is about.
+        second: the feature that excludes it.
+        words: the words of the message.
+    """
+    row = next(row for row in REFUSALS if (row.first, row.second) == (first, second))
+    return row.error(words)
+
+
+def require_together(asked: Asked) -> None:
+    """Refuse a request with two features that exclude each other.
+
+    Raises:
+        OptionError: there are two.
+        UnknownNameError: there is no such cost.
+    """
+    for row in REFUSALS:
+        if FEATURES[row.first](asked) and FEATURES[row.second](asked):
+            raise row.error(asked.words)

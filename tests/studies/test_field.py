@@ -1,0 +1,201 @@
+"""Explorations of any plan: over the levels of device groups, inside stages, with chunks; each point is that plan's score."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from hypar import (
+    explore_model,
+    load_heterogeneous,
+    plan_model,
+    score_plan,
+)
+from hypar.cli.main import main
+from hypar.errors import HyparError
+from hypar.plan.score import totals_of
+from hypar.planning.request import checked_arrays
+from hypar.results import view_of
+from tests.heterogeneous import CONV, INPUT, group, groups_of, kind, write_machine, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hypar import Exploration, HeterogeneousMachine, Plan
+
+
+def pins_of(plan: Plan, changed: dict[tuple[str, int], str]) -> list[str]:
+    """Pins of all choices of a plan whose groups have equal choices, some of them changed."""
+    found = []
+    for layer in plan.layers:
+        for level, dim in enumerate(plan.dims(layer, plan.groups[0].name)):
+            found.append(f"{layer}@H{level + 1}={changed.get((layer, level), dim)}")
+    return found
+
+
+def texts_of(found: Exploration) -> list[dict[tuple[str, int], str]]:
+    """The choices of each point by its places."""
+    return [
+        {place: str(text) for place, text in zip(found.places, point.texts, strict=True)}
+        for point in found.points
+    ]
+
+
+@pytest.fixture(scope="module")
+def nested(tmp_path_factory: pytest.TempPathFactory) -> HeterogeneousMachine:
+    """Two levels of groups, of which one has a level more inside."""
+    kinds = {"a": kind(devices=4), "b": kind(devices=4, peak="3 TFLOP/s"), "c": kind(devices=8)}
+    pair = groups_of("pair", group("a.yaml"), group("b.yaml"))
+    return load_heterogeneous(write_machine(tmp_path_factory.mktemp("m"), kinds, [pair, group("c.yaml")]))
+
+
+@pytest.mark.parametrize("vary", ["fc1", "conv2@H1", ("fc1@H2", "conv1@H1"), "*@H2"], ids=str)
+def test_points_of_device_groups_are_the_plans_of_pinned_choices(vary: Any) -> None:
+    asked: dict[str, Any] = {"hardware": "tpu-v2-v3", "levels": 2}
+    found = explore_model("lenet-c", vary=vary, **asked)
+    assert sum(point.own for point in found.points) == 1
+    assert {layer for layer, _ in found.places} <= {*found.plan.layers}
+    for point, changed in zip(found.points, texts_of(found), strict=True):
+        plan = plan_model("lenet-c", pins=pins_of(found.plan, changed), strategy="hypar", **asked)
+        assert point.totals == totals_of(plan.score)
+        assert plan.score is not None
+        assert point.fits == plan.score.fits
+
+
+def test_every_group_gets_the_choice_and_unequal_shares_stay() -> None:
+    asked: dict[str, Any] = {"hardware": "tpu-v2-v3", "levels": 3, "batch": 4096, "strategy": "accpar"}
+    found = explore_model("lenet-c", vary=["fc1@H2", "conv1@H3", "conv1@H1"], **asked)
+    uneven = found.plan.splits[0]
+    assert len({*uneven.shares}) == 2
+    assert len(found.points) == 3 * 2 * 2
+    for point in found.points:
+        changed = dict(zip(found.places, point.choices, strict=True))
+        splits = [
+            split.model_copy(
+                update={"choices": {**split.choices, **{
+                    layer: choice.as_degrees() for (layer, level), choice in changed.items() if level == split.level
+                }}}
+            )
+            for split in found.plan.splits
+        ]  # fmt: skip
+        plan = found.plan.model_copy(update={"splits": splits})
+        assert point.totals == totals_of(score_plan(plan, hardware="tpu-v2-v3", model="lenet-c"))
+
+
+def test_levels_that_some_groups_have(nested: HeterogeneousMachine) -> None:
+    found = explore_model("lenet-c", vary="fc1", hardware=nested, levels=4)
+    assert {level for _, level in found.places} == {0, 1, 2, 3}
+    assert len(found.points) == 2**4
+    assert len({point.totals.time_s for point in found.points}) > 4
+
+
+def test_a_machine_of_groups_that_is_explored_says_so_in_all_forms(tmp_path: Path) -> None:
+    asked = ["explore", "lenet-c", "--hardware", "tpu-v2-v3", "--levels", "2", "--vary", "fc1"]
+    text = CliRunner().invoke(main, asked).stdout
+    assert text.startswith("lenet-c on tpu-v2-v3: the fastest of 4 points is the plan, 1.0")
+    assert "fc1 H1 H2" in text
+    result = CliRunner().invoke(main, [*asked, "--plot", str(tmp_path / "p.svg"), "--json"])
+    assert result.exit_code == 0
+    assert "<svg" in (tmp_path / "p.svg").read_text()
+    found = explore_model("lenet-c", vary="fc1", hardware="tpu-v2-v3", levels=2)
+    assert len(view_of(found).rows(found)) == 4
+    assert "fc1 " in found._repr_html_()
+
+
+def test_an_idle_group_has_no_choices_to_vary() -> None:
+    asked: dict[str, Any] = {"hardware": "tpu-v2-v3", "levels": 2, "batch": 32, "strategy": "accpar"}
+    found = explore_model("lenet-c", vary="fc1@H2", **asked)
+    assert 0 in found.plan.splits[0].shares
+    assert len(found.points) == 3
+    assert [point.own for point in found.points].count(True) == 1
+
+
+@pytest.mark.parametrize("convention", ["paper", "moved", "fused"])
+@pytest.mark.parametrize("stages", [2, 4])
+def test_points_inside_stages_are_the_scores_of_these_plans(stages: int, convention: str) -> None:
+    asked: dict[str, Any] = {"hardware": "hmc", "levels": 2, "stages": stages, "convention": convention}
+    found = explore_model("lenet-c", vary=["fc1", "conv2@H1"], space="all", **asked)
+    assert found.plan.staged
+    assert found.convention == convention
+    own = next(point for point in found.points if point.own)
+    assert own.totals == totals_of(found.plan.score)
+    times = set()
+    for point in found.points:
+        splits = [split.model_copy(update={"choices": dict(split.choices)}) for split in found.plan.splits]
+        for (layer, level), choice in zip(found.places, point.choices, strict=True):
+            splits[level].choices[layer] = choice.as_degrees()
+        plan = found.plan.model_copy(update={"splits": splits})
+        assert point.totals == totals_of(
+            score_plan(plan, hardware="hmc", model="lenet-c", convention=convention)
+        )
+        times.add(point.totals.time_s)
+    assert len(times) > 1
+
+
+@pytest.mark.parametrize("hardware", ["hmc", "tpu-v2-v3"])
+@pytest.mark.parametrize("chunks", ["one", "best", 2])
+def test_chunks_are_found_anew_for_each_point(hardware: str, chunks: str | int) -> None:
+    asked: dict[str, Any] = {"hardware": hardware, "levels": 2, "chunks": chunks, "convention": "paper"}
+    found = explore_model("lenet-c", vary=["fc1", "fc2@H1"], **asked)
+    for point, changed in zip(found.points, texts_of(found), strict=True):
+        plan = plan_model("lenet-c", strategy="hypar", pins=pins_of(found.plan, changed), **asked)
+        assert point.totals == totals_of(plan.score)
+
+
+@pytest.mark.parametrize("chunks", ["one", "best"])
+def test_chunks_are_found_anew_inside_stages(chunks: str) -> None:
+    asked: dict[str, Any] = {"hardware": "h100-8x", "levels": 2, "stages": 2, "chunks": chunks}
+    found = explore_model("lenet-c", vary="fc1", space="all", convention="paper", **asked)
+    own = next(point for point in found.points if point.own)
+    assert own.totals == totals_of(found.plan.score)
+    single = explore_model("lenet-c", vary="fc1", space="all", convention="paper", **asked | {"chunks": None})
+    times = [[point.totals.time_s for point in each.points] for each in (found, single)]
+    if chunks == "best":
+        assert all(own <= other for own, other in zip(*times, strict=True))
+    else:
+        assert times[0] != times[1]
+
+
+def test_the_space_and_the_pins_are_those_of_a_plan() -> None:
+    asked: dict[str, Any] = {"hardware": "hmc", "levels": 2, "space": "all", "pins": ["conv*=dp"]}
+    found = explore_model("lenet-c", vary="fc1", **asked)
+    assert found.plan.dims("conv1") == ("batch", "batch")
+    assert len(found.points) == 3 * 3
+    dp = plan_model("lenet-c", hardware="hmc", levels=2, strategy="dp", pins=["conv*=dp"])
+    assert found.baseline == totals_of(dp.score)
+
+
+def test_what_no_exploration_can_have_is_one_line(tmp_path: Path) -> None:
+    def refused(**asked: Any) -> str:
+        with pytest.raises(HyparError) as error:
+            explore_model("lenet-c", **{"hardware": "tpu-v2-v3", "levels": 2, "vary": "fc1", **asked})
+        return str(error.value)
+
+    assert refused(vary="fc9").startswith("vary 'fc9': no layer that is cut is named 'fc9'")
+    assert refused(vary="fc1@H3") == "vary 'fc1@H3': found level 'H3'; allowed: H1 to H2, or 0 to 1"
+    assert refused(layers="fc1").startswith("explore_model: no argument 'layers'; allowed: array,")
+    for vary in ("fc1", "fc1@H1"):
+        assert refused(hardware="hmc", stages=2, levels=0, vary=vary).startswith("vary: found nothing")
+    kinds = {"a": kind(devices=4, topology="fully_connected"), "b": kind(devices=3)}
+    machine = load_heterogeneous(write_machine(tmp_path, kinds, [group("a.yaml"), group("b.yaml")]))
+    assert {len(split.choices) for split in plan_model("lenet-c", hardware=machine).splits} == {4}
+    found = explore_model("lenet-c", vary="fc1@H2", hardware=machine)
+    assert [point.texts for point in found.points] == [("batch",), ("in_channels",)]
+
+
+def test_groups_without_a_choice_in_common_are_one_line(tmp_path: Path) -> None:
+    """Two devices are divided in one dim, sixty-four in two at once: no image or mini-batch has so many elements."""
+    model = written(INPUT.format(3, 8, 8) + CONV.format("conv", 4, "input"))
+    kinds = {"a": kind(devices=2), "b": kind(devices=64, topology="switch")}
+    machine = load_heterogeneous(write_machine(tmp_path, kinds, [group("a.yaml"), group("b.yaml")]))
+    arrays = checked_arrays(machine, None, None)
+    assert arrays == {"a": (2,), "b": (2,) * 6}
+    asked: dict[str, Any] = {"hardware": machine, "space": "batch*height"}
+    assert len(explore_model(model, vary="conv@H2", **asked).points) == 2
+    kinds["b"] = kind(devices=61, topology="switch")
+    machine = load_heterogeneous(write_machine(tmp_path, kinds, [group("a.yaml"), group("b.yaml")]))
+    with pytest.raises(HyparError) as error:
+        explore_model(model, vary="conv@H2", **asked | {"hardware": machine})
+    assert str(error.value) == "vary 'conv@H2': 'conv' has no choice at H2 that a, b have in common"
