@@ -36,7 +36,7 @@ def objective(request: Request) -> str:
 
     The cost ``time`` ignores a machine's overlap, so this is added.
     """
-    overlaps = request.cost == "time" and request.machine is not None and request.machine.overlap
+    overlaps = request.cost == "time" and any(machine.overlap for machine in request.machines)
     counted = "" if request.convention == PAPER else f", counted by {request.convention}"
     return f"{request.cost}{', nothing overlapped' if overlaps else ''}{counted}"
 

@@ -89,7 +89,7 @@ def score_convention(plan: Plan, score: Score | None = None) -> str:
 
 def only_paper(plan: Plan) -> str:
     """Return why a plan can be counted by ``paper`` alone; empty if it can be by any convention."""
-    return "uneven shares have no other count yet" if plan.heterogeneous else ""
+    return "uneven shares have no other count yet" if plan.uneven else ""
 
 
 def _papers(plan: Plan) -> str:

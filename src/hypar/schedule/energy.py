@@ -139,7 +139,7 @@ def _hops(lane: Lane, move: Move) -> float:
     level, setting = move.level - lane.depth, lane.setting
     if setting.machine.content.device.energy is None:
         return 1.0
-    if move.level == BETWEEN_STAGES:
+    if move.level == BETWEEN_STAGES and move.phase not in lane.place.outward:
         return level_hops(setting.machine, (lane.place.stages, *setting.array))[0]
     if level < 0:
         return 1.0

@@ -36,7 +36,6 @@ def decided_groups(request: Request, heterogeneous: HeterogeneousMachine, graph:
     refused = {
         "refine": request.refine,
         "profile": request.profile is not None,
-        "stages": request.stages is not None,
     }
     for what, asked in refused.items():
         if asked:
