@@ -294,10 +294,26 @@ def needed_machine(hardware: str | None, changes: dict[str, Any]) -> Machine:
         OptionError: no machine is named.
     """
     if hardware is None:
-        raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
+        raise _no_machine()
     from hypar.machine.load import load_machine  # noqa: PLC0415 (only where it is asked for)
 
     return load_machine(hardware, changes)
+
+
+def needed_hardware(hardware: str | None, changes: dict[str, Any]) -> Machine | HeterogeneousMachine:
+    """Load the machine, homogeneous or heterogeneous, that the command requires.
+
+    Raises:
+        OptionError: no machine is named.
+    """
+    machine = None if hardware is None else named_machine(hardware, changes)
+    if machine is None:
+        raise _no_machine()
+    return machine
+
+
+def _no_machine() -> OptionError:
+    return OptionError("hardware", "no machine is named", "one, as --hardware hmc")
 
 
 def named_machine(hardware: str | None, changes: dict[str, Any]) -> Machine | HeterogeneousMachine | None:
