@@ -95,6 +95,7 @@ def test_stages_on_one_device() -> None:
         ("--stages best", "stages: found best where 'tpu-v2-v3' has 2 groups of identical devices; allowed: a multiple of 2"),
         ("--stages 6", "stages: found 3 in group 'tpu-v2' of 128 devices; allowed: equally many devices in each, or levels inside"),
         ("--stages 4 --levels 7", "levels: found 128 devices in each of 2 stages of 'tpu-v2'; allowed: at most its 128 devices"),
+        ("--stages 2 --levels 8", "levels: found 256 devices in the stage of 'tpu-v2'; allowed: at most its 128 devices"),
         ("--stages 4 --array 3", "hardware 'tpu-v2': found an array of 6 devices (2x3); allowed: a divisor of 128"),
         ("--stages 2 --array 3", "hardware 'tpu-v2': found an array of 3 devices (3); allowed: a divisor of 128"),
         ("--stages 256 --levels 0", "stages: found 256; allowed: 1 to 4, one for each layer that is cut"),

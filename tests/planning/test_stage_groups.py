@@ -13,6 +13,7 @@ from hypar import Plan, check_plan, load_model, plan_model, read_plan, score_pla
 from hypar.errors import MemoryLimitError
 from hypar.machine.load_heterogeneous import load_heterogeneous
 from hypar.machine.machine import Machine
+from hypar.planning.planner import follow
 from hypar.planning.request import Request
 from hypar.planning.stages.replay import stored_stages
 from tests.heterogeneous import chains, group, kind, skips, write_machine
@@ -254,12 +255,48 @@ def test_what_is_executed_is_what_one_device_computes(
     assert "?" not in {each.case for each in found.differences}
 
 
-@given(graph=st.one_of(chains(least=2), skips()), levels=st.sampled_from([None, 0, 1]))
-@settings(max_examples=10, deadline=None)
-def test_small_networks_run_on_stages_of_groups(
-    unlike: HeterogeneousMachine, graph: LayerGraph, levels: int | None
+@st.composite
+def drawn(draw: st.DrawFn) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
+    """Two or three different kinds of devices side by side, some of them overlapping; for ``write_machine``."""
+    kinds = {
+        name: kind(
+            devices=draw(st.sampled_from([1, 2, 3, 4, 6])),
+            peak=f"{draw(st.sampled_from([0.001, 0.1, 5]))} TFLOP/s",
+            link=f"{draw(st.sampled_from([0.1, 1, 25]))} GB/s",
+            latency=draw(st.sampled_from(["0 s", "1 us"])),
+            overlap=draw(st.sampled_from(["none", "full"])),
+            topology=draw(st.sampled_from(["fully_connected", "ring", "switch"])),
+        )
+        for name in "abc"[: draw(st.integers(2, 3))]
+    }
+    latency = st.sampled_from(["0 s", "2 us"])
+    return kinds, [group(f"{name}.yaml", bandwidth="1 GB/s", latency=draw(latency)) for name in kinds]
+
+
+@given(
+    graph=st.one_of(chains(least=3), skips()),
+    machine=drawn(),
+    asked=st.fixed_dictionaries({
+        "levels": st.sampled_from([None, 0]),
+        "strategy": st.sampled_from(["dp", "hypar", "accpar", "optimal"]),
+        "schedule": st.sampled_from(["1f1b", "gpipe"]),
+        "microbatches": st.sampled_from([1, 2]),
+        "convention": st.sampled_from(["paper", "moved"]),
+        "chunks": st.sampled_from([None, "best"]),
+    }),
+)  # fmt: skip
+@settings(max_examples=15, deadline=None)
+def test_small_networks_run_on_stages_of_drawn_groups(
+    tmp_path_factory: pytest.TempPathFactory,
+    graph: LayerGraph,
+    machine: tuple[dict[str, dict[str, Any]], list[dict[str, Any]]],
+    asked: dict[str, Any],
 ) -> None:
-    plan = plan_model(graph, hardware=unlike, stages=2, levels=levels, convention="moved", strategy="accpar")
+    """A plan is read, planned again and scored to the same bytes, and what is executed is what one device computes."""
+    groups = load_heterogeneous(write_machine(tmp_path_factory.mktemp("drawn"), *machine))
+    plan = plan_model(graph, hardware=groups, stages=len(groups.groups), **asked)
+    assert follow(Request.of(plan, groups), graph).to_json() == plan.to_json()
+    assert score_plan(plan, hardware=groups, model=graph) == plan.score
     found = verify_plan(plan, model=graph)
     assert found.ok
     assert "?" not in {each.case for each in found.differences}

@@ -50,17 +50,20 @@ def stage_arrays(
     found = {}
     for group in groups:
         if whole is None and group.num_devices % count:
-            problem = f"found {count} in group {group.name!r} of {group.num_devices} devices"
+            problem = f"found {count} in group {group.name!r} of {_devices(group.num_devices)}"
             raise OptionError("stages", problem, "equally many devices in each, or levels inside")
         found[group.name] = tuple(primes(group.num_devices // count)) if whole is None else whole
-        if count * math.prod(found[group.name]) > group.num_devices:
-            problem = (
-                f"found {math.prod(found[group.name])} devices in each of {count} stages of {group.name!r}"
-            )
-            raise OptionError(
-                "levels" if array is None else "array", problem, f"at most its {group.num_devices} devices"
-            )
+        each = math.prod(found[group.name])
+        if count * each > group.num_devices:
+            stages_of = f"each of {count} stages of" if count > 1 else "the stage of"
+            problem = f"found {_devices(each)} in {stages_of} {group.name!r}"
+            allowed = f"at most its {_devices(group.num_devices)}"
+            raise OptionError("levels" if array is None else "array", problem, allowed)
     return found
+
+
+def _devices(count: int) -> str:
+    return f"{count:,} device{'s' * (count != 1)}"
 
 
 def _of_each_group(machine: HeterogeneousMachine, stages: int | str) -> int:
