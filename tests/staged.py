@@ -94,15 +94,18 @@ class BruteForce:
             else self.microbatches * task.seconds
             for task, move in zip(step.tasks, step.moves, strict=True)
         )
-        link = self.machine.links((self.stages, *array))[0] if self.stages > 1 else None
         received = (
             self.crossing(start) * copies(choices[0], "input"),
             self.crossing(end) * copies(choices[-1], "output"),
         )
         for num_bytes in filter(None, received):
-            assert link is not None
-            seconds += self.microbatches * link.seconds("neighbours", num_bytes)
+            seconds += self.microbatches * self.sending_s(num_bytes)
         return Alone(choices, seconds, received)
+
+    def sending_s(self, num_bytes: int) -> float:
+        """Seconds until a stage has received bytes from another one."""
+        link = self.machine.links((self.stages, *(2,) * self.levels))[0]
+        return float(link.seconds("neighbours", num_bytes))
 
     def crossing(self, place: int) -> int:
         """Bytes of a microbatch between two layers."""

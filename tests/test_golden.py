@@ -52,6 +52,9 @@ ASKED: dict[str, dict[str, Any]] = {
     "lenet-c-best-stages-paper": {
         "model": "lenet-c", "stages": "best", "levels": 4, "strategy": "hypar", "cost": "time", "hardware": "hmc", "convention": "paper",
     },
+    "lenet-c-stages-on-groups": {
+        "model": "lenet-c", "stages": 4, "levels": 2, "strategy": "accpar", "hardware": "tpu-v2-v3", "optimizer": "adam",
+    },
     "alexnet-grids": {"model": "alexnet", "array": [4, 16], "space": "all"},
 }  # fmt: skip
 

@@ -12,6 +12,15 @@ import pytest
 from hypar import plan_model
 from hypar.registry import data_file
 from tests.cli.test_bad_input import DELETED, Where, assert_refused
+from tests.heterogeneous import group, groups_of, kind, write_machine
+
+TIMES = {
+    "schema": "hypar.profile/1",
+    "model": {"name": "lenet-c", "digest": "sha256:0", "batch": 256},
+    "device": "cpu",
+    "ways": 2,
+    "seconds": {"conv1": {"n2": 1.0}},
+}
 
 SMALL = data_file("hardware", "hmc").read_text().replace("capacity: {value: 8 GB", "capacity: {value: 1 MB")
 
@@ -73,12 +82,45 @@ def test_stages_without_a_machine(stages: str) -> None:
     assert_refused(["plan", "lenet-c", "--stages", stages, "-o", "out.json"], (part,))
 
 
-def test_stages_on_one_device_or_on_unlike_ones() -> None:
+def test_stages_on_one_device() -> None:
     asked = ["plan", "lenet-c", "--stages", "2", "-o", "out.json"]
     part = "hardware 'eyeriss': found an array of 2 devices (2); allowed: at most 1"
     assert_refused([*asked, "--levels", "0", "--hardware", "eyeriss"], (part,))
-    part = "stages: the devices of hardware 'tpu-v2-v3' are heterogeneous; allowed: a machine of identical devices"
-    assert_refused([*asked, "--hardware", "tpu-v2-v3"], (part,))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ("--stages 3", "stages: found 3 where 'tpu-v2-v3' has 2 groups of identical devices; allowed: a multiple of 2"),
+        ("--stages best", "stages: found best where hardware 'tpu-v2-v3' has several device groups; allowed: a number of stages"),
+        ("--stages 6", "stages: found 3 in group 'tpu-v2' of 128 devices; allowed: equally many devices in each, or levels inside"),
+        ("--stages 4 --levels 7", "levels: found 128 devices in each of 2 stages of 'tpu-v2'; allowed: at most its 128 devices"),
+        ("--stages 2 --levels 8", "levels: found 256 devices in the stage of 'tpu-v2'; allowed: at most its 128 devices"),
+        ("--stages 4 --array 3", "hardware 'tpu-v2': found an array of 6 devices (2x3); allowed: a divisor of 128"),
+        ("--stages 2 --array 3", "hardware 'tpu-v2': found an array of 3 devices (3); allowed: a divisor of 128"),
+        ("--stages 256 --levels 0", "stages: found 256; allowed: 1 to 4, one for each layer that is cut"),
+        ("--stages 2 --profile times.json", "profile: the devices of hardware 'tpu-v2-v3' are heterogeneous; allowed: a machine of identical devices"),
+        ("--stages 2 --shares equal", "shares: given with stages, each on one device group; allowed: none"),
+        ("--stages 2 --integral", "integral: given with stages, each on one device group; allowed: none"),
+        ("--stages 2 --levels 2 --pin fc1@H3=mp", "pin 'fc1@H3=mp': found level 'H3'; allowed: H1 to H2"),
+        ("--stages 2 --levels 2 --explain", "explain: the devices of hardware 'tpu-v2-v3' are heterogeneous"),
+    ],
+)  # fmt: skip
+def test_stages_on_groups_of_devices(arguments: str, part: str) -> None:
+    Path("times.json").write_text(json.dumps(TIMES))
+    assert_refused(
+        ["plan", "lenet-c", "--hardware", "tpu-v2-v3", "-o", "out.json", *arguments.split()], (part,)
+    )
+
+
+def test_stages_on_groups_of_groups() -> None:
+    kinds = {name: kind(devices=2) for name in "abc"}
+    first, second, third = (group(f"{name}.yaml") for name in kinds)
+    write_machine(Path(), kinds, [first, groups_of("pair", second, third)])
+    part = "stages: group 'pair' of hardware 'mixed' is heterogeneous again; allowed: groups of identical devices"
+    assert_refused(
+        ["plan", "lenet-c", "--hardware", "mixed.yaml", "--stages", "2", "-o", "out.json"], (part,)
+    )
 
 
 def test_stages_that_do_not_fit() -> None:
@@ -89,6 +131,7 @@ def test_stages_that_do_not_fit() -> None:
 
 
 PLAN: dict[str, Any] = plan_model("lenet-c", stages=2, levels=1, hardware="hmc").to_data()
+GROUPED: dict[str, Any] = plan_model("lenet-c", stages=2, levels=1, hardware="tpu-v2-v3").to_data()
 UNCUT: dict[str, Any] = plan_model("lenet-c", stages=2, levels=0, hardware="hmc").to_data()
 WHOLE: dict[str, Any] = plan_model("sconv", stages="best", levels=1, hardware="hmc").to_data()
 FIRST: Where = ("stages", "stages", 0)
@@ -189,6 +232,30 @@ PLANS: dict[str, tuple[str, str]] = {
     "another array": (put(WHOLE, ("stages", "array"), [2, 2]), "bad.json: stages: found 1 over [2]; allowed: [2, 2]"),
     "no score": (put(PLAN, ("score",), DELETED), "bad.json: stages: found 2; allowed: at most 1,048,576 identical devices"),
     "no groups": (put(PLAN, ("score", "groups"), DELETED), "bad.json: score.groups: found others than the stages"),
+    "one stage without its group": (
+        put(GROUPED, (*FIRST, "group"), DELETED),
+        "bad.json: stages.stages: found the groups [None, 'tpu-v2']; allowed: equally many consecutive stages on each group",
+    ),
+    "both stages on one group": (
+        put(GROUPED, (*FIRST, "group"), "tpu-v2"),
+        "bad.json: splits[0]: its choices, its costs and level 0 name different layers",
+    ),
+    "another group": (
+        put({**GROUPED, "splits": []}, (*FIRST, "group"), "tpu-v4"),
+        "bad.json: arrays: found tpu-v2, tpu-v3; allowed: tpu-v4, tpu-v2, as the stages",
+    ),
+    "other ways than the array of a group": (
+        put(GROUPED, ("arrays", "tpu-v3"), [4]),
+        "bad.json: splits do not match the arrays; allowed: one a level of each group, outermost first",
+    ),
+    "an array of all groups": (
+        put(GROUPED, ("array",), [2]),
+        "bad.json: splits do not match the arrays; allowed: one a level of each group, outermost first",
+    ),
+    "shares of groups in stages": (
+        put(GROUPED, ("shares",), "equal"),
+        "bad.json: stages: found a path or shares; allowed: none, as no group shares a layer",
+    ),
     "no stages at all": (put(UNCUT, ("stages",), DELETED), "bad.json: splits: found []; allowed: at least 1"),
 }  # fmt: skip
 

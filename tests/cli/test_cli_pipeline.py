@@ -61,6 +61,21 @@ def test_a_machine_and_its_changes_are_named() -> None:
     assert least in unbroken(text)
 
 
+def test_stages_on_groups_of_devices() -> None:
+    """The order of the groups is the one that ``plan --stages 4 --levels 0`` finds."""
+    text = output("lenet-c", "--hardware", "tpu-v2-v3", "--schedule", "1f1b")
+    plan = plan_model("lenet-c", stages=4, levels=0, hardware="tpu-v2-v3")
+    assert plan.stages is not None
+    first, second = plan.stages.groups
+    head = "lenet-c, batch 256, 4 microbatches, 4 stages on tpu-v2-v3: "
+    assert unbroken(text).startswith(f"{head}2 on {first}, 2 on {second} ")
+    assert "of 4 layers into 4 stages in this order of the groups that fit" in unbroken(text)
+    assert (
+        json.loads(output("lenet-c", "--hardware", "tpu-v2-v3", "--schedule", "1f1b", "--json"))
+        == plan.to_data()
+    )
+
+
 def test_microbatches_are_said() -> None:
     text = output(
         "lenet-c", "--stages", "2", "--schedule", "1f1b", "--microbatches", "8", "--hardware", "hmc"
@@ -157,7 +172,7 @@ HMC = ["--hardware", "hmc"]
         ([*VGG16, "--plot", "p.gif"], "plot: found the file 'p.gif'; allowed: a name that ends in .png, .svg, .pdf"),
         ([*VGG16, "--trace", "no/t.json"], "no/t.json: cannot be written: No such file or directory"),
         (["vgg16", "--set", "duplex=half"], "hardware: no machine is named; allowed: one, as --hardware hmc"),
-        (["vgg16", "--hardware", "tpu-v2-v3"], None),
+        (["vgg16", "--hardware", "tpu-v2-v3", "--stages", "3"], "stages: found 3 where 'tpu-v2-v3' has 2 groups of identical devices; allowed: a multiple of 2"),
         ([*VGG16, "--optimizer", "lamb"], "no optimizer 'lamb'; allowed: sgd, momentum, adam; did you mean 'adam'?"),
         (["vgg61"], None),
     ],

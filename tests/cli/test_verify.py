@@ -48,6 +48,17 @@ def test_a_plan_whose_numbers_and_bytes_agree_exits_0() -> None:
     assert "allowed: 1e-10" in words
 
 
+@pytest.mark.parametrize("levels", [["--levels", "0"], ["--levels", "1"], ["--array", "4"]], ids=" ".join)
+def test_stages_on_groups_of_devices_exit_0(levels: list[str]) -> None:
+    asked = ["plan", "lenet-c", "--hardware", "tpu-v2-v3", "--batch", "8", "--stages", "2", *levels]
+    assert run(*asked, "-o", "out.json").exit_code == 0
+    assert run("verify", "out.json", "--shrink").exit_code == 0
+    assert run("verify", "out.json", "--count").exit_code == 0
+    assert run("check", "out.json").exit_code == 0
+    assert run("score", "out.json").exit_code == 0
+    assert run("report", "out.json", "-o", "out.html").exit_code == 0
+
+
 def test_a_plan_whose_numbers_differ_exits_1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         module, "verify_program", lambda program, **named: verify_program(program, without=1, **named)

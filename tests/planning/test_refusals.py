@@ -35,6 +35,7 @@ CASES: dict[str, Case] = {
     "chunks": {"--chunks": "best"},
     "explain": {"--explain": ""},
     "stages": {"--stages": "2"},
+    "stages on groups": {**MIXED, "--stages": "2"},
     "best stages": {"--stages": "best"},
     "stages without levels": {"--stages": "2", "--levels": "0"},
     "schedule": {"--schedule": "gpipe"},
@@ -97,6 +98,8 @@ def features(asked: Mapping[str, str | None]) -> Iterator[str]:
     yield from COSTS[cost]
     given = {
         "a heterogeneous machine": mixed,
+        "uneven splits": mixed and not staged,
+        "stages on device groups": mixed and staged,
         "identical devices": not mixed,
         "no machine": asked["--hardware"] is None,
         "several levels": asked.get("--levels") == "2" or asked.get("--array") == "2x2",
@@ -142,6 +145,11 @@ def pairs(first: str) -> Iterator[dict[str, str | None]]:
         asked = {"--hardware": "hmc", **one, **other}
         starts = str(asked.get("--starts")).count(",") + 1
         counted = "--starts" not in asked or asked.get("--stages") in {None, "best", str(starts)}
+        # The groups of a machine hold equally many stages.
+        counted = counted and not (
+            asked["--hardware"] == "tpu-v2-v3"
+            and {asked.get("--stages"), asked.get("--starts")} & {"1", "conv1"}
+        )
         if counted and all(one[key] == other[key] for key in one.keys() & other.keys()):
             # The level of a profile has four ways; a heterogeneous machine has its groups at the outermost one.
             array = "2x2" if asked["--hardware"] == "tpu-v2-v3" else "4"

@@ -348,10 +348,10 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
             stages,
             np.array(crossing_bytes(every)),
         )
-        assert best_partition(few, microbatches, kept) == expected
+        assert best_partition([few] * stages, microbatches, kept) == expected
         if expected is not None:
-            assert best_partition(few, microbatches, kept, expected.bottleneck) == expected
-            assert best_partition(few, microbatches, kept, expected.bottleneck * 0.999) is None
+            assert best_partition([few] * stages, microbatches, kept, expected.bottleneck) == expected
+            assert best_partition([few] * stages, microbatches, kept, expected.bottleneck * 0.999) is None
 
 
 @pytest.mark.parametrize("capacity", late(["8 GB", "150 kB"], "8 GB"))
@@ -391,7 +391,7 @@ def test_the_best_partition_by_another_balance_is_that_of_all_blocks(
             stages,
             np.array(crossing_bytes(every)),
         )
-        assert best_partition(few, microbatches, kept, balance=balance) == expected
+        assert best_partition([few] * stages, microbatches, kept, balance=balance) == expected
 
 
 def test_a_network_of_very_many_layers_is_refused() -> None:

@@ -164,3 +164,17 @@ def test_nothing_is_cut_and_no_line_is_too_wide(
     shown = " ".join(lines).split()
     for text in [cell for row in rows for cell in row[: len(columns)]] + [head for head, *_ in heads]:
         assert text in shown
+
+
+def test_a_group_of_narrow_columns_has_room_for_its_name() -> None:
+    heads = [
+        column("layer", key=True),
+        *(column("H1", group=name) for name in ("tpu-v2", "tpu-v3")),
+        column("cost"),
+    ]
+    table = sheet(heads, ["conv1", "dp", "mp", "7"])
+    assert texts(table.lines(80)) == [
+        "       tpu-v2  tpu-v3",
+        "layer  H1      H1  cost",
+        "conv1  dp      mp  7",
+    ]

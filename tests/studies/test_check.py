@@ -68,6 +68,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "stages": {"stages": 2, "levels": 1, "hardware": "hmc", "schedule": "gpipe", "microbatches": 4, "solver": "elimination"},
     "stages, not cut": {"stages": 2, "levels": 0, "hardware": "hmc"},
     "best stages": {"stages": "best", "levels": 2, "hardware": "hmc"},
+    "stages on groups": {"stages": 2, "hardware": "mixed.yaml", "schedule": "gpipe", "microbatches": 4, "chunks": "layers"},
     "unlike groups": {"model": "small.yaml", "hardware": "mixed.yaml", "strategy": "accpar", "shares": "linear"},
     "shares of layers": {"model": "small.yaml", "hardware": "mixed.yaml", "strategy": "accpar", "shares": "layers", "integral": True},
     "volume of unlike groups": {"model": "small.yaml", "hardware": "mixed.yaml", "levels": 2, "integral": True},
@@ -194,7 +195,7 @@ def _others(place: Place, own: Any) -> Iterator[Any]:
     elif isinstance(own, list):
         turned = [*own[1:], *own[:1]]
         yield from (other for other in (own[1:], [*own, *own[-1:]], turned) if other != own)
-    elif isinstance(own, dict) and place[-1] in {"choices", "costs", "layer_shares"}:
+    elif isinstance(own, dict) and place[-1] in {"choices", "costs", "layer_shares"} and len(own) > 1:
         yield dict(reversed(own.items()))
     yield 1 if own is None else None
 

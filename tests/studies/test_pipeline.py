@@ -257,10 +257,10 @@ def test_a_pipeline_is_a_plan_in_stages(model: str, hardware: str, schedule: str
     assert record(given).stages == record(whole).stages
 
 
-def chain(layers: int) -> LayerGraph:
-    """So many linear layers."""
+def chain(layers: int, batch: int = 4) -> LayerGraph:
+    """Linear layers of 8 features."""
     lines = [f"  - {{name: fc{n}, op: linear, out_features: 8}}" for n in range(layers)]
-    text = "source: made up\nbatch: 4\nlayers:\n  - {op: input, channels: 8}\n" + "\n".join(lines)
+    text = f"source: made up\nbatch: {batch}\nlayers:\n  - {{op: input, channels: 8}}\n" + "\n".join(lines)
     return build_graph(parse_spec(parse_yaml(text, Path("chain.yaml")), "chain"))
 
 

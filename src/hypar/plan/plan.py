@@ -135,7 +135,8 @@ class Plan(Result, Record):
         search: the search over the levels.
         solver: the solver of the cost graphs.
         array: ways of each level, outermost first; empty for a heterogeneous machine.
-        arrays: for a heterogeneous machine, the ways of each level inside each group of identical devices.
+        arrays: for a heterogeneous machine, the ways of each level inside each group of identical devices, or inside each
+            of its stages.
         shares: for a heterogeneous machine, the rule that found the shares of its uneven splits.
         integral: for a heterogeneous machine, whether shares are of whole elements; None if they need not be.
         path: for a heterogeneous machine, the slowest groups, whose splits the cost sums; None if it sums all.
@@ -148,7 +149,8 @@ class Plan(Result, Record):
         cost: the cost that was minimised.
         claim: the set of plans over which this one is optimal.
         stages: the stages of a pipeline, each cut over devices of its own; None without a pipeline.
-        splits: one for each level, outermost first; on a heterogeneous machine a group's before its subgroups'.
+        splits: one for each level, outermost first; on a heterogeneous machine a group's before its subgroups', and with
+            stages on its groups one for each level of a group, with the layers of its stages.
         baselines: the strategies that the engine timed beside the search's plan; this plan is the fastest. None if
             none were timed.
         refined: the effect of refinement against the engine; None if it was not requested.
@@ -202,9 +204,11 @@ class Plan(Result, Record):
         if self.stages is not None:
             self._require_stages(self.stages)
         for split in self.splits:
-            split.require_whole(self.layers)
-        if self.heterogeneous:
+            split.require_whole(self._layers_at(split))
+        if self.uneven:
             self._require_groups()
+        elif self.stages is not None and self.stages.groups:
+            self._require_groups_of(self.stages)
         elif (
             self.arrays is not None
             or self.path is not None
@@ -238,13 +242,13 @@ class Plan(Result, Record):
         """
         stages.require_as_asked()
         count = len(stages.stages)
-        if self.splits and stages.layers != tuple(self.splits[0].choices):
+        if not stages.groups and self.splits and stages.layers != tuple(self.splits[0].choices):
             raise ValueError("stages: found other layers than those of level 0; allowed: each once, in order")
         if self.model.batch % stages.microbatches:
             found, allowed = f"{stages.microbatches:,}", f"a divisor of the batch {self.model.batch:,}"
             raise ValueError(f"stages.microbatches: found {found}; allowed: {allowed}")
         devices = max(count * math.prod(self.array), math.prod(stages.array or ()))
-        if devices > MOST_DEVICES or self.heterogeneous or self.score is None:
+        if devices > MOST_DEVICES or self.uneven or self.score is None:
             allowed = f"at most {MOST_DEVICES:,} identical devices, and a score"
             raise ValueError(f"stages: found {count}; allowed: {allowed}")
         if self.staged and [group.group for group in self.score.groups or ()] != [
@@ -255,6 +259,34 @@ class Plan(Result, Record):
             )
         if not self.staged and (self.array != stages.array or self.score.groups is not None):
             raise ValueError(f"stages: found 1 over {self.array}; allowed: {stages.array}, and no groups")
+
+    def _layers_at(self, split: Split) -> Collection[str]:
+        """Return the layers that a split has: those of all stages, or of the stages on its group."""
+        stages = self.stages
+        return self.layers if stages is None or not stages.groups else stages.layers_of(split.group)
+
+    def _require_groups_of(self, stages: StagesRecord) -> None:
+        """Check that arrays and splits are those of the device groups that hold the stages.
+
+        Raises:
+            ValueError: they are not.
+        """
+        arrays = self.arrays or {}
+        if {*arrays} != {*stages.groups}:
+            allowed = ", ".join(stages.groups)
+            raise ValueError(
+                f"arrays: found {', '.join(arrays) or 'none'}; allowed: {allowed}, as the stages"
+            )
+        planned = [(split.group, split.level, split.ways) for split in self.splits]
+        allowed_ones = [(name, *level) for name in stages.groups for level in enumerate(arrays[name])]
+        if self.array or planned != allowed_ones:
+            raise ValueError(
+                "splits do not match the arrays; allowed: one a level of each group, outermost first"
+            )
+        if self.path is not None or self.shares is not None or self.integral is not None:
+            raise ValueError("stages: found a path or shares; allowed: none, as no group shares a layer")
+        if sum(math.prod(arrays[stage.group or ""]) for stage in stages.stages) > MOST_DEVICES:
+            raise ValueError(f"arrays: found too many devices; allowed: at most {MOST_DEVICES:,}")
 
     def _require_groups(self) -> None:
         """Check that arrays, path and splits name the same tree of groups.
@@ -307,14 +339,30 @@ class Plan(Result, Record):
         return self.stages is not None and self.stages.pipelined
 
     @property
-    def heterogeneous(self) -> bool:
-        """Return whether it is for a heterogeneous machine."""
+    def uneven(self) -> bool:
+        """Return whether it has uneven splits."""
         return any(split.sides is not None for split in self.splits)
+
+    @property
+    def heterogeneous(self) -> bool:
+        """Return whether it is for a heterogeneous machine: with uneven splits, or with stages on its groups."""
+        return self.uneven or bool(self.stages is not None and self.stages.groups)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Return the groups of identical devices; the one group ``all`` if all devices are identical."""
-        return groups_of(self.splits)
+        if self.stages is None or not self.stages.groups:
+            return groups_of(self.splits)
+        return tuple(
+            Group(name, (), tuple(split for split in self.splits if split.group == name))
+            for name in self.stages.groups
+        )
+
+    @cached_property
+    def _group_of(self) -> dict[str, str]:
+        """The device group of each layer whose stage is on one."""
+        stages = () if self.stages is None else self.stages.stages
+        return {layer: stage.group for stage in stages if stage.group is not None for layer in stage.layers}
 
     @property
     def summed(self) -> tuple[Split, ...]:
@@ -328,12 +376,14 @@ class Plan(Result, Record):
 
     @property
     def _named(self) -> Collection[str]:
-        return self.splits[0].choices if self.splits or self.stages is None else self.stages.layers
+        if self.stages is not None and (self.stages.groups or not self.splits):
+            return self.stages.layers
+        return self.splits[0].choices
 
     @property
     def num_devices(self) -> int:
         """Return the number of devices in all stages; on a heterogeneous machine without the idle ones."""
-        stages = 1 if self.stages is None else len(self.stages.stages)
+        stages = 1 if self.stages is None else self.stages.of_each_group
         return stages * sum(math.prod(group.array) for group in self.groups if not group.idle)
 
     def dims(self, layer: str, group: str | None = None) -> tuple[str | None, ...]:
@@ -347,7 +397,7 @@ class Plan(Result, Record):
             UnknownNameError: no layer of that name is cut, or there is no such group.
         """
         self._require(layer)
-        return tuple(split.dim(layer) for split in self.levels_of(group))
+        return tuple(split.dim(layer) for split in self.levels_of(group or self._group_of.get(layer)))
 
     def choices(self, layer: str, group: str | None = None) -> tuple[Choice, ...]:
         """Return the choice of a layer at each level; ``dims`` describes the arguments.
@@ -356,7 +406,7 @@ class Plan(Result, Record):
             UnknownNameError: no layer of that name is cut, or there is no such group.
         """
         self._require(layer)
-        return tuple(split.choice(layer) for split in self.levels_of(group))
+        return tuple(split.choice(layer) for split in self.levels_of(group or self._group_of.get(layer)))
 
     def levels_of(self, group: str | None = None) -> tuple[Split, ...]:
         """Return the splits above and inside a group of identical devices, outermost first.
@@ -393,7 +443,8 @@ class Plan(Result, Record):
         return sum(
             math.prod(split.choice(layer).devices(split.ways) for split in group.splits)
             for group in self.groups
-            if all(uneven.shares_of(layer)[group] for uneven, group in group.above)
+            if self._group_of.get(layer, group.name) == group.name
+            and all(uneven.shares_of(layer)[group] for uneven, group in group.above)
         )
 
     def _require(self, layer: str) -> None:
@@ -409,6 +460,7 @@ class Plan(Result, Record):
             data["files"] = _given(data["files"])
         if self.stages is not None:
             data["stages"] = _given(data["stages"])
+            data["stages"]["stages"] = [*map(_given, data["stages"]["stages"])]
         if self.score is not None:
             data["score"] = self.score.to_data()
         return _given(data)

@@ -5,6 +5,7 @@
 import math
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
@@ -49,12 +50,14 @@ class StageRecord(Record):
     """One stage of a pipeline.
 
     Attributes:
+        group: on a heterogeneous machine, the device group that it is on; None on identical devices.
         layers: its layers that are cut.
         busy_s: seconds that a mini-batch keeps it busy.
         in_flight: the largest number of microbatches whose activations it keeps.
         staleness: the largest number of mini-batches by which the weights of a forward are out of date.
     """
 
+    group: str | None = None
     layers: Annotated[list[str], Field(min_length=1)]
     busy_s: Amount
     in_flight: Annotated[int, Field(ge=0)]
@@ -118,6 +121,35 @@ class StagesRecord(Record):
             raise ValueError(f"stages.microbatches: found {self.microbatches}; allowed: {allowed}")
         if len({*self.layers}) < len(self.layers):
             raise ValueError("stages: found a layer twice; allowed: each once")
+        self._require_groups()
+
+    def _require_groups(self) -> None:
+        """Check that each device group holds equally many consecutive stages.
+
+        Raises:
+            ValueError: one does not.
+        """
+        runs = [(name, len([*own])) for name, own in groupby(stage.group for stage in self.stages)]
+        names = [name for name, _ in runs]
+        if len({*runs}) != len(runs) or len({count for _, count in runs}) > 1 or (None in names and runs[1:]):
+            allowed = "equally many consecutive stages on each group, or no groups"
+            raise ValueError(f"stages.stages: found the groups {shown(names)}; allowed: {allowed}")
+        if self.groups and self.asked == "best":
+            raise ValueError(f"stages.asked: found 'best'; allowed: {len(self.stages)}, as there are groups")
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Return the device groups that hold the stages, first to last; empty on identical devices."""
+        return tuple(dict.fromkeys(stage.group for stage in self.stages if stage.group is not None))
+
+    @property
+    def of_each_group(self) -> int:
+        """Return the number of stages on each device group; all on identical devices."""
+        return len(self.stages) // max(1, len(self.groups))
+
+    def layers_of(self, group: str) -> tuple[str, ...]:
+        """Return the layers of the stages on a device group."""
+        return tuple(layer for stage in self.stages if stage.group == group for layer in stage.layers)
 
     @property
     def pipelined(self) -> bool:

@@ -37,9 +37,10 @@ def objective(request: Request) -> str:
     The cost ``time`` ignores a machine's overlap, and collectives over several levels, so this is added.
     """
     ignored = ""
-    if request.cost == "time" and request.machine is not None:
-        ignored += ", nothing overlapped" if request.machine.overlap else ""
-        ignored += ", level by level" if request.machine.joins and request.convention != PAPER else ""
+    if request.cost == "time":
+        ignored += ", nothing overlapped" if any(machine.overlap for machine in request.machines) else ""
+        joins = request.machine is not None and request.machine.joins
+        ignored += ", level by level" if joins and request.convention != PAPER else ""
     counted = "" if request.convention == PAPER else f", counted by {request.convention}"
     return f"{request.cost}{ignored}{counted}"
 

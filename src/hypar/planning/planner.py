@@ -26,6 +26,7 @@ from hypar.planning.request import (
     checked_optimizer,
     checked_shares,
     checked_stages,
+    has_stages,
     space_text,
 )
 from hypar.planning.searches.base import load_search
@@ -102,7 +103,8 @@ def plan_model(
             ``layers`` for separate shares of each layer; the strategy's own if not given.
         integral: whether these shares are rounded to whole elements.
         stages: number of stages of consecutive layers, outside the levels over which each stage is cut separately, or
-            ``best`` for the fastest number over the outermost levels. Needs ``hardware``.
+            ``best`` for the fastest number over the outermost levels. Needs ``hardware``; on a heterogeneous machine it is
+            a multiple of the number of device groups, and each group holds equally many.
         schedule: the schedule of stages: ``1f1b`` if not given, ``gpipe`` or ``layer-block``.
         microbatches: microbatches in a mini-batch; by default as many as stages, or the next fewer that divide it.
         balance: the quantity of the costliest stage that the partition minimises: ``time``, as by default, ``memory``,
@@ -133,11 +135,14 @@ def plan_model(
     heterogeneous = machine if isinstance(machine, HeterogeneousMachine) else None
     identical = None if isinstance(machine, HeterogeneousMachine) else machine
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
-    own = named.heterogeneous_cost if heterogeneous and named.heterogeneous_cost else named.cost
-    asked = own if cost is None else cost
     held = (pins,) if isinstance(pins, str) else tuple(pins)
     measured = _profile(profile)
-    rule = checked_shares(shares, named.shares, asked, heterogeneous)
+    # A stage is on one device group, so that no layer has shares of several.
+    cut = array is not None or levels != 0
+    shared = None if has_stages(stages, starts, cut=cut) else heterogeneous
+    own = named.heterogeneous_cost if shared and named.heterogeneous_cost else named.cost
+    asked = own if cost is None else cost
+    rule = checked_shares(shares, named.shares, asked, shared)
     features = Asked(
         machine=machine,
         cost=asked,
@@ -181,7 +186,7 @@ def plan_model(
         pins=held,
         machine=identical,
         heterogeneous=heterogeneous,
-        arrays=checked_arrays(heterogeneous, levels, array) if heterogeneous else {},
+        arrays=_arrays(heterogeneous, pipeline.stages, levels, array) if heterogeneous else {},
         shares=rule,
         integral=integral,
         optimizer=optimizer,
@@ -216,7 +221,7 @@ def follow(
 
 
 def _decided(request: Request, graph: LayerGraph, progress: Callable[[int, int], None]) -> Decided:
-    if request.heterogeneous is not None:
+    if request.heterogeneous is not None and request.stages is None:
         from hypar.planning.uneven.heterogeneous_plan import decided_groups  # noqa: PLC0415 (only where it is asked for)
 
         return decided_groups(request, request.heterogeneous, graph)
@@ -235,6 +240,17 @@ def _decided(request: Request, graph: LayerGraph, progress: Callable[[int, int],
     from hypar.planning.timing import timed  # noqa: PLC0415 (only where a machine is named)
 
     return timed(request, graph, question, pins, found, progress)
+
+
+def _arrays(
+    machine: HeterogeneousMachine, stages: int | str | None, levels: int | None, array: Sequence[int] | None
+) -> dict[str, tuple[int, ...]]:
+    """Return the ways of each level inside each group of a heterogeneous machine, or inside each of its stages."""
+    if stages is None:
+        return checked_arrays(machine, levels, array)
+    from hypar.planning.stages.sites import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
+
+    return stage_arrays(machine, stages, levels, array)
 
 
 def _hardware(hardware: Machine | HeterogeneousMachine | str | Path) -> Machine | HeterogeneousMachine:

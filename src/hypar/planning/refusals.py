@@ -58,6 +58,7 @@ _MACHINE = ("no machine is named", "one, as --hardware hmc")
 _DIFFER = ("the devices of hardware {hardware} are heterogeneous", "a machine of identical devices")
 _SHARED = ("all devices are identical and share equally", "a heterogeneous machine")
 _WITHOUT = ("given without stages", "stages, as --stages 4")
+_STAGED = ("given with stages, each on one device group", "none")
 _PARAMETER = "the parameters of a cost are its own"
 _TIMED = "its number is a time on a machine, or needs one"
 
@@ -88,8 +89,12 @@ REFUSALS = (
             "a profile has the times of shards"),
     Refusal("a profile", "the best stages", "profile", "given where the best stages are sought", "a number of stages",
             "the levels inside the stages change from try to try"),
-    Refusal("stages", "a heterogeneous machine", "stages", *_DIFFER, "stages are given equal devices"),
-    Refusal("refinement", "a heterogeneous machine", "refine", *_DIFFER, "refinement runs one array, and each device group has its own"),
+    Refusal("the best stages", "a heterogeneous machine", "stages", "found best where hardware {hardware} has several device groups",
+            "a number of stages", "each group holds equally many stages, whatever their number"),
+    Refusal("shares", "stages on device groups", "shares", *_STAGED, "a layer is on one device group"),
+    Refusal("whole shares", "stages on device groups", "integral", *_STAGED, "a layer is on one device group"),
+    Refusal("an explanation", "stages on device groups", "explain", *_DIFFER, "an explanation of stages is of equal devices yet"),
+    Refusal("refinement", "uneven splits", "refine", *_DIFFER, "refinement runs one array, and each device group has its own"),
     Refusal("a profile", "a heterogeneous machine", "profile", *_DIFFER, "a profile is of one kind of device"),
     Refusal("the mode paper", "a heterogeneous machine", "mode 'paper'", "the devices of hardware {hardware} are heterogeneous",
             "a machine of identical devices", "DeePa publishes estimates for one kind of device"),
@@ -232,6 +237,8 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "no machine": lambda asked: asked.machine is None,
     "identical devices": lambda asked: not isinstance(asked.machine, HeterogeneousMachine),
     "a heterogeneous machine": lambda asked: isinstance(asked.machine, HeterogeneousMachine),
+    "uneven splits": lambda asked: isinstance(asked.machine, HeterogeneousMachine) and not asked.staged,
+    "stages on device groups": lambda asked: isinstance(asked.machine, HeterogeneousMachine) and asked.staged,
     "an optimizer": lambda asked: asked.optimizer != "sgd",
     "refinement": lambda asked: asked.refine,
     "chunks": lambda asked: asked.chunks is not None,

@@ -10,7 +10,6 @@ from hypar.activity import tell
 from hypar.errors import InputError, OptionError, PlanError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.load_heterogeneous import as_hardware
-from hypar.machine.machine import Machine
 from hypar.machine.setting import Setting
 from hypar.network.graph import LayerGraph
 from hypar.plan.conventions import checked
@@ -32,6 +31,7 @@ from hypar.sharding.conventions import DIRECT, PAPER
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.machine.machine import Machine
     from hypar.plan.score import Score
     from hypar.plan.splits import StagesRecord
     from hypar.schedule.lanes import Crossing
@@ -122,7 +122,7 @@ def run_plan(
         ("sgd" if plan.score is None else plan.score.optimizer) if optimizer is None else optimizer
     )
     choices, counted = choices_of(plan, graph, file), _counted(plan, convention, file)
-    if plan.stages is not None and plan.staged and isinstance(machine, Machine):
+    if plan.stages is not None and plan.staged:
         by = PAPER if counted == DIRECT else counted
         request = replace(Request.of(plan, machine), optimizer=own, counted=by)
         staging = stored_stages(plan, plan.stages, graph, choices, request)
@@ -197,7 +197,7 @@ def choices_of(plan: Plan, graph: LayerGraph, file: Path) -> list[Options]:
     found = []
     allowed = set[object]()
     for layer in layers:
-        choices = tuple([split.choice(layer.name) for split in plan.splits])
+        choices = tuple([split.choice(layer.name) for split in plan.splits if layer.name in split.choices])
         found.append(choices)
         if (layer.einsum, choices) in allowed:
             continue

@@ -106,6 +106,13 @@ class Request:
     convention: str = PAPER
     counted: str = PAPER
 
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        """The machine, or those of all groups of identical devices; empty if no hardware is named."""
+        if self.heterogeneous is not None:
+            return tuple(machine for _, machine, _ in self.heterogeneous.identical())
+        return () if self.machine is None else (self.machine,)
+
     @classmethod
     def of(
         cls, plan: Plan, machine: Machine | HeterogeneousMachine | None = None, profile: Profile | None = None

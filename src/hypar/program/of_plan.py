@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.plan.splits import WHOLE_ARRAY
 from hypar.program.cuts import Cuts, LevelCut, array_cuts
 from hypar.program.lowering import lower
 from hypar.program.places import Places, array_places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
@@ -36,32 +39,42 @@ def program_of(plan: Plan, graph: LayerGraph, convention: str = "moved") -> Prog
 
 def cuts_of(plan: Plan) -> tuple[Places, dict[str, Cuts]]:
     """Return the devices of a plan and the cuts of each of its layers."""
+    if plan.staged:
+        return _stage_cuts(plan)
     if plan.heterogeneous:
         return _tree_cuts(plan)
     array = tuple(plan.array)
-    if plan.stages is not None and plan.staged:
-        return _stage_cuts(plan, array)
     return array_places(array), {name: array_cuts(array, plan.choices(name)) for name in plan.layers}
 
 
-def _stage_cuts(plan: Plan, array: tuple[int, ...]) -> tuple[Places, dict[str, Cuts]]:
+def _stage_cuts(plan: Plan) -> tuple[Places, dict[str, Cuts]]:
     """Return the cuts over stages: a stage is a coordinate outside all levels, and works for its own layers alone."""
     stages = plan.stages.stages if plan.stages is not None else []
-    places = array_places((len(stages), *array))
+    by_name = {group.name: group for group in plan.groups}
+    groups = [by_name[stage.group or WHOLE_ARRAY] for stage in stages]
+    depth = 1 + max(len(group.array) for group in groups)
+    places = _places([_coordinates((number,), group, depth) for number, group in enumerate(groups)])
     found = {}
-    for number, stage in enumerate(stages):
-        here = LevelCut({}, places.parts[0] == number)
+    for number, (stage, group) in enumerate(zip(stages, groups, strict=True)):
+        here = places.parts[0] == number
         for name in stage.layers:
-            inner = array_cuts(array, plan.choices(name) if array else ())
-            levels = tuple(_repeated(cut, len(stages)) for cut in inner.levels)
-            found[name] = Cuts(places, (here, *levels))
+            own = array_cuts(group.array, [split.choice(name) for split in group.splits])
+            levels = [_only(cut, here) for cut in own.levels]
+            levels += [LevelCut({}, np.ones(len(here), bool))] * (depth - 1 - len(levels))
+            found[name] = Cuts(places, (LevelCut({}, here), *levels))
     return places, found
 
 
-def _repeated(cut: LevelCut, times: int) -> LevelCut:
-    """Return a level's cut for several stages of devices."""
-    bounds = {dim: (np.tile(low, times), np.tile(high, times)) for dim, (low, high) in cut.bounds.items()}
-    return LevelCut(bounds, np.tile(cut.working, times))
+def _only(cut: LevelCut, here: NDArray[np.bool_]) -> LevelCut:
+    """Return a level's cut on some of all devices; the bounds of the others, which are idle at the level above, repeat."""
+    bounds = {}
+    for dim, own in cut.bounds.items():
+        low, high = (np.resize(ends, len(here)) for ends in own)
+        low[here], high[here] = own
+        bounds[dim] = (low, high)
+    working = np.ones(len(here), bool)
+    working[here] = cut.working
+    return LevelCut(bounds, working)
 
 
 def _tree_cuts(plan: Plan) -> tuple[Places, dict[str, Cuts]]:
@@ -69,21 +82,24 @@ def _tree_cuts(plan: Plan) -> tuple[Places, dict[str, Cuts]]:
     groups = [group for group in plan.groups if not group.idle]
     devices = [math.prod(group.array) for group in groups]
     depth = max(len(group.above) + len(group.splits) for group in groups)
-    rows = [_coordinates(group, depth) for group in groups]
-    parts, seen = [], np.concatenate(rows, axis=1)
-    for level in range(depth):
-        _, part = np.unique(seen[: level + 1], axis=1, return_inverse=True)
-        parts.append(part.reshape(-1).astype(np.int64))
-    places = Places(tuple(parts))
+    places = _places([_coordinates([index for _, index in group.above], group, depth) for group in groups])
     return places, {name: _layer_cuts(name, groups, devices, places) for name in plan.layers}
 
 
-def _coordinates(group: Group, depth: int) -> Numbers:
+def _places(rows: Sequence[Numbers]) -> Places:
+    """Return the devices of all groups, from the coordinates of each group's devices at every level."""
+    parts, seen = [], np.concatenate(rows, axis=1)
+    for level in range(len(seen)):
+        _, part = np.unique(seen[: level + 1], axis=1, return_inverse=True)
+        parts.append(part.reshape(-1).astype(np.int64))
+    return Places(tuple(parts))
+
+
+def _coordinates(above: Sequence[int], group: Group, depth: int) -> Numbers:
     """Return the coordinate of each device of a group at every level, 0 below its own, ``[levels, devices]``."""
     count = math.prod(group.array)
-    above = [np.full(count, index) for _, index in group.above]
     own = [*np.unravel_index(np.arange(count), group.array)] if group.array else []
-    found = [*above, *own]
+    found = [*(np.full(count, index) for index in above), *own]
     return np.stack([*found, *[np.zeros(count, np.int64)] * (depth - len(found))])
 
 

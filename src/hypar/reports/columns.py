@@ -117,7 +117,7 @@ class Sheet:
         """Return the columns that show something, with their cells."""
         cells = zip(*self.rows, strict=True) if self.rows else [()] * len(self.columns)
         full = (replace(column, cells=own) for column, own in zip(self.columns, cells, strict=True))
-        return [column for column in full if not column.empty]
+        return _widened([column for column in full if not column.empty])
 
     def lines(self, width: int) -> list[Line]:
         """Return its lines, none of them wider than the width unless a single cell is."""
@@ -128,6 +128,18 @@ class Sheet:
         if shown is None and self.turns:
             shown = _beside(_turned(columns), width)
         return shown if shown is not None else _below(_without_bars(columns), width)
+
+
+def _widened(columns: Sequence[Column]) -> list[Column]:
+    """Return the columns with room for each group's name where another group follows."""
+    found = list(columns)
+    ends = [at for at, (one, other) in enumerate(itertools.pairwise(columns)) if one.group != other.group]
+    for start, end in itertools.pairwise([-1, *ends]):
+        own, name = columns[start + 1 : end + 1], columns[end].group
+        lack = cell_len(name) - _needed([column.width for column in own])
+        if name and columns[end + 1].group and lack > 0:
+            found[end] = replace(found[end], head=found[end].head.ljust(found[end].width + lack))
+    return found
 
 
 def _without_bars(columns: Sequence[Column]) -> list[Column]:

@@ -64,8 +64,9 @@ def energy_of(lane: Lane, step: Step, number: int, step_s: float) -> dict[str, f
     summed = [SUMMED.get(move.collective, 0.0) * num_bytes for _, move, num_bytes in moved]
     found["communication"] = moving_energy(machine, math.fsum(received), math.fsum(summed))
     if costs.link is not None:
-        hops = {level: _hops(lane, level) for level in {move.level for _, move, _ in moved}}
-        passed = np.array([hops[move.level] for _, move, _ in moved])
+        hops = {(move.level, move.phase): move for _, move, _ in moved}
+        each = {place: _hops(lane, move) for place, move in hops.items()}
+        passed = np.array([each[move.level, move.phase] for _, move, _ in moved])
         found["link"] = math.fsum(link_energy(machine, passed, np.array(received)).tolist())
     if costs.static is not None:
         found["static"] = math.prod(setting.array) * power_at_rest(machine) * step_s
@@ -114,7 +115,7 @@ def moved_energy(lane: Lane, moved: Moved) -> float:
     """Return the joules of a transfer: of its words, and of the links on their way."""
     machine = lane.setting.machine
     words = moving_energy(machine, moved.num_bytes, moved.summed_bytes)
-    return words + float(link_energy(machine, _hops(lane, moved.move.level), moved.num_bytes))
+    return words + float(link_energy(machine, _hops(lane, moved.move), moved.num_bytes))
 
 
 def moving_energy(machine: Machine, num_bytes: float, summed_bytes: float = 0.0) -> float:
@@ -142,12 +143,12 @@ def link_energy(machine: Machine, hops: Any, num_bytes: Any) -> Any:
     return num_bytes / device.word.value * hops * each
 
 
-def _hops(lane: Lane, at: int) -> float:
-    """Return the links on the way of a transfer at a level; from another device group it is the link outward."""
-    level, setting = at - lane.depth, lane.setting
+def _hops(lane: Lane, move: Move) -> float:
+    """Return the links on the way of a transfer; from another device group it is the link outward."""
+    level, setting = move.level - lane.depth, lane.setting
     if setting.machine.content.device.energy is None:
         return 1.0
-    if at == BETWEEN_STAGES:
+    if move.level == BETWEEN_STAGES and move.phase not in lane.place.outward:
         return level_hops(setting.machine, (lane.place.stages, *setting.array))[0]
     if level < 0:
         return 1.0

@@ -8,7 +8,7 @@ and the levels inside hand it on.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from hypar.schedule.moves import NO_MOVES, timed
 from hypar.sharding.amounts.above import between_of
@@ -20,7 +20,6 @@ from hypar.sharding.placement import divisor
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hypar.machine.routing import LevelLink
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
     from hypar.schedule.moves import Move, Moves
@@ -28,6 +27,25 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Options
+
+
+class Link(Protocol):
+    """A link that carries tensors between stages: of a machine's level, or of a device group to the others."""
+
+    def seconds(self, collective: str, num_bytes: Any, /) -> Any:
+        """Return the time until bytes have been received by a collective."""
+
+
+class Links(NamedTuple):
+    """The links that carry tensors to a stage; None if no other stage is there.
+
+    Attributes:
+        forward: the link from the stage before.
+        backward: the link from the stage behind.
+    """
+
+    forward: Link | None = None
+    backward: Link | None = None
 
 
 class Arrival(NamedTuple):
@@ -84,7 +102,7 @@ def entering(
     span: tuple[int, int],
     choices: Sequence[Options],
     setting: Setting,
-    link: LevelLink | None,
+    links: Links,
 ) -> tuple[Entering, Entering]:
     """Return what a stage receives of a microbatch's F, and of its E.
 
@@ -93,21 +111,21 @@ def entering(
         span: the first layer of the stage, and the first one behind it.
         choices: for each layer of the stage a choice at each level.
         setting: the setting of the stage.
-        link: the link that carries tensors from other stages; None for one stage.
+        links: the links that carry tensors from other stages.
     """
     if setting.convention == PAPER:
         forward, backward = _by_paper(network[0], span, choices, setting)
     else:
         forward, backward = _counted(network, span, choices, setting)
-    return _timed(forward, link), _timed(backward, link)
+    return _timed(forward, links.forward), _timed(backward, links.backward)
 
 
-def seconds_of(link: LevelLink | None, num_bytes: float) -> float:
+def seconds_of(link: Link | None, num_bytes: float) -> float:
     """Return the seconds until a stage has received a number of bytes from others."""
-    return link.seconds("neighbours", num_bytes) if link is not None and num_bytes else 0.0
+    return float(link.seconds("neighbours", num_bytes)) if link is not None and num_bytes else 0.0
 
 
-def _timed(arrivals: tuple[Arrival, ...], link: LevelLink | None) -> Entering:
+def _timed(arrivals: tuple[Arrival, ...], link: Link | None) -> Entering:
     return Entering(seconds_of(link, math.fsum(one.num_bytes for one in arrivals)), arrivals)
 
 

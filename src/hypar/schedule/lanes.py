@@ -45,12 +45,14 @@ class StagePlace(NamedTuple):
         microbatches: microbatches in a mini-batch; its layers are those of one.
         in_flight: the largest number of microbatches whose activations it keeps.
         outside: the tensors that its layers read from other stages; their producers' indices are not the lane's.
+        outward: the phases in which other stages send from another device group.
     """
 
     stages: int = 0
     microbatches: int = 1
     in_flight: int = 1
     outside: tuple[Tensor, ...] = ()
+    outward: tuple[str, ...] = ()
 
 
 class _Devices(NamedTuple):
@@ -205,6 +207,10 @@ class Receiver(NamedTuple):
     bytes_per_s: float
     latency_s: float
 
+    def seconds(self, _collective: str, num_bytes: float) -> float:
+        """Return the time until its devices have received bytes from other groups, which all collectives share."""
+        return num_bytes / (self.devices * self.bytes_per_s) + self.latency_s
+
 
 class Crossing(NamedTuple):
     """The transfers between the device groups of an uneven split.
@@ -231,7 +237,7 @@ class Crossing(NamedTuple):
         return Move(
             phase=amount.phase,
             level=self.level,
-            seconds=received / (to.devices * to.bytes_per_s) + to.latency_s,
+            seconds=to.seconds(amount.collective, received),
             subgroup_bytes=received,
             subgroup_devices=to.devices,
             total_bytes=received,

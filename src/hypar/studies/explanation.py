@@ -160,6 +160,9 @@ def explain_plan(
     """
     if not plan.splits:
         raise refusal("an explanation", "stages without levels")
+    if plan.staged and plan.heterogeneous:
+        hardware = "" if plan.score is None else repr(plan.score.hardware)
+        raise refusal("an explanation", "stages on device groups", hardware=hardware)
     if plan.heterogeneous and machine is None:
         raise OptionError("explain", "no machine is named", "the heterogeneous machine that the plan is for")
     if machine is not None:

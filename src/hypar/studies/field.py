@@ -69,6 +69,9 @@ class Field:
     """
 
     def __init__(self, plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachine) -> None:
+        if plan.staged and plan.heterogeneous:
+            found = "the plan's stages are on device groups"
+            raise OptionError("vary", found, "stages on identical devices, or none")
         self.plan, self.graph, self.machine = plan, graph, machine
         self.request = replace(
             Request.of(plan, machine, times_of(plan)), pins=(), refine=False, array=tuple(plan.array)

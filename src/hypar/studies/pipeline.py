@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
@@ -30,7 +31,7 @@ def pipeline_model(
     schedule: str = SCHEDULE,
     microbatches: int | None = None,
     balance: str | None = None,
-    hardware: Machine | str | Path | None = None,
+    hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     optimizer: str = "sgd",
     convention: str | None = None,
 ) -> Plan:
@@ -72,7 +73,9 @@ def pipeline_model(
     )
 
 
-def data_parallel_score(plan: Plan, graph: LayerGraph, machine: Machine) -> Score | None:
+def data_parallel_score(
+    plan: Plan, graph: LayerGraph, machine: Machine | HeterogeneousMachine
+) -> Score | None:
     """Return the score of data parallelism on as many devices as stages, each with a mini-batch of its own.
 
     Args:

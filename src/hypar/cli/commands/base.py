@@ -159,7 +159,7 @@ def needed_hardware(hardware: str | None, changes: dict[str, Any]) -> Machine | 
     Raises:
         OptionError: no machine is named.
     """
-    found = named_machine(hardware, changes)
+    found = None if hardware is None else named_machine(hardware, changes)
     if found is None:
         raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
     return found

@@ -10,7 +10,7 @@ import click
 from hypar.cli.commands.base import (
     as_json,
     complete_model,
-    needed_machine,
+    needed_hardware,
     plot_option,
     trace_option,
 )
@@ -73,7 +73,7 @@ def command(
     """Plan MODEL in stages of one device each, as plan --stages N --levels 0 does, and show what each stage holds."""
     if trace is not None and trace == plot:
         raise click.UsageError("--plot and --trace name one file")
-    network, machine = load_model(model), needed_machine(hardware, changes)
+    network, machine = load_model(model), needed_hardware(hardware, changes)
     with progress_bar("dividing into stages"):
         plan = pipeline_model(network, hardware=machine, **asked)
     ran = run_plan(plan, hardware=machine, model=network)

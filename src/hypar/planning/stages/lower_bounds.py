@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph, CutLayer
     from hypar.planning.stages.spans import CutSpans
+    from hypar.schedule.entering import Link
     from hypar.schedule.moves import Move
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
@@ -102,7 +103,9 @@ def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
     """Return the lower bounds of all spans, for a number of microbatches in a mini-batch."""
     layers, arriving = _layer_bounds(spans, microbatches), _least_received(spans)
     computing = _sums([layer.seconds for layer in layers])
-    received, returned = (microbatches * _seconds(spans, each) for each in arriving)
+    received, returned = (
+        microbatches * _seconds(link, each) for link, each in zip(spans.site.links, arriving, strict=True)
+    )
     overlap = spans.setting.machine.overlap
     found = (
         np.maximum(computing, np.maximum(received, returned)) if overlap else computing + received + returned
@@ -146,12 +149,10 @@ def _least_received(spans: CutSpans) -> tuple[Costs, Costs]:
     return received, returned
 
 
-def _seconds(spans: CutSpans, num_bytes: Costs) -> Costs:
+def _seconds(link: Link | None, num_bytes: Costs) -> Costs:
     """Return the seconds to receive some bytes from other stages, each number once."""
     distinct, which = np.unique(num_bytes, return_inverse=True)
-    return np.array([seconds_of(spans.link, each) for each in distinct.tolist()])[
-        which.reshape(num_bytes.shape)
-    ]
+    return np.array([seconds_of(link, each) for each in distinct.tolist()])[which.reshape(num_bytes.shape)]
 
 
 def _sums(amounts: Sequence[float]) -> Costs:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,13 +20,52 @@ from hypar.solve.partition import Partition, partition
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from numpy.typing import NDArray
+
     from hypar.planning.stages.span import CutSpan
     from hypar.planning.stages.spans import CutSpans
     from hypar.solve.edge import Costs
 
 
+class _Table(NamedTuple):
+    """The costs of all spans on the devices of some stages: lower bounds, replaced by costs once a span is planned.
+
+    Attributes:
+        spans: the spans.
+        costs: for each number of microbatches in flight the costs, ``[starts, ends]``.
+        room: the largest number of microbatches in flight that fits the memory, or may.
+        planned: whether each span is planned.
+    """
+
+    spans: CutSpans
+    costs: dict[int, Costs]
+    room: Costs
+    planned: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, spans: CutSpans, microbatches: int, counts: Collection[int], balance: str) -> _Table:
+        """Return the lower bounds."""
+        least = lower_bounds_of(spans, microbatches)
+        room = least.room(spans.setting.machine.memory_bytes)
+        # Memory alone depends on the number of microbatches in flight.
+        alike = least.of(balance, 0).copy()
+        costs = {count: least.of(balance, count) if balance == "memory" else alike for count in counts}
+        return cls(spans, costs, room, np.zeros(room.shape, dtype=bool))
+
+    def fitting(self, in_flight: int) -> Costs:
+        """Return the cost of each span with microbatches in flight; infinite if it does not fit the memory."""
+        return np.where(self.room >= in_flight, self.costs[in_flight], np.inf)
+
+    def plan(self, ends: tuple[int, int], microbatches: int, balance: str) -> None:
+        """Replace the lower bounds of a span by its costs."""
+        span = self.spans.span(*ends)
+        self.planned[ends], self.room[ends] = True, _room(span, self.costs)
+        for count, own in self.costs.items():
+            own[ends] = span.cost(balance, microbatches, count)
+
+
 def best_partition(
-    spans: CutSpans,
+    spans: Sequence[CutSpans],
     microbatches: int,
     kept: Sequence[int],
     limit: float = math.inf,
@@ -35,34 +74,33 @@ def best_partition(
     """Return the best partition into stages, or None if none that fits the memory is within a limit.
 
     Args:
-        spans: the spans.
+        spans: for each stage the spans on its devices.
         microbatches: microbatches in a mini-batch.
         kept: for each stage, the largest number of microbatches whose activations it keeps.
         limit: what the costliest stage may cost.
         balance: the quantity that a stage costs, one of ``BALANCES``.
     """
-    least, seams = lower_bounds_of(spans, microbatches), np.array(crossing_bytes(spans))
-    room, counts = least.room(spans.setting.machine.memory_bytes), {*kept}
-    # Memory alone depends on the stage, by the number of microbatches in flight.
-    alike = least.of(balance, 0).copy()
-    costs = {count: least.of(balance, count) if balance == "memory" else alike for count in counts}
-    planned = np.zeros(room.shape, dtype=bool)
+    seams = np.array(crossing_bytes(spans[0]))
+    each = {id(own): own for own in spans}
+    known = {key: _Table.of(own, microbatches, {*kept}, balance) for key, own in each.items()}
+    tables = [known[id(own)] for own in spans]
 
     def fitting(stage: int) -> Costs:
-        return np.where(room >= kept[stage], costs[kept[stage]], np.inf)
+        return tables[stage].fitting(kept[stage])
 
     while True:
         found = partition(fitting, len(kept), seams)
         if found is None or found.bottleneck > limit * (1 + ROUNDING):
             return None
-        ahead = [ends for ends in pairwise(found.bounds) if not planned[ends]]
+        ahead = [
+            (table, ends)
+            for table, ends in zip(tables, pairwise(found.bounds), strict=True)
+            if not table.planned[ends]
+        ]
         if not ahead:
             return found
-        for ends in ahead:
-            span = spans.span(*ends)
-            planned[ends], room[ends] = True, _room(span, counts)
-            for count, own in costs.items():
-                own[ends] = span.cost(balance, microbatches, count)
+        for table, ends in ahead:
+            table.plan(ends, microbatches, balance)
 
 
 def _room(span: CutSpan, kept: Collection[int]) -> int:

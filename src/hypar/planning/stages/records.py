@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hypar.plan.splits import Split, StageRecord, StagesRecord
+from hypar.plan.splits import WHOLE_ARRAY, Split, StageRecord, StagesRecord
 from hypar.planning.claims import objective
 from hypar.planning.records import Decided
 from hypar.planning.searches.base import load_search
@@ -47,19 +47,21 @@ def decided_stages(
         load_solver(request.solver)
     pins = pins_of(request, graph)
     fitting = whole.score if whole is not None and whole.score is not None and whole.score.fits else None
-    found = plan_stages(request, graph, progress, math.inf if fitting is None else fitting.time_s)
-    if found is None:
+    stages = plan_stages(request, graph, progress, math.inf if fitting is None else fitting.time_s)
+    if stages is None:
         assert whole is not None  # noqa: S101 (a given number of stages has an answer)
         claim = f"{whole.claim}; no stages that were tried are faster"
         return replace(whole, stages=_no_stages(request, whole), claim=claim)
-    staging, spans = found
+    staging, spans = stages
     refined = None
     if request.refine:
         staging, refined = refine_stages(staging, spans, progress)
     splits = list(_splits_of(staging))
     return Decided(
         claim=_claim(request, staging) + (", then refined" if refined else ""),
-        solver=", ".join(dict.fromkeys(span.cuts.answer.solver for span in staging.stages if splits)),
+        solver=", ".join(
+            dict.fromkeys(span.cuts.answer.solver for span in staging.stages if span.cuts.lane.setting.array)
+        ),
         pins=pins,
         splits=splits,
         cost=math.fsum(split.cost for split in splits),
@@ -91,6 +93,7 @@ def stages_of(staging: Staging, request: Request) -> StagesRecord:
         bottleneck_s=staging.bottleneck_s,
         stages=[
             StageRecord(
+                group=span.site.group,
                 layers=[layer.name for layer in span.cuts.lane.graph.layers],
                 busy_s=span.seconds(staging.microbatches),
                 in_flight=in_flight,
@@ -132,13 +135,15 @@ def _no_stages(request: Request, whole: Decided) -> StagesRecord:
 def _claim(request: Request, staging: Staging) -> str:
     """Return the claim of a plan in stages: the plans that it is optimal among."""
     tried = "of all numbers of stages tried the fastest: " if request.stages == "best" else ""
-    fitting = " that fit" if request.machine is not None and request.machine.memory_bytes is not None else ""
+    fitting = " that fit" if any(each.memory_bytes is not None for each in request.machines) else ""
     least = {"time": "bottleneck", "macs": "arithmetic in the costliest"}
     words = least.get(request.balance, f"{request.balance} in the costliest")
     bounds = f"{tried}stages of the least {words} of all partitions{fitting}"
     if request.starts:
         bounds = "stages as given"
-    if not staging.request.array:
+    if request.heterogeneous is not None:
+        bounds = f"of both orders of the device groups the faster: {bounds}"
+    if not any(span.cuts.lane.setting.array for span in staging.stages):
         return f"{bounds}, not cut"
     pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
     exact = all(span.cuts.answer.exact for span in staging.stages)
@@ -147,25 +152,27 @@ def _claim(request: Request, staging: Staging) -> str:
 
 
 def _splits_of(staging: Staging) -> Iterator[Split]:
-    """Yield one split for each level inside the stages, with the layers of all stages."""
-    for level, ways in enumerate(staging.request.array):
-        choices, costs = {}, {}
-        for span in staging.stages:
-            rows = zip(
-                span.cuts.lane.graph.layers,
-                span.cuts.lane.choices,
-                span.cuts.answer.costs[level],
-                strict=True,
+    """Yield one split for each level inside the stages of a device group, with the layers of all of them."""
+    for group in dict.fromkeys(span.site.group for span in staging.stages):
+        stages = [span for span in staging.stages if span.site.group == group]
+        for level, ways in enumerate(stages[0].cuts.lane.setting.array):
+            choices, costs = {}, {}
+            for span in stages:
+                rows = zip(
+                    span.cuts.lane.graph.layers,
+                    span.cuts.lane.choices,
+                    span.cuts.answer.costs[level],
+                    strict=True,
+                )
+                for layer, chosen, cost in rows:
+                    choices[layer.name] = chosen[level].as_degrees()
+                    costs[layer.name] = exact_number(cost)
+            yield Split(
+                level=level,
+                group=WHOLE_ARRAY if group is None else group,
+                ways=ways,
+                shares=list(equal_shares(ways)),
+                choices=choices,
+                costs=costs,
+                cost=exact_number(math.fsum(costs.values())),
             )
-            for layer, chosen, cost in rows:
-                choices[layer.name] = chosen[level].as_degrees()
-                costs[layer.name] = exact_number(cost)
-        yield Split(
-            level=level,
-            group="all",
-            ways=ways,
-            shares=list(equal_shares(ways)),
-            choices=choices,
-            costs=costs,
-            cost=exact_number(math.fsum(costs.values())),
-        )

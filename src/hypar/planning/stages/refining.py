@@ -21,28 +21,31 @@ if TYPE_CHECKING:
 
 
 def refine_stages(
-    staging: Staging, spans: CutSpans, progress: Callable[[int, int], None]
+    staging: Staging, spans: Sequence[CutSpans], progress: Callable[[int, int], None]
 ) -> tuple[Staging, RefinementRecord]:
     """Exchange choices inside stages one by one as long as the engine's time decreases.
 
     Args:
         staging: the stages.
-        spans: the spans that they are of.
+        spans: for each stage the spans that it is of.
         progress: called with the number of layers done in a round, and their total.
     """
     bounds = [*accumulate((len(span.cuts.lane.graph.layers) for span in staging.stages), initial=0)]
     alone = replace(staging.request, chunks=None)
 
     def cut(choices: Sequence[Options]) -> list[CutSpan]:
-        return [spans.given(start, end, tuple(choices[start:end])) for start, end in pairwise(bounds)]
+        return [
+            own.given(start, end, tuple(choices[start:end]))
+            for own, (start, end) in zip(spans, pairwise(bounds), strict=True)
+        ]
 
     def seconds(choices: Sequence[Options]) -> float:
         return run_stages(alone, staging.microbatches, cut(choices)).ran.timeline.makespan
 
     start = [options for span in staging.stages for options in span.cuts.lane.choices]
-    questions = [spans.question(*ends) for ends in pairwise(bounds)]
+    questions = [own.question(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
     options = [own for question in questions for own in question.options]
-    names = [layer.name for layer in spans.whole.layers]
+    names = [layer.name for layer in spans[0].whole.layers]
     found = refine(names, seconds, start, options, progress)
     stages = [
         span._replace(cuts=span.cuts._replace(answer=replace(

@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from hypar.planning.stages.running import run_stages
-from hypar.planning.stages.spans import CutSpans
+from hypar.planning.stages.sites import spans_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,10 @@ def stored_stages(
         HardwareError: the array does not fit the machine.
     """
     own = replace(request, array=tuple(plan.array), pins=(), schedule=stages.schedule)
-    spans = CutSpans.of(own, graph, (len(stages.stages), stages.microbatches))
+    spans = spans_of(own, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = accumulate((len(stage.layers) for stage in stages.stages), initial=0)
-    found = [spans.given(start, end, tuple(choices[start:end])) for start, end in pairwise(bounds)]
+    found = [
+        of_stage.given(start, end, tuple(choices[start:end]))
+        for of_stage, (start, end) in zip(spans, pairwise(bounds), strict=True)
+    ]
     return run_stages(own, stages.microbatches, found, plan.chunks)

@@ -53,7 +53,8 @@ class Staging:
     def score(self) -> Score:
         """The score of a step."""
         lanes = self.work.lanes
-        return summarise(lanes, self.ran.step, self.ran.timeline, lanes[0].setting.machine)
+        machine = self.request.heterogeneous or lanes[0].setting.machine
+        return summarise(lanes, self.ran.step, self.ran.timeline, machine)
 
     @property
     def bottleneck_s(self) -> float:
@@ -93,8 +94,9 @@ def run_stages(
     kept = kept_in_flight(schedule, count, microbatches)
     works = []
     for number, (span, most) in enumerate(zip(stages, kept, strict=True)):
-        places = outer_array(span.cuts.lane.setting, count)[0]
-        place = StagePlace(places, microbatches, most, span.cuts.lane.place.outside)
+        places = outer_array(span.cuts.lane.setting, span.site.stages)[0]
+        outside, outward = span.cuts.lane.place.outside, span.site.outward
+        place = StagePlace(places, microbatches, most, outside, outward)
         lane = span.cuts.lane.at(stage_name(number), place)
         works.append(StageWork((lane,), (), span.received, span.returned))
     order = Order(SCHEDULES[schedule], microbatches, _minibatches(schedule, count))
@@ -129,11 +131,11 @@ def _minibatches(schedule: str, stages: int) -> int:
 
 
 def _pace(stages: Sequence[CutSpan], stage: int) -> Pace:
-    """Return a stage's times for a microbatch; its sends occupy the receiver, or a link if transfers overlap."""
+    """Return a stage's times for a microbatch; its sends occupy the receiver, or a link if transfers overlap there."""
     cuts = stages[stage].cuts
-    overlap = cuts.lane.setting.machine.overlap
 
     def send(other: int, seconds: float) -> Send | None:
+        overlap = stages[other].cuts.lane.setting.machine.overlap
         resource = f"link {stage + 1}-{other + 1}" if overlap else stage_name(other)
         return Send(seconds, resource) if seconds else None
 

@@ -18,7 +18,7 @@ from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimi
 from hypar.planning.request import BEST
 from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import estimated_s, kept_in_flight, run_stages
-from hypar.planning.stages.spans import CutSpans
+from hypar.planning.stages.sites import orders_of, spans_of
 from hypar.planning.stages.starts import given_bounds
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.sharding.pins import parse_pin
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.planning.request import Request
-    from hypar.planning.searches.base import Answer
     from hypar.planning.stages.running import Staging
+    from hypar.planning.stages.sites import Answers
     from hypar.planning.stages.span import CutSpan
+    from hypar.planning.stages.spans import CutSpans
     from hypar.sharding.pins import Pin
 
 MOST_LAYERS = 512
@@ -56,13 +57,13 @@ class Divided(NamedTuple):
         request: the request; its array is the one inside a stage.
         microbatches: microbatches in a mini-batch.
         stages: the stages, first to last.
-        spans: all spans of the network.
+        spans: for each stage all spans of the network on its devices.
     """
 
     request: Request
     microbatches: int
     stages: list[CutSpan]
-    spans: CutSpans
+    spans: tuple[CutSpans, ...]
 
     def run(self) -> Staging:
         """Run the stages in the engine."""
@@ -75,8 +76,9 @@ def pins_of(request: Request, graph: LayerGraph) -> tuple[Pin, ...]:
     Raises:
         OptionError: there is no such layer, level or choice.
     """
+    levels = max(map(len, (request.array, *request.arrays.values())))
     nodes = graph.nodes(request.graph)
-    return tuple(parse_pin(text, nodes, len(request.array)) for text in request.pins)
+    return tuple(parse_pin(text, nodes, levels) for text in request.pins)
 
 
 def plan_stages(
@@ -84,7 +86,7 @@ def plan_stages(
     graph: LayerGraph,
     progress: Callable[[int, int], None] = lambda *_: None,
     limit: float = math.inf,
-) -> tuple[Staging, CutSpans] | None:
+) -> tuple[Staging, tuple[CutSpans, ...]] | None:
     """Divide a network into the requested stages, and cut each stage.
 
     Args:
@@ -94,27 +96,26 @@ def plan_stages(
         limit: seconds that a step of the best stages must be below.
 
     Returns:
-        The stages, with the spans that they are of, or None if the best stages are not below the limit.
+        The stages, with the spans that each is of, or None if the best stages are not below the limit.
 
     Raises:
         InputError: the network, the batch or the machine does not allow that number of stages.
         TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
-    assert request.machine is not None  # noqa: S101 (stages without a machine are refused with the request)
     if request.stages != BEST:
         assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
-        divided = _divided(request, graph, request.stages)
-        assert divided is not None  # noqa: S101 (without a limit there are stages, or an error)
-        return divided.run(), divided.spans
+        return _in_orders(request, graph, request.stages)
+    assert request.machine is not None  # noqa: S101 (stages without a machine, or the best on groups, are refused)
     tries = list(_tries(request, graph, request.machine))
-    answers: dict[tuple[int, ...], dict[object, Answer]] = {}
+    answers: dict[tuple[int, ...], Answers] = {}
     found: list[tuple[float, int, Divided]] = []
     least = limit
     for number, (stages, own) in enumerate(tries):
         inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
         tell(f"trying {stages} stages{inside}, {own.microbatches} microbatches")
         with suppress(HardwareError):  # stages that do not fit are not candidates
-            divided = _divided(own, graph, stages, answers.setdefault(own.array, {}), least * NEAR)
+            known = answers.setdefault(own.array, {})
+            divided = _divided(own, graph, (None,) * stages, known, least * NEAR)
             if divided is not None:
                 seconds = estimated_s(divided.request, divided.microbatches, divided.stages)
                 least = min(least, seconds)
@@ -124,7 +125,29 @@ def plan_stages(
     return _fastest(near[: MOST_RUN if request.machine.overlap or request.chunks else 1], limit)
 
 
-def _fastest(candidates: Sequence[Divided], limit: float) -> tuple[Staging, CutSpans] | None:
+def _in_orders(request: Request, graph: LayerGraph, stages: int) -> tuple[Staging, tuple[CutSpans, ...]]:
+    """Return the best stages in the order of device groups whose step is the fastest by the engine.
+
+    Raises:
+        InputError: that number of stages is not possible, or no partition fits the memory in any order.
+    """
+    found: list[tuple[Staging, tuple[CutSpans, ...]]] = []
+    refused: list[MemoryLimitError] = []
+    answers: Answers = {}
+    for groups in orders_of(request, stages):
+        try:
+            divided = _divided(request, graph, groups, answers)
+        except MemoryLimitError as error:
+            refused.append(error)
+            continue
+        assert divided is not None  # noqa: S101 (without a limit there are stages, or an error)
+        found.append((divided.run(), divided.spans))
+    if not found:
+        raise refused[0]
+    return min(found, key=lambda one: one[0].ran.timeline.makespan)
+
+
+def _fastest(candidates: Sequence[Divided], limit: float) -> tuple[Staging, tuple[CutSpans, ...]] | None:
     """Return the candidate whose step is the fastest by the engine; None if none is below a limit."""
     best = None
     for divided in candidates:
@@ -157,16 +180,16 @@ def _microbatches(request: Request, batch: int, stages: int) -> list[int]:
 def _divided(
     request: Request,
     graph: LayerGraph,
-    stages: int,
-    answers: dict[object, Answer] | None = None,
+    groups: Sequence[str | None],
+    answers: Answers | None = None,
     limit: float = math.inf,
 ) -> Divided | None:
-    """Return the best partition into a number of stages, and their cuts.
+    """Return the best partition into stages, and their cuts.
 
     Args:
         request: the request; its array is the one inside a stage.
         graph: the network.
-        stages: the number of stages.
+        groups: the device group of each stage; None for identical devices.
         answers: the known best cuts of spans for the same request; others are added.
         limit: seconds that a step may take.
 
@@ -177,15 +200,15 @@ def _divided(
         InputError: that number of stages is not possible, or no partition fits the memory.
         TableLimitError: the network has too many layers, or the tables of a search would not fit.
     """
-    layers = len(graph.nodes(request.graph).layers)
+    layers, stages = len(graph.nodes(request.graph).layers), len(groups)
     if not 1 <= stages <= layers:
         raise OptionError("stages", f"found {stages}", f"1 to {layers}, one for each layer that is cut")
     microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages, layers)
-    spans = CutSpans.of(request, graph, (stages, microbatches), answers)
+    spans = spans_of(request, graph, groups, microbatches, answers)
     kept = kept_in_flight(request.schedule, stages, microbatches)
     if request.starts:
-        bounds = given_bounds(request.starts, graph, spans.whole)
-        found = [spans.span(*ends) for ends in pairwise(bounds)]
+        bounds = given_bounds(request.starts, graph, spans[0].whole)
+        found = [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
         _require_fits(found, kept)
         return Divided(request, microbatches, found, spans)
     if layers > MOST_LAYERS:
@@ -194,13 +217,17 @@ def _divided(
     most = limit if request.balance == "time" else math.inf
     best = best_partition(spans, microbatches, kept, most, request.balance)
     if best is not None:
-        own = [spans.span(*ends) for ends in pairwise(best.bounds)]
-        return Divided(request, microbatches, own, spans)
+        found = [own.span(*ends) for own, ends in zip(spans, pairwise(best.bounds), strict=True)]
+        return Divided(request, microbatches, found, spans)
     if most < math.inf:
         return None
-    machine = spans.setting.machine
-    held = f"no {stages} stages fit {format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
-    raise MemoryLimitError(f"hardware {machine.name!r}", held, hint="try more stages, or a smaller batch")
+    machines = [own.setting.machine for own in spans]
+    sizes = " and ".join(
+        dict.fromkeys(format_bytes(own.memory_bytes) for own in machines if own.memory_bytes is not None)
+    )
+    held = f"no {stages} stages fit {sizes}, the memory of a device"
+    name = (request.heterogeneous or machines[0]).name
+    raise MemoryLimitError(f"hardware {name!r}", held, hint="try more stages, or a smaller batch")
 
 
 def _require_fits(stages: Sequence[CutSpan], kept: Sequence[int]) -> None:

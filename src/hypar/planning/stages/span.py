@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from hypar.schedule.entering import Links
+from hypar.schedule.lanes import Receiver
 from hypar.timeline import run
 
 if TYPE_CHECKING:
@@ -34,6 +36,25 @@ class Cuts(NamedTuple):
     memory: dict[str, float]
 
 
+class Site(NamedTuple):
+    """The devices on which a span may be a stage.
+
+    Attributes:
+        group: name of the device group; None if all devices of the machine are identical.
+        stages: number of stages on the devices of that group.
+        links: the links that carry tensors from other stages.
+    """
+
+    group: str | None = None
+    stages: int = 1
+    links: Links = Links()
+
+    @property
+    def outward(self) -> tuple[str, ...]:
+        """The phases in which the stage receives from another device group."""
+        return tuple(phase for phase, link in self.links._asdict().items() if isinstance(link, Receiver))
+
+
 class CutSpan(NamedTuple):
     """A span of layers as a stage.
 
@@ -42,12 +63,14 @@ class CutSpan(NamedTuple):
         received: a microbatch's F that other stages send.
         returned: its E that they send.
         in_step: whether all stages wait for each other after each mini-batch.
+        site: the devices that it is for.
     """
 
     cuts: Cuts
     received: Entering
     returned: Entering
     in_step: bool = False
+    site: Site = Site()
 
     def seconds(self, microbatches: int) -> float:
         """Return its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""

@@ -1,4 +1,4 @@
-"""The cost of any span of a network's layers as a stage: its best cuts, with their time and memory.
+"""The cost of any span of a network's layers as a stage on given devices: its best cuts, with their time and memory.
 
 Cuts are planned for the whole mini-batch, whose gradients are exchanged once; the time is that of a microbatch, plus
 the exchange of gradients and the update once a mini-batch. A stage waits for the tensors that it receives: F as its
@@ -18,8 +18,8 @@ from hypar.network.contraction import ContractedGraph
 from hypar.plan.splits import FLUSHES
 from hypar.planning.question import question_of, setting_for
 from hypar.planning.searches.base import Answer, load_search
-from hypar.planning.stages.span import Cuts, CutSpan, phases_of
-from hypar.schedule.entering import entering
+from hypar.planning.stages.span import Cuts, CutSpan, Site, phases_of
+from hypar.schedule.entering import Links, entering
 from hypar.schedule.lanes import Lane, StagePlace
 from hypar.schedule.memory import memory_of
 from hypar.schedule.step import lower_lanes
@@ -28,7 +28,6 @@ from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.pins import parse_pin
 
 if TYPE_CHECKING:
-    from hypar.machine.routing import LevelLink
     from hypar.machine.setting import Setting
     from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
@@ -49,7 +48,7 @@ class CutSpans:
         microbatch: the layers for a microbatch.
         pins: choices to hold.
         setting: the setting of a stage.
-        link: the link that carries tensors from other stages; None for one stage.
+        site: the devices of a stage, and the links to them.
         answers: the best cuts of spans, which do not depend on microbatches or the number of stages.
     """
 
@@ -58,7 +57,7 @@ class CutSpans:
     microbatch: ContractedGraph
     pins: tuple[Pin, ...]
     setting: Setting
-    link: LevelLink | None
+    site: Site
     answers: dict[object, Answer]
     _cuts: dict[object, Cuts] = field(default_factory=dict)
     _found: dict[tuple[int, int], CutSpan] = field(default_factory=dict)
@@ -70,14 +69,16 @@ class CutSpans:
         graph: LayerGraph,
         counts: tuple[int, int],
         answers: dict[object, Answer] | None = None,
+        group: str | None = None,
     ) -> Self:
         """Build the spans of a network.
 
         Args:
             request: the request.
             graph: the network.
-            counts: the numbers of stages, and of microbatches in a mini-batch.
+            counts: the numbers of stages on these devices, and of microbatches in a mini-batch.
             answers: the known best cuts of spans for the same request; others are added.
+            group: the name of the device group whose devices they are; None if all devices are identical.
 
         Raises:
             InputError: the request does not suit the network, or the array the machine.
@@ -86,15 +87,25 @@ class CutSpans:
         whole = graph.nodes(request.graph)
         direct = load_cost(request.cost, request.parameters).direct
         setting = setting_for(request, graph.element_bytes, direct=direct)
+        link = setting.machine.links(outer_array(setting, stages))[0] if stages > 1 else None
+        levels = max(map(len, (request.array, *request.arrays.values())))
         return cls(
             request=request,
             whole=whole,
             microbatch=graph.with_batch(graph.batch // microbatches).nodes(request.graph),
-            pins=tuple(parse_pin(text, whole, max(1, len(request.array))) for text in request.pins),
+            pins=tuple(
+                pin
+                for pin in (parse_pin(text, whole, max(1, levels)) for text in request.pins)
+                if pin.level is None or pin.level < len(request.array) or not levels
+            ),
             setting=setting,
-            link=setting.machine.links(outer_array(setting, stages))[0] if stages > 1 else None,
+            site=Site(group, stages, Links(link, link)),
             answers={} if answers is None else answers,
         )
+
+    def over(self, links: Links) -> CutSpans:
+        """Return the same spans with other links from other stages; the cuts are shared."""
+        return replace(self, site=self.site._replace(links=links), _found={})
 
     def span(self, start: int, end: int) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end``."""
@@ -113,8 +124,8 @@ class CutSpans:
         """Return a span with its cuts as a stage, with the transfers from other stages."""
         lane = cuts.lane
         network = (self.microbatch, self.flows)
-        arriving = entering(network, (start, end), lane.choices, self.setting, self.link)
-        return CutSpan(cuts, *arriving, in_step=not FLUSHES[self.request.schedule])
+        arriving = entering(network, (start, end), lane.choices, self.setting, self.site.links)
+        return CutSpan(cuts, *arriving, in_step=not FLUSHES[self.request.schedule], site=self.site)
 
     @cached_property
     def flows(self) -> Flows:

@@ -68,17 +68,22 @@ def level_names(plan: Plan) -> list[str]:
 def words_of(plan: Plan) -> int:
     """Return the index of the words in which a plan's choices are shown: those of grids for all if one is a grid."""
     space = parse_space(plan.space)
-    choices = {(split.choice(layer).degrees, split.ways) for split in plan.splits for layer in plan.layers}
+    choices = {(split.choice(layer).degrees, split.ways) for split in plan.splits for layer in split.choices}
     words = vocabulary({dim for degrees, _ in choices for dim, _ in degrees}.union(space.dims))
     texts = (choice_word(degrees, ways, words, grids=space.grids) for degrees, ways in choices)
     return GRIDS if any(text[-1].isdecimal() for text in texts) else words
 
 
 def namer(plan: Plan) -> Callable[[Split, str], str]:
-    """Return the function that names a layer's choice at a split, in the words of one paper for the whole plan."""
+    """Return the function that names a layer's choice at a split, in the words of one paper for the whole plan.
+
+    At a split inside the stages of another device group a layer has no choice, and the name is empty.
+    """
     grids, words = parse_space(plan.space).grids, words_of(plan)
 
     def word(split: Split, layer: str) -> str:
+        if layer not in split.choices:
+            return ""
         return choice_word(split.choice(layer).degrees, split.ways, words, grids=grids)
 
     return word
@@ -92,10 +97,10 @@ def grid(plan: Plan) -> list[tuple[str, list[str], list[str | None], float]]:
         cells, dims = [], []
         for column in shown:
             texts = [word(split, layer) for split in column.splits]
-            found = dict.fromkeys(split.dim(layer) for split in column.splits)
-            cells.append(" ".join(texts))
+            found = dict.fromkeys(split.dim(layer) for split in column.splits if layer in split.choices)
+            cells.append(" ".join(filter(None, texts)))
             dims.append(next(iter(found)) if len(found) == 1 else None)
-        rows.append((layer, cells, dims, sum(split.costs[layer] for split in plan.summed)))
+        rows.append((layer, cells, dims, sum(split.costs.get(layer, 0) for split in plan.summed)))
     return rows
 
 
@@ -112,6 +117,12 @@ def question(plan: Plan) -> str:
         arrays = plan.arrays or {}
         array = " + ".join(f"{math.prod(ways)} {name}" for name, ways in arrays.items())
         devices = sum(math.prod(ways) for ways in arrays.values())
+        if plan.stages is not None and plan.staged:
+            own = plan.stages.of_each_group
+            array = f"{_counted(plan.stages)}: " + " + ".join(
+                f"{own} of {math.prod(arrays[name])} {name}" for name in plan.stages.groups
+            )
+            devices = plan.num_devices
     else:
         array, devices = "x".join(str(ways) for ways in plan.array), plan.num_devices
         if plan.stages is not None and plan.staged:
@@ -254,6 +265,7 @@ def _stage_line(group: GroupScore, stage: StageRecord) -> str:
     }
     times = ", ".join(f"{name} {format_seconds(seconds)}" for name, seconds in spent.items())
     devices = f"{group.devices} device{'s' * (group.devices > 1)}"
+    devices += f" of {stage.group}" if stage.group is not None else ""
     kept = f"{stage.in_flight} in flight, staleness {stage.staleness}"
     return f"{group.group}, {ends}: {devices}, {times}, {kept}, {memory_line(group)}"
 

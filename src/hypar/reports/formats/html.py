@@ -52,7 +52,7 @@ class Strips:
         self.groups = _groups(plan)
         space = parse_space(plan.space)
         self.used = {
-            dim for split in plan.splits for layer in plan.layers for dim in split.choice(layer).divided
+            dim for split in plan.splits for layer in split.choices for dim in split.choice(layer).divided
         }
         self.words = words_of(plan)
         self.grids = space.grids
@@ -60,13 +60,17 @@ class Strips:
 
     def key(self, layer: str) -> tuple[Choice, ...]:
         """Return all choices of a layer."""
-        return tuple(split.choice(layer) for split in self.plan.splits)
+        return tuple(split.choice(layer) for split in self.plan.splits if layer in split.choices)
 
     def of(self, layer: str) -> list[Markup]:
         """Return the strips of a layer."""
         return [
             strip(
-                [self.cell(split.choice(layer), split.ways, f"H{split.level + 1}") for split in splits],
+                [
+                    self.cell(split.choice(layer), split.ways, f"H{split.level + 1}")
+                    for split in splits
+                    if layer in split.choices
+                ],
                 self.units,
             )
             for splits in self.groups.values()
@@ -100,7 +104,7 @@ class Strips:
         dims: list[str | None] = [dim for dim in CUTTABLE if dim in self.used and dim != "channels"]
         if "channels" in self.used and not {"in_channels", "out_channels"} & {*dims}:
             dims.append("channels")
-        if any(not split.choice(layer).degrees for split in self.plan.splits for layer in self.plan.layers):
+        if any(not split.choice(layer).degrees for split in self.plan.splits for layer in split.choices):
             dims.append(None)
         return legend(dims, self.words, self._unit())
 

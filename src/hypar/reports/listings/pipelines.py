@@ -61,7 +61,9 @@ def pipeline_head(plan: Plan) -> str:
     several = f", {stages.microbatches} microbatches" if SCHEDULES[stages.schedule].flushes else ""
     count = len(stages.stages)
     named = f"{plan.model.name}, batch {plan.model.batch}{several}"
-    return f"{named}, {count} stage{'s' * (count > 1)} {on_machine(plan.score)}"
+    each = ", ".join(f"{stages.of_each_group} on {name}" for name in stages.groups)
+    on_groups = f": {each}" if each else ""
+    return f"{named}, {count} stage{'s' * (count > 1)} {on_machine(plan.score)}{on_groups}"
 
 
 def pipeline_notes(plan: Plan, against: Score | None) -> list[Note]:
@@ -111,6 +113,7 @@ def _balance_line(plan: Plan) -> str:
     least = amount(stages.bottleneck_s if stages.bottleneck is None else stages.bottleneck, BALANCES[name])
     count = len(stages.stages)
     into = "1 stage" if count == 1 else f"{count} stages"
+    into += " in this order of the groups" if stages.groups else ""
     fit = " that fit" if _score(plan).capacity_bytes is not None else ""
     every = f"the least of all partitions of {len(plan.layers)} layers into {into}{fit}"
     return f"balanced by {name}: {least} in the costliest stage, {every}"

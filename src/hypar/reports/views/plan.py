@@ -33,7 +33,8 @@ class PlanView:
         found = []
         for layer in plan.layers:
             first = {"layer": layer, **({"stage": stages[layer]} if stages else {})}
-            found += [{**first, **_split_row(plan, split, layer, words)} for split in plan.splits] or [first]
+            own = [split for split in plan.splits if layer in split.choices]
+            found += [{**first, **_split_row(plan, split, layer, words)} for split in own] or [first]
         return found
 
     def html(self, plan: Plan) -> str:
@@ -91,7 +92,7 @@ def _split_row(plan: Plan, split: Split, layer: str, words: int) -> dict[str, An
 def _cells(plan: Plan, splits: tuple[Split, ...], layer: str, words: int) -> Iterator[Cell]:
     """Yield a cell for each part of a layer's choice at some levels, as wide as the halvings of its degree."""
     grids = parse_space(plan.space).grids
-    for split in splits:
+    for split in (own for own in splits if layer in own.choices):
         for dim, word, degree in parts_of(split.choice(layer), split.ways, words, grids=grids):
             yield _cell(dim, word, halvings(degree), words)
 
@@ -106,7 +107,7 @@ def _legend(plan: Plan, words: int) -> Mapping[str, Cell]:
     """Return the meaning of each colour of the plan's grid."""
     used: dict[str | None, None] = {}
     for split in plan.splits:
-        for layer in plan.layers:
+        for layer in split.choices:
             used.update(dict.fromkeys(split.choice(layer).divided or (None,)))
     order = [*DIMS, "channels", None]
     return {

@@ -58,10 +58,14 @@ def report_options(*, changes: Mapping[str, Any], **files: str | Path | None) ->
 
 
 def uneven_array(plan: Plan, machine: HeterogeneousMachine) -> tuple[int, ...] | None:
-    """Return the levels of a plan for a heterogeneous machine; None if it uses all devices in the usual levels."""
+    """Return the levels of a plan for a heterogeneous machine; None if it uses all devices in the usual levels.
+
+    Of stages on its device groups they are the levels inside each stage.
+    """
     whole = {name: own.num_devices for name, own, _ in machine.identical()}
     groups = [group for group in plan.groups if not group.idle]
-    if all(group.array == tuple(primes(whole[group.name])) for group in groups):
+    each = 1 if plan.stages is None else plan.stages.of_each_group
+    if all(group.array == tuple(primes(whole[group.name] // each)) for group in groups):
         return None
     return (*(split.ways for split, _ in groups[0].above), *groups[0].array)
 
@@ -78,7 +82,7 @@ def _options(
         yield "--pin", pin
     if plan.score is not None:
         yield from _of_hardware(plan.score)
-    if plan.heterogeneous and plan.shares != load_strategy(plan.strategy).shares:
+    if plan.uneven and plan.shares != load_strategy(plan.strategy).shares:
         yield "--shares", plan.shares
     if plan.integral:
         yield "--integral", None
@@ -107,7 +111,7 @@ def _of_array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> Ite
 def _of_search(plan: Plan) -> Iterator[tuple[str, object]]:
     """Yield the strategy, and whatever differs from it."""
     own, cost = load_strategy(plan.strategy), plan.cost
-    usual = own.heterogeneous_cost if plan.heterogeneous and own.heterogeneous_cost else own.cost
+    usual = own.heterogeneous_cost if plan.uneven and own.heterogeneous_cost else own.cost
     # The command without a strategy counts a cost that is asked for by moved.
     papers = cost.name != usual and _papers(plan, own.convention)
     default = MOVED if plan.strategy == DEFAULT and cost.name != usual and not papers else own.convention
@@ -131,12 +135,12 @@ def _of_search(plan: Plan) -> Iterator[tuple[str, object]]:
 def _papers(plan: Plan, own: str) -> bool:
     """Return whether a plan's cost counts as the strategy's paper does, and its score what moves."""
     scored = plan.score is not None and plan.score.convention == of_score(own)
-    return own == PAPER and plan.convention is None and scored and not plan.heterogeneous
+    return own == PAPER and plan.convention is None and scored and not plan.uneven
 
 
 def _convention(plan: Plan, own: str) -> str | None:
     """Return the convention to ask for; None if the strategy's own, or no single one, leads to the plan."""
-    if plan.heterogeneous or not follows(plan.cost.name):
+    if plan.uneven or not follows(plan.cost.name):
         return None
     cost = plan.convention or PAPER
     score = of_score(own) if plan.score is None else plan.score.convention or PAPER

@@ -119,7 +119,7 @@ def own_name(plan: Plan) -> str:
 def _array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> tuple[int, ...] | None:
     """Return the levels for the other strategies: the plan's own, with a level for each prime factor of its stages."""
     if isinstance(machine, HeterogeneousMachine):
-        return uneven_array(plan, machine)
+        return uneven_array(plan, machine) if plan.uneven else None
     stages = len(plan.stages.stages) if plan.stages is not None else 1
     return (*primes(stages), *plan.array)
 

@@ -63,7 +63,7 @@ def planned(
         machine: the machine of its score, for stages and for uneven shares.
     """
     nodes = graph.nodes(plan.graph)
-    if isinstance(machine, HeterogeneousMachine) and plan.heterogeneous:
+    if isinstance(machine, HeterogeneousMachine) and plan.uneven:
         lanes, crossings = lanes_of(branch_of(plan, machine, nodes, graph.element_bytes, "sgd", convention))
         levels = max(lane.depth + len(lane.setting.array) for lane in lanes)
         found = _of_groups(lanes, levels) if convention in {MOVED, FUSED} else _of_lanes(lanes, levels)
@@ -170,14 +170,15 @@ def _with_crossings(
 def _of_stages(staging: Staging, nodes: ContractedGraph) -> Amounts:
     """Return the bytes of all stages in a mini-batch; those between stages are of a stage, not of one tensor."""
     found: Amounts = {}
-    microbatches, levels = staging.microbatches, len(staging.request.array) + 1
+    microbatches = staging.microbatches
+    levels = 1 + max(len(span.cuts.lane.setting.array) for span in staging.stages)
     for number, span in enumerate(staging.stages):
         inside = span.cuts.lane
         by_paper = inside.setting.convention == PAPER
         own_amounts = _of_lanes([inside._replace(depth=1)], levels) if by_paper else _by_products(inside, 1)
         for item, own in own_amounts.items():
             times = 1 if item.phase == "gradient" else microbatches
-            found[item] = found.get(item, np.zeros(levels)) + times * own
+            found.setdefault(item, np.zeros(levels))[: len(own)] += times * own
         for phase, entering in (("forward", span.received), ("backward", span.returned)):
             _add(found, seam(number, phase), 0, levels, microbatches * entering.from_stages)
             for arrival in entering.arrivals:

@@ -69,7 +69,7 @@ def even_degrees(plan: Plan) -> dict[str, dict[str, int]]:
     for layer in plan.layers:
         own: dict[str, int] = {}
         for group in plan.groups:
-            if group.idle:
+            if group.idle or any(layer not in split.choices for split in group.splits):
                 continue
             uneven = {dim for split, _ in group.above for dim in split.choice(layer).divided}
             degrees: dict[str, int] = {}

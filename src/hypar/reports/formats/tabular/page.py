@@ -144,9 +144,9 @@ def _rows(plan: Plan, levels: Sequence[LevelColumn], steps: dict[str, LayerStep]
             name=layer,
             stage=stages.get(layer, 0),
             words=tuple(word(split, layer) for split in splits),
-            dims=tuple(split.dim(layer) for split in splits),
+            dims=tuple(split.dim(layer) if layer in split.choices else None for split in splits),
             amounts=(
-                math.fsum(split.costs[layer] for split in plan.summed),
+                math.fsum(split.costs.get(layer, 0) for split in plan.summed),
                 *steps.get(layer, LayerStep(0.0, 0.0, 0.0)),
             ),
             devices=plan.devices(layer) if plan.in_grids else 0,

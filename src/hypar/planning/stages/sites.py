@@ -1,0 +1,151 @@
+"""The devices of each stage: any of identical devices, or an equal part of one device group of a heterogeneous machine.
+
+A heterogeneous machine is divided into stages at its outermost split: each group holds equally many consecutive stages.
+A stage receives from a stage of its own group over the links of their devices, and from one of another group over the
+link of its group to the others.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypar.errors import OptionError
+from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.machine.routing import primes
+from hypar.planning.request import BEST, checked_array
+from hypar.planning.stages.spans import CutSpans
+from hypar.schedule.entering import Links
+from hypar.schedule.lanes import Receiver
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.machine.heterogeneous import DeviceGroup
+    from hypar.network.graph import LayerGraph
+    from hypar.planning.request import Request
+    from hypar.planning.searches.base import Answer
+
+Answers = dict[str | None, dict[object, "Answer"]]
+"""The known best cuts of spans on each device group; None stands for identical devices."""
+
+
+def stage_arrays(
+    machine: HeterogeneousMachine, stages: int | str, levels: int | None, array: Sequence[int] | None
+) -> dict[str, tuple[int, ...]]:
+    """Return the ways of each level inside the stages of each device group.
+
+    Args:
+        machine: the machine.
+        stages: the number of stages.
+        levels: the number of two-way levels inside each stage; all devices of every group if no array is given either.
+        array: the ways of each level inside each stage, in place of ``levels``.
+
+    Raises:
+        OptionError: the groups cannot hold that number of stages, or of devices in each.
+    """
+    count, groups = _of_each_group(machine, stages), machine.groups
+    whole = None if levels is None and array is None else checked_array(levels, array, stages=True)
+    found = {}
+    for group in groups:
+        if whole is None and group.num_devices % count:
+            problem = f"found {count} in group {group.name!r} of {_devices(group.num_devices)}"
+            raise OptionError("stages", problem, "equally many devices in each, or levels inside")
+        found[group.name] = tuple(primes(group.num_devices // count)) if whole is None else whole
+        each = math.prod(found[group.name])
+        if count * each > group.num_devices:
+            stages_of = f"each of {count} stages of" if count > 1 else "the stage of"
+            problem = f"found {_devices(each)} in {stages_of} {group.name!r}"
+            allowed = f"at most its {_devices(group.num_devices)}"
+            raise OptionError("levels" if array is None else "array", problem, allowed)
+    return found
+
+
+def _devices(count: int) -> str:
+    return f"{count:,} device{'s' * (count != 1)}"
+
+
+def _of_each_group(machine: HeterogeneousMachine, stages: int | str) -> int:
+    """Return the number of stages of each group.
+
+    Raises:
+        OptionError: it is no whole number, or a group is heterogeneous again.
+    """
+    count = len(machine.groups)
+    if stages == BEST or int(stages) % count:
+        found = f"found {stages} where {machine.name!r} has {count} groups of identical devices"
+        raise OptionError("stages", found, f"a multiple of {count}")
+    for group in machine.groups:
+        if isinstance(group.machine, HeterogeneousMachine):
+            found = f"group {group.name!r} of hardware {machine.name!r} is heterogeneous again"
+            raise OptionError("stages", found, "groups of identical devices")
+    return int(stages) // count
+
+
+def orders_of(request: Request, stages: int) -> list[tuple[str | None, ...]]:
+    """Return the orders of device groups to try, the group of each stage; None for identical devices."""
+    machine = request.heterogeneous
+    if machine is None:
+        return [(None,) * stages]
+    each = _of_each_group(machine, stages)
+    names = tuple(group.name for group in machine.groups for _ in range(each))
+    return [names, names[::-1]]
+
+
+def spans_of(
+    request: Request,
+    graph: LayerGraph,
+    groups: Sequence[str | None],
+    microbatches: int,
+    answers: Answers | None = None,
+) -> tuple[CutSpans, ...]:
+    """Return for each stage the spans of a network on its devices.
+
+    Args:
+        request: the request; its arrays are the ones inside a stage.
+        graph: the network.
+        groups: the device group of each stage; None for identical devices.
+        microbatches: microbatches in a mini-batch.
+        answers: the known best cuts of spans for the same request; others are added.
+
+    Raises:
+        InputError: the request does not suit the network, or an array the machine.
+    """
+    known: dict[tuple[str | None, bool, bool], CutSpans] = {}
+    answers = {} if answers is None else answers
+    found = []
+    for number, name in enumerate(groups):
+        before, behind = groups[number - 1 : number], groups[number + 1 : number + 2]
+        kind = (name, not {*before} <= {name}, not {*behind} <= {name})
+        if kind not in known:
+            known[kind] = _spans(request, graph, kind, (groups.count(name), microbatches), answers)
+        found.append(known[kind])
+    return tuple(found)
+
+
+def _spans(
+    request: Request,
+    graph: LayerGraph,
+    kind: tuple[str | None, bool, bool],
+    counts: tuple[int, int],
+    answers: Answers,
+) -> CutSpans:
+    """Return the spans on the devices of a group, for stages with or without another group before and behind them."""
+    name, before, behind = kind
+    own = answers.setdefault(name, {})
+    if name is None:
+        return CutSpans.of(request, graph, counts, own)
+    group, array = _group(request, name), request.arrays[name]
+    assert not isinstance(group.machine, HeterogeneousMachine)  # noqa: S101 (no stages are on such a group)
+    inside = replace(request, machine=group.machine, heterogeneous=None, array=array)
+    spans = CutSpans.of(inside, graph, counts, own, name)
+    outward = Receiver(name, (), math.prod(array), group.bytes_per_s, group.latency_s)
+    forward, backward = spans.site.links
+    return spans.over(Links(outward if before else forward, outward if behind else backward))
+
+
+def _group(request: Request, name: str) -> DeviceGroup:
+    """Return a device group of the machine of a request."""
+    assert request.heterogeneous is not None  # noqa: S101 (stages are named after its groups)
+    return next(group for group in request.heterogeneous.groups if group.name == name)
