@@ -230,6 +230,9 @@ def test_a_stored_plan_is_scored_checked_and_shown_as_it_was_planned(
     assert score_plan(stored, hardware=unlike) == plan.score
     assert plan.uneven is False
     assert plan.heterogeneous
+    assert plan.score is not None
+    devices = zip(plan.score.groups or (), names_of(plan), strict=True)
+    assert all(f" {own.devices} {name}" in stored.render("table") for own, name in devices)
     for report in ("table", "markdown", "html"):
         text = stored.render(report)
         assert all(layer in text for layer in plan.layers)

@@ -18,6 +18,7 @@ from hypar.machine.machine import fullest_share
 from hypar.machine.setting import degrees
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.question import question_of
+from hypar.planning.stages.span import LayerBounds
 from hypar.schedule.entering import seconds_of
 from hypar.schedule.moves import moves_inside, timed
 from hypar.schedule.totals import repeated
@@ -79,24 +80,6 @@ class LowerBounds(NamedTuple):
         if balance == "memory":
             return self.always + in_flight * self.kept
         return {"time": self.seconds, "traffic": self.received, "macs": self.macs}[balance]
-
-
-class _LayerBounds(NamedTuple):
-    """The lower bounds of a layer.
-
-    Attributes:
-        seconds: time for a mini-batch.
-        weights: elements of its weight on the fullest device.
-        input: the fraction of its input on the fullest device.
-        output: the fraction of its output there.
-        error: elements of the error of its trail's output there.
-    """
-
-    seconds: float = 0.0
-    weights: float = 0.0
-    input: float = 0.0
-    output: float = 0.0
-    error: float = 0.0
 
 
 def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
@@ -163,7 +146,7 @@ def _sums(amounts: Sequence[float]) -> Costs:
     return found
 
 
-def _kept(graph: ContractedGraph, layers: Sequence[_LayerBounds]) -> list[float]:
+def _kept(graph: ContractedGraph, layers: Sequence[LayerBounds]) -> list[float]:
     """Return the elements of a microbatch that each layer and its trail keep; a tensor's first reader keeps it."""
     read: dict[int, float] = {}
     fed, known = {tensor.consumer for tensor in graph.tensors}, set()
@@ -192,20 +175,27 @@ def _tensors_kept(layer: CutLayer) -> dict[int, int]:
     return {number: sizes[number] for number in kept if number is not None}
 
 
-def _layer_bounds(spans: CutSpans, microbatches: int) -> list[_LayerBounds]:
-    """Return the lower bounds of each layer over all its choices."""
+def _layer_bounds(spans: CutSpans, microbatches: int) -> list[LayerBounds]:
+    """Return the lower bounds of each layer over all its choices, found once for a number of microbatches."""
+    if microbatches not in spans.bounds:
+        spans.bounds[microbatches] = _over_choices(spans, microbatches)
+    return spans.bounds[microbatches]
+
+
+def _over_choices(spans: CutSpans, microbatches: int) -> list[LayerBounds]:
+    """Return the least time and memory of each layer over all its choices."""
     question = question_of(spans.request, spans.whole, spans.pins, spans.setting.element_bytes)
-    known: dict[object, _LayerBounds] = {}
+    known: dict[object, LayerBounds] = {}
     found = []
     for layer, sums, options in zip(spans.microbatch.layers, _added_up(spans), question.options, strict=True):
         key = (layer.einsum, layer.output_elements, layer.trail[-1].elements, sums, options)
         if key not in known:
-            known[key] = _LayerBounds()
+            known[key] = LayerBounds()
             if math.prod(map(len, options)) <= MOST_COMBINATIONS:
                 each = [
                     _under(layer, sums, chosen, spans.setting, microbatches) for chosen in product(*options)
                 ]
-                known[key] = _LayerBounds(*map(min, zip(*each, strict=True)))
+                known[key] = LayerBounds(*map(min, zip(*each, strict=True)))
         found.append(known[key])
     return found
 
@@ -217,19 +207,19 @@ def _added_up(spans: CutSpans) -> tuple[Sums, ...]:
     return spans.flows.sums
 
 
-def _under(layer: CutLayer, sums: Sums, chosen: Options, setting: Setting, microbatches: int) -> _LayerBounds:
+def _under(layer: CutLayer, sums: Sums, chosen: Options, setting: Setting, microbatches: int) -> LayerBounds:
     """Return the time and memory of a layer under a choice at each level."""
     divisors = degrees(chosen)
     output = fullest_share(layer.einsum, divisors, "output")
     if not layer.weighted:
-        return _LayerBounds(output=output, error=output * layer.trail[-1].elements)
+        return LayerBounds(output=output, error=output * layer.trail[-1].elements)
     time = setting.machine.layer_time(layer.einsum, divisors, setting.element_bytes)
     spent = [microbatches * seconds for seconds in time.seconds.values()]
     if not setting.machine.overlap:
         spent += [
             repeated(move, microbatches) * seconds for move, seconds in _moves(layer, sums, chosen, setting)
         ]
-    return _LayerBounds(
+    return LayerBounds(
         seconds=math.fsum(spent) + setting.update_seconds(time),
         weights=time.fullest["weight"],
         input=fullest_share(layer.einsum, divisors, "input"),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.planning.request import Request
     from hypar.planning.stages.running import Staging
-    from hypar.planning.stages.sites import Answers
+    from hypar.planning.stages.sites import KnownOf
     from hypar.planning.stages.span import CutSpan
     from hypar.planning.stages.spans import CutSpans
     from hypar.sharding.pins import Pin
@@ -107,15 +107,15 @@ def plan_stages(
         return _in_orders(request, graph, request.stages)
     assert request.machine is not None  # noqa: S101 (stages without a machine, or the best on groups, are refused)
     tries = list(_tries(request, graph, request.machine))
-    answers: dict[tuple[int, ...], Answers] = {}
+    known: dict[tuple[int, ...], KnownOf] = {}
     found: list[tuple[float, int, Divided]] = []
     least = limit
     for number, (stages, own) in enumerate(tries):
         inside = f" of {'x'.join(map(str, own.array))}" if own.array else ""
         tell(f"trying {stages} stages{inside}, {own.microbatches} microbatches")
         with suppress(HardwareError):  # stages that do not fit are not candidates
-            known = answers.setdefault(own.array, {})
-            divided = _divided(own, graph, (None,) * stages, known, least * NEAR)
+            of_array = known.setdefault(own.array, {})
+            divided = _divided(own, graph, (None,) * stages, of_array, least * NEAR)
             if divided is not None:
                 seconds = estimated_s(divided.request, divided.microbatches, divided.stages)
                 least = min(least, seconds)
@@ -133,10 +133,10 @@ def _in_orders(request: Request, graph: LayerGraph, stages: int) -> tuple[Stagin
     """
     found: list[tuple[Staging, tuple[CutSpans, ...]]] = []
     refused: list[MemoryLimitError] = []
-    answers: Answers = {}
+    known: KnownOf = {}
     for groups in orders_of(request, stages):
         try:
-            divided = _divided(request, graph, groups, answers)
+            divided = _divided(request, graph, groups, known)
         except MemoryLimitError as error:
             refused.append(error)
             continue
@@ -181,7 +181,7 @@ def _divided(
     request: Request,
     graph: LayerGraph,
     groups: Sequence[str | None],
-    answers: Answers | None = None,
+    known: KnownOf | None = None,
     limit: float = math.inf,
 ) -> Divided | None:
     """Return the best partition into stages, and their cuts.
@@ -190,7 +190,7 @@ def _divided(
         request: the request; its array is the one inside a stage.
         graph: the network.
         groups: the device group of each stage; None for identical devices.
-        answers: the known best cuts of spans for the same request; others are added.
+        known: all that is known of spans for the same request; more is added.
         limit: seconds that a step may take.
 
     Returns:
@@ -204,7 +204,7 @@ def _divided(
     if not 1 <= stages <= layers:
         raise OptionError("stages", f"found {stages}", f"1 to {layers}, one for each layer that is cut")
     microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages, layers)
-    spans = spans_of(request, graph, groups, microbatches, answers)
+    spans = spans_of(request, graph, groups, microbatches, known)
     kept = kept_in_flight(request.schedule, stages, microbatches)
     if request.starts:
         bounds = given_bounds(request.starts, graph, spans[0].whole)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
@@ -26,9 +26,23 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Answer
+    from hypar.planning.stages.span import LayerBounds
 
-Answers = dict[str | None, dict[object, "Answer"]]
-"""The known best cuts of spans on each device group; None stands for identical devices."""
+
+class Known(NamedTuple):
+    """All that is known of the spans on some devices, whatever the number of stages and the links to them.
+
+    Attributes:
+        answers: the best cuts of spans.
+        bounds: the lower bounds of all layers, for each number of microbatches.
+    """
+
+    answers: dict[object, Answer]
+    bounds: dict[int, list[LayerBounds]]
+
+
+KnownOf = dict[str | None, Known]
+"""All that is known of the spans on each device group; None stands for identical devices."""
 
 
 def stage_arrays(
@@ -98,7 +112,7 @@ def spans_of(
     graph: LayerGraph,
     groups: Sequence[str | None],
     microbatches: int,
-    answers: Answers | None = None,
+    known: KnownOf | None = None,
 ) -> tuple[CutSpans, ...]:
     """Return for each stage the spans of a network on its devices.
 
@@ -107,20 +121,21 @@ def spans_of(
         graph: the network.
         groups: the device group of each stage; None for identical devices.
         microbatches: microbatches in a mini-batch.
-        answers: the known best cuts of spans for the same request; others are added.
+        known: all that is known of spans for the same request; more is added.
 
     Raises:
         InputError: the request does not suit the network, or an array the machine.
     """
-    known: dict[tuple[str | None, bool, bool], CutSpans] = {}
-    answers = {} if answers is None else answers
+    kinds: dict[tuple[str | None, bool, bool], CutSpans] = {}
+    known = {} if known is None else known
     found = []
     for number, name in enumerate(groups):
         before, behind = groups[number - 1 : number], groups[number + 1 : number + 2]
         kind = (name, not {*before} <= {name}, not {*behind} <= {name})
-        if kind not in known:
-            known[kind] = _spans(request, graph, kind, (groups.count(name), microbatches), answers)
-        found.append(known[kind])
+        if kind not in kinds:
+            own = known.setdefault(name, Known({}, {}))
+            kinds[kind] = _spans(request, graph, kind, (groups.count(name), microbatches), own)
+        found.append(kinds[kind])
     return tuple(found)
 
 
@@ -129,17 +144,16 @@ def _spans(
     graph: LayerGraph,
     kind: tuple[str | None, bool, bool],
     counts: tuple[int, int],
-    answers: Answers,
+    known: Known,
 ) -> CutSpans:
     """Return the spans on the devices of a group, for stages with or without another group before and behind them."""
     name, before, behind = kind
-    own = answers.setdefault(name, {})
     if name is None:
-        return CutSpans.of(request, graph, counts, own)
+        return replace(CutSpans.of(request, graph, counts, known.answers), bounds=known.bounds)
     group, array = _group(request, name), request.arrays[name]
     assert not isinstance(group.machine, HeterogeneousMachine)  # noqa: S101 (no stages are on such a group)
     inside = replace(request, machine=group.machine, heterogeneous=None, array=array)
-    spans = CutSpans.of(inside, graph, counts, own, name)
+    spans = replace(CutSpans.of(inside, graph, counts, known.answers, name), bounds=known.bounds)
     outward = Receiver(name, (), math.prod(array), group.bytes_per_s, group.latency_s)
     forward, backward = spans.site.links
     return spans.over(Links(outward if before else forward, outward if behind else backward))

@@ -114,6 +114,24 @@ class CutSpan(NamedTuple):
         return {**memory, "activations": in_flight * memory["activations"], "buffers": buffer}
 
 
+class LayerBounds(NamedTuple):
+    """The lower bounds of a layer.
+
+    Attributes:
+        seconds: time for a mini-batch.
+        weights: elements of its weight on the fullest device.
+        input: the fraction of its input on the fullest device.
+        output: the fraction of its output there.
+        error: elements of the error of its trail's output there.
+    """
+
+    seconds: float = 0.0
+    weights: float = 0.0
+    input: float = 0.0
+    output: float = 0.0
+    error: float = 0.0
+
+
 class Phases(NamedTuple):
     """The durations of a stage's phases, without transfers from other stages.
 

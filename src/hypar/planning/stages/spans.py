@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Question
+    from hypar.planning.stages.span import LayerBounds
     from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
@@ -50,6 +51,7 @@ class CutSpans:
         setting: the setting of a stage.
         site: the devices of a stage, and the links to them.
         answers: the best cuts of spans, which do not depend on microbatches or the number of stages.
+        bounds: for each number of microbatches the lower bounds of all layers, which do not depend on the number of stages.
     """
 
     request: Request
@@ -59,6 +61,7 @@ class CutSpans:
     setting: Setting
     site: Site
     answers: dict[object, Answer]
+    bounds: dict[int, list[LayerBounds]] = field(default_factory=dict)
     _cuts: dict[object, Cuts] = field(default_factory=dict)
     _found: dict[tuple[int, int], CutSpan] = field(default_factory=dict)
 

@@ -135,9 +135,8 @@ def groups_table(score: Score | None, stages: StagesRecord | None = None) -> lis
         stage = stages.stages[at]
         ends = " to ".join(dict.fromkeys((stage.layers[0], stage.layers[-1])))
         kept = [str(stage.in_flight), str(stage.staleness)]
-        table.add_row(
-            str(at + 1), ends, str(group.devices), format_seconds(stage.busy_s), *times, *kept, *held
-        )
+        devices = f"{group.devices} {stage.group or ''}".rstrip()
+        table.add_row(str(at + 1), ends, devices, format_seconds(stage.busy_s), *times, *kept, *held)
     return [table]
 
 
