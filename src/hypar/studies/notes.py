@@ -177,7 +177,8 @@ def baseline_scores(
     profile: Profile | None = None,
 ) -> dict[str, Score]:
     """Return the scores of the baselines that a plan was not timed against; empty for a plan without a score."""
-    if plan.score is None:
+    if plan.score is None or (plan.staged and plan.heterogeneous):
+        # Device groups in stages have arrays of their own, which are none of the whole machine.
         return {}
     from hypar.planning.baselines import baseline_request  # noqa: PLC0415 (only for a plan with a score)
 
