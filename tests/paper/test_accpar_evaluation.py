@@ -84,6 +84,7 @@ def test_accpar_is_the_fastest_on_unlike_boards_by_the_engine(name: str) -> None
 @pytest.mark.xfail(
     strict=True, reason="published without the links' bandwidths, latency and the kind of mean"
 )
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", PUBLISHED)
 def test_average_over_dp_on_unlike_boards(strategy: str) -> None:
     """Within a twentieth; the page of the reproduction has both kinds of mean, and what other links give."""

@@ -265,6 +265,7 @@ def test_algorithm_1_is_the_schedule(found: Blocks) -> None:
             assert {work.phase: work.item for work in works if work.phase != "update"} == own
 
 
+@pytest.mark.slow
 def test_figure_7_speed_ups_are_not_those_of_time_on_like_workers(graph: LayerGraph) -> None:
     """Published 2.0, 3.5, 5.1; the arithmetic of one convolution allows 2.42, and stages of whole layers 1.98, 2.42, 2.42."""
     section = partitions.convergence(graph)
@@ -283,6 +284,7 @@ def doubled(value: Any) -> Any:
     return tuple(map(doubled, value)) if isinstance(value, tuple) else 2 * value
 
 
+@pytest.mark.slow
 def test_no_published_number_is_read_by_a_computation(monkeypatch: pytest.MonkeyPatch) -> None:
     """With other published numbers, those of ours stay."""
 

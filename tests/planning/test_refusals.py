@@ -13,6 +13,7 @@ from hypar.cli.main import main
 from hypar.planning.refusals import FEATURES, REFUSALS
 from hypar.sharding.dims import CUTTABLE
 from tests.benches import FakeBench
+from tests.effort import late
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -158,6 +159,10 @@ def pairs(first: str) -> Iterator[dict[str, str | None]]:
             yield asked
 
 
+QUICK = ("heterogeneous", "stages on groups", "best stages", "chunks")
+"""The cases whose pairs the quick run tries; the slow one tries those of all."""
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder to be in, with measured times of every choice."""
@@ -174,7 +179,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.stdout if result.exit_code == 0 else result.stderr
 
 
-@pytest.mark.parametrize("first", CASES)
+@pytest.mark.parametrize("first", late(CASES, *(name for name in CASES if name not in QUICK)))
 def test_every_pair_is_planned_or_refused_as_its_row_says(first: str) -> None:
     for asked in pairs(first):
         words = [word for key, value in asked.items() if value is not None for word in (key, value) if word]

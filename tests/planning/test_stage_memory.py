@@ -127,6 +127,7 @@ def as_network(graph: LayerGraph, names: list[str], batch: int) -> LayerGraph:
     return replace(graph, layers=layers, batch=batch)
 
 
+@pytest.mark.slow
 def test_each_stage_keeps_what_autograd_saves(four: Plan, in_torch: InTorch) -> None:
     """A microbatch of a stage in PyTorch; biases and the sum of the last stage's loss keep nothing."""
     assert four.stages is not None
