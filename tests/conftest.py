@@ -19,7 +19,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 gc.set_threshold(10_000, 10, 25)
 
 QUICK = ("not slow", "not long")
-"""Marker expressions of runs with few examples: the quick one, which pyproject.toml gives, and that of ``.ci/run``."""
+"""Marker expressions of runs with few examples: the quick one, which pyproject.toml gives, and that of the quick and most slow tests."""
 
 WITH_TORCH = {
     "test_kernels", "test_lifetimes_in_torch", "test_profiling", "test_torch_bench", "test_windows",
