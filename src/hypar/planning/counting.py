@@ -36,25 +36,22 @@ class Conventions(NamedTuple):
     score: str
 
 
-def conventions_of(asked: str | None, own: str, cost: str, refused: str = "") -> Conventions:
+def conventions_of(asked: str | None, own: str, cost: str) -> Conventions:
     """Return the conventions of a plan from what is asked for.
 
     Args:
         asked: the convention that is asked for, of both; None if none is.
         own: the convention of the strategy's cost.
         cost: name of the cost.
-        refused: why nothing but ``paper`` can be counted; empty if everything can.
 
     Raises:
         OptionError: the convention that is asked for cannot be counted here.
         UnknownNameError: there is no such convention.
     """
     given = None if asked is None else checked(asked)
-    if not refused and not follows(cost):
-        refused = f"cost {cost!r} has a count of its own"
-    if refused:
+    if not follows(cost):
         if given not in {None, PAPER}:
-            raise OptionError("convention", f"found {given!r}; {refused}", PAPER)
+            raise OptionError("convention", f"found {given!r}; cost {cost!r} has a count of its own", PAPER)
         return Conventions(PAPER, PAPER)
     return Conventions(own, of_score(own)) if given is None else Conventions(given, given)
 

@@ -140,19 +140,6 @@ def judged(unfit: Iterable[str], *, fit: bool, aside: bool) -> Iterator[None]:
         raise Exit(1)
 
 
-def needed_machine(hardware: str | None, changes: dict[str, Any]) -> Machine:
-    """Load the machine of identical devices that the command requires.
-
-    Raises:
-        OptionError: no machine is named.
-    """
-    if hardware is None:
-        raise OptionError("hardware", "no machine is named", "one, as --hardware hmc")
-    from hypar.machine.load import load_machine  # noqa: PLC0415 (only where it is asked for)
-
-    return load_machine(hardware, changes)
-
-
 def needed_hardware(hardware: str | None, changes: dict[str, Any]) -> Machine | HeterogeneousMachine:
     """Load the machine that the command requires, homogeneous or heterogeneous.
 
