@@ -22,7 +22,7 @@ from hypar.machine.setting import Setting, degrees
 from hypar.plan.splits import BALANCES
 from hypar.planning.replay import run_plan
 from hypar.planning.request import Request
-from hypar.planning.stages.lower_bounds import crossing_bytes, lower_bounds_of
+from hypar.planning.stages.lower_bounds import lower_bounds_of
 from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import estimated_s, kept_in_flight
 from hypar.planning.stages.spans import CutSpans
@@ -346,7 +346,7 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
         expected = partition(
             lambda stage: np.where(room >= kept[stage], seconds, np.inf),  # noqa: B023
             stages,
-            np.array(crossing_bytes(every)),
+            every.crossing_bytes,
         )
         assert best_partition([few] * stages, microbatches, kept) == expected
         if expected is not None:
@@ -389,7 +389,7 @@ def test_the_best_partition_by_another_balance_is_that_of_all_blocks(
         expected = partition(
             lambda stage: np.where(room >= kept[stage], exact[kept[stage]], np.inf),  # noqa: B023
             stages,
-            np.array(crossing_bytes(every)),
+            every.crossing_bytes,
         )
         assert best_partition([few] * stages, microbatches, kept, balance=balance) == expected
 
