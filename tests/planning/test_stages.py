@@ -505,7 +505,7 @@ SCHEDULES = ["1f1b", "gpipe", "layer-block"]
 STAGED = [
     pytest.param(
         *(asked, overlap, schedule),
-        marks=[pytest.mark.slow] if (asked, overlap) == ("cut twice", "full") else [],
+        marks=[pytest.mark.slow] if overlap == "full" and asked in {"cut twice", "grids"} else [],
     )
     for asked in REQUESTS
     for overlap in ("none", "full")
