@@ -287,7 +287,7 @@ def test_a_very_long_network_takes_given_starts_alone() -> None:
         ({"stages": 2.5}, OptionError, "stages: found 2.5; allowed: a whole number"),
         ({"stages": 5}, OptionError, "stages: found 5; allowed: 1 to 4, one for each layer that is cut"),
         ({"starts": ()}, OptionError, "starts: found none; allowed: the first layer of each stage"),
-        ({"starts": [3]}, OptionError, "starts: no layer is named 3"),
+        ({"starts": [3]}, OptionError, r"starts: found \[3\]; allowed: names of layers"),
         ({"schedule": 3}, UnknownNameError, "no schedule '3'; allowed: layer-block, gpipe, 1f1b"),
         ({"balance": 3}, UnknownNameError, "no balance '3'; allowed: time, memory, traffic, macs"),
         ({"optimizer": "x"}, UnknownNameError, "no optimizer 'x'"),
