@@ -61,7 +61,7 @@ def test_a_plan_in_parts_runs_as_planned(name: str, tmp_path: Path) -> None:
     assert read_plan(file) == plan
     assert plan.stages.layers == tuple(layer.name for layer in load_model(plan.model.name).contracted.layers)
     assert not check_plan(file).changes
-    assert len(plan.score.groups or ()) == len(plan.stages.stages) == CASES[name]["stages"]  # type: ignore[union-attr]
+    assert len(plan.score.groups or ()) == len(plan.stages.stages) == CASES[name]["stages"]
 
 
 def test_a_step_in_parts_computes_as_one_device() -> None:
