@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import hypar.cli.interrupts
 from hypar.cli.main import main
+from tests.effort import crossed
 
 FULL = Path("/dev/full")
 ONE_LINE = (130, "", "interrupted\n")
@@ -140,24 +141,22 @@ def test_a_terminal_gets_its_cursor_back(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (written, ended.value.code) == ([b"\r\x1b[K\x1b[?25h", b"interrupted\n"], 130)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "strategies",
-        "plan --help",
-        *(
-            pytest.param(text, marks=pytest.mark.slow)
-            for text in ("models", "models --json", "--help", "--version")
-        ),
-    ],
-)
-@pytest.mark.parametrize(
-    ("stdout", "reason"),
-    [
-        (">/dev/full", "No space left on device"),
-        (">&-", "Bad file descriptor"),
-        ("| true", ""),
-    ],
+@crossed(
+    {
+        "stdout,reason": [
+            (">/dev/full", "No space left on device"),
+            (">&-", "Bad file descriptor"),
+            ("| true", ""),
+        ],
+        "arguments": [
+            "strategies",
+            "plan --help",
+            *(
+                pytest.param(text, marks=pytest.mark.slow)
+                for text in ("models", "models --json", "--help", "--version")
+            ),
+        ],
+    }
 )
 def test_a_stdout_that_takes_no_more_is_one_line(arguments: str, stdout: str, reason: str) -> None:
     if not FULL.exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -9,7 +10,8 @@ from hypar.costs.base import Cost, Items, MovingCost, convention_of
 from hypar.costs.graphs.paper import cost_graph, structure
 from hypar.registry import load_plugin
 from hypar.sharding.conventions import FUSED, MOVED
-from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
+from hypar.sharding.levels import WHOLE_LAYER, LocalSizes, levels_of
+from hypar.sharding.numbering import digits_of
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class Question:
         options: for each layer, the options at each level.
         solver: name of the solver; None for the cheapest exact one.
         entered: the state below uneven splits, by ``moved`` and ``fused``; None if there are none.
+        numbered: whether each layer numbers the devices of a flat level in an order of its own.
     """
 
     graph: ContractedGraph
@@ -45,6 +48,7 @@ class Question:
     options: tuple[tuple[Options, ...], ...]
     solver: str | None = None
     entered: Entered | None = None
+    numbered: bool = False
 
     @property
     def leaves_no_choice(self) -> bool:
@@ -227,6 +231,11 @@ def layer_costs(problem: CostGraph, assignment: Sequence[int]) -> tuple[float, .
 
 def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tuple[float, ...], ...]:
     """Return the cost of every layer at each level, given its choices."""
+    array = tuple(level.ways for level in question.levels)
+    digits = digits_of(array, choices)
+    if digits is not None:
+        levels = levels_of(digits.array, question.levels[0].element_bytes)
+        return _of_levels(costs_by_level(replace(question, levels=levels), digits.chosen), digits.of)
     made = replace(question, options=tuple(tuple((choice,) for choice in at_layer) for at_layer in choices))
     sizes = made.outermost()
     costs = []
@@ -238,6 +247,12 @@ def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tu
                 sizes, [at_layer[index] for at_layer in choices], question.levels[index].ways
             )
     return tuple(costs)
+
+
+def _of_levels(costs: Sequence[Sequence[float]], of: Sequence[int]) -> tuple[tuple[float, ...], ...]:
+    """Return the costs of the digits of levels as costs of the levels."""
+    every = [[own for own, level in zip(costs, of, strict=True) if level == at] for at in range(max(of) + 1)]
+    return tuple(tuple(map(math.fsum, zip(*own, strict=True))) for own in every)
 
 
 def load_search(name: str) -> Search:
