@@ -33,6 +33,8 @@ FREE = (
     "files",
     "files.*",
     "graph",
+    "limits",
+    "limits.*",
     "model.batch",
     "model.name",
     "pins",

@@ -12,6 +12,8 @@ from hypar.costs.graphs.moved import Builder, moved_structure
 from hypar.costs.graphs.narrowed import Narrowed, narrowed
 from hypar.costs.graphs.paper import cost_graph, structure
 from hypar.costs.graphs.single import SingleLevel, layer_items
+from hypar.costs.graphs.spatial import without_spatial
+from hypar.costs.graphs.stepped import stepped
 from hypar.registry import load_plugin
 from hypar.sharding.amounts.above import Above, below_level, outermost
 from hypar.sharding.conventions import FUSED, MOVED
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.uneven.entered import Entered
+    from hypar.solve.coarse.ladder import Ladder
     from hypar.solve.cost_graph import CostGraph, Structure
+    from hypar.solve.limits import Cut, Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,9 @@ class Question:
         options: for each layer, the options at each level.
         solver: name of the solver; None for the cheapest exact one.
         entered: the state below uneven splits, by ``moved`` and ``fused``; None if there are none.
+        limits: the limits of a joint search; None for those of work and memory by default, whatever the clock says.
+        limited: whether they are known to have kept the search from a proof.
+        cut: where the search is known to have been cut short; None to search on.
     """
 
     graph: ContractedGraph
@@ -47,6 +54,9 @@ class Question:
     options: tuple[tuple[Options, ...], ...]
     solver: str | None = None
     entered: Entered | None = None
+    limits: Limits | None = None
+    limited: bool = False
+    cut: Cut | None = None
 
     @property
     def leaves_no_choice(self) -> bool:
@@ -101,6 +111,16 @@ class Question:
             return counted(cast("MovingCost", self.cost), self.graph, self.levels, self.options)
         except UncountableError:
             return None
+
+    def stepped(self) -> Ladder:
+        """Return the problem from coarse to fine, where a level sees what those above it have left and not their order."""
+        return stepped(self.cost, self.graph, self.levels, self.options)
+
+    def without_spatial(self) -> Question:
+        """Return the problem without cuts of height and width, where a cut of the batch never costs more."""
+        if self.by_products:
+            return self
+        return replace(self, options=without_spatial(self.cost, self.graph, self.levels, self.options))
 
     def relaxed_graph(self, index: int, sizes: list[LocalSizes]) -> CostGraph:
         """Return the cost graph of a level with the least costs of all tuples above it, for a lower bound."""
@@ -173,6 +193,8 @@ class Answer:
         exact: whether every cost graph was solved to a proven optimum.
         bounds: the lower bound of each cost graph's optimum; empty if the solver states none.
         costs: for each level the cost of every layer, with the tensors that it reads.
+        limits: the limits that kept the search from a proof; None if none did.
+        cut: how it was cut short; None if it was not.
     """
 
     choices: tuple[Options, ...]
@@ -180,6 +202,8 @@ class Answer:
     solver: str
     exact: bool
     bounds: tuple[float, ...] = ()
+    limits: Limits | None = None
+    cut: Cut | None = None
 
 
 class Search(Protocol):
