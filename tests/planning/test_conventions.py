@@ -17,7 +17,7 @@ from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
 from hypar.planning.searches.jointly import tuples
 from tests.conventions import THREE_TYPES, cost_of, drawn, network, question_of, random_network
-from tests.effort import late
+from tests.effort import crossed, late
 
 if TYPE_CHECKING:
     from hypar.sharding.placement import Options
@@ -90,9 +90,13 @@ def test_every_greedy_level_is_the_cheapest_below_those_above(seed: int) -> None
         assert cost_of(first, above) == pytest.approx(min(cost_of(first, plan) for plan in plans), rel=1e-9)
 
 
-@pytest.mark.parametrize("convention", BY_PRODUCTS)
-@pytest.mark.parametrize("space", [THREE_TYPES, "all"])
-@pytest.mark.parametrize("model", ["sfc", "lenet-c", "alexnet", "resnet18"])
+@crossed(
+    {
+        "model": ["sfc", "lenet-c", "alexnet", "resnet18"],
+        "space": [THREE_TYPES, "all"],
+        "convention": BY_PRODUCTS,
+    }
+)
 def test_leaving_tuples_out_changes_no_plan(
     model: str, space: str, convention: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,8 +131,12 @@ def test_levels_by_themselves_bound_the_optimum(model: str, space: str, conventi
     assert total(best.costs) <= total(found.costs) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("convention", BY_PRODUCTS)
-@pytest.mark.parametrize("cost", ["time", "accpar"])
+@crossed(
+    {
+        "cost": ["time", "accpar"],
+        "convention": BY_PRODUCTS,
+    }
+)
 def test_the_joint_optimum_of_seconds_is_that_of_counting_everything_out(cost: str, convention: str) -> None:
     machine = load_machine("hmc", {"latency": "1 us"})
     asked = question_of(graph_of("sfc"), (2, 2), convention, cost=cost, machine=machine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,6 @@ from tests.effort import late
 from tests.staged import staging_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from hypar.machine.machine import Machine
     from hypar.plan.splits import StagesRecord
 
@@ -68,12 +67,14 @@ def least(plan: Plan) -> float:
     return own.bottleneck_s if own.bottleneck is None else own.bottleneck
 
 
-def every(stages: int, hardware: Machine, schedule: str, **asked: Any) -> Iterator[Plan]:
+@cache
+def every(stages: int, hardware: Machine, schedule: str, **asked: Any) -> list[Plan]:
     """All pipelines of AlexNet of so many stages."""
     names = [layer.name for layer in ALEXNET.contracted.layers]
-    for inner in itertools.combinations(names[1:], stages - 1):
-        starts = [names[0], *inner]
-        yield pipeline_model(ALEXNET, starts=starts, hardware=hardware, schedule=schedule, **asked)
+    return [
+        pipeline_model(ALEXNET, starts=[names[0], *inner], hardware=hardware, schedule=schedule, **asked)
+        for inner in itertools.combinations(names[1:], stages - 1)
+    ]
 
 
 @pytest.mark.parametrize("schedule", ["layer-block", "1f1b"])

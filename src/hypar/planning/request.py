@@ -290,8 +290,15 @@ def checked_stages(
 
 
 def named_starts(starts: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the stages' first layers; a text separates them with commas."""
-    return tuple(name.strip() for name in starts.split(",")) if isinstance(starts, str) else tuple(starts)
+    """Return the names of the stages' first layers; a text separates them with commas.
+
+    Raises:
+        OptionError: they are neither a text nor several names.
+    """
+    names = starts.split(",") if isinstance(starts, str) else starts
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise OptionError("starts", f"found {shown(starts)}", "names of layers, as 'conv1,conv3,fc1'")
+    return tuple(name.strip() for name in names)
 
 
 def has_stages(stages: int | str | None, starts: str | Sequence[str] | None, *, cut: bool) -> bool:

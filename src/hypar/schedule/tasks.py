@@ -89,6 +89,7 @@ class Lowering:
         self._tag = tags[0]
         self._names = [[f"{tag}{layer.name} " for layer in lanes[0].graph.layers] for tag in (*tags, "")]
         self._own = [(lane,) for lane in range(len(lanes))]
+        self._placed: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._last: list[int | None] = [None if lane.setting.machine.overlap else -1 for lane in lanes]
         self._serial = any(last is not None for last in self._last)
         alone = len(lanes) == 1 and found is None
@@ -120,10 +121,16 @@ class Lowering:
 
     def _in_step(self, of: tuple[int, ...]) -> tuple[int, ...]:
         """Return the indices of lanes among those of all stages."""
-        return tuple(self._first[0] + lane for lane in of) if self._first[0] else of
+        if of not in self._placed:
+            self._placed[of] = tuple(self._first[0] + lane for lane in of)
+        return self._placed[of]
 
     def _behind(self, of: tuple[int, ...], after: After, index: int) -> After:
         """Return the tasks to wait for on lanes without overlap: the last ones there, and those of other lanes."""
+        last = self._last[of[0]]
+        if after == (last,) and len(of) == 1:
+            self._last[of[0]] = index
+            return after
         before = dict.fromkeys(last for lane in of if (last := self._last[lane]) is not None and last >= 0)
         for lane in of:
             self._last[lane] = None if self._last[lane] is None else index

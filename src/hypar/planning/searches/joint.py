@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from hypar.activity import interruptible, tell
 from hypar.planning.searches.jointly.answers import Standing, better_of, greedy_answer
-from hypar.planning.searches.jointly.coarse import from_coarse, ladder_of
+from hypar.planning.searches.jointly.coarse import from_coarse, is_coarse
 from hypar.planning.searches.jointly.counts import COUNTS, by_counts
 from hypar.planning.searches.jointly.tuples import MOST_TUPLES, by_tuples
 from hypar.solve.cost_graph import CostGraph
@@ -73,9 +73,12 @@ def _standings(question: Question, budget: Budget) -> Iterator[Standing]:
         load_solver(COUNTS).solve(CostGraph(nodes=(), edges=()))
     question = question.without_spatial()
     structure = question.structure(0, len(question.levels))
-    ladder = ladder_of(question, structure, budget)
-    ways = by_tuples(question, structure, budget) if ladder is None else from_coarse(question, ladder, budget)
-    for found in ways:
+    answered = False
+    if is_coarse(question, structure):
+        for found in from_coarse(question, budget):
+            answered = True
+            yield found
+    for found in () if answered else by_tuples(question, structure, budget):
         yield found if counted is None else better_of(found, counted)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.planning.stages.lower_bounds import ROUNDING, crossing_bytes, lower_bounds_of
+from hypar.planning.stages.lower_bounds import ROUNDING, lower_bounds_of
 from hypar.solve.partition import Partition, partition
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ class _Table(NamedTuple):
 
     def fitting(self, in_flight: int) -> Costs:
         """Return the cost of each span with microbatches in flight; infinite if it does not fit the memory."""
-        return np.where(self.room >= in_flight, self.costs[in_flight], np.inf)
+        fits = self.room >= in_flight
+        return self.costs[in_flight] if fits.all() else np.where(fits, self.costs[in_flight], np.inf)
 
     def plan(self, ends: tuple[int, int], microbatches: int, balance: str) -> None:
         """Replace the lower bounds of a span by its costs."""
@@ -80,7 +81,7 @@ def best_partition(
         limit: what the costliest stage may cost.
         balance: the quantity that a stage costs, one of ``BALANCES``.
     """
-    seams = np.array(crossing_bytes(spans[0]))
+    seams = spans[0].crossing_bytes
     each = {id(own): own for own in spans}
     known = {key: _Table.of(own, microbatches, {*kept}, balance) for key, own in each.items()}
     tables = [known[id(own)] for own in spans]

@@ -7,6 +7,7 @@ Guarantee: none; the result is an upper bound that is seldom far from the optimu
 
 from __future__ import annotations
 
+from collections import deque
 from functools import lru_cache
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, NamedTuple
@@ -74,6 +75,10 @@ class Columns:
             orders = np.concatenate([orders, np.zeros((len(orders), 1), dtype=np.intp)], axis=1)
             orders = self.renewed(orders, [(level,)])[0]
         return Plan(orders, self.groups, self.graph.cost(orders, self.groups))
+
+    def improved(self, plan: Plan, width: int) -> Plan:
+        """Return a plan that no choice of some levels anew improves."""
+        return deque([plan, *self.improving(plan, width)], maxlen=1).pop()
 
     def improving(self, plan: Plan, width: int) -> Iterator[Plan]:
         """Yield better and better plans, until no choice of some levels anew improves the last one."""

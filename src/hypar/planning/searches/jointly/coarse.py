@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.costs.graphs.spatial import in_place_of
 from hypar.planning.searches.base import load_search
 from hypar.planning.searches.jointly.answers import Standing, bounded_answer
-from hypar.solve.coarse.search import fits, improving
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.solvers.base import FALLBACK, load_solver
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hypar.planning.searches.base import Answer, Question
-    from hypar.solve.coarse.ladder import Ladder
     from hypar.solve.coarse.search import Found
     from hypar.solve.cost_graph import Structure
     from hypar.solve.edge import Indices
@@ -32,24 +29,24 @@ COARSE_PAYS = 2**24
 """Entries that elimination over tuples would compute from which coarse to fine takes less time."""
 
 
-def ladder_of(question: Question, structure: Structure, budget: Budget) -> Ladder | None:
-    """Return the problem, where the search is asked for or tuples are many; None if it cannot be done.
+def is_coarse(question: Question, structure: Structure) -> bool:
+    """Return whether the search is asked for, or tuples are many and a level sees no order of the levels above it.
 
     Raises:
         ProblemError: it is asked for where a level sees the order of others.
     """
-    if question.solver not in {None, COARSE} or (question.solver is None and _few(question, structure)):
-        return None
-    ladder = None if question.by_products else question.stepped()
-    if ladder is not None and fits(ladder, budget):
-        return ladder
-    if question.solver == COARSE:
+    if question.solver == COARSE and question.by_products:
         load_solver(COARSE).solve(CostGraph(nodes=(), edges=()))
-    return None
+    return question.solver == COARSE or (question.solver is None and not _few(question, structure))
 
 
-def from_coarse(question: Question, ladder: Ladder, budget: Budget) -> Iterator[Standing]:
-    """Search from the greedy plan on."""
+def from_coarse(question: Question, budget: Budget) -> Iterator[Standing]:
+    """Search from the greedy plan on; yield nothing if not even the coarsest tables fit."""
+    from hypar.solve.coarse.search import fits, improving  # noqa: PLC0415 (only where tuples are many)
+
+    ladder = question.stepped()
+    if not fits(ladder, budget):
+        return
     for found in improving(ladder, _greedy_orders(question), budget):
         yield Standing(found.cost, found.bound, found.exact, partial(_answer, question, found))
 
@@ -73,6 +70,8 @@ def _few(question: Question, structure: Structure) -> bool:
 
 def _greedy_orders(question: Question) -> Indices:
     """Return the options of the greedy plan, ``[layers, levels]``, with the batch in the place of dims that are left out."""
+    from hypar.costs.graphs.spatial import in_place_of  # noqa: PLC0415 (as above)
+
     greedy = load_search("greedy").run(replace(question, solver=None))
     found = [
         [

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hypar.planning.searches.jointly.answers import Standing, bounded_answer
-from hypar.solve.counts.solution import improving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +27,8 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
     """Search by counts, where that is asked for or whole matrices of pairs would be large; yield nothing if it cannot be done."""
     if question.solver != COUNTS and (question.solver is not None or structure.entries <= COUNTING_PAYS):
         return
+    from hypar.solve.counts.solution import improving  # noqa: PLC0415 (only where counting pays)
+
     problem = question.counted()
     if problem is None:
         return
