@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import settings
 
 from hypar import plan_model
 from hypar.activity import keeping_interrupted, listening
@@ -16,6 +17,7 @@ from hypar.plan.plan import read_plan
 from hypar.planning.searches import joint
 from hypar.solve import limits
 from hypar.studies.check import check_plan
+from tests.effort import LONG, late
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,10 +25,10 @@ if TYPE_CHECKING:
     from hypar.plan.plan import Plan
 
 CASES: dict[str, dict[str, Any]] = {
-    "coarse": {"model": "resnet18", "levels": 6, "convention": "paper"},
+    "coarse": {"model": "resnet18", "levels": 5, "convention": "paper"},
     "counts": {"model": "resnet18", "levels": 8, "convention": "moved"},
-    "bounded": {"model": "resnet18", "levels": 4, "convention": "paper", "solver": "bounded", "space": "all"},
-    "elimination": {"model": "resnet18", "levels": 3, "convention": "paper", "solver": "elimination"},
+    "bounded": {"model": "alexnet", "levels": 4, "convention": "paper", "solver": "bounded"},
+    "elimination": {"model": "alexnet", "levels": 3, "convention": "paper", "solver": "elimination"},
 }
 """A plan of each way of the joint search that takes some time."""
 
@@ -75,7 +77,7 @@ def test_the_clock_cuts_a_search_short_and_check_stops_where_it_did(
 ) -> None:
     optimum = planned(case).cost.value
     seen = set()
-    for seconds in (1, 20, 100, 200):
+    for seconds in (1, 100) if settings().max_examples < LONG else (1, 20, 50, 100, 200, 400):
         with monkeypatch.context() as patched:
             patched.setattr(limits, "time", Clock())
             plan = planned(case, time_limit=seconds)
@@ -109,7 +111,7 @@ def test_an_interrupt_keeps_the_best_plan_where_that_is_asked_for(
     require_found_again(plan, tmp_path)
 
 
-@pytest.mark.parametrize("size", [10**4, 10**5, 10**6, 3 * 10**6])
+@pytest.mark.parametrize("size", late([10**4, 10**5, 10**6, 3 * 10**6], 10**4, 10**6, 3 * 10**6))
 @pytest.mark.parametrize("case", ["coarse", "counts"])
 def test_little_memory_leaves_a_gap_that_check_finds_again(case: str, size: int, tmp_path: Path) -> None:
     plan = planned(case, memory_limit=size)
