@@ -41,7 +41,7 @@ TWINS = ("vgg-c", "vgg-f", "vgg11", "vgg13", "vgg19", "resnet34", "resnet101", "
 """Networks of the kind of another, with more or fewer layers; the quick run tries the other one alone."""
 
 
-def late(values: Iterable[object], *slow: str) -> list[object | ParameterSet]:
+def late(values: Iterable[object], *slow: object) -> list[object | ParameterSet]:
     """Return parameters, of which some take long and are left to the slow run."""
     return [pytest.param(value, marks=pytest.mark.slow) if value in slow else value for value in values]
 

@@ -176,3 +176,22 @@ def test_a_full_stderr_changes_no_answer() -> None:
     for arguments, status in (("plan nosuch", 3), ("plan lenet-c --json -o p.json", 0)):
         command = f"{sys.executable} -m hypar {arguments} 2>/dev/full"
         assert subprocess.run(["bash", "-c", command], capture_output=True, check=False).returncode == status
+
+
+def test_an_interrupt_of_a_joint_search_shows_and_writes_the_best_plan(folder: Path) -> None:
+    """It is an interrupt all the same: one line on stderr besides what is written, and status 130."""
+    code = f"""
+sys.argv = [sys.argv[0], "plan", "resnet18", "--levels", "7", "--strategy", "optimal", "--convention", "paper", "-o", "{folder}/p.json"]
+from hypar.planning.searches import joint
+tell = joint._tell
+def interrupted(question, found):
+    tell(question, found)
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(100): pass
+joint._tell = interrupted"""
+    status, out, error = program(code)
+    assert status == 130
+    assert "not proven optimal, but the optimum is at most" in out
+    assert "cut short by an interrupt" in " ".join(out.split())
+    assert error == f"wrote {folder}/p.json\ninterrupted\n"
+    assert [file.name for file in folder.iterdir()] == ["p.json"]

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from hypar import load_machine, load_model, plan_model
-from hypar.planning.searches import joint
 from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
+from hypar.planning.searches.jointly import tuples
 from tests.conventions import THREE_TYPES, cost_of, drawn, network, question_of, random_network
 from tests.effort import crossed, late
 
@@ -101,9 +101,9 @@ def test_leaving_tuples_out_changes_no_plan(
     model: str, space: str, convention: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     question = question_of(graph_of(model), (2, 2, 2), convention, space=space)
-    monkeypatch.setattr(joint, "NARROWING_PAYS", math.inf)
+    monkeypatch.setattr(tuples, "NARROWING_PAYS", math.inf)
     whole = Joint().run(question)
-    monkeypatch.setattr(joint, "NARROWING_PAYS", 0)
+    monkeypatch.setattr(tuples, "NARROWING_PAYS", 0)
     narrowed = Joint().run(question)
     assert narrowed.choices == whole.choices
     assert narrowed.costs == whole.costs
@@ -126,7 +126,7 @@ def test_levels_by_themselves_bound_the_optimum(model: str, space: str, conventi
     question = question_of(graph_of(model), (2, 2), convention, space=space)
     best = Joint().run(question)
     assert best.exact
-    found = joint._level_by_level(question)
+    found = tuples.level_by_level(question)
     assert 0 < found.bounds[0] <= total(best.costs) * (1 + 1e-12)
     assert total(best.costs) <= total(found.costs) * (1 + 1e-12)
 

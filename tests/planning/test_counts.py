@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hypar import load_model, plan_model
 from hypar.errors import ProblemError
-from hypar.planning.searches import joint
+from hypar.planning.searches.jointly import counts
 from tests.effort import NETWORKS, TWINS, crossed, examples
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ TWO, THREE = "batch,in_channels", "batch,in_channels,out_channels"
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search by counts however few tuples there are."""
-    monkeypatch.setattr(joint, "COUNTING_PAYS", 0)
+    monkeypatch.setattr(counts, "COUNTING_PAYS", 0)
 
 
 def both(model: str | LayerGraph, **asked: Any) -> tuple[Plan, Plan]:

@@ -77,6 +77,8 @@ CASES: dict[str, Case] = {
     "operators": {"--graph": "operators"},
     "joint": {"--search": "joint"},
     "solver": {"--solver": "elimination"},
+    "time limit": {"--time-limit": "30"},
+    "memory limit": {"--memory-limit": "1e8"},
 }
 
 COSTS = {
@@ -128,6 +130,7 @@ def features(asked: Mapping[str, str | None]) -> Iterator[str]:
         "pins": "--pin" in asked,
         "shares": "--shares" in asked,
         "whole shares": "--integral" in asked,
+        "a limit": bool({"--time-limit", "--memory-limit"} & {*asked}),
         "a profile": "--profile" in asked,
         "a weight between layers": "--inter-weight" in asked,
         "a mode": "--mode" in asked,

@@ -40,6 +40,8 @@ class HeldArguments(TypedDict, total=False):
     optimizer: str
     refine: bool
     chunks: str | int | None
+    time_limit: float | None
+    memory_limit: float | None
 
 
 class PlanArguments(HeldArguments, total=False):

@@ -24,6 +24,7 @@ from hypar.planning.request import (
     checked_arrays,
     checked_chunks,
     checked_graph,
+    checked_limits,
     checked_optimizer,
     checked_shares,
     checked_stages,
@@ -75,6 +76,8 @@ def plan_model(
     optimizer: str = "sgd",
     refine: bool = False,
     chunks: str | int | None = None,
+    time_limit: float | None = None,
+    memory_limit: float | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Plan:
     """Choose how every layer is cut at every level.
@@ -120,6 +123,9 @@ def plan_model(
         refine: whether to refine the choices with the engine after the search, from the fastest of the same plans.
         chunks: how gradients are exchanged: ``layers`` for single layers, as by default, ``one`` for all layers, a size
             for chunks of that many layers by CGDP's rule, or ``best`` for the fastest of several by the engine.
+        time_limit: seconds that a joint search may take, 60 if not given. It then answers with its best plan, and says how
+            much lower the optimum may be.
+        memory_limit: bytes that its tables may take, 1 GB if not given.
         progress: called with the numbers of layers of a round of refinement, or of stage tries: done, and in all.
 
     Returns:
@@ -170,6 +176,8 @@ def plan_model(
         optimizer=optimizer,
         refine=refine,
         chunks=chunks,
+        time_limit=time_limit,
+        memory_limit=memory_limit,
     )
     require_together(features)
     pipeline = checked_stages(stages, schedule, microbatches, balance, starts, parts, cut=features.cut)
@@ -204,6 +212,7 @@ def plan_model(
         beyond_space=strategy is None and space is None and asked == "time",
         convention=counted.cost,
         counted=counted.score,
+        limits=checked_limits(time_limit, memory_limit),
         **pipeline._asdict(),
     )
     return follow(request, network if batch is None else network.with_batch(batch), progress)

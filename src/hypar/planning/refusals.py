@@ -95,6 +95,8 @@ REFUSALS = (
             "the levels inside the stages change from try to try"),
     Refusal("the best stages", "a heterogeneous machine", "stages", "found best where hardware {hardware} has several device groups",
             "a number of stages", "each group holds equally many stages, whatever their number"),
+    Refusal("a limit", "stages", "{limit}", "given with stages, each with a search of its own", "none", "stages are many small searches"),
+    Refusal("a limit", "uneven splits", "{limit}", *_DIFFER, "device groups have a search each"),
     Refusal("shares", "stages on device groups", "shares", *_STAGED, "a layer is on one device group"),
     Refusal("whole shares", "stages on device groups", "integral", *_STAGED, "a layer is on one device group"),
     Refusal("an explanation", "stages on device groups", "explain", *_DIFFER, "an explanation of stages is of equal devices yet"),
@@ -150,6 +152,8 @@ class Asked:
     optimizer: str = "sgd"
     refine: bool = False
     chunks: str | int | None = None
+    time_limit: float | None = None
+    memory_limit: float | None = None
     explain: bool = False
 
     @classmethod
@@ -229,6 +233,7 @@ class Asked:
             "convention": repr(self.convention),
             "cost": repr(self.cost),
             "everywhere": f"{layer}{rest[rest.find('=') :]}" if at else "",
+            "limit": "memory-limit" if self.time_limit is None else "time-limit",
             "measured": str(self.profile.ways if self.profile else ""),
             "profile": repr(self.profile.name) if self.profile else "",
             "hardware": repr(self.machine.name) if self.machine is not None else "",
@@ -266,6 +271,7 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "shares": lambda asked: asked.shares is not None,
     "unequal shares": lambda asked: asked.shares not in (None, "equal"),
     "whole shares": lambda asked: asked.integral,
+    "a limit": lambda asked: asked.time_limit is not None or asked.memory_limit is not None,
     "a profile": lambda asked: asked.profile is not None,
     "a weight between layers": lambda asked: asked.inter_weight is not None,
     "a mode": lambda asked: asked.mode is not None,

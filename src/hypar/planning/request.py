@@ -18,6 +18,7 @@ from hypar.registry import plugin_names
 from hypar.schedule.pipeline_orders import checked_schedule
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.space import parse_space
+from hypar.solve.limits import DEFAULT_BYTES, DEFAULT_S, UNLIMITED, Cut, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,6 +78,9 @@ class Request:
         beyond_space: whether they may have choices outside the space, as no space was requested.
         convention: the convention by which the cost counts bytes.
         counted: the convention by which the engine and the score count them.
+        limits: the limits of a joint search.
+        limited: whether they kept the search of a stored plan from a proof.
+        cut: where the search of a stored plan was cut short; None for one that is to go on.
     """
 
     strategy: str
@@ -107,6 +111,9 @@ class Request:
     beyond_space: bool = False
     convention: str = PAPER
     counted: str = PAPER
+    limits: Limits = UNLIMITED
+    limited: bool = False
+    cut: Cut | None = None
 
     @property
     def machines(self) -> tuple[Machine, ...]:
@@ -164,7 +171,42 @@ class Request:
             beyond_space=plan.baselines is not None,
             convention=plan.convention or PAPER,
             counted=(None if plan.score is None else plan.score.convention) or PAPER,
+            # A search that no limit kept from anything takes the same way without one.
+            limits=UNLIMITED if plan.limits is None else Limits(plan.limits.seconds, plan.limits.bytes),
+            limited=plan.limits is not None,
+            cut=cut_of(plan),
         )
+
+
+def cut_of(plan: Plan) -> Cut | None:
+    """Return where the search of a stored plan was cut short."""
+    limits = plan.limits
+    if limits is None or limits.cut is None or limits.answers is None:
+        return None
+    return Cut(limits.cut, limits.answers)
+
+
+def checked_limits(time_limit: float | None, memory_limit: float | None) -> Limits:
+    """Return the limits of a joint search.
+
+    Args:
+        time_limit: seconds; None for the default.
+        memory_limit: bytes; None for the default.
+
+    Raises:
+        OptionError: one is no number above 0.
+    """
+    found = []
+    named = (
+        ("time-limit", time_limit, DEFAULT_S, "seconds"),
+        ("memory-limit", memory_limit, DEFAULT_BYTES, "bytes"),
+    )
+    for name, given, default, unit in named:
+        number = default if given is None else given
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < math.inf:
+            raise OptionError(name, f"found {shown(given)}", f"a number of {unit} above 0")
+        found.append(number)
+    return Limits(*found)
 
 
 def space_text(text: str) -> str:

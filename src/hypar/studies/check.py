@@ -38,6 +38,8 @@ FREE = (
     "files",
     "files.*",
     "graph",
+    "limits",
+    "limits.*",
     "model.batch",
     "model.name",
     "pins",

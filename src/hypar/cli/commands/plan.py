@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hypar.activity import keeping_interrupted
 from hypar.cli.commands.base import (
     as_json,
     complete_model,
@@ -126,7 +127,7 @@ def command(
         from hypar.machine.profiles import read_profile  # noqa: PLC0415 (only where it is asked for)
 
         asked["profile"] = read_profile(asked["profile"])
-    with progress_bar(f"planning {network.name}") as progress:
+    with progress_bar(f"planning {network.name}") as progress, keeping_interrupted():
         plan = plan_model(network, hardware=machine, progress=progress, **asked)
     if certificate is not None:
         certify(plan, network, certificate)
