@@ -37,7 +37,7 @@ NETWORKS = tuple(
 )
 """All networks, each under one name."""
 
-TWINS = ("vgg-c", "vgg-f", "vgg11", "vgg13", "vgg19", "resnet34", "resnet101")
+TWINS = ("vgg-c", "vgg-f", "vgg11", "vgg13", "vgg19", "resnet34", "resnet101", "resnet152")
 """Networks of the kind of another, with more or fewer layers; the quick run tries the other one alone."""
 
 

@@ -42,6 +42,9 @@ CASES: dict[str, Case] = {
     "schedule of stages": {"--stages": "2", "--schedule": "gpipe"},
     "microbatches": {"--microbatches": "4"},
     "microbatches of stages": {"--stages": "2", "--microbatches": "4"},
+    "parts": {"--parts": "2"},
+    "parts of stages": {"--stages": "2", "--parts": "2"},
+    "interleaved stages": {"--stages": "2", "--schedule": "interleaved"},
     "balance": {"--balance": "memory"},
     "balance of stages": {"--stages": "2", "--balance": "memory"},
     "starts": {"--starts": "conv1,fc1"},
@@ -120,6 +123,8 @@ def features(asked: Mapping[str, str | None]) -> Iterator[str]:
         "stages": staged,
         "a schedule": "--schedule" in asked,
         "microbatches": "--microbatches" in asked,
+        "parts": "--parts" in asked,
+        "stages in one part": staged and asked.get("--schedule") != "interleaved",
         "a balance": "--balance" in asked,
         "starts": starts is not None,
         "pins": "--pin" in asked,
@@ -147,6 +152,8 @@ def pairs(first: str) -> Iterator[dict[str, str | None]]:
         one, other = CASES[first], CASES[second]
         asked = {"--hardware": "hmc", **one, **other}
         starts = str(asked.get("--starts")).count(",") + 1
+        if asked.get("--schedule") == "interleaved" and "--starts" in asked:
+            asked["--starts"], starts = "conv1,conv2,fc1,fc2", 2
         counted = "--starts" not in asked or asked.get("--stages") in {None, "best", str(starts)}
         # The groups of a machine hold equally many stages.
         counted = counted and not (

@@ -167,7 +167,7 @@ def test_changes_and_batch_are_those_of_the_step() -> None:
 @crossed(
     {
         "hardware": late(["h100-8x", "p100-4x4", "tpu-v2", "hmc"], "p100-4x4", "tpu-v2", "hmc"),
-        "name": EXCHANGES,
+        "name": late(EXCHANGES, "serial"),
     }
 )
 def test_resnet_152_is_no_slower_than_by_the_rule(name: str, hardware: str) -> None:

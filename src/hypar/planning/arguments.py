@@ -34,6 +34,7 @@ class HeldArguments(TypedDict, total=False):
     stages: int | str | None
     schedule: str | None
     microbatches: int | None
+    parts: int | None
     balance: str | None
     starts: str | Sequence[str] | None
     optimizer: str

@@ -70,6 +70,7 @@ def plan_model(
     stages: int | str | None = None,
     schedule: str | None = None,
     microbatches: int | None = None,
+    parts: int | None = None,
     balance: str | None = None,
     starts: str | Sequence[str] | None = None,
     optimizer: str = "sgd",
@@ -111,11 +112,13 @@ def plan_model(
         stages: number of stages of consecutive layers, outside the levels over which each stage is cut separately, or
             ``best`` for the fastest number over the outermost levels. Needs ``hardware``; on a heterogeneous machine it is
             a multiple of the number of device groups, and each group holds equally many.
-        schedule: the schedule of stages: ``1f1b`` if not given, ``gpipe`` or ``layer-block``.
+        schedule: the schedule of stages: ``1f1b`` if not given, ``interleaved``, ``gpipe`` or ``layer-block``.
         microbatches: microbatches in a mini-batch; by default as many as stages, or the next fewer that divide it.
+        parts: number of parts of the network that each stage works for, in schedule ``interleaved``; 2 if not given.
         balance: the quantity of the costliest stage that the partition minimises: ``time``, as by default, ``memory``,
             ``traffic`` or ``macs``.
-        starts: names of the stages' first layers instead of the best partition, as ``conv1,conv3,fc1``.
+        starts: names of the first layers of the stages, or of their parts in turn, instead of the best partition, as
+            ``conv1,conv3,fc1``.
         optimizer: ``sgd``, ``momentum`` or ``adam``, for updates and memory.
         refine: whether to refine the choices with the engine after the search, from the fastest of the same plans.
         chunks: how gradients are exchanged: ``layers`` for single layers, as by default, ``one`` for all layers, a size
@@ -167,6 +170,7 @@ def plan_model(
         stages=stages,
         schedule=schedule,
         microbatches=microbatches,
+        parts=parts,
         balance=balance,
         starts=starts,
         optimizer=optimizer,
@@ -176,7 +180,7 @@ def plan_model(
         memory_limit=memory_limit,
     )
     require_together(features)
-    pipeline = checked_stages(stages, schedule, microbatches, balance, starts, cut=features.cut)
+    pipeline = checked_stages(stages, schedule, microbatches, balance, starts, parts, cut=features.cut)
     # Without a strategy, a cost that is asked for is no paper's.
     counted = conventions_of(
         convention,

@@ -12,7 +12,7 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.chunks import CHUNKS, Asked, Manner
 from hypar.plan.plan import MOST_DEVICES, Operators, Plan
-from hypar.plan.splits import BALANCES, RULES
+from hypar.plan.splits import BALANCES, INTERLEAVED, RULES
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.schedule.pipeline_orders import checked_schedule
@@ -69,6 +69,7 @@ class Request:
         integral: whether shares are rounded to whole elements.
         stages: the number of pipeline stages, each cut separately, or ``best``; None for no pipeline.
         schedule: the order of work in the pipeline.
+        parts: the number of parts of each stage; None for one.
         microbatches: microbatches in a mini-batch; None for as many as stages, or the next fewer that divide it.
         balance: the quantity of the costliest stage that the partition minimises.
         starts: names of the stages' first layers; empty to search the best partition.
@@ -101,6 +102,7 @@ class Request:
     integral: bool = False
     stages: int | str | None = None
     schedule: str = "1f1b"
+    parts: int | None = None
     microbatches: int | None = None
     balance: str = "time"
     starts: tuple[str, ...] = ()
@@ -156,6 +158,7 @@ class Request:
             integral=bool(plan.integral),
             stages=None if plan.stages is None else plan.stages.asked,
             schedule="1f1b" if plan.stages is None else plan.stages.schedule,
+            parts=None if plan.stages is None else plan.stages.parts,
             microbatches=None if plan.stages is None else plan.stages.requested_microbatches,
             balance="time" if plan.stages is None else plan.stages.balance or "time",
             starts=() if plan.stages is None else plan.stages.given_starts,
@@ -243,7 +246,8 @@ class Pipelined(NamedTuple):
         schedule: the order of work.
         microbatches: the number of microbatches; None for the schedule's default.
         balance: the quantity of the costliest stage that the partition minimises.
-        starts: names of the stages' first layers; empty to search the best partition.
+        starts: names of the first layers of the stages, or of their parts; empty to search the best partition.
+        parts: the number of parts of each stage; None for one.
     """
 
     stages: int | str | None
@@ -251,6 +255,7 @@ class Pipelined(NamedTuple):
     microbatches: int | None
     balance: str = "time"
     starts: tuple[str, ...] = ()
+    parts: int | None = None
 
 
 def checked_stages(
@@ -259,6 +264,7 @@ def checked_stages(
     microbatches: int | None,
     balance: str | None = None,
     starts: str | Sequence[str] | None = None,
+    parts: int | None = None,
     *,
     cut: bool = True,
 ) -> Pipelined:
@@ -270,10 +276,11 @@ def checked_stages(
         microbatches: the number of microbatches.
         balance: the quantity that the partition minimises.
         starts: names of the stages' first layers; a text separates them with commas.
+        parts: the number of parts of each stage.
         cut: whether there are levels inside the stages.
 
     Raises:
-        OptionError: a number is out of range, or the starts are not as many as the stages.
+        OptionError: a number is out of range, or the starts are not as many as the parts of all stages.
         UnknownNameError: there is no such schedule or balance.
     """
     for name, number in (("stages", None if stages == BEST else stages), ("microbatches", microbatches)):
@@ -281,12 +288,24 @@ def checked_stages(
         if number is not None and not whole:
             allowed = f"a whole number from 1 to {MOST_DEVICES:,}" + (", or best" if name == "stages" else "")
             raise OptionError(name, f"found {shown(number)}", allowed)
-    names = _checked_starts(starts, stages)
+    order = checked_schedule("1f1b" if schedule is None else schedule)
+    several = _checked_parts(parts, order)
+    names = _checked_starts(starts, stages, several or 1)
     if balance is not None and balance not in BALANCES:
         raise UnknownNameError("balance", str(balance), BALANCES)
-    order = checked_schedule("1f1b" if schedule is None else schedule)
-    count = (len(names) or stages) if has_stages(stages, starts, cut=cut) else None
-    return Pipelined(count, order, microbatches, balance or "time", names)
+    count = (len(names) // (several or 1) or stages) if has_stages(stages, starts, cut=cut) else None
+    return Pipelined(count, order, microbatches, balance or "time", names, several)
+
+
+def _checked_parts(parts: int | None, schedule: str) -> int | None:
+    """Return the number of parts of each stage: for the interleaved schedule 2 if not given, otherwise None."""
+    if schedule != INTERLEAVED:
+        return None
+    if parts is None:
+        return 2
+    if not isinstance(parts, int) or isinstance(parts, bool) or not 2 <= parts <= MOST_DEVICES:
+        raise OptionError("parts", f"found {shown(parts)}", f"a whole number from 2 to {MOST_DEVICES:,}")
+    return parts
 
 
 def named_starts(starts: str | Sequence[str]) -> tuple[str, ...]:
@@ -313,14 +332,18 @@ def has_stages(stages: int | str | None, starts: str | Sequence[str] | None, *, 
     return any(count not in none for count in (stages, None if starts is None else len(named_starts(starts))))
 
 
-def _checked_starts(starts: str | Sequence[str] | None, stages: int | str | None) -> tuple[str, ...]:
-    """Return the names of the stages' first layers; empty if none are given."""
+def _checked_starts(
+    starts: str | Sequence[str] | None, stages: int | str | None, parts: int = 1
+) -> tuple[str, ...]:
+    """Return the names of the first layers of the parts of all stages; empty if none are given."""
     if starts is None:
         return ()
     names = named_starts(starts)
     if not names:
         raise OptionError("starts", "found none", "the first layer of each stage")
-    if stages not in {None, len(names)}:
+    if len(names) % parts:
+        raise OptionError("starts", f"found {len(names)}", f"a multiple of the {parts} parts of each stage")
+    if stages not in {None, len(names) // parts}:
         raise OptionError("stages", f"found {shown(stages)} and starts of {len(names)}", "one of the two")
     return names
 

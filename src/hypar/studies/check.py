@@ -55,6 +55,7 @@ FREE = (
     "stages.array",
     "stages.asked_microbatches",
     "stages.balance",
+    "stages.parts",
     "stages.schedule",
     "stages.solver",
     "strategy",

@@ -131,7 +131,13 @@ class CutSpans:
         lane = cuts.lane
         network = (self.microbatch, self.flows)
         arriving = entering(network, (start, end), lane.choices, self.setting, self.site.links)
-        return CutSpan(cuts, *arriving, in_step=not FLUSHES[self.request.schedule], site=self.site)
+        return CutSpan(
+            cuts,
+            *arriving,
+            in_step=not FLUSHES[self.request.schedule],
+            site=self.site,
+            tensors=self.microbatch.tensors,
+        )
 
     @cached_property
     def flows(self) -> Flows:
