@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hypar.errors import TableLimitError
+from hypar.planning.ordering import ROUNDING, ordered
+from hypar.planning.ordering import total as _total
 from hypar.planning.searches.base import Answer, Question, Search, costs_by_level, load_search
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.solution import solve as solve_counts
 from hypar.solve.solvers.base import FALLBACK, load_solver, require_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hypar.costs.graphs.narrowed import Narrowed
     from hypar.sharding.placement import Options
     from hypar.solve.cost_graph import Structure
@@ -52,10 +54,10 @@ class Joint:
         """Search one cost graph for all levels."""
         structure = question.structure(0, len(question.levels))
         by_counts = _by_counts(question, structure)
-        if by_counts is not None and (
-            by_counts.exact or question.solver == COUNTS or sum(structure.sizes) > MOST_TUPLES
-        ):
+        if by_counts is not None and (by_counts.exact or question.solver == COUNTS):
             return by_counts
+        if by_counts is not None and sum(structure.sizes) > MOST_TUPLES:
+            return _better(by_counts, _greedy(question, *by_counts.bounds))
         if question.solver == COUNTS:
             load_solver(COUNTS).solve(CostGraph(nodes=(), edges=()))
         answer = self._by_tuples(question, structure)
@@ -109,12 +111,13 @@ def _by_counts(question: Question, structure: Structure) -> Answer | None:
     found = None if problem is None else solve_counts(problem.graph)
     if problem is None or found is None:
         return None
-    choices = problem.choices(found.orders)
-    costs = costs_by_level(question, choices)
-    cost = _total(costs)
-    # Sums in another order differ by rounding where a number of ways is no power of two.
-    bound = cost if found.exact else min(found.bound, cost)
-    return Answer(choices=choices, costs=costs, solver=COUNTS, exact=found.exact, bounds=(bound,))
+    price = partial(costs_by_level, question)
+    plans = [ordered(price, problem, orders, found.bound) for orders in (found.orders, *found.others)]
+    cost, costs, choices = min(plans, key=itemgetter(0))
+    # Sums in another order differ by rounding; what counts leave out makes a plan cost more than its counts say.
+    proven = found.exact and found.bound >= cost * (1 - ROUNDING)
+    bound = cost if proven else min(found.bound, cost)
+    return Answer(choices=choices, costs=costs, solver=COUNTS, exact=proven, bounds=(bound,))
 
 
 def _better(one: Answer, other: Answer) -> Answer:
@@ -167,11 +170,6 @@ def _answer(
 
 def _cost(answer: Answer) -> float:
     return _total(answer.costs)
-
-
-def _total(costs: Sequence[Sequence[float]]) -> float:
-    """Return the cost of all levels, added up as a plan does."""
-    return math.fsum(math.fsum(at_level) for at_level in costs)
 
 
 def _decoded(options: tuple[Options, ...], chosen: int) -> Options:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from hypar.solve.counts.forms import CountGraph
     from hypar.solve.edge import Indices
 
-MOST_STATES = 2000
-"""Most states of a layer: the costs of their pairs are held."""
+MOST_STATES = 2**16
+"""Most states of a layer."""
 
 
 class Found(NamedTuple):
@@ -29,11 +30,13 @@ class Found(NamedTuple):
         orders: the option of each layer at each level, ``[layers, levels]``; levels of one group are consecutive.
         cost: its cost.
         bound: a lower bound of every plan's cost; equal to the cost if the plan is proven optimal.
+        others: plans that cost more, by counts.
     """
 
     orders: Indices
     cost: float
     bound: float
+    others: tuple[Indices, ...] = ()
 
     @property
     def exact(self) -> bool:
@@ -43,14 +46,19 @@ class Found(NamedTuple):
 
 def solve(graph: CountGraph) -> Found | None:
     """Return a plan and a lower bound; None if there are too many levels or states of a layer, or the network is too wide."""
-    states = (number_of(graph, node) for node in range(len(graph.nodes)))
-    if sum(graph.depths) > MOST_LEVELS or max(states) > MOST_STATES:
+    if (
+        sum(graph.depths) > MOST_LEVELS
+        or max(number_of(graph, node) for node in range(len(graph.nodes))) > MOST_STATES
+    ):
         return None
     search = Columns(graph)
     if not search.widest:
         return None
     plan = search.greedy()
-    relaxed = Relaxed(graph)
+    if graph.own:
+        # Costs of a layer alone leave few of its states where a plan is good.
+        plan = search.improved(plan, search.widest)
+    relaxed = Relaxed(graph, plan.cost if graph.own else math.inf)
     relaxed.narrow(plan.cost)
     bound = relaxed.bound()
     if bound < plan.cost * (1 - ROUNDING):
@@ -58,8 +66,13 @@ def solve(graph: CountGraph) -> Found | None:
         relaxed.narrow(plan.cost)
         bound = relaxed.bound()
     orders, cost = plan.orders, plan.cost
+    others: tuple[Indices, ...] = ()
     proven = bound >= cost * (1 - ROUNDING)
-    blocks = None if proven else blocks_of([link[:2] for link in graph.links], len(graph.nodes))
+    blocks = (
+        None
+        if proven or not relaxed.complete
+        else blocks_of([link[:2] for link in graph.links], len(graph.nodes))
+    )
     if blocks is not None:
         chain = Chain(relaxed, blocks)
         path = chain.close(cost)
@@ -68,9 +81,9 @@ def solve(graph: CountGraph) -> Found | None:
             found = written(chain, path)
             value = graph.cost(found, search.groups)
             if value < cost:
-                orders, cost = found, value
+                orders, cost, others = found, value, (_sorted(graph, orders),)
     bound = cost if bound >= cost * (1 - ROUNDING) else bound
-    return Found(_sorted(graph, orders), cost, bound)
+    return Found(_sorted(graph, orders), cost, bound, others)
 
 
 def _sorted(graph: CountGraph, orders: Indices) -> Indices:
