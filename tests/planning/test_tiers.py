@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypar import load_model, plan_model
 from hypar.errors import ProblemError
 from hypar.machine.load import machine_of
-from hypar.planning.searches import joint
+from hypar.planning.searches.jointly import counts
 from tests.effort import examples
 from tests.planning.test_counts import THREE, networks
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search by counts however few tuples there are."""
-    monkeypatch.setattr(joint, "COUNTING_PAYS", 0)
+    monkeypatch.setattr(counts, "COUNTING_PAYS", 0)
 
 
 def both(model: Any, **asked: Any) -> tuple[Plan, Plan]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.planning.searches.jointly.answers import total
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from hypar.costs.graphs.counted import Counted
     from hypar.sharding.placement import Options
@@ -63,8 +64,3 @@ def _priced(price: Price, problem: Counted, orders: Indices) -> Priced:
     choices = problem.choices(orders)
     costs = price(choices)
     return total(costs), costs, choices
-
-
-def total(costs: Sequence[Sequence[float]]) -> float:
-    """Return the cost of all levels, added up as a plan does."""
-    return math.fsum(math.fsum(at_level) for at_level in costs)
