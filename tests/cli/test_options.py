@@ -62,6 +62,7 @@ def test_the_help_of_plan_is_in_groups() -> None:
         "--stages",
         "--schedule",
         "--microbatches",
+        "--parts",
         "--balance",
         "--starts",
         "--chunks",
