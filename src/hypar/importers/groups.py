@@ -130,12 +130,12 @@ class Groups:
             for key in self.drafts[number].fields
         )
         found: dict[tuple[int, str], str] = {}
-        names: dict[object, str] = {}
+        names: dict[tuple[str, tuple[str, ...]], str] = {}
         for index, key in places:
             values = tuple(repr(self.value(group.members[index], key)) for group in uses)
             if len(set(values)) > 1:
                 if (key, values) not in names:
-                    taken = [name for (other, _), name in names.items() if other == key]  # type: ignore[misc]
+                    taken = [name for (other, _), name in names.items() if other == key]
                     names[key, values] = f"{key}_{len(taken) + 1}" if taken else key
                 found[index, key] = names[key, values]
         return found
