@@ -127,7 +127,7 @@ class _Reader:
         """Add the equations of a jaxpr, those of functions that it calls included."""
         for equation in jaxpr.eqns:
             params = dict(equation.params)
-            inner = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
+            inner: Any = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
             named = str(params.get("name", ""))
             kind = equation.primitive.name
             if kind in {"scan", "while", "cond"}:
@@ -167,7 +167,8 @@ def _biased(
     nodes: Sequence[Node], shapes: dict[str, tuple[int, ...]], weights: set[str], inputs: set[str]
 ) -> list[Node]:
     """Return operations with sums of a contraction and a trained vector as one, and those with a constant factor apart."""
-    derived, made = set(weights), {}
+    derived = set(weights)
+    made: dict[str, Node] = {}
     readers: dict[str, int] = {}
     depends = _data(nodes, inputs)
     for node in nodes:

@@ -222,7 +222,7 @@ class _File:
 
     def constant(self, node: Any, attributes: dict[str, Any]) -> None:
         """Note the value of a constant."""
-        value = attributes.get("value", attributes.get("value_ints", attributes.get("value_int")))
+        value: Any = attributes.get("value", attributes.get("value_ints", attributes.get("value_int")))
         if hasattr(value, "dims"):
             few = math.prod(value.dims) <= SMALL
             value = self.onnx.numpy_helper.to_array(value).tolist() if few else None

@@ -138,6 +138,7 @@ class _Reader:
 
     def node(self, node: Any, counter: Any) -> Node | None:
         """Return the operation of a node; None where it gives another name alone."""
+        operands: dict[str, tuple[str, ...]]
         if node.target.__name__ == "getitem":
             made, index = node.args
             if index == 0 and "split" not in str(made.target) and "chunk" not in str(made.target):
@@ -165,7 +166,8 @@ class _Reader:
         names = [argument.name for argument in schema.arguments] if schema else []
         names += [f"argument{number}" for number in range(len(names), len(node.args))]
         given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-        operands, attributes = {}, {}
+        operands: dict[str, tuple[str, ...]] = {}
+        attributes: dict[str, Any] = {}
         for name, value in given.items():
             items = value if isinstance(value, list | tuple) else [value]
             values = tuple(self.true(item.name) for item in items if isinstance(item, self.torch.fx.Node))
