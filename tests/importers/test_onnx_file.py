@@ -95,7 +95,7 @@ def test_every_command_takes_a_file(tmp_path: Path) -> None:
         assert result.exit_code == 0, result.output
 
 
-CONV = [("Conv", ["x", "w"], ["y"], {})]
+CONV: list[Any] = [("Conv", ["x", "w"], ["y"], {})]
 BAD: dict[str, tuple[Any, str]] = {
     "missing": (lambda file: None, "cannot be read: No such file or directory"),
     "a folder": (lambda file: file.mkdir(), "cannot be read: Is a directory"),

@@ -14,8 +14,6 @@ from hypar.importers.trace import Node, Trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-FORMATS = {"float64", "float32", "float16", "bfloat16"}
-
 
 def build_on_meta(build: Callable[[], Any], where: str) -> Any:
     """Build a module without memory for its weights; a module that exists already is taken as it is.

@@ -53,7 +53,13 @@ def read_sizes(text: str) -> tuple[int, ...]:
     help="Write the model file instead of printing it.",
 )
 def command(
-    framework: str, network: str, inputs: tuple[str, ...], output: str | None, **asked: object
+    framework: str,
+    network: str,
+    inputs: tuple[str, ...],
+    batch: int | None,
+    output: str | None,
+    *,
+    partial: bool,
 ) -> None:
     """Write the model file of a NETWORK of another framework: a PyTorch module, an ONNX file or a JAX function.
 
@@ -62,7 +68,8 @@ def command(
     with all that it does; run only what you trust. An ONNX file is only read. No weights are read or kept.
     """
     with progress_bar(f"importing {network}"):
-        found = import_network(framework, network, [read_sizes(text) for text in inputs], **asked)
+        sizes = [read_sizes(text) for text in inputs]
+        found = import_network(framework, network, sizes, batch=batch, partial=partial)
         found.graph()
     note(str(found.coverage))
     for line in found.notes:
