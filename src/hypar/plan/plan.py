@@ -21,7 +21,7 @@ from hypar.files.validation import validated
 from hypar.plan.chunks import ChunksRecord
 from hypar.plan.conventions import Recorded
 from hypar.plan.score import Amount, Score
-from hypar.plan.splits import Group, Split, StagesRecord, groups_of, stage_name
+from hypar.plan.splits import WHOLE_ARRAY, Group, Split, StagesRecord, groups_of, stage_name
 from hypar.registry import load_plugin
 from hypar.results import Origin, Result, remember, view_of
 from hypar.sharding.space import parse_space
@@ -351,12 +351,8 @@ class Plan(Result, Record):
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Return the groups of identical devices; the one group ``all`` if all devices are identical."""
-        if self.stages is None or not self.stages.groups:
-            return groups_of(self.splits)
-        return tuple(
-            Group(name, (), tuple(split for split in self.splits if split.group == name))
-            for name in self.stages.groups
-        )
+        roots = () if self.stages is None else self.stages.groups
+        return groups_of(self.splits, roots or (WHOLE_ARRAY,))
 
     @cached_property
     def _group_of(self) -> dict[str, str]:

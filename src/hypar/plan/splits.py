@@ -76,6 +76,7 @@ class StagesRecord(Record):
         starts: whether the first layers of the stages were given; None if the best partition was searched.
         balance: the quantity of the costliest stage that the partition minimises; None for time.
         bottleneck: cost of the costliest stage in the unit of that balance; None for time.
+        outside: number of levels and uneven splits outside the stages; None for none.
         microbatches: number of microbatches of a mini-batch.
         bottleneck_s: seconds that a mini-batch keeps the busiest stage busy.
         stages: the stages, first to last.
@@ -89,6 +90,7 @@ class StagesRecord(Record):
     starts: Literal[True] | None = None
     balance: Annotated[str, AfterValidator(_known_balance)] | None = None
     bottleneck: Amount | None = None
+    outside: Annotated[int, Field(ge=1)] | None = None
     microbatches: Annotated[int, Field(ge=1)]
     bottleneck_s: Amount
     stages: Annotated[list[StageRecord], Field(min_length=1)]
@@ -272,11 +274,13 @@ class Group(NamedTuple):
         name: its name; ``all`` for the only group.
         above: the uneven splits above, outermost first, each with the index of the group that contains this one.
         splits: its own splits, outermost first.
+        root: the group at the root of its tree: ``all``, or with stages on device groups the one that holds its stages.
     """
 
     name: str
     above: tuple[tuple[Split, int], ...]
     splits: tuple[Split, ...]
+    root: str = WHOLE_ARRAY
 
     @property
     def array(self) -> tuple[int, ...]:
@@ -289,16 +293,20 @@ class Group(NamedTuple):
         return any(not split.shares[group] for split, group in self.above)
 
 
-def groups_of(splits: Sequence[Split]) -> tuple[Group, ...]:
+def groups_of(splits: Sequence[Split], roots: Sequence[str] = (WHOLE_ARRAY,)) -> tuple[Group, ...]:
     """Return the groups of identical devices, in the order of the uneven splits.
 
+    Args:
+        splits: the splits.
+        roots: the groups that no split names: all devices, or the device groups that hold stages.
+
     Raises:
-        ValueError: the splits do not form one tree of groups.
+        ValueError: the splits do not form one tree of groups below each root.
     """
     by_group: dict[str, list[Split]] = {}
     for split in splits:
         by_group.setdefault(split.group, []).append(split)
-    found = tuple(_groups(WHOLE_ARRAY, (), by_group))
+    found = tuple(group._replace(root=root) for root in roots for group in _groups(root, (), by_group))
     if by_group:
         raise ValueError(f"splits: found group {shown(next(iter(by_group)))}, which no uneven split names")
     names = [group.name for group in found]
