@@ -248,6 +248,9 @@ class Plan(Result, Record):
             found, allowed = f"{stages.microbatches:,}", f"a divisor of the batch {self.model.batch:,}"
             raise ValueError(f"stages.microbatches: found {found}; allowed: {allowed}")
         devices = max(count * math.prod(self.array), math.prod(stages.array or ()))
+        if (stages.outside or 0) > len(self.array):
+            allowed = f"at most {len(self.array)}, as there are levels"
+            raise ValueError(f"stages.outside: found {stages.outside}; allowed: {allowed}")
         if devices > MOST_DEVICES or self.uneven or self.score is None:
             allowed = f"at most {MOST_DEVICES:,} identical devices, and a score"
             raise ValueError(f"stages: found {count}; allowed: {allowed}")

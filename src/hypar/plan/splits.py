@@ -107,6 +107,10 @@ class StagesRecord(Record):
         if best is (self.array is None):
             allowed = "one where the best were asked for, and nowhere else"
             raise ValueError(f"stages.array: found {shown(self.array)}; allowed: {allowed}")
+        if self.outside is not None and best:
+            raise ValueError(
+                f"stages.outside: found {self.outside}; allowed: none where the best were asked for"
+            )
         if self.asked_microbatches is not None and not best:
             allowed = "none where a number of stages was asked for"
             raise ValueError(

@@ -23,6 +23,7 @@ from hypar.planning.request import (
     checked_arrays,
     checked_chunks,
     checked_graph,
+    checked_nodes,
     checked_optimizer,
     checked_shares,
     checked_stages,
@@ -47,7 +48,7 @@ def plan_model(
     model: LayerGraph | str | Path,
     *,
     levels: int | None = None,
-    array: Sequence[int] | None = None,
+    array: Sequence[int | str] | None = None,
     batch: int | None = None,
     strategy: str | None = None,
     space: str | None = None,
@@ -79,7 +80,8 @@ def plan_model(
         model: a network, the path of a model file, or a bare name as ``vgg16``.
         levels: number of two-way levels, including the uneven splits of a heterogeneous machine; by default 4, or all
             devices of a heterogeneous machine.
-        array: the ways of each level, outermost first, in place of ``levels``.
+        array: the ways of each level, outermost first, in place of ``levels``. A number of stages among them, as ``s4``,
+            says which levels are outside the stages: ``(2, "s4", 2)`` has two replicas of four stages of two devices.
         batch: samples in a mini-batch; the model's own number by default.
         strategy: a space, a cost and a search under one name; ``hypar`` if not given.
         space: other choices than the strategy's, as dims (``batch,out_channels``), ``all``, or the name of a
@@ -136,6 +138,7 @@ def plan_model(
     identical = None if isinstance(machine, HeterogeneousMachine) else machine
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
     held = (pins,) if isinstance(pins, str) else tuple(pins)
+    array, stages, outside = checked_nodes(array, stages)
     measured = _profile(profile)
     # A stage is on one device group, so that no layer has shares of several.
     cut = array is not None or levels != 0
@@ -197,6 +200,7 @@ def plan_model(
         beyond_space=strategy is None and space is None and asked == "time",
         convention=counted.cost,
         counted=counted.score,
+        outside=outside if pipeline.stages is not None else 0,
         **pipeline._asdict(),
     )
     return follow(request, network if batch is None else network.with_batch(batch), progress)

@@ -71,6 +71,7 @@ class Request:
         microbatches: microbatches in a mini-batch; None for as many as stages, or the next fewer that divide it.
         balance: the quantity of the costliest stage that the partition minimises.
         starts: names of the stages' first layers; empty to search the best partition.
+        outside: number of levels and uneven splits outside the stages.
         chunks: the chunks in which gradients are exchanged; None for single layers.
         baselines: strategies that the engine times beside the search's plan; the fastest is taken.
         beyond_space: whether they may have choices outside the space, as no space was requested.
@@ -100,6 +101,7 @@ class Request:
     microbatches: int | None = None
     balance: str = "time"
     starts: tuple[str, ...] = ()
+    outside: int = 0
     chunks: Asked | None = None
     baselines: tuple[str, ...] = ()
     beyond_space: bool = False
@@ -152,6 +154,7 @@ class Request:
             microbatches=None if plan.stages is None else plan.stages.requested_microbatches,
             balance="time" if plan.stages is None else plan.stages.balance or "time",
             starts=() if plan.stages is None else plan.stages.given_starts,
+            outside=0 if plan.stages is None else plan.stages.outside or 0,
             profile=profile,
             optimizer="sgd" if plan.score is None else plan.score.optimizer,
             refine=plan.refined is not None,
@@ -269,6 +272,44 @@ def has_stages(stages: int | str | None, starts: str | Sequence[str] | None, *, 
     """
     none = (None, 1) if cut else (None,)
     return any(count not in none for count in (stages, None if starts is None else len(named_starts(starts))))
+
+
+class Nodes(NamedTuple):
+    """The nodes that are asked for by their ways.
+
+    Attributes:
+        array: the ways of each level, the stages left out; None if they are not given.
+        stages: the number of stages, ``best``, or None for no stages.
+        outside: the number of levels outside the stages.
+    """
+
+    array: Sequence[int] | None
+    stages: int | str | None
+    outside: int
+
+
+def checked_nodes(array: Sequence[int | str] | None, stages: int | str | None) -> Nodes:
+    """Return the levels and the stages of an array, one of whose entries may be a number of stages, as ``s4``.
+
+    Args:
+        array: the ways of each level, outermost first, and of the stages.
+        stages: the number of stages if they are outside all levels.
+
+    Raises:
+        OptionError: it has several numbers of stages, or one beside ``stages``.
+    """
+    places = [place for place, ways in enumerate(array or ()) if isinstance(ways, str)]
+    if array is None or not places:
+        return Nodes(array, stages, 0)  # type: ignore[arg-type]
+    (first, *others), words = places, [str(array[place]) for place in places]
+    count = words[0].removeprefix("s")
+    if others or count == words[0] or not count.isdecimal():
+        allowed = "ways of levels, and one number of stages among them, as 2, s4, 2"
+        raise OptionError("array", f"found {shown(', '.join(words))}", allowed)
+    if stages is not None:
+        raise OptionError("stages", f"found {shown(stages)} and an array with {words[0]}", "one of the two")
+    levels = [ways for place, ways in enumerate(array) if place != first]
+    return Nodes(levels, int(count), first)  # type: ignore[arg-type]
 
 
 def _checked_starts(starts: str | Sequence[str] | None, stages: int | str | None) -> tuple[str, ...]:

@@ -89,11 +89,17 @@ def _levels(node: Node, name: str) -> list[LevelCut]:
         below = _levels(node.below, name)
         (own,) = array_cuts((node.split.ways,), (node.split.choice(name),)).levels
         each = [[_at(own, index), *below] for index in range(node.split.ways)]
+    elif isinstance(node, Stages):
+        # A layer is in one stage; what the bounds of the others are, which do not work for it, makes no difference.
+        here = next(index for index, own in enumerate(node.layers) if name in own)
+        below = _levels(node.below[here], name)
+        each = [
+            [LevelCut({}, np.array([index == here])), *(below if index == here else _idle(part, below))]
+            for index, part in _parts(node)
+        ]
     else:
-        each = []
-        for index, part in _parts(node):
-            own = _of_part(node, index, name)
-            each.append([own, *(_levels(part, name) if own.working[0] else _uncut(part))])
+        assert isinstance(node, Uneven)  # noqa: S101 (a device is an array without levels)
+        each = [[_share(node, index, name), *_levels(part, name)] for index, part in _parts(node)]
     depth = max(map(len, each))
     devices = [max(len(cut.working) for cut in cuts) for cuts in each]
     rows = (
@@ -113,20 +119,19 @@ def _of_array(node: Node, name: str) -> Cuts | None:
     return array_cuts(tuple(array), choices) if isinstance(node, Device) else None
 
 
-def _of_part(node: Uneven | Stages, index: int, name: str) -> LevelCut:
-    """Return the cut of a layer at an uneven split or at stages, for one part."""
-    if isinstance(node, Stages):
-        return LevelCut({}, np.array([name in node.layers[index]]))
+def _share(node: Uneven, index: int, name: str) -> LevelCut:
+    """Return the cut of a layer at an uneven split, for one group."""
     shares, divided = node.split.shares_of(name), node.split.choice(name).divided
     start = math.fsum(shares[:index])
     ends = (np.array([start]), np.array([start + shares[index]]))
     return LevelCut(dict.fromkeys(divided, ends), np.array([not divided or shares[index] > 0]))
 
 
-def _uncut(node: Node) -> list[LevelCut]:
-    """Return cuts that divide nothing, for the devices below a node."""
+def _idle(node: Node, cuts: Sequence[LevelCut]) -> list[LevelCut]:
+    """Return the cuts of a layer for the devices below a node that do not work for it: those of others, repeated."""
     depth, devices = _coordinates(node).shape
-    return [LevelCut({}, np.ones(devices, bool))] * depth
+    over = [_over([LevelCut(cut.bounds, np.ones(1, bool))], devices) for cut in cuts[:depth]]
+    return [*over, *[_over([], devices)] * (depth - len(over))]
 
 
 def _at(cut: LevelCut, index: int) -> LevelCut:

@@ -86,7 +86,8 @@ def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
     layers, arriving = _layer_bounds(spans, microbatches), _least_received(spans)
     computing = _sums([layer.seconds for layer in layers])
     received, returned = (
-        microbatches * _seconds(link, each) for link, each in zip(spans.site.links, arriving, strict=True)
+        microbatches * _seconds(link, each / spans.replicas)
+        for link, each in zip(spans.site.links, arriving, strict=True)
     )
     overlap = spans.setting.machine.overlap
     found = (
@@ -109,11 +110,14 @@ def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
 
 
 def _least_received(spans: CutSpans) -> tuple[Costs, Costs]:
-    """Return the bytes of F, and of E, that each span receives from others at least, ``[starts, ends]``."""
+    """Return the bytes of F, and of E, that each span receives from others at least, ``[starts, ends]``.
+
+    A level outside the stages may bring all but one in so many of them as it has ways.
+    """
     if spans.setting.convention == PAPER:
         crossing = spans.crossing_bytes[None, :]
         return crossing.T[:-1], crossing
-    count, size = len(spans.microbatch.layers), spans.setting.element_bytes
+    count, size = len(spans.microbatch.layers), spans.setting.element_bytes / spans.replicas
     received, returned = np.zeros((count, count + 1)), np.zeros((count, count + 1))
     for tensor, flow in zip(spans.microbatch.tensors, spans.flows.tensors, strict=True):
         made, read = tensor.producer, tensor.consumer

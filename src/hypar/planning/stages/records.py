@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.planning.request import Request
     from hypar.planning.stages.running import Staging
+    from hypar.planning.stages.span import CutSpan
 
 
 def decided_stages(
@@ -89,6 +90,7 @@ def stages_of(staging: Staging, request: Request) -> StagesRecord:
         starts=True if request.starts else None,
         balance=_balance(request),
         bottleneck=None if _balance(request) is None else exact_number(staging.costliest(request.balance)),
+        outside=request.outside or None,
         microbatches=staging.microbatches,
         bottleneck_s=staging.bottleneck_s,
         stages=[
@@ -141,6 +143,8 @@ def _claim(request: Request, staging: Staging) -> str:
     bounds = f"{tried}stages of the least {words} of all partitions{fitting}"
     if request.starts:
         bounds = "stages as given"
+    elif not all(_replicated(span, request.outside) for span in staging.stages):
+        bounds += " if other stages divide samples outside the stages"
     if request.heterogeneous is not None:
         bounds = f"of both orders of the device groups the faster: {bounds}"
     if not any(span.cuts.lane.setting.array for span in staging.stages):
@@ -149,6 +153,13 @@ def _claim(request: Request, staging: Staging) -> str:
     exact = all(span.cuts.answer.exact for span in staging.stages)
     solver = "" if exact else f" and solver {request.solver!r}, not exact,"
     return f"{bounds}, each cut by {request.search} search{solver} over ({request.space}){pins} for least {objective(request)}"
+
+
+def _replicated(span: CutSpan, outside: int) -> bool:
+    """Return whether the layers of a stage divide samples at all levels outside the stages."""
+    return all(
+        choice.divided == ("batch",) for options in span.cuts.lane.choices for choice in options[:outside]
+    )
 
 
 def _splits_of(staging: Staging) -> Iterator[Split]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypar.planning.stages.running import run_stages
 from hypar.planning.stages.sites import spans_of
+from hypar.planning.stages.spans import joined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,4 +43,4 @@ def stored_stages(
         of_stage.given(start, end, tuple(choices[start:end]))
         for of_stage, (start, end) in zip(spans, pairwise(bounds), strict=True)
     ]
-    return run_stages(own, stages.microbatches, found, plan.chunks)
+    return run_stages(own, stages.microbatches, joined(spans, found), plan.chunks)

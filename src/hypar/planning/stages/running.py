@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypar.plan.splits import stage_name
 from hypar.planning.chunks.replay import chunks_of
 from hypar.planning.chunks.search import Chunked, run_chunked
-from hypar.planning.stages.spans import outer_array
+from hypar.planning.stages.spans import places_for
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.pipeline import Pace, Send, full_step, lower
 from hypar.schedule.pipeline_orders import SCHEDULES, in_flight, staleness
@@ -94,7 +94,8 @@ def run_stages(
     kept = kept_in_flight(schedule, count, microbatches)
     works = []
     for number, (span, most) in enumerate(zip(stages, kept, strict=True)):
-        places = outer_array(span.cuts.lane.setting, span.site.stages)[0]
+        setting = span.cuts.lane.setting
+        places = places_for(setting.machine, setting.array, span.site.stages)
         outside, outward = span.cuts.lane.place.outside, span.site.outward
         place = StagePlace(places, microbatches, most, outside, outward)
         lane = span.cuts.lane.at(stage_name(number), place)

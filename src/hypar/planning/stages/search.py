@@ -19,6 +19,7 @@ from hypar.planning.request import BEST
 from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import estimated_s, kept_in_flight, run_stages
 from hypar.planning.stages.sites import orders_of, spans_of
+from hypar.planning.stages.spans import joined
 from hypar.planning.stages.starts import given_bounds
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.sharding.pins import parse_pin
@@ -208,7 +209,7 @@ def _divided(
     kept = kept_in_flight(request.schedule, stages, microbatches)
     if request.starts:
         bounds = given_bounds(request.starts, graph, spans[0].whole)
-        found = [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+        found = joined(spans, [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)])
         _require_fits(found, kept)
         return Divided(request, microbatches, found, spans)
     if layers > MOST_LAYERS:
@@ -217,7 +218,9 @@ def _divided(
     most = limit if request.balance == "time" else math.inf
     best = best_partition(spans, microbatches, kept, most, request.balance)
     if best is not None:
-        found = [own.span(*ends) for own, ends in zip(spans, pairwise(best.bounds), strict=True)]
+        found = joined(
+            spans, [own.span(*ends) for own, ends in zip(spans, pairwise(best.bounds), strict=True)]
+        )
         return Divided(request, microbatches, found, spans)
     if most < math.inf:
         return None

@@ -15,7 +15,7 @@ from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
 from hypar.planning.request import BEST, checked_array
-from hypar.planning.stages.spans import CutSpans
+from hypar.planning.stages.spans import CutSpans, places_for
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import Receiver
 
@@ -149,7 +149,8 @@ def _spans(
     """Return the spans on the devices of a group, for stages with or without another group before and behind them."""
     name, before, behind = kind
     if name is None:
-        return replace(CutSpans.of(request, graph, counts, known.answers), bounds=known.bounds)
+        own = of_stage(request, counts[0])
+        return replace(CutSpans.of(own, graph, counts, known.answers), bounds=known.bounds)
     group, array = _group(request, name), request.arrays[name]
     assert not isinstance(group.machine, HeterogeneousMachine)  # noqa: S101 (no stages are on such a group)
     inside = replace(request, machine=group.machine, heterogeneous=None, array=array)
@@ -157,6 +158,14 @@ def _spans(
     outward = Receiver(name, (), math.prod(array), group.bytes_per_s, group.latency_s)
     forward, backward = spans.site.links
     return spans.over(Links(outward if before else forward, outward if behind else backward))
+
+
+def of_stage(request: Request, stages: int) -> Request:
+    """Return a request for stages of identical devices whose machine is that of a stage."""
+    if not request.outside or request.machine is None:
+        return request
+    places = places_for(request.machine, request.array, stages)
+    return replace(request, machine=request.machine.of_stage(request.outside, places))
 
 
 def _group(request: Request, name: str) -> DeviceGroup:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -28,8 +29,12 @@ from hypar.schedule.step import lower_lanes
 from hypar.sharding.amounts.flows import flows_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.pins import parse_pin
+from hypar.sharding.placement import grid
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
     from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
@@ -93,7 +98,11 @@ class CutSpans:
         whole = graph.nodes(request.graph)
         direct = load_cost(request.cost, request.parameters).direct
         setting = setting_for(request, graph.element_bytes, direct=direct)
-        link = setting.machine.links(outer_array(setting, stages))[0] if stages > 1 else None
+        link = (
+            setting.machine.stage_link(request.array, places_for(setting.machine, request.array, stages))
+            if stages > 1
+            else None
+        )
         levels = max(map(len, (request.array, *request.arrays.values())))
         return cls(
             request=request,
@@ -127,11 +136,27 @@ class CutSpans:
         return self._as_stage(start, end, self._lowered(lane, answer))
 
     def _as_stage(self, start: int, end: int, cuts: Cuts) -> CutSpan:
-        """Return a span with its cuts as a stage, with the transfers from other stages."""
-        lane = cuts.lane
+        """Return a span with its cuts as a stage; other stages are assumed to divide samples outside the stages."""
+        replicated = tuple(grid({"batch": ways}) for ways in self.setting.array[: self.request.outside])
+        return self.between(start, end, cuts, lambda _: replicated)
+
+    def between(self, start: int, end: int, cuts: Cuts, outer: Callable[[int], Options]) -> CutSpan:
+        """Return a span with its cuts as a stage, with the transfers from other stages.
+
+        Args:
+            start: its first layer.
+            end: the first layer behind it.
+            cuts: its cuts.
+            outer: returns the choices of a layer of another stage at the levels outside the stages.
+        """
         network = (self.microbatch, self.flows)
-        arriving = entering(network, (start, end), lane.choices, self.setting, self.site.links)
+        arriving = entering(network, (start, end), cuts.lane.choices, self.setting, self.site.links, outer)
         return CutSpan(cuts, *arriving, in_step=not FLUSHES[self.request.schedule], site=self.site)
+
+    @property
+    def replicas(self) -> int:
+        """The number of parts of a stage that the levels outside the stages make."""
+        return math.prod(self.setting.array[: self.request.outside])
 
     @cached_property
     def flows(self) -> Flows:
@@ -194,15 +219,32 @@ class CutSpans:
         return load_search(self.request.search).run(self._question(inside))
 
 
-def outer_array(setting: Setting, stages: int) -> tuple[int, ...]:
-    """Return the ways of the level that stages divide and of the levels inside them.
+def joined(spans: Sequence[CutSpans], stages: Sequence[CutSpan]) -> list[CutSpan]:
+    """Return stages with the transfers between them as the choices of all stages outside them say.
+
+    Args:
+        spans: for each stage the spans on its devices.
+        stages: the stages.
+    """
+    outside = spans[0].request.outside
+    if not outside:
+        return [*stages]
+    choices = [options[:outside] for span in stages for options in span.cuts.lane.choices]
+    bounds = accumulate((len(span.cuts.lane.graph.layers) for span in stages), initial=0)
+    return [
+        own.between(*ends, span.cuts, choices.__getitem__)
+        for own, span, ends in zip(spans, stages, pairwise(bounds), strict=True)
+    ]
+
+
+def places_for(machine: Machine, array: tuple[int, ...], stages: int) -> int:
+    """Return the ways of the level that stages divide, each of them an array.
 
     A machine is divided evenly: of more places than stages, the least number that divides it, the last ones stay empty.
     """
-    inside, devices = math.prod(setting.array), setting.machine.num_devices
+    inside, devices = math.prod(array), machine.num_devices
     most = devices // inside
-    places = next((ways for ways in range(stages, most + 1) if devices % (ways * inside) == 0), stages)
-    return (places, *setting.array)
+    return next((ways for ways in range(stages, most + 1) if devices % (ways * inside) == 0), stages)
 
 
 def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = None) -> ContractedGraph:

@@ -124,9 +124,12 @@ def question(plan: Plan) -> str:
             )
             devices = plan.num_devices
     else:
-        array, devices = "x".join(str(ways) for ways in plan.array), plan.num_devices
+        outside = 0 if plan.stages is None else plan.stages.outside or 0
+        outer, array = ("x".join(map(str, ways)) for ways in (plan.array[:outside], plan.array[outside:]))
+        devices = plan.num_devices
         if plan.stages is not None and plan.staged:
-            array = _counted(plan.stages) + (f" of {array}" if array else "")
+            times = f"{outer} times " if outer else ""
+            array = times + _counted(plan.stages) + (f" of {array}" if array else "")
     return f"{plan.model.name}, batch {plan.model.batch}, {devices} devices ({array})"
 
 

@@ -26,18 +26,21 @@ if TYPE_CHECKING:
 RESIDUE = 1e-9
 """Fraction of a tensor below which nothing is received."""
 
-_APART = OUTERMOST._replace(both=0.0, back=0.0)  # type: ignore[arg-type]
-"""The products below a level whose parts have one end of a tensor each: no device has what it needs."""
+SEAM = -1
+"""In place of a level: the stages, whose parts have one end of a tensor each."""
 
-_SEAM = Factors(*[apart - whole for apart, whole in zip(_APART, OUTERMOST, strict=True)])
-"""The growth of that level."""
+APART = {"both": 0.0, "back": 0.0}
+"""The products below the stages that differ from those above them: no device has what it needs."""
+
+_GROWTH = Factors(*[APART.get(name, 1.0) - 1.0 for name in Factors._fields])  # type: ignore[arg-type]
+"""The growth of the products at the stages."""
 
 
 class Received(NamedTuple):
     """A transfer at one level.
 
     Attributes:
-        level: the level, 0 for the outermost.
+        level: the level, 0 for the outermost; ``SEAM``.
         phase: the phase that it belongs to.
         tensor: ``weight``, ``output`` or ``input`` of the layer; between two layers ``input``, which the consumer reads,
             or ``output``, which the producer makes.
@@ -114,6 +117,7 @@ def received_between(
     array: tuple[int, ...],
     chosen: tuple[Options, Options],
     above: Products = OUTERMOST,
+    outside: int | None = None,
 ) -> tuple[Received, ...]:
     """Return the transfers of a tensor between two layers at all levels, in the order of its parts, outermost first.
 
@@ -124,6 +128,7 @@ def received_between(
         array: the ways of each level.
         chosen: the choices of producer and consumer.
         above: the products above the outermost level.
+        outside: for two layers in different stages, the number of levels outside the stages.
     """
     products = above
     found: list[list[Received]] = [[] for _ in parts]
@@ -131,6 +136,9 @@ def received_between(
     reaching = cut_windows(reader, chosen[1])
     left = _left(reader, array, chosen[1]) if reaching else (WHOLE_LAYER,) * (len(array) + 1)
     for level, (ways, *pair) in enumerate(zip(array, *chosen, strict=True)):
+        if level == outside:
+            _from_stage(found, parts, products, receivers, level)
+            products = products._replace(**APART)  # type: ignore[arg-type]
         factors, growth, kinds = factors_of_pair(reader, between, (pair[0], pair[1]), left[level], ways)
         for own, part in zip(found, parts, strict=True):
             elements = received(part, products, growth)
@@ -138,7 +146,23 @@ def received_between(
                 kind, to = kinds[part.manner], receivers[part.forward][level]
                 own.append(Received(level, part.phase, part.tensor, kind, elements, to, part.inside))
         products = Products._make(map(operator.mul, products, factors))
+    if outside == len(array):
+        _from_stage(found, parts, products, receivers, outside)
     return tuple(one for own in found for one in own)
+
+
+def _from_stage(
+    found: list[list[Received]],
+    parts: tuple[Part, ...],
+    products: Products,
+    receivers: tuple[tuple[int, ...], ...],
+    level: int,
+) -> None:
+    """Add what each part brings from another stage, below some levels; arguments as in ``received_between``."""
+    for own, part in zip(found, parts, strict=True):
+        to = receivers[part.forward][level - 1] if level else 1
+        elements = float(received(part, products, _GROWTH))
+        own.append(Received(SEAM, part.phase, part.tensor, "neighbours", elements, to, part.inside))
 
 
 @lru_cache(maxsize=16384)
@@ -148,8 +172,10 @@ def received_apart(
     part: Part,
     array: tuple[int, ...],
     chosen: Options,
-) -> tuple[float, tuple[Received, ...]]:
-    """Return what a transfer brings to one end of a tensor whose other end lies on other devices.
+    others: Options = (),
+    above: Products = OUTERMOST,
+) -> tuple[Received, tuple[Received, ...]]:
+    """Return what a transfer brings to one end of a tensor whose other end lies in another stage.
 
     Args:
         reader: the consumer.
@@ -157,16 +183,21 @@ def received_apart(
         part: the transfer.
         array: the ways of each level at the end that receives.
         chosen: the choices of its layer.
+        others: the choices of the layer at the other end, at the levels outside the stages.
+        above: the products above the outermost level.
 
     Returns:
-        The elements that come from outside; the transfers that hand them on, outermost first.
+        What comes from the other stage; the transfers that hand it on, or move it outside the stages, outermost first.
     """
-    other = (WHOLE,) * len(chosen)
+    outside = len(others)
+    other = (*others, *(WHOLE,) * (len(chosen) - outside))
     pair = (other, chosen) if part.forward else (chosen, other)
-    moves = received_between(reader, between, (part,), array, pair, _APART)
+    found = received_between(reader, between, (part,), array, pair, above, outside)
+    seam = next(one for one in found if one.level == SEAM)
+    moves = tuple(one for one in found if one is not seam)
     if part.manner != "sums":
-        moves = tuple(one._replace(collective="all_gather") for one in moves)
-    return float(received(part, OUTERMOST, _SEAM)), moves
+        moves = tuple(one._replace(collective="all_gather") if one.level >= outside else one for one in moves)
+    return seam, moves
 
 
 @lru_cache(maxsize=16384)

@@ -170,17 +170,18 @@ def _with_crossings(
 def _of_stages(staging: Staging, nodes: ContractedGraph) -> Amounts:
     """Return the bytes of all stages in a mini-batch; those between stages are of a stage, not of one tensor."""
     found: Amounts = {}
-    microbatches = staging.microbatches
+    microbatches, outside = staging.microbatches, staging.request.outside
     levels = 1 + max(len(span.cuts.lane.setting.array) for span in staging.stages)
     for number, span in enumerate(staging.stages):
         inside = span.cuts.lane
         by_paper = inside.setting.convention == PAPER
-        own_amounts = _of_lanes([inside._replace(depth=1)], levels) if by_paper else _by_products(inside, 1)
+        own_levels = len(inside.setting.array)
+        own_amounts = _of_lanes([inside], own_levels) if by_paper else _by_products(inside, 0)
         for item, own in own_amounts.items():
             times = 1 if item.phase == "gradient" else microbatches
-            found.setdefault(item, np.zeros(levels))[: len(own)] += times * own
+            found.setdefault(item, np.zeros(levels))[: own_levels + 1] += times * np.insert(own, outside, 0.0)
         for phase, entering in (("forward", span.received), ("backward", span.returned)):
-            _add(found, seam(number, phase), 0, levels, microbatches * entering.from_stages)
+            _add(found, seam(number, phase), outside, levels, microbatches * entering.from_stages)
             for arrival in entering.arrivals:
                 if arrival.tensor is None:
                     continue
@@ -189,7 +190,8 @@ def _of_stages(staging: Staging, nodes: ContractedGraph) -> Amounts:
                     nodes.layers[edge.consumer].name, nodes.layers[edge.producer].name, phase, "input"
                 )
                 for move in arrival.moves:
-                    _add(found, item, 1 + move.level, levels, microbatches * move.total_bytes)
+                    level = move.level + (move.level >= outside)
+                    _add(found, item, level, levels, microbatches * move.total_bytes)
     return found
 
 
