@@ -14,9 +14,16 @@ from hypar.errors import field_name, shown
 from hypar.files.record import Record
 from hypar.plan.score import Amount
 from hypar.sharding.dims import CUTTABLE
-from hypar.sharding.placement import ALONE, WHOLE, Choice, grid
+from hypar.sharding.numbering import digits_of
+from hypar.sharding.placement import ALONE, COPIES, WHOLE, Choice, grid, numbered
 
 Degrees = dict[Literal[CUTTABLE], Annotated[int, Field(ge=1)]]  # type: ignore[valid-type]
+Digit = Annotated[
+    dict[Literal[(*CUTTABLE, COPIES)], Annotated[int, Field(ge=2)]],  # type: ignore[valid-type]
+    Field(min_length=1, max_length=1),
+]
+"""A run of digits of a device's number: the dim that it divides, and its degree."""
+
 Share = Annotated[float, Field(ge=0, le=1)]
 
 WHOLE_ARRAY = "all"
@@ -202,6 +209,8 @@ class Split(Record):
         shares: the share of each of them, summing to 1; one without a share is idle.
         choices: for each layer the degree of each dim that is divided; none for a join that every device computes
             whole, batch 1 for a layer that one device computes.
+        numbering: for each layer with several dims the digits of its devices' numbers, outermost first; None where all
+            layers number their devices alike, through the dims of their choices.
         costs: for each layer the cost of it and of the tensors that it reads, in all groups together.
         cost: their sum.
         sides: for an uneven split, its device groups; None for an even split.
@@ -213,6 +222,7 @@ class Split(Record):
     ways: Annotated[int, Field(ge=2)]
     shares: list[Share]
     choices: Annotated[dict[str, Degrees], Field(min_length=1)]
+    numbering: dict[str, list[Digit]] | None = None
     costs: dict[str, Amount]
     cost: Amount
     sides: list[GroupRecord] | None = None
@@ -251,14 +261,42 @@ class Split(Record):
                 )
                 place = field_name(("splits", self.level, "choices", layer))
                 raise ValueError(f"{place}: found {shown(degrees)}; allowed: {allowed}")
+        if self.numbering is not None:
+            self._require_numbering()
+
+    def _require_numbering(self) -> None:
+        """Check that the numberings have the degrees of their layers' choices, and common digits.
+
+        Raises:
+            ValueError: they do not.
+        """
+        for layer, digits in (self.numbering or {}).items():
+            place = field_name(("splits", self.level, "numbering", layer))
+            if layer not in self.choices or self.sides is not None:
+                allowed = "layers that have a choice at an even split"
+                raise ValueError(f"{place}: found {shown(layer)}; allowed: {allowed}")
+            choice = numbered(pair for digit in digits for pair in digit.items())
+            same = dict(choice.degrees) == self.choices[layer]
+            if not choice.order or not same or math.prod(d for _, d in choice.order) != self.ways:
+                allowed = (
+                    f"several dims, with the degrees of its choice and a product of {self.ways} with copies"
+                )
+                raise ValueError(f"{place}: found {shown(digits)}; allowed: {allowed}")
+        try:
+            digits_of((self.ways,), tuple((self.choice(layer),) for layer in self.choices))
+        except ValueError as error:
+            raise ValueError(f"{field_name(('splits', self.level, 'numbering'))}: {error}") from None
 
     def shares_of(self, layer: str) -> tuple[float, ...]:
         """Return each group's share of a layer."""
         return tuple((self.layer_shares or {}).get(layer, self.shares))
 
     def choice(self, layer: str) -> Choice:
-        """Return the choice of a layer."""
-        return _choice(tuple(self.choices[layer].items()))
+        """Return the choice of a layer, with its numbering."""
+        order = () if self.numbering is None else self.numbering.get(layer, ())
+        return _choice(
+            tuple(self.choices[layer].items()), tuple(pair for digit in order for pair in digit.items())
+        )
 
     def dim(self, layer: str) -> str | None:
         """Return the dim in which a layer is cut, several joined by ``*``; None if it is not cut."""
@@ -266,8 +304,10 @@ class Split(Record):
 
 
 @lru_cache(maxsize=4096)
-def _choice(degrees: tuple[tuple[str, int], ...]) -> Choice:
+def _choice(degrees: tuple[tuple[str, int], ...], order: tuple[tuple[str, int], ...]) -> Choice:
     """Return the choice of some degrees; layers and levels share few different ones."""
+    if order:
+        return numbered(order)
     return grid(dict(degrees)) if degrees else WHOLE
 
 

@@ -57,6 +57,8 @@ def _gap_of(answer: Answer) -> str:
 
 def _kind_of(question: Question) -> str:
     """Return the kind of choices in a search problem."""
+    if question.numbered:
+        return "grids of dims, numbered freely"
     every = {
         (id(options), level.ways): options
         for at_layer in question.options

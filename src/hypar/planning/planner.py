@@ -12,6 +12,7 @@ from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of
+from hypar.planning.flat import by_digits
 from hypar.planning.question import ask
 from hypar.planning.records import decided, plan_of
 from hypar.planning.refusals import Asked, require_together
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.plan.plan import Plan
     from hypar.planning.records import Decided
+    from hypar.planning.searches.base import Answer, Question
+    from hypar.sharding.pins import Pin
 
 
 def plan_model(
@@ -236,14 +239,19 @@ def _decided(request: Request, graph: LayerGraph, progress: Callable[[int, int],
         if request.stages == BEST:
             whole = _decided(replace(request, stages=None), graph, lambda *_: None)
         return decided_stages(request, graph, whole, progress)
-    question, pins = ask(request, graph)
+    question, pins, found = by_digits(request, graph) or _searched(request, graph)
     search = load_search(request.search)
-    found = search.run(question)
     if request.machine is None and not request.refine:
         return decided(request, question, pins, found, claim_of(request, question, found, search.claim))
     from hypar.planning.timing import timed  # noqa: PLC0415 (only where a machine is named)
 
     return timed(request, graph, question, pins, found, progress)
+
+
+def _searched(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer]:
+    """Return the search problem of a request, its pins, and its answer."""
+    question, pins = ask(request, graph)
+    return question, pins, load_search(request.search).run(question)
 
 
 def _arrays(

@@ -136,6 +136,12 @@ def even_split(
         ways=level.ways,
         shares=list(equal_shares(level.ways)),
         choices={name: choice.as_degrees() for name, choice in zip(names, choices, strict=True)},
+        numbering={
+            name: [dict([digit]) for digit in choice.order]
+            for name, choice in zip(names, choices, strict=True)
+            if choice.order
+        }
+        or None,
         costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
         cost=exact_number(math.fsum(costs)),
     )

@@ -10,13 +10,15 @@ import numpy as np
 from hypar.plan.tree import Device, Level, Stages, Uneven, tree_of
 from hypar.program.cuts import Cuts, LevelCut, array_cuts
 from hypar.program.lowering import lower
-from hypar.program.places import Places
+from hypar.program.places import Places, array_places
+from hypar.sharding.numbering import digits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
+    from hypar.plan.splits import Split
     from hypar.plan.tree import Node
     from hypar.program.places import Numbers
     from hypar.program.steps import Program
@@ -37,6 +39,9 @@ def program_of(plan: Plan, graph: LayerGraph, convention: str = "moved") -> Prog
 def cuts_of(plan: Plan) -> tuple[Places, dict[str, Cuts]]:
     """Return the devices of a plan and the cuts of each of its layers; layers that are cut alike share one object."""
     tree = tree_of(plan)
+    splits = _splits_of(tree)
+    if splits is not None:
+        return _array_cuts(plan, splits)
     places, known = _places(_coordinates(tree)), dict[object, Cuts]()
     stages = () if plan.stages is None else plan.stages.stages
     stage_of = {name: number for number, stage in enumerate(stages) for name in stage.layers}
@@ -45,8 +50,7 @@ def cuts_of(plan: Plan) -> tuple[Places, dict[str, Cuts]]:
         own = [split for split in plan.splits if name in split.choices]
         key = (stage_of.get(name), *((split.choice(name), split.shares_of(name)) for split in own))
         if key not in known:
-            levels = _of_array(tree, name)
-            known[key] = Cuts(places, tuple(_levels(tree, name))) if levels is None else levels
+            known[key] = Cuts(places, tuple(_levels(tree, name)))
         found[name] = known[key]
     return places, found
 
@@ -82,9 +86,9 @@ def _parts(node: Uneven | Stages) -> Sequence[tuple[int, Node]]:
 
 def _levels(node: Node, name: str) -> list[LevelCut]:
     """Return the cuts of a layer at a node and at all nodes below it, for the devices below the node."""
-    array = _of_array(node, name)
-    if array is not None:
-        return [*array.levels]
+    splits = _splits_of(node)
+    if splits is not None:
+        return [*array_cuts(tuple(own.ways for own in splits), [own.choice(name) for own in splits]).levels]
     if isinstance(node, Level):
         below = _levels(node.below, name)
         (own,) = array_cuts((node.split.ways,), (node.split.choice(name),)).levels
@@ -109,14 +113,24 @@ def _levels(node: Node, name: str) -> list[LevelCut]:
     return [*map(_side_by_side, rows)]
 
 
-def _of_array(node: Node, name: str) -> Cuts | None:
-    """Return the cuts of a layer below a node of even levels alone; None below another node."""
-    array, choices = [], []
+def _splits_of(node: Node) -> list[Split] | None:
+    """Return the splits of a node below which there are even levels alone; None for another node."""
+    splits = []
     while isinstance(node, Level):
-        array.append(node.split.ways)
-        choices.append(node.split.choice(name))
+        splits.append(node.split)
         node = node.below
-    return array_cuts(tuple(array), choices) if isinstance(node, Device) else None
+    return splits if isinstance(node, Device) else None
+
+
+def _array_cuts(plan: Plan, splits: Sequence[Split]) -> tuple[Places, dict[str, Cuts]]:
+    """Return the devices and the cuts of even levels alone, whose pieces are laid digit by digit."""
+    array = tuple(split.ways for split in splits)
+    chosen = tuple(tuple(split.choice(name) for split in splits) for name in plan.layers)
+    digits = digits_of(array, chosen)
+    # Pieces are laid digit by digit, transfers are counted level by level.
+    inner, own = (array, chosen) if digits is None else (digits.array, digits.chosen)
+    cuts = (array_cuts(inner, choices) for choices in own)
+    return array_places(array), dict(zip(plan.layers, cuts, strict=True))
 
 
 def _share(node: Uneven, index: int, name: str) -> LevelCut:

@@ -18,7 +18,6 @@ import numpy as np
 from hypar.errors import TableLimitError
 from hypar.planning.searches.base import Answer, Question, Search, costs_by_level, load_search
 from hypar.solve.cost_graph import CostGraph
-from hypar.solve.counts.solution import solve as solve_counts
 from hypar.solve.solvers.base import FALLBACK, load_solver, require_tables
 
 if TYPE_CHECKING:
@@ -105,8 +104,10 @@ def _by_counts(question: Question, structure: Structure) -> Answer | None:
     """Search by counts, where that is asked for or whole matrices of pairs would be large; None if it cannot be done."""
     if question.solver != COUNTS and (question.solver is not None or structure.entries <= COUNTING_PAYS):
         return None
+    from hypar.solve.counts.solution import solve  # noqa: PLC0415 (only where counting pays)
+
     problem = question.counted()
-    found = None if problem is None else solve_counts(problem.graph)
+    found = None if problem is None else solve(problem.graph)
     if problem is None or found is None:
         return None
     choices = problem.choices(found.orders)

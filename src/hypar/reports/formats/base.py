@@ -68,9 +68,12 @@ def level_names(plan: Plan) -> list[str]:
 def words_of(plan: Plan) -> int:
     """Return the index of the words in which a plan's choices are shown: those of grids for all if one is a grid."""
     space = parse_space(plan.space)
-    choices = {(split.choice(layer).degrees, split.ways) for split in plan.splits for layer in split.choices}
-    words = vocabulary({dim for degrees, _ in choices for dim, _ in degrees}.union(space.dims))
-    texts = (choice_word(degrees, ways, words, grids=space.grids) for degrees, ways in choices)
+    choices = {(split.choice(layer), split.ways) for split in plan.splits for layer in split.choices}
+    words = vocabulary({dim for choice, _ in choices for dim, _ in choice.degrees}.union(space.dims))
+    texts = (
+        choice_word(choice.degrees, ways, words, grids=space.grids, order=choice.order)
+        for choice, ways in choices
+    )
     return GRIDS if any(text[-1].isdecimal() for text in texts) else words
 
 
@@ -84,7 +87,8 @@ def namer(plan: Plan) -> Callable[[Split, str], str]:
     def word(split: Split, layer: str) -> str:
         if layer not in split.choices:
             return ""
-        return choice_word(split.choice(layer).degrees, split.ways, words, grids=grids)
+        choice = split.choice(layer)
+        return choice_word(choice.degrees, split.ways, words, grids=grids, order=choice.order)
 
     return word
 

@@ -13,10 +13,13 @@ from hypar.sharding.amounts.inside import added, computing, elements_of
 from hypar.sharding.amounts.products import OUTERMOST, Products, received
 from hypar.sharding.amounts.rows import cut_windows, windowed
 from hypar.sharding.levels import TENSORS, WHOLE_LAYER, Level, LocalSizes, levels_of
+from hypar.sharding.numbering import digits_of
 from hypar.sharding.placement import WHOLE
 from hypar.sharding.transfers import PHASE_OF
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from hypar.network.ops.base import Einsum, Roles
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.flows import Sums
@@ -66,6 +69,10 @@ def received_inside(
     einsum: Einsum, sums: Sums, array: tuple[int, ...], chosen: Options
 ) -> tuple[Received, ...]:
     """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
+    digits = digits_of(array, (chosen,))
+    if digits is not None:
+        moves = received_inside(einsum, sums, digits.array, digits.chosen[0])
+        return _together(reversed(moves), digits.of)[::-1]
     if sums.input and _divides(einsum, chosen):
         amounts = _added(einsum, sums, array, chosen)
     else:
@@ -130,6 +137,10 @@ def received_between(
         above: the products above the outermost level.
         outside: for two layers in different stages, the number of levels outside the stages.
     """
+    digits = digits_of(array, chosen) if outside is None else None
+    if digits is not None:
+        ends = (digits.chosen[0], digits.chosen[1])
+        return _together(received_between(reader, between, parts, digits.array, ends, above), digits.of)
     products = above
     found: list[list[Received]] = [[] for _ in parts]
     receivers = tuple(_receivers(array, own) for own in chosen)
@@ -165,6 +176,39 @@ def _from_stage(
         own.append(Received(SEAM, part.phase, part.tensor, "neighbours", elements, to, part.inside))
 
 
+def _together(moves: Iterable[Received], of: Sequence[int]) -> tuple[Received, ...]:
+    """Return the transfers of digits, outermost first, as transfers of the levels that they are digits of."""
+    found: list[Received] = []
+    digits: list[int] = []
+    for move in moves:
+        level = of[move.level]
+        last = found[-1] if found else None
+        same = last is not None and (last.level, last.phase, last.tensor, last.inside) == (
+            level,
+            move.phase,
+            move.tensor,
+            move.inside,
+        )
+        if last is None or not same or digits[-1] >= move.level:
+            found.append(move._replace(level=level, whole=move.whole and of.count(level) == 1))
+            digits = [move.level]
+            continue
+        digits.append(move.level)
+        found[-1] = last._replace(
+            collective=_either(last.collective, move.collective),
+            elements=last.elements + move.elements,
+            receivers=max(last.receivers, move.receivers),
+        )
+    return tuple(found)
+
+
+def _either(one: str, other: str) -> str:
+    """Return the collective of a transfer of which two digits have collectives of their own."""
+    if one == other:
+        return one
+    return "all_reduce" if "all_reduce" in {one, other} else "all_to_all"
+
+
 @lru_cache(maxsize=16384)
 def received_apart(
     reader: Einsum,
@@ -192,7 +236,13 @@ def received_apart(
     outside = len(others)
     other = (*others, *(WHOLE,) * (len(chosen) - outside))
     pair = (other, chosen) if part.forward else (chosen, other)
-    found = received_between(reader, between, (part,), array, pair, above, outside)
+    if outside:
+        found = received_between(reader, between, (part,), array, pair, above, outside)
+    else:
+        seams: list[list[Received]] = [[]]
+        _from_stage(seams, (part,), above, (), 0)
+        below = above._replace(**APART)  # type: ignore[arg-type]
+        found = (*seams[0], *received_between(reader, between, (part,), array, pair, below))
     seam = next(one for one in found if one.level == SEAM)
     moves = tuple(one for one in found if one is not seam)
     if part.manner != "sums":
