@@ -106,5 +106,4 @@ def best_partition(
 
 def _room(span: CutSpan, kept: Collection[int]) -> int:
     """Return the largest of several numbers of microbatches in flight that fits the memory."""
-    machine = span.cuts.lane.setting.machine
-    return max((count for count in kept if machine.fits(math.fsum(span.held(count).values()))), default=0)
+    return max(filter(span.fits, kept), default=0)

@@ -40,7 +40,7 @@ def stored_stages(
     spans = spans_of(own, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = accumulate((len(stage.layers) for stage in stages.stages), initial=0)
     found = [
-        of_stage.given(start, end, tuple(choices[start:end]))
+        of_stage.stored(plan, start, end, tuple(choices[start:end]))
         for of_stage, (start, end) in zip(spans, pairwise(bounds), strict=True)
     ]
     return run_stages(own, stages.microbatches, joined(spans, found), plan.chunks)

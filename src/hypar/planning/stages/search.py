@@ -240,9 +240,10 @@ def _require_fits(stages: Sequence[CutSpan], kept: Sequence[int]) -> None:
         MemoryLimitError: one does not fit.
     """
     for number, (span, in_flight) in enumerate(zip(stages, kept, strict=True), 1):
-        lane, held = span.cuts.lane, math.fsum(span.held(in_flight).values())
-        machine = lane.setting.machine
-        if not machine.fits(held):
+        for lane, held in zip(span.cuts.lanes, span.held_bytes(in_flight), strict=True):
+            machine = lane.setting.machine
+            if machine.fits(held):
+                continue
             found = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
             allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
             hint = "try more stages, or a smaller batch"
