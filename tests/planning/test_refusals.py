@@ -101,6 +101,7 @@ def features(asked: Mapping[str, str | None]) -> Iterator[str]:
         "a heterogeneous machine": mixed,
         "uneven splits": mixed and not staged,
         "stages on device groups": mixed and staged,
+        "stages on identical devices of groups": mixed and staged,
         "identical devices": not mixed,
         "no machine": asked["--hardware"] is None,
         "several levels": asked.get("--levels") == "2" or asked.get("--array") == "2x2",

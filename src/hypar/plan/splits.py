@@ -385,5 +385,10 @@ def stage_name(stage: int) -> str:
     return f"stage {stage + 1}"
 
 
+def stage_of(group: str) -> int:
+    """Return the number of the stage, from 0, that a group of a score belongs to; its name begins with the stage's."""
+    return int(group.split()[1]) - 1
+
+
 RULES = ("equal", "linear", "exact")
 """Rules that find the shares of an uneven split."""

@@ -143,9 +143,10 @@ def plan_model(
     held = (pins,) if isinstance(pins, str) else tuple(pins)
     array, stages, outside = checked_nodes(array, stages)
     measured = _profile(profile)
-    # A stage is on one device group, so that no layer has shares of several.
+    # A stage on one group of identical devices has no layer with shares of several.
     cut = array is not None or levels != 0
-    shared = None if has_stages(stages, starts, cut=cut) else heterogeneous
+    apart = has_stages(stages, starts, cut=cut) and not outside
+    shared = None if heterogeneous is None or (apart and not heterogeneous.nested) else heterogeneous
     own = named.heterogeneous_cost if shared and named.heterogeneous_cost else named.cost
     asked = own if cost is None else cost
     rule = checked_shares(shares, named.shares, asked, shared)
@@ -169,6 +170,7 @@ def plan_model(
         optimizer=optimizer,
         refine=refine,
         chunks=chunks,
+        outside=outside,
     )
     require_together(features)
     pipeline = checked_stages(stages, schedule, microbatches, balance, starts, cut=features.cut)
@@ -192,7 +194,7 @@ def plan_model(
         pins=held,
         machine=identical,
         heterogeneous=heterogeneous,
-        arrays=_arrays(heterogeneous, pipeline.stages, levels, array) if heterogeneous else {},
+        arrays=_arrays(heterogeneous, pipeline.stages, levels, array, outside) if heterogeneous else {},
         shares=rule,
         integral=integral,
         optimizer=optimizer,
@@ -255,14 +257,18 @@ def _searched(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin,
 
 
 def _arrays(
-    machine: HeterogeneousMachine, stages: int | str | None, levels: int | None, array: Sequence[int] | None
+    machine: HeterogeneousMachine,
+    stages: int | str | None,
+    levels: int | None,
+    array: Sequence[int] | None,
+    outside: int,
 ) -> dict[str, tuple[int, ...]]:
     """Return the ways of each level inside each group of a heterogeneous machine, or inside each of its stages."""
     if stages is None:
         return checked_arrays(machine, levels, array)
     from hypar.planning.stages.sites import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
 
-    return stage_arrays(machine, stages, levels, array)
+    return stage_arrays(machine, stages, levels, array, outside)
 
 
 def _hardware(hardware: Machine | HeterogeneousMachine | str | Path) -> Machine | HeterogeneousMachine:

@@ -115,6 +115,12 @@ class Request:
             return tuple(machine for _, machine, _ in self.heterogeneous.identical())
         return () if self.machine is None else (self.machine,)
 
+    @property
+    def uneven(self) -> bool:
+        """Whether there are uneven splits: on a heterogeneous machine, but where each stage is on identical devices."""
+        staged = self.stages is not None and not self.outside
+        return self.heterogeneous is not None and (not staged or self.heterogeneous.nested)
+
     @classmethod
     def of(
         cls, plan: Plan, machine: Machine | HeterogeneousMachine | None = None, profile: Profile | None = None
@@ -377,7 +383,7 @@ def checked_arrays(
                     f"at least {depth}, and at most its {machine.num_devices} devices below them",
                 )
         if array is not None:
-            _require_groups(heterogeneous, whole)
+            require_ways(heterogeneous, whole)
     for name, machine, _ in heterogeneous.identical():
         if found[name]:
             machine.links(found[name])
@@ -405,7 +411,7 @@ def checked_shares(
     return shares
 
 
-def _require_groups(heterogeneous: HeterogeneousMachine, array: tuple[int, ...]) -> None:
+def require_ways(heterogeneous: HeterogeneousMachine, array: tuple[int, ...]) -> None:
     """Check that the ways of each uneven split are the number of its device groups."""
     if array[0] != len(heterogeneous.groups):
         groups = len(heterogeneous.groups)
@@ -414,7 +420,7 @@ def _require_groups(heterogeneous: HeterogeneousMachine, array: tuple[int, ...])
         )
     for group in heterogeneous.groups:
         if isinstance(group.machine, HeterogeneousMachine):
-            _require_groups(group.machine, array[1:])
+            require_ways(group.machine, array[1:])
 
 
 def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:

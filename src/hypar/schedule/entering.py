@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.placement import Options
+    from hypar.sharding.uneven.transfers import Amount
 
 
 class Link(Protocol):
@@ -57,6 +58,9 @@ class Arrival(NamedTuple):
         num_bytes: the bytes that come from the other stage.
         moves: the transfers that hand it on inside, and those outside the stages.
         replicas: the number of parts outside the stages that receive an equal share of the bytes, all at the same time.
+        lane: the index in the stage of the lane to which the transfers inside belong.
+        crossed: what the device groups of an uneven split of the stage receive from each other: the index of the
+            split, the amounts, and their bytes.
     """
 
     layer: int
@@ -64,6 +68,8 @@ class Arrival(NamedTuple):
     num_bytes: float
     moves: Moves = NO_MOVES
     replicas: int = 1
+    lane: int = 0
+    crossed: tuple[tuple[int, Amount, float], ...] = ()
 
 
 class Entering(NamedTuple):
@@ -80,7 +86,10 @@ class Entering(NamedTuple):
     @property
     def seconds(self) -> float:
         """The seconds until it has arrived at the devices that need it."""
-        return self.link_s + math.fsum(move.seconds for move in self.moves)
+        lanes: dict[int, list[float]] = {0: []}
+        for arrival in self.arrivals:
+            lanes.setdefault(arrival.lane, []).extend(move.seconds for move in arrival.moves)
+        return self.link_s + max(map(math.fsum, lanes.values()))
 
     @property
     def from_stages(self) -> float:
@@ -95,7 +104,8 @@ class Entering(NamedTuple):
     @property
     def num_bytes(self) -> float:
         """The bytes that all devices of the stage receive."""
-        return math.fsum((self.from_stages, *(move.total_bytes for move in self.moves)))
+        crossed = (num_bytes for arrival in self.arrivals for _, _, num_bytes in arrival.crossed)
+        return math.fsum((self.from_stages, *(move.total_bytes for move in self.moves), *crossed))
 
 
 def entering(
@@ -117,7 +127,15 @@ def entering(
         outer: returns the choices of a layer of another stage at the levels outside the stages.
     """
     if setting.convention == PAPER:
-        forward, backward = _by_paper(network[0], span, choices, setting)
+        array = setting.array
+
+        def copies(layer: int, tensor: str) -> float:
+            """Return the number of devices that need each element of a layer's input or output."""
+            einsum, pairs = network[0].layers[layer].einsum, zip(choices[layer - span[0]], array, strict=True)
+            return math.prod(choice.devices(ways) / divisor(einsum, choice, tensor) for choice, ways in pairs)
+
+        replicas = math.prod(array[: setting.machine.outside])
+        forward, backward = by_paper(network[0], span, copies, setting.element_bytes, replicas)
     else:
         forward, backward = _counted(network, span, choices, setting, outer)
     return _timed(forward, links.forward), _timed(backward, links.backward)
@@ -132,20 +150,25 @@ def _timed(arrivals: tuple[Arrival, ...], link: Link | None) -> Entering:
     return Entering(seconds_of(link, math.fsum(one.num_bytes / one.replicas for one in arrivals)), arrivals)
 
 
-def _by_paper(
-    graph: ContractedGraph, span: tuple[int, int], choices: Sequence[Options], setting: Setting
+def by_paper(
+    graph: ContractedGraph,
+    span: tuple[int, int],
+    copies: Callable[[int, str], float],
+    element_bytes: int,
+    replicas: int = 1,
 ) -> tuple[tuple[Arrival, ...], tuple[Arrival, ...]]:
-    """Return what arrives if a stage sends what its neighbours need or pass on, each tensor once."""
+    """Return what arrives if a stage sends what its neighbours need or pass on, each tensor once.
+
+    Args:
+        graph: the layers of the network for a microbatch.
+        span: the first layer of the stage, and the first one behind it.
+        copies: returns the number of devices that need each element of a layer's input or output.
+        element_bytes: bytes of an element.
+        replicas: the number of parts outside the stages.
+    """
     start, end = span
     forward: dict[int, float] = {}
     backward: dict[int, float] = {}
-
-    replicas = math.prod(setting.array[: setting.machine.outside])
-
-    def copies(layer: int, tensor: str) -> float:
-        """Return the number of devices that need each element of a layer's input or output."""
-        einsum, pairs = graph.layers[layer].einsum, zip(choices[layer - start], setting.array, strict=True)
-        return math.prod(choice.devices(ways) / divisor(einsum, choice, tensor) for choice, ways in pairs)
 
     for tensor in graph.tensors:
         maker, reader = tensor.producer, tensor.consumer
@@ -157,7 +180,7 @@ def _by_paper(
             backward[maker] = max(backward.get(maker, 0.0), tensor.elements * needed)
     return tuple(
         tuple(
-            Arrival(maker, None, setting.element_bytes * whole, replicas=replicas)
+            Arrival(maker, None, element_bytes * whole, replicas=replicas)
             for maker, whole in elements.items()
         )
         for elements in (forward, backward)

@@ -168,7 +168,8 @@ class _Staged(PipelineLowering):
         flow = self.flows[stage]
         flow.lowering.item = work.item
         if after:
-            after = flow.lowering.hand_on(self.stages[stage].entering(work.phase), work.phase, after)
+            entering, crossings = self.stages[stage].entering(work.phase), self.stages[stage].crossings
+            after = flow.lowering.hand_on(entering, work.phase, after, crossings)
         if work.phase == "forward":
             self.ready[stage, work.item] = flow.forward(after)
             return flow.made(self.ready[stage, work.item])

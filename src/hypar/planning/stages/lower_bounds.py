@@ -65,7 +65,7 @@ class LowerBounds(NamedTuple):
         """Return the largest number of microbatches in flight that may fit a device's memory."""
         if capacity is None:
             return np.full(self.always.shape, np.inf)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # a capacity is above 0
             found = np.floor(np.divide(capacity - self.always, self.kept))
         return np.where(self.always > capacity, 0.0, found)
 
@@ -83,6 +83,8 @@ class LowerBounds(NamedTuple):
 
 def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
     """Return the lower bounds of all spans, for a number of microbatches in a mini-batch."""
+    if spans.request.heterogeneous is not None:
+        return _of_groups(spans, microbatches)
     layers, arriving = _layer_bounds(spans, microbatches), _least_received(spans)
     computing = _sums([layer.seconds for layer in layers])
     received, returned = (
@@ -105,6 +107,21 @@ def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
         + (errors + buffers) * (1 - ROUNDING),
         kept=_sums([size * elements for elements in _kept(spans.microbatch, layers)]),
         received=microbatches * (arriving[0] + arriving[1]) * (1 - ROUNDING),
+        macs=macs - macs[:-1, None],
+    )
+
+
+def _of_groups(spans: CutSpans, microbatches: int) -> LowerBounds:
+    """Return the lower bounds of spans on several device groups: the work of none is known before its shares."""
+    count = len(spans.microbatch.layers)
+    nothing = np.zeros((count, count + 1))
+    some = np.arange(count + 1) > np.arange(count)[:, None]
+    macs = np.cumsum([0.0, *(microbatches * layer.einsum.macs for layer in spans.microbatch.layers)])
+    return LowerBounds(
+        seconds=np.where(some, nothing, np.inf),
+        always=nothing,
+        kept=nothing,
+        received=nothing,
         macs=macs - macs[:-1, None],
     )
 

@@ -10,8 +10,10 @@ from hypar.plan.splits import WHOLE_ARRAY, Split, StageRecord, StagesRecord
 from hypar.planning.claims import objective
 from hypar.planning.records import Decided
 from hypar.planning.searches.base import load_search
+from hypar.planning.stages.groups import TreeAnswer
 from hypar.planning.stages.refining import refine_stages
 from hypar.planning.stages.search import pins_of, plan_stages
+from hypar.planning.uneven.records import splits_of, together
 from hypar.sharding.redistribution import equal_shares
 from hypar.solve.solvers.base import load_solver
 from hypar.units import exact_number
@@ -60,9 +62,7 @@ def decided_stages(
     splits = list(_splits_of(staging))
     return Decided(
         claim=_claim(request, staging) + (", then refined" if refined else ""),
-        solver=", ".join(
-            dict.fromkeys(span.cuts.answer.solver for span in staging.stages if span.cuts.lane.setting.array)
-        ),
+        solver=", ".join(dict.fromkeys(span.cuts.answer.solver for span in staging.stages if _cut(span))),
         pins=pins,
         splits=splits,
         cost=math.fsum(split.cost for split in splits),
@@ -145,27 +145,41 @@ def _claim(request: Request, staging: Staging) -> str:
         bounds = "stages as given"
     elif not all(_replicated(span, request.outside) for span in staging.stages):
         bounds += " if other stages divide samples outside the stages"
-    if request.heterogeneous is not None:
+    if request.heterogeneous is not None and not request.outside:
         bounds = f"of both orders of the device groups the faster: {bounds}"
-    if not any(span.cuts.lane.setting.array for span in staging.stages):
+    if not any(map(_cut, staging.stages)):
         return f"{bounds}, not cut"
     pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
     exact = all(span.cuts.answer.exact for span in staging.stages)
     solver = "" if exact else f" and solver {request.solver!r}, not exact,"
+    if request.uneven:
+        solver += f" with {request.shares} shares, not proven optimal,"
     return f"{bounds}, each cut by {request.search} search{solver} over ({request.space}){pins} for least {objective(request)}"
 
 
 def _replicated(span: CutSpan, outside: int) -> bool:
     """Return whether the layers of a stage divide samples at all levels outside the stages."""
+    if span.cuts.tree is not None:
+        return not outside or all(offer.choice.divided == ("batch",) for offer in span.cuts.tree.offers)
     return all(
         choice.divided == ("batch",) for options in span.cuts.lane.choices for choice in options[:outside]
     )
+
+
+def _cut(span: CutSpan) -> bool:
+    """Return whether the layers of a stage are cut."""
+    return span.cuts.tree is not None or bool(span.cuts.lane.setting.array)
 
 
 def _splits_of(staging: Staging) -> Iterator[Split]:
     """Yield one split for each level inside the stages of a device group, with the layers of all of them."""
     for group in dict.fromkeys(span.site.group for span in staging.stages):
         stages = [span for span in staging.stages if span.site.group == group]
+        if stages[0].cuts.tree is not None:
+            answers = (span.cuts.answer for span in stages)
+            each = [[*splits_of(answer.tree)] for answer in answers if isinstance(answer, TreeAnswer)]
+            yield from (together(splits) for splits in zip(*each, strict=True))
+            continue
         for level, ways in enumerate(stages[0].cuts.lane.setting.array):
             choices, costs = {}, {}
             for span in stages:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypar.plan.splits import stage_name
 from hypar.planning.chunks.replay import chunks_of
 from hypar.planning.chunks.search import Chunked, run_chunked
-from hypar.planning.stages.spans import places_for
+from hypar.planning.stages.places import places_for
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.pipeline import Pace, Send, full_step, lower
 from hypar.schedule.pipeline_orders import SCHEDULES, in_flight, staleness
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hypar.plan.score import Score
     from hypar.planning.request import Request
     from hypar.planning.stages.span import CutSpan
+    from hypar.schedule.lanes import Crossing
     from hypar.schedule.pipeline_orders import Work
 
 
@@ -94,12 +95,14 @@ def run_stages(
     kept = kept_in_flight(schedule, count, microbatches)
     works = []
     for number, (span, most) in enumerate(zip(stages, kept, strict=True)):
-        setting = span.cuts.lane.setting
-        places = places_for(setting.machine, setting.array, span.site.stages)
-        outside, outward = span.cuts.lane.place.outside, span.site.outward
-        place = StagePlace(places, microbatches, most, outside, outward)
-        lane = span.cuts.lane.at(stage_name(number), place)
-        works.append(StageWork((lane,), (), span.received, span.returned))
+        lanes = []
+        for lane in span.cuts.lanes:
+            places = places_for(lane.setting.machine, lane.setting.array, span.site.stages)
+            place = StagePlace(places, microbatches, most, lane.place.outside, span.site.outward)
+            own = lane.name if span.cuts.tree is not None else ""
+            lanes.append(lane.at(f"{stage_name(number)} {own}".rstrip(), place))
+        crossings = tuple(_of_stage(crossing, number) for crossing in span.cuts.crossings)
+        works.append(StageWork(tuple(lanes), crossings, span.received, span.returned))
     order = Order(SCHEDULES[schedule], microbatches, _minibatches(schedule, count))
     work = StepWork(stages=tuple(works), order=order)
     chunks = chunks_of(stored, work, "chunks.layers")
@@ -112,6 +115,12 @@ def run_stages(
         staleness=tuple(staleness(own, microbatches) for own in _works(schedule, count, microbatches)),
         ran=run_chunked(work, request.chunks) if chunks is None else Chunked(*work.run(chunks), stored),
     )
+
+
+def _of_stage(crossing: Crossing, number: int) -> Crossing:
+    """Return an uneven split whose groups are named after their stage."""
+    named = (to._replace(name=f"{stage_name(number)} {to.name}") for to in crossing.receivers)
+    return crossing._replace(receivers=tuple(named))
 
 
 def estimated_s(request: Request, microbatches: int, stages: Sequence[CutSpan]) -> float:
@@ -136,7 +145,7 @@ def _pace(stages: Sequence[CutSpan], stage: int) -> Pace:
     cuts = stages[stage].cuts
 
     def send(other: int, seconds: float) -> Send | None:
-        overlap = stages[other].cuts.lane.setting.machine.overlap
+        overlap = stages[other].cuts.overlap
         resource = f"link {stage + 1}-{other + 1}" if overlap else stage_name(other)
         return Send(seconds, resource) if seconds else None
 

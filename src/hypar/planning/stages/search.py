@@ -78,6 +78,11 @@ def pins_of(request: Request, graph: LayerGraph) -> tuple[Pin, ...]:
         OptionError: there is no such layer, level or choice.
     """
     levels = max(map(len, (request.array, *request.arrays.values())))
+    if request.heterogeneous is not None:
+        inside = 0 if request.outside else 1
+        levels = max(
+            depth - inside + len(request.arrays[name]) for name, _, depth in request.heterogeneous.identical()
+        )
     nodes = graph.nodes(request.graph)
     return tuple(parse_pin(text, nodes, levels) for text in request.pins)
 

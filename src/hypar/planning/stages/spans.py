@@ -21,6 +21,7 @@ from hypar.network.contraction import ContractedGraph
 from hypar.plan.splits import FLUSHES
 from hypar.planning.question import question_of, setting_for
 from hypar.planning.searches.base import Answer, load_search
+from hypar.planning.stages.places import places_for
 from hypar.planning.stages.span import Cuts, CutSpan, Site, phases_of
 from hypar.schedule.entering import Links, entering
 from hypar.schedule.lanes import Lane, StagePlace
@@ -34,7 +35,6 @@ from hypar.sharding.placement import grid
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.machine.machine import Machine
     from hypar.machine.setting import Setting
     from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
@@ -265,16 +265,6 @@ def joined(spans: Sequence[CutSpans], stages: Sequence[CutSpan]) -> list[CutSpan
         own.between(*ends, span.cuts, each.__getitem__)
         for own, span, ends in zip(spans, stages, pairwise(bounds), strict=True)
     ]
-
-
-def places_for(machine: Machine, array: tuple[int, ...], stages: int) -> int:
-    """Return the ways of the level that stages divide, each of them an array.
-
-    A machine is divided evenly: of more places than stages, the least number that divides it, the last ones stay empty.
-    """
-    inside, devices = math.prod(array), machine.num_devices
-    most = devices // inside
-    return next((ways for ways in range(stages, most + 1) if devices % (ways * inside) == 0), stages)
 
 
 def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = None) -> ContractedGraph:

@@ -172,8 +172,20 @@ def _from_stage(
     """Add what each part brings from another stage, below some levels; arguments as in ``received_between``."""
     for own, part in zip(found, parts, strict=True):
         to = receivers[part.forward][level - 1] if level else 1
-        elements = float(received(part, products, _GROWTH))
+        elements = elements_apart(part, products)
         own.append(Received(SEAM, part.phase, part.tensor, "neighbours", elements, to, part.inside))
+
+
+def elements_apart(part: Part, above: Products) -> float:
+    """Return the elements that a transfer brings from another stage, below some levels."""
+    return float(received(part, above, _GROWTH))
+
+
+def handed_on(part: Part, moves: tuple[Received, ...], outside: int) -> tuple[Received, ...]:
+    """Return the transfers of what came from another stage, which gather it inside the stages."""
+    if part.manner == "sums":
+        return moves
+    return tuple(one._replace(collective="all_gather") if one.level >= outside else one for one in moves)
 
 
 def _together(moves: Iterable[Received], of: Sequence[int]) -> tuple[Received, ...]:
@@ -245,9 +257,7 @@ def received_apart(
         found = (*seams[0], *received_between(reader, between, (part,), array, pair, below))
     seam = next(one for one in found if one.level == SEAM)
     moves = tuple(one for one in found if one is not seam)
-    if part.manner != "sums":
-        moves = tuple(one._replace(collective="all_gather") if one.level >= outside else one for one in moves)
-    return seam, moves
+    return seam, handed_on(part, moves, outside)
 
 
 @lru_cache(maxsize=16384)

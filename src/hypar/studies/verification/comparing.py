@@ -88,7 +88,7 @@ class Comparison:
             cuts=cuts_of(plan)[1],
             planned=self.asked.planned_by,
             run=self.asked.run_by,
-            seams=plan.staged,
+            seam=(plan.stages.outside or 0) if plan.stages is not None and plan.staged else None,
         )
 
     def _products(self) -> Amounts | None:
