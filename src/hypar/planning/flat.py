@@ -20,7 +20,7 @@ from hypar.errors import TableLimitError
 from hypar.machine.routing import primes
 from hypar.planning.question import ask
 from hypar.planning.searches.base import Answer, costs_by_level, load_search
-from hypar.planning.searches.joint import COUNTS
+from hypar.planning.searches.jointly.counts import COUNTS
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.levels import levels_of
 from hypar.sharding.numbering import runs_of
@@ -140,7 +140,7 @@ def _capped(question: Question, free: Answer) -> Answer | None:
     costs = costs_by_level(question, choices)
     cost = math.fsum(map(math.fsum, costs))
     bound = min(max(free.bounds, default=math.fsum(map(math.fsum, free.costs))), cost)
-    return Answer(choices=choices, costs=costs, solver=COUNTS, exact=bound == cost, bounds=(bound,))
+    return replace(free, choices=choices, costs=costs, solver=COUNTS, exact=bound == cost, bounds=(bound,))
 
 
 def _digits(question: Question, ways: Sequence[int]) -> list[_Digit]:

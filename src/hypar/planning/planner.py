@@ -24,6 +24,7 @@ from hypar.planning.request import (
     checked_arrays,
     checked_chunks,
     checked_graph,
+    checked_limits,
     checked_nodes,
     checked_optimizer,
     checked_shares,
@@ -70,11 +71,14 @@ def plan_model(
     stages: int | str | None = None,
     schedule: str | None = None,
     microbatches: int | None = None,
+    parts: int | None = None,
     balance: str | None = None,
     starts: str | Sequence[str] | None = None,
     optimizer: str = "sgd",
     refine: bool = False,
     chunks: str | int | None = None,
+    time_limit: float | None = None,
+    memory_limit: float | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Plan:
     """Choose how every layer is cut at every level.
@@ -110,15 +114,20 @@ def plan_model(
         stages: number of stages of consecutive layers, outside the levels over which each stage is cut separately, or
             ``best`` for the fastest number over the outermost levels. Needs ``hardware``; on a heterogeneous machine it is
             a multiple of the number of device groups, and each group holds equally many.
-        schedule: the schedule of stages: ``1f1b`` if not given, ``gpipe`` or ``layer-block``.
+        schedule: the schedule of stages: ``1f1b`` if not given, ``interleaved``, ``gpipe`` or ``layer-block``.
         microbatches: microbatches in a mini-batch; by default as many as stages, or the next fewer that divide it.
+        parts: number of parts of the network that each stage works for, in schedule ``interleaved``; 2 if not given.
         balance: the quantity of the costliest stage that the partition minimises: ``time``, as by default, ``memory``,
             ``traffic`` or ``macs``.
-        starts: names of the stages' first layers instead of the best partition, as ``conv1,conv3,fc1``.
+        starts: names of the first layers of the stages, or of their parts in turn, instead of the best partition, as
+            ``conv1,conv3,fc1``.
         optimizer: ``sgd``, ``momentum`` or ``adam``, for updates and memory.
         refine: whether to refine the choices with the engine after the search, from the fastest of the same plans.
         chunks: how gradients are exchanged: ``layers`` for single layers, as by default, ``one`` for all layers, a size
             for chunks of that many layers by CGDP's rule, or ``best`` for the fastest of several by the engine.
+        time_limit: seconds that a joint search may take, 60 if not given. It then answers with its best plan, and says how
+            much lower the optimum may be.
+        memory_limit: bytes that its tables may take, 1 GB if not given.
         progress: called with the numbers of layers of a round of refinement, or of stage tries: done, and in all.
 
     Returns:
@@ -165,15 +174,18 @@ def plan_model(
         stages=stages,
         schedule=schedule,
         microbatches=microbatches,
+        parts=parts,
         balance=balance,
         starts=starts,
         optimizer=optimizer,
         refine=refine,
         chunks=chunks,
         outside=outside,
+        time_limit=time_limit,
+        memory_limit=memory_limit,
     )
     require_together(features)
-    pipeline = checked_stages(stages, schedule, microbatches, balance, starts, cut=features.cut)
+    pipeline = checked_stages(stages, schedule, microbatches, balance, starts, parts, cut=features.cut)
     # Without a strategy, a cost that is asked for is no paper's.
     counted = conventions_of(
         convention,
@@ -206,6 +218,7 @@ def plan_model(
         convention=counted.cost,
         counted=counted.score,
         outside=outside if pipeline.stages is not None else 0,
+        limits=checked_limits(time_limit, memory_limit),
         **pipeline._asdict(),
     )
     return follow(request, network if batch is None else network.with_batch(batch), progress)

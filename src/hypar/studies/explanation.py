@@ -206,7 +206,7 @@ def _questions(plan: Plan, request: Request, graph: LayerGraph, whole: Question)
         return [whole]
     counts = (len(plan.stages.stages), plan.stages.microbatches)
     spans = CutSpans.of(of_stage(request, counts[0]), graph, counts)
-    bounds = accumulate((len(stage.layers) for stage in plan.stages.stages), initial=0)
+    bounds = accumulate((len(layers) for _, layers in plan.stages.spans), initial=0)
     return [spans.question(*ends) for ends in pairwise(bounds)]
 
 

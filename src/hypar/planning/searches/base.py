@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.uneven.entered import Entered
+    from hypar.solve.coarse.ladder import Ladder
     from hypar.solve.cost_graph import CostGraph, Structure
+    from hypar.solve.limits import Cut, Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,9 @@ class Question:
         options: for each layer, the options at each level.
         solver: name of the solver; None for the cheapest exact one.
         entered: the state below uneven splits, by ``moved`` and ``fused``; None if there are none.
+        limits: the limits of a joint search; None for those of work and memory by default, whatever the clock says.
+        limited: whether they are known to have kept the search from a proof.
+        cut: where the search is known to have been cut short; None to search on.
         numbered: whether each layer numbers the devices of a flat level in an order of its own.
     """
 
@@ -48,6 +53,9 @@ class Question:
     options: tuple[tuple[Options, ...], ...]
     solver: str | None = None
     entered: Entered | None = None
+    limits: Limits | None = None
+    limited: bool = False
+    cut: Cut | None = None
     numbered: bool = False
 
     @property
@@ -121,6 +129,20 @@ class Question:
         except UncountableError:
             return None
 
+    def stepped(self) -> Ladder:
+        """Return the problem from coarse to fine, where a level sees what those above it have left and not their order."""
+        from hypar.costs.graphs.stepped import stepped  # noqa: PLC0415 (only where tuples are many)
+
+        return stepped(self.cost, self.graph, self.levels, self.options)
+
+    def without_spatial(self) -> Question:
+        """Return the problem without cuts of height and width, where a cut of the batch never costs more."""
+        if self.by_products:
+            return self
+        from hypar.costs.graphs.spatial import without_spatial  # noqa: PLC0415 (only for a joint search)
+
+        return replace(self, options=without_spatial(self.cost, self.graph, self.levels, self.options))
+
     def relaxed_graph(self, index: int, sizes: list[LocalSizes]) -> CostGraph:
         """Return the cost graph of a level with the least costs of all tuples above it, for a lower bound."""
         if self.by_products:
@@ -193,6 +215,8 @@ class Answer:
         exact: whether every cost graph was solved to a proven optimum.
         bounds: the lower bound of each cost graph's optimum; empty if the solver states none.
         costs: for each level the cost of every layer, with the tensors that it reads.
+        limits: the limits that kept the search from a proof; None if none did.
+        cut: how it was cut short; None if it was not.
     """
 
     choices: tuple[Options, ...]
@@ -200,6 +224,8 @@ class Answer:
     solver: str
     exact: bool
     bounds: tuple[float, ...] = ()
+    limits: Limits | None = None
+    cut: Cut | None = None
 
 
 class Search(Protocol):

@@ -12,6 +12,7 @@ from hypar.timeline import run
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.network.contraction import Tensor
     from hypar.planning.searches.base import Answer
     from hypar.planning.uneven.tree import Branching
     from hypar.schedule.entering import Entering
@@ -90,6 +91,7 @@ class CutSpan(NamedTuple):
         returned: its E that they send.
         in_step: whether all stages wait for each other after each mini-batch.
         site: the devices that it is for.
+        tensors: the tensors of the whole network for a microbatch.
     """
 
     cuts: Cuts
@@ -97,6 +99,12 @@ class CutSpan(NamedTuple):
     returned: Entering
     in_step: bool = False
     site: Site = Site()
+    tensors: tuple[Tensor, ...] = ()
+
+    @property
+    def layers(self) -> int:
+        """The number of its layers."""
+        return len(self.cuts.lane.graph.layers)
 
     def seconds(self, microbatches: int) -> float:
         """Return its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""
@@ -152,6 +160,23 @@ class CutSpan(NamedTuple):
         """Return whether all its devices hold as much with microbatches in flight."""
         each = zip(self.cuts.lanes, self.held_bytes(in_flight), strict=True)
         return all(lane.setting.machine.fits(held) for lane, held in each)
+
+
+def held_by(parts: Sequence[CutSpan], moments: Sequence[Sequence[int]], group: int = 0) -> dict[str, float]:
+    """Return the bytes on each device of a stage with some parts, which work in turn.
+
+    Args:
+        parts: the parts.
+        moments: the numbers of microbatches in flight in each part, at the moments when most are.
+        group: the index of the devices among the groups of identical devices.
+    """
+    each = [part.held(1, group) for part in parts]
+    found = {item: math.fsum(own[item] for own in each) for item in each[0]}
+    found["activations"] = max(
+        math.fsum(count * own["activations"] for count, own in zip(moment, each, strict=True))
+        for moment in moments
+    )
+    return {**found, **{item: max(own[item] for own in each) for item in ("errors", "buffers")}}
 
 
 class LayerBounds(NamedTuple):

@@ -167,7 +167,13 @@ class CutSpans:
             outer: returns the place of a layer in another stage; None if it is taken to be cut in samples.
         """
         arriving = self._entering(start, end, cuts, outer)
-        return CutSpan(cuts, *arriving, in_step=not FLUSHES[self.request.schedule], site=self.site)
+        return CutSpan(
+            cuts,
+            *arriving,
+            in_step=not FLUSHES[self.request.schedule],
+            site=self.site,
+            tensors=self.microbatch.tensors,
+        )
 
     def _entering(
         self, start: int, end: int, cuts: Cuts, outer: Callable[[int], Outer | None]

@@ -263,13 +263,13 @@ def schedule_line(stages: StagesRecord) -> str:
     each = f"{_counted(stages)} by {stages.schedule}, mini-batches whole"
     if SCHEDULES[stages.schedule].flushes:
         several = f"{stages.microbatches} microbatch{'es' * (stages.microbatches > 1)}"
-        each = f"{_counted(stages)} by {stages.schedule}, {several} a mini-batch"
+        parts = f" in {stages.parts} parts" if stages.parts_of_each else ""
+        each = f"{_counted(stages)} by {stages.schedule}{parts}, {several} a mini-batch"
     return f"{each}; bottleneck: the costliest is busy {format_seconds(stages.bottleneck_s)} a step"
 
 
 def _stage_line(group: GroupScore, stage: StageRecord) -> str:
     """Return the times and the memory of one stage."""
-    ends = " to ".join(dict.fromkeys((stage.layers[0], stage.layers[-1])))
     spent = {
         "busy": stage.busy_s,
         "computes": group.computing_s,
@@ -280,7 +280,7 @@ def _stage_line(group: GroupScore, stage: StageRecord) -> str:
     devices = f"{group.devices} device{'s' * (group.devices > 1)}"
     devices += f" of {stage.group}" if stage.group is not None else ""
     kept = f"{stage.in_flight} in flight, staleness {stage.staleness}"
-    return f"{group.group}, {ends}: {devices}, {times}, {kept}, {memory_line(group)}"
+    return f"{group.group}, {stage.ends}: {devices}, {times}, {kept}, {memory_line(group)}"
 
 
 def unfit_line(score: Score | None) -> str:

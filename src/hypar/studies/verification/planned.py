@@ -184,7 +184,8 @@ def _of_stages(staging: Staging, nodes: ContractedGraph) -> Amounts:
             times = 1 if item.phase == "gradient" else microbatches
             found.setdefault(item, np.zeros(levels))[:] += times * np.insert(own, outside, 0.0)
         for phase, entering in (("forward", span.received), ("backward", span.returned)):
-            _add(found, seam(number, phase), outside, levels, microbatches * entering.from_stages)
+            own_seam = seam(number % staging.work.count, phase)
+            _add(found, own_seam, outside, levels, microbatches * entering.from_stages)
             for arrival in entering.arrivals:
                 if arrival.tensor is None:
                     continue
