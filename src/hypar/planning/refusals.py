@@ -97,9 +97,8 @@ REFUSALS = (
             "a number of stages", "each group holds equally many stages, whatever their number"),
     Refusal("a limit", "stages", "{limit}", "given with stages, each with a search of its own", "none", "stages are many small searches"),
     Refusal("a limit", "uneven splits", "{limit}", *_DIFFER, "device groups have a search each"),
-    Refusal("parts", "levels outside the stages", "parts", "given with levels outside the stages", "stages outside all levels",
-            "tensors between two parts of a stage are counted inside it alone yet"),
-    Refusal("parts", "uneven splits", "parts", *_DIFFER, "the parts of a stage share its devices, of which there is one group yet"),
+    Refusal("parts", "nested stages", "parts", "given with stages inside levels or over uneven splits", "stages outside all levels of identical devices",
+            "tensors between two parts of a stage are counted on identical devices inside it alone"),
     Refusal("shares", "stages on identical devices of groups", "shares", *_STAGED, "a layer is on one device group"),
     Refusal("whole shares", "stages on identical devices of groups", "integral", *_STAGED, "a layer is on one device group"),
     Refusal("an explanation", "stages on device groups", "explain", *_DIFFER, "an explanation of stages is of equal devices yet"),
@@ -264,7 +263,7 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "a heterogeneous machine": lambda asked: isinstance(asked.machine, HeterogeneousMachine),
     "uneven splits": lambda asked: asked.uneven,
     "stages on device groups": lambda asked: isinstance(asked.machine, HeterogeneousMachine) and asked.staged,
-    "levels outside the stages": lambda asked: asked.outside > 0,
+    "nested stages": lambda asked: asked.staged and (asked.outside > 0 or asked.uneven),
     "stages on identical devices of groups": lambda asked: (
         isinstance(asked.machine, HeterogeneousMachine) and asked.staged and not asked.uneven
     ),
