@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term
+from hypar.solve.counts.states import states_of
+from hypar.solve.counts.tiers import Own, Tier
 from hypar.solve.edge import Edge
 from hypar.solve.solvers.base import load_solver
 from tests.problems import bridges, chains, series_parallel, trees
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from hypar.solve.edge import Costs, Indices
 
 Graphs = st.SearchStrategy[tuple[int, list[tuple[int, int]]]]
+Tiers = list[tuple[float, list[tuple[int, float]]]]
 LEVELS = ({2: 1}, {2: 2}, {2: 3}, {3: 2}, {2: 2, 3: 1})
 """The number of levels of each number of ways."""
 
@@ -66,6 +71,19 @@ def count_graphs(draw: st.DrawFn, graphs: Graphs = shapes) -> CountGraph:
     )
 
 
+@st.composite
+def tiered(draw: st.DrawFn, graphs: Graphs = shapes) -> CountGraph:
+    """A few layers on two tiers, with costs of their own for each state."""
+    graph = draw(count_graphs(graphs).filter(lambda own: len(own.ways) > 1))
+    own = []
+    for node in range(len(graph.nodes)):
+        states = states_of(graph, node)
+        costs = draw(st.lists(st.sampled_from((0.0, 1.0, 30.0)), min_size=len(states), max_size=len(states)))
+        own.append(Own(depths=graph.depths, states=states, costs=np.array(costs)))
+    tiers = (Tier(1, draw(st.sampled_from((0.0, 1.0, 8.0)))), Tier(2, draw(st.sampled_from((1.0, 4.0)))))
+    return replace(graph, tiers=tiers, own=tuple(own))
+
+
 def groups_of(graph: CountGraph) -> Indices:
     """The group of each level."""
     return np.repeat(np.arange(len(graph.ways)), graph.depths)
@@ -79,10 +97,10 @@ def sequences(graph: CountGraph, node: int) -> list[tuple[int, ...]]:
 def least(graph: CountGraph) -> float:
     """The optimum over all sequences, by elimination over them."""
     every = [sequences(graph, node) for node in range(len(graph.nodes))]
-    ways = np.array(graph.ways, dtype=np.float64)[groups_of(graph)]
+    tiers = _tiers(graph)
     nodes = tuple(
-        np.array([_node(terms, ways, own) for own in of])
-        for terms, of in zip(graph.nodes, every, strict=True)
+        np.array([_own(graph, node, one) + _node(tiers, terms, one) for one in of])
+        for node, (terms, of) in enumerate(zip(graph.nodes, every, strict=True))
     )
     edges = tuple(
         Edge(source=link.source, target=link.target, terms=(pairs_of(graph, link, every)[:, None],))
@@ -91,29 +109,54 @@ def least(graph: CountGraph) -> float:
     return load_solver("elimination").solve(CostGraph(nodes=nodes, edges=edges)).cost
 
 
-def _node(terms: tuple[Term, ...], ways: Costs, own: tuple[int, ...]) -> float:
-    return sum(weight * float(np.prod(ways ** np.array(powers)[list(own)])) for weight, powers in terms)
+def _tiers(graph: CountGraph) -> Tiers:
+    """The weight of each tier, and the levels down to its end with their ways."""
+    ways = [(at, float(graph.ways[group])) for at, group in enumerate(groups_of(graph).tolist())]
+    tiers = graph.tiers or (Tier(len(graph.ways), 1.0),)
+    return [(tier.weight, ways[: sum(graph.depths[: tier.groups])]) for tier in tiers]
+
+
+def _own(graph: CountGraph, node: int, sequence: tuple[int, ...]) -> float:
+    if not graph.own:
+        return 0.0
+    own = graph.own[node]
+    assert own is not None
+    counts = np.zeros((len(graph.ways), graph.options(node)), dtype=np.int8)
+    np.add.at(counts, (groups_of(graph), np.array(sequence)), 1)
+    place = next(at for at, state in enumerate(own.states) if (state == counts).all())
+    return float(own.costs[place])
+
+
+def _node(tiers: Tiers, terms: tuple[Term, ...], own: tuple[int, ...]) -> float:
+    return sum(
+        tier * weight * math.prod(ways ** powers[own[at]] for at, ways in levels)
+        for tier, levels in tiers
+        for weight, powers in terms
+    )
 
 
 def pairs_of(graph: CountGraph, link: Link, every: list[list[tuple[int, ...]]]) -> Costs:
     """The cost of each pair of sequences of a tensor, level by level and from the words of ``Form``."""
-    ways = np.array(graph.ways, dtype=np.float64)[groups_of(graph)].tolist()
+    tiers = _tiers(graph)
     costs = [
-        [_pair(link.form, ways, own, other) for other in every[link.target]] for own in every[link.source]
+        [_pair(tiers, link.form, own, other) for other in every[link.target]] for own in every[link.source]
     ]
     return np.array(costs)
 
 
-def _pair(form: Form, ways: list[float], own: tuple[int, ...], other: tuple[int, ...]) -> float:
-    both = owned = kept = 1.0
-    for number, made, read in zip(ways, *_named(form, own, other), strict=True):
-        if made == read == EVERYWHERE:
-            both, kept = both * number, kept * number
-        elif EVERYWHERE not in {made, read} and made != read:
-            both, owned = both / number, owned / number
-    total = form.both * both + form.owned * owned + form.kept * kept
+def _pair(tiers: Tiers, form: Form, own: tuple[int, ...], other: tuple[int, ...]) -> float:
+    total = 0.0
+    named = [*zip(*_named(form, own, other), strict=True)]
+    for tier, levels in tiers:
+        both = owned = kept = 1.0
+        for number, (made, read) in ((ways, named[at]) for at, ways in levels):
+            if made == read == EVERYWHERE:
+                both, kept = both * number, kept * number
+            elif EVERYWHERE not in {made, read} and made != read:
+                both, owned = both / number, owned / number
+        total += tier * (form.both * both + form.owned * owned + form.kept * kept)
     for terms, sequence in zip(form.alone, (own, other), strict=True):
-        total += _node(terms, np.array(ways), sequence)
+        total += _node(tiers, terms, sequence)
     return total
 
 

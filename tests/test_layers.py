@@ -18,7 +18,7 @@ FLOORS = (
     {"registry", "timeline"},
     {"files", "solve"},
     {"network", "results"},
-    {"sharding"},
+    {"sharding", "importers"},
     {"machine", "plan"},
     {"program"},
     {"schedule", "costs"},
@@ -41,6 +41,7 @@ MAY_IMPORT = {
     "network": "errors units registry files",
     "results": "errors registry files",
     "sharding": "errors units solve network",
+    "importers": "errors units registry files network",
     "machine": "errors units registry files solve network sharding",
     "plan": "errors units registry files results network sharding",
     "program": "errors network sharding plan",
@@ -50,7 +51,7 @@ MAY_IMPORT = {
     "execution": "errors registry network program",
     "studies": "activity errors units registry timeline files results solve network sharding machine plan schedule costs planning program execution",
     "reports": "activity errors units registry timeline files results solve network sharding machine plan schedule costs planning program execution studies",
-    "cli": "activity errors registry units timeline files network sharding machine plan schedule costs planning studies reports",
+    "cli": "activity errors registry units timeline files network importers sharding machine plan schedule costs planning studies reports",
 }
 """The packages that each package may import."""
 
@@ -58,6 +59,7 @@ INSIDE = {
     "files": "validation targets text quantities canvas figures timelines grids yaml_file json_file csv_file",
     "solve": "limits edge cost_graph partition balance elimination marginals counts coarse solvers",
     "network": "training windows keeping ops layer spec trails contraction graph build gradients",
+    "importers": "packages running trace rules torch_rules onnx_rules jax_rules reading coverage patterns groups entries imported torch_capture torch_module onnx_file jax_function readers formats",
     "sharding": "dims shares conventions placement redistribution space pins grids transfers levels numbering rates amounts uneven",
     "machine": "spatial step_times compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting hops rates profiles load measured load_heterogeneous",
     "plan": "conventions score chunks splits plan files canonical diff",

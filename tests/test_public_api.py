@@ -37,6 +37,9 @@ def test_public_names_are_pinned() -> None:
         "explain_plan",
         "explore_model",
         "export_plan",
+        "from_jax",
+        "from_onnx",
+        "from_torch",
         "load_heterogeneous",
         "load_machine",
         "load_model",
@@ -77,7 +80,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_importing_hypar_loads_nothing_heavy() -> None:
-    heavy = ("torch", "jax", "matplotlib", "networkx", "numpy", "pydantic", "rich")
+    heavy = ("torch", "onnx", "jax", "matplotlib", "networkx", "numpy", "pydantic", "rich")
     code = f"import sys, hypar; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

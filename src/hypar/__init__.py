@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from hypar.errors import HyparError
+    from hypar.importers.jax_function import from_jax
+    from hypar.importers.onnx_file import from_onnx
+    from hypar.importers.torch_module import from_torch
     from hypar.machine.accelergy import read_energies
     from hypar.machine.heterogeneous import HeterogeneousMachine
     from hypar.machine.load import load_machine
@@ -73,6 +76,9 @@ _HOMES = {
     "explain_plan": "studies.explanation",
     "explore_model": "studies.exploration",
     "export_plan": "reports.exports.base",
+    "from_jax": "importers.jax_function",
+    "from_onnx": "importers.onnx_file",
+    "from_torch": "importers.torch_module",
     "load_heterogeneous": "machine.load_heterogeneous",
     "load_machine": "machine.load",
     "load_model": "network.build",
@@ -120,6 +126,9 @@ __all__ = [
     "explain_plan",
     "explore_model",
     "export_plan",
+    "from_jax",
+    "from_onnx",
+    "from_torch",
     "load_heterogeneous",
     "load_machine",
     "load_model",

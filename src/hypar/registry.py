@@ -23,6 +23,7 @@ GROUPS = {
     "exports": "reports/exports",
     "kernels": "execution/kernels",
     "ops": "network/ops",
+    "readers": "importers/readers",
     "reports": "reports/formats",
     "reproductions": "studies/papers",
     "searches": "planning/searches",
@@ -107,7 +108,7 @@ def data_file(kind: str, name: str) -> Path:
     Raises:
         UnknownNameError: no file has that bare name.
     """
-    if "/" in name or "\\" in name or name.endswith((".yaml", ".yml", ".json")):
+    if "/" in name or "\\" in name or name.endswith((".yaml", ".yml", ".json", ".onnx")):
         return Path(name)
     if name not in data_names(kind):
         raise UnknownNameError(_singular(kind), name, data_names(kind))

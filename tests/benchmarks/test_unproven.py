@@ -1,7 +1,7 @@
 """Every network at every number of levels, by every strategy and convention, has a plan; and those that are not proven.
 
 Run by hand: ``pytest tests/benchmarks/test_unproven.py -m slow -n 0 -s``; with ``--update-golden`` it writes
-``docs/unproven.md``. Plans are searched with two seconds of counted work each, whatever the clock says, so that the page is
+``docs/unproven.md``. Plans are searched with a second of counted work each, whatever the clock says, so that the page is
 the same on every machine.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).parents[2] / "docs" / "unproven.md"
 LEVELS = range(1, 21)
-SECONDS = 2
+SECONDS = 1
 
 HEAD = f"""# Not proven
 
@@ -105,4 +105,6 @@ def test_the_page_lists_what_is_not_proven(update_golden: bool) -> None:
     text = f"{HEAD}\n{table}\n"
     if update_golden:
         PAGE.write_text(text, encoding="utf-8")
+    if not PAGE.exists():
+        pytest.skip("the page has not been written: --update-golden does")
     assert PAGE.read_text(encoding="utf-8") == text

@@ -283,6 +283,18 @@ NOT_LAYERS: dict[str, tuple[str, tuple[str, ...]]] = {
         model(IMAGE, "{op: upsample, mode: nearest, scale: 1.5}", CONV),
         ("bad.yaml:5: layers[1].scale 'upsample1': found 1.5; allowed: a whole number, or two of them",),
     ),
+    "kind of an opaque op": (
+        model(IMAGE, "{op: opaque, kind: '', channels: 4}", CONV),
+        ("bad.yaml:5: layers[1].kind", "'opaque1': found ''; allowed:"),
+    ),
+    "sizes of an opaque op": (
+        model(IMAGE, "{op: opaque, kind: roll, channels: 4, height: 3}", CONV),
+        ("bad.yaml:5: layers[1] 'opaque1': found one of height and width; allowed: both or neither",),
+    ),
+    "trained numbers of an opaque op": (
+        model(IMAGE, "{op: opaque, kind: roll, channels: 4, trained: -1}", CONV),
+        ("bad.yaml:5: layers[1].trained", "'opaque1': found -1; allowed:"),
+    ),
     "negative margin": (
         model(IMAGE, "{op: crop, margin: -1}", CONV),
         ("bad.yaml:5: layers[1].margin", "'crop1': found -1; allowed:"),

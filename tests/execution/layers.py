@@ -25,7 +25,7 @@ POOLS: dict[str, dict[str, Any]] = {
     "uneven": {"kernel": [2, 3], "stride": [3, 1], "padding": [0, 1], "rounding": "up"},
     "global": {"window": "global"},
 }
-FUNCTIONS = ("elu", "gelu", "hardswish", "leaky_relu", "relu6", "sigmoid", "silu", "tanh", "lrn")
+FUNCTIONS = ("elu", "gelu", "hardswish", "leaky_relu", "other", "relu6", "sigmoid", "silu", "tanh", "lrn")
 WIDE = {"channels": 7, "height": 3, "width": 2}
 
 CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
@@ -60,6 +60,8 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
     "flatten": ("flatten", {}, [IMAGE]),
     "nearest": ("upsample", {"mode": "nearest", "scale": [2, 3]}, [IMAGE]),
     "bilinear": ("upsample", {"mode": "bilinear", "scale": [2, 3]}, [IMAGE]),
+    "opaque": ("opaque", {"kind": "mul", **IMAGE}, [IMAGE, {**IMAGE, "height": 1, "width": 1}]),
+    "opaque of a vector": ("opaque", {"kind": "roll", "channels": 3}, [IMAGE]),
     "crop": ("crop", {"margin": [1, 2]}, [IMAGE]),
 }
 BATCH = 3

@@ -90,6 +90,13 @@ def by_torch(  # noqa: C901, PLR0911, PLR0912 (one case an op)
             return functional.interpolate(x, scale_factor=op.scale, mode=op.mode)
         case "pointwise" if op.function == "lrn":
             return torch.nn.LocalResponseNorm(5)(x.reshape(*x.shape, *[1] * (4 - x.ndim))).reshape(x.shape)
+        case "pointwise" if op.function == "other":
+            return x.square() / 2
+        case "opaque":
+            total = sum(
+                (value.flatten(1).sum(1) / value[0].numel() ** 0.5 for value in inputs), torch.zeros(())
+            )
+            return total.reshape(-1, *[1] * len(run.layer.shape)).expand(-1, *run.layer.shape.values())
         case "pointwise":
             return getattr(functional, op.function, getattr(torch, op.function, None))(x)  # type: ignore[misc]
         case "relu":

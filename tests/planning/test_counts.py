@@ -157,7 +157,7 @@ def test_bytes_of_the_plan_are_the_bound_to_the_byte(model: str, convention: str
         {"pins": "conv1=height"},
         {"array": (4, 2), "space": "all"},
         {"space": "height,in_channels"},
-        {"cost": "time", "hardware": "hmc"},
+        {"cost": "time", "hardware": "tpu-v2", "array": (4, 4)},
     ],
 )
 def test_what_depends_on_the_order_of_levels_is_left_to_the_search_over_tuples(asked: dict[str, Any]) -> None:

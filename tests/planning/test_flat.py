@@ -70,14 +70,16 @@ def test_execution_moves_the_bytes_of_the_proven_optimum(model: str) -> None:
     assert found.ok
 
 
-def test_where_the_batch_is_exhausted_height_and_width_are_cut_and_the_gap_is_stated() -> None:
-    plan = flat("lenet-c", 64, batch=2)
+@pytest.mark.parametrize(("model", "ways"), [("sconv", 64), ("lenet-c", 64)])
+def test_where_the_batch_is_exhausted_height_and_width_are_cut_and_the_gap_is_stated(
+    model: str, ways: int
+) -> None:
+    """Digits are turned for the one network; columns are searched anew for the other, whose channels are few."""
+    plan = flat(model, ways, batch=2)
     assert {"height", "width"} & {dim for layer in plan.layers for dim in plan.choices(layer)[0].divided}
-    for layer in plan.layers:
-        sizes = next(
-            own for own in load_model("lenet-c").with_batch(2).contracted.layers if own.name == layer
-        )
-        assert all(degree <= sizes.einsum.sizes[dim] for dim, degree in plan.choices(layer)[0].degrees)
+    layers = {layer.name: layer.einsum.sizes for layer in load_model(model).with_batch(2).contracted.layers}
+    for name, sizes in layers.items():
+        assert all(degree <= sizes[dim] for dim, degree in plan.choices(name)[0].degrees)
     assert plan.bounds is not None
     assert 0.9 * plan.cost.value < plan.bounds[0] < plan.cost.value
     assert "at most" in plan.claim

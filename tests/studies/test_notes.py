@@ -105,3 +105,35 @@ def test_plan_score_and_report_say_both(tmp_path: Path) -> None:
     assert all(any(note.startswith(line) for note in gather_report(file).notes) for line in lines)
     alone = CliRunner().invoke(main, ["plan", "lenet-c", "--levels", "1"])
     assert not any(line in unbroken(alone.stdout) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({}, True),
+        ({"space": "batch"}, False),
+        ({"mode": "paper"}, False),
+        ({"strategy": "dp"}, False),
+    ],
+)
+def test_a_plan_of_deepa_names_what_its_space_lacks(asked: dict[str, str], said: bool) -> None:
+    graph, machine = load_model("alexnet"), load_machine("p100-4x4")
+    given = {"strategy": "deepa", **asked}
+    plan = plan_model(graph, array=[16], hardware=machine, **given)  # type: ignore[arg-type]
+    lines = [line for line in notes(plan, graph, machine) if "as published" in line]
+    if not said:
+        assert not lines
+        return
+    wider = plan_model(graph, array=[16], hardware=machine, strategy="deepa", space="all divisors")
+    gain = 1 - wider.cost.value / plan.cost.value
+    assert len(lines) == 1
+    assert (
+        f"has no in_channels and no divisors but powers of two: with --space 'all divisors' the cost is {gain:.2%} lower"
+        in lines[0]
+    )
+
+
+def test_a_large_space_beside_deepas_is_named_alone() -> None:
+    graph, machine = load_model("alexnet"), load_machine("h100-8x")
+    plan = plan_model(graph, array=[64], hardware=machine, strategy="deepa")
+    assert any(line.endswith("--space 'all divisors' has both") for line in notes(plan, graph, machine))

@@ -16,7 +16,7 @@ from hypar.network.layer import Layer
 from hypar.network.ops.base import LARGEST_SIZE, Shape, describe
 from hypar.network.spec.load import ModelSpec, load_spec, parse_spec
 from hypar.network.windows import ShapeError
-from hypar.registry import data_file
+from hypar.registry import data_file, load_plugin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,13 +25,17 @@ if TYPE_CHECKING:
     from hypar.network.spec.expansion import LayerSpec
 
 
+FOREIGN = (".onnx",)
+"""Endings of files of other formats, each with a reader."""
+
+
 def load_model(
     model: str | Path | Mapping[str, Any], *, batch: int | None = None, name: str | None = None
 ) -> LayerGraph:
     """Read a model and infer its shapes.
 
     Args:
-        model: a path, the bare name of a file in ``models/``, or a mapping of what such a file says.
+        model: a path, also of an ONNX file, the bare name of a file in ``models/``, or a mapping of what such a file says.
         batch: samples in a mini-batch, if not the file's own number.
         name: the name of a mapping's network; ``model`` if not given.
 
@@ -40,8 +44,9 @@ def load_model(
     """
     if isinstance(model, Mapping) or name is not None:
         graph = build_graph(load_spec(model, name))
+    elif (file := data_file("models", str(model))).suffix in FOREIGN:
+        graph = load_plugin("readers", file.suffix[1:]).read(file)
     else:
-        file = data_file("models", str(model))
         text = read_text(file)
         graph = build_graph(load_spec(model)) if "same_as" in text else _graph_of(file, text)
     return graph if batch is None else graph.with_batch(batch)

@@ -2,8 +2,9 @@
 
 Idea: the prime factors of the ways are levels, and the optimum over them is the optimum over all grids and all
 numberings, as no numbering shares more than the best order of levels does (``docs/optimal.md``). Where a layer would
-be cut further than its dims have elements, a second search allows the batch in the outer digits only, then height and width in
-turn, and a dim of channels in the inner ones; the first search is then its lower bound.
+be cut further than its dims have elements, height and width take the place of the batch at the digits at which fewest layers
+cut it. Where that does not do, a second search allows the batch in the outer digits only, then height and width in turn, and a dim of
+channels in the inner ones. The optimum of the first search is the lower bound.
 """
 
 from __future__ import annotations
@@ -118,6 +119,44 @@ def _capped(question: Question, free: Answer) -> Answer | None:
     """Return a plan that cuts no dim further than it has elements, with the bound of one that may; None if there is none."""
     ways = [level.ways for level in question.levels]
     digits = _digits(question, ways)
+    choices = _turned(question, free.choices, digits) if len({*ways}) == 1 else None
+    if choices is None:
+        choices = _anew(question, free, digits, ways)
+    if choices is None:
+        return None
+    costs = costs_by_level(question, choices)
+    cost = math.fsum(map(math.fsum, costs))
+    bound = min(max(free.bounds, default=math.fsum(map(math.fsum, free.costs))), cost)
+    return replace(free, choices=choices, costs=costs, solver=COUNTS, exact=bound == cost, bounds=(bound,))
+
+
+def _turned(
+    question: Question, choices: Sequence[Options], digits: Sequence[_Digit]
+) -> tuple[Options, ...] | None:
+    """Return a plan with height and width in place of the batch at the digits at which fewest layers cut it.
+
+    Returns:
+        None if a dim would still be cut further than it has elements.
+    """
+    columns = [*zip(*choices, strict=True)]
+    columns.sort(key=lambda column: -sum(choice.divided == (BATCH,) for choice in column))
+    found = tuple(
+        tuple(_renamed(choice, digit) for choice, digit in zip(own, digits, strict=True))
+        for own in zip(*columns, strict=True)
+    )
+    beyond = any(
+        dim not in layer.einsum.sizes
+        for layer, own in zip(question.graph.layers, found, strict=True)
+        for choice in own
+        for dim in choice.divided
+    )
+    return None if beyond or _beyond(question, found) else found
+
+
+def _anew(
+    question: Question, free: Answer, digits: Sequence[_Digit], ways: Sequence[int]
+) -> tuple[Options, ...] | None:
+    """Return a plan by columns, of which each digit allows what ``_allowed`` says; None if there is none."""
     barred = _beyond(question, free.choices)
     options = tuple(
         tuple(_allowed(question, at, level, digits[level], barred, ways) for level in range(len(ways)))
@@ -133,14 +172,10 @@ def _capped(question: Question, free: Answer) -> Answer | None:
     if not search.widest:
         return None
     plan = search.improved(search.greedy(), search.widest)
-    choices = tuple(
+    return tuple(
         tuple(_renamed(choice, digit) for choice, digit in zip(own, digits, strict=True))
         for own in problem.choices(plan.orders)
     )
-    costs = costs_by_level(question, choices)
-    cost = math.fsum(map(math.fsum, costs))
-    bound = min(max(free.bounds, default=math.fsum(map(math.fsum, free.costs))), cost)
-    return replace(free, choices=choices, costs=costs, solver=COUNTS, exact=bound == cost, bounds=(bound,))
 
 
 def _digits(question: Question, ways: Sequence[int]) -> list[_Digit]:

@@ -115,6 +115,12 @@ def _needs(
         return tuple(found), {}
     if layer.op.view:
         return (made[0].holding,), {}
+    if layer.op.whole:
+        working = cuts.working[:, None]
+        samples = [
+            [np.repeat(working, size, axis=1) for size in shape.values()] for shape in layer.input_shapes
+        ]
+        return tuple(Holding((dims["batch"], *sample)) for sample in samples), {}
     summed = set() if chosen or not layer.op.averages else layer.op.contracts(layer.input_shapes)
     windows = layer.op.windows_on(layer.input_shapes)
     rows, partial = [], {}

@@ -12,6 +12,8 @@ from hypar.planning.counting import bytes_received, cost_convention, score_conve
 from hypar.planning.planner import follow
 from hypar.planning.question import ask
 from hypar.planning.request import BASELINES, BEST, FIXED, Request
+from hypar.planning.searches.base import load_search
+from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.conventions import DIRECT, PAPER
 from hypar.sharding.pins import parse_pin
 from hypar.solve.solvers.base import load_solver
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
 
 LEAST_SHOWN = 1e-4
 """The smallest gain of a baseline that is printed as a number."""
+
+WIDER = "all divisors"
+"""The space that has what the published space of a strategy for grids lacks."""
+
+CHEAP_WIDER = 2**19
+"""The most table entries for which that space is searched beside a plan: some tenths of a second."""
 
 CHEAP_ENTRIES = 2**22
 """The most table entries for which the joint optimum is computed beside a greedy plan: some milliseconds."""
@@ -51,7 +59,8 @@ def notes(
         scores: what ``baseline_scores`` returns for them, if it is known.
 
     Yields:
-        The joint optimum beside a greedy plan, unless the engine chose or refined it; the cost of pins, unless it was
+        The joint optimum beside a greedy plan, unless the engine chose or refined it; what the published space of ``deepa``
+        lacks; the cost of pins, unless it was
         refined; the gain of a faster baseline; what the cost counted beside what moves; what of the machine the score
         leaves out; the layers with more shards along a dim than elements.
     """
@@ -75,6 +84,8 @@ def notes(
             yield f"the joint optimum is {gain:.2%} lower: {amount(best.cost.value, best.cost.unit)}"
         else:
             yield "the joint optimum is no lower"
+    if plan.strategy == "deepa" and plan.cost.name == "deepa" and not (plan.staged or plan.refined):
+        yield from _wider_space(plan, request, graph)
     if plan.pins and not plan.refined:
         yield _pins_cost(plan, request, graph)
     yield from _faster_baseline(
@@ -86,6 +97,26 @@ def notes(
     if fine:
         more = f" and {len(fine) - 3} more" if len(fine) > 3 else ""
         yield f"cut into more shards than elements, as the papers allow: {', '.join(fine[:3])}{more}"
+
+
+def _wider_space(plan: Plan, request: Request, graph: LayerGraph) -> Iterator[str]:
+    """Yield what the space of ``deepa`` lacks, and the cost of a plan that has it, where that is cheap to search.
+
+    The published estimates of the mode ``paper`` and measured times are of the published space.
+    """
+    published = plan.space == load_strategy("deepa").space and plan.cost.parameters.get("mode") != PAPER
+    if not published or plan.heterogeneous or plan.profile is not None or plan.pins:
+        return
+    lacks = "the space of deepa, as published, has no in_channels and no divisors but powers of two"
+    question, _ = ask(replace(request, space=WIDER), graph)
+    if question.structure(0, len(question.levels)).entries > CHEAP_WIDER:
+        yield f"{lacks}; --space {WIDER!r} has both"
+        return
+    costs = load_search(request.search).run(question).costs
+    cost = math.fsum(map(math.fsum, costs))
+    gain = 1 - cost / plan.cost.value
+    if gain >= LEAST_SHOWN:
+        yield f"{lacks}: with --space {WIDER!r} the cost is {gain:.2%} lower, {amount(cost, plan.cost.unit)}"
 
 
 def counting_lines(plan: Plan, graph: LayerGraph, score: Score | None = None) -> Iterator[str]:

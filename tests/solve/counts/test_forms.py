@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hypar.solve.counts.forms import Cells, CountGraph, Link, Term, pair_costs
 from hypar.solve.counts.states import splits, states_of
+from hypar.solve.counts.tiers import Tier
 from tests.counts import LEVELS, count_graphs, forms, groups_of, pairs_of, sequences
 from tests.effort import examples
 
@@ -64,4 +65,4 @@ def test_splits_have_the_sums_of_rows_and_columns_that_are_asked_for() -> None:
 
 
 def test_cells_of_one_group_have_its_ways() -> None:
-    assert Cells((1, 2, 1), (0, 0, 1), (2, 3)).of_each == (2, 2, 3)
+    assert Cells((1, 2, 1), (0, 0, 1), (2, 3), (Tier(2, 1.0),)).of_each == (2, 2, 3)

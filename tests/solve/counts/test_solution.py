@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hypar.solve.counts import chain, entries, solution
 from hypar.solve.counts.blocks import blocks_of
 from hypar.solve.counts.columns import Columns, Plan
 from hypar.solve.counts.relaxed import Relaxed
 from hypar.solve.counts.solution import solve
-from tests.counts import count_graphs, groups_of, least
+from tests.counts import count_graphs, groups_of, least, tiered
 from tests.effort import examples
 from tests.problems import bridges, chains, series_parallel, trees
 
@@ -61,6 +62,15 @@ def test_it_is_the_optimum_where_every_block_has_a_pivot(
             assert np.isclose(found.cost, least(graph), rtol=1e-9)
 
     equal()
+
+
+@settings(max_examples=examples(300, short=15))
+@given(graph=tiered(st.one_of(chains(), trees(), series_parallel())))
+def test_it_is_the_optimum_on_tiers_with_costs_of_states(graph: CountGraph) -> None:
+    found = solve(graph)
+    assert found is not None
+    assert found.exact
+    assert np.isclose(found.cost, least(graph), rtol=1e-9)
 
 
 @settings(max_examples=examples(100))

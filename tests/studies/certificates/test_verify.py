@@ -40,6 +40,7 @@ def certified(model: str, **asked: Any) -> tuple[Plan, LayerGraph, Certificate]:
         ("alexnet", {"levels": 6}),
         ("vgg16", {"array": [256]}),
         ("vgg-e", {"levels": 4, "space": "batch,in_channels"}),
+        ("sconv", {"array": [16]}),
         ("resnet18", {"levels": 3}),
         ("resnet50", {"levels": 4}),
         ("lenet-c", {"array": [3, 3], "space": "batch,in_channels,out_channels"}),

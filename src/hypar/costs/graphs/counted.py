@@ -1,5 +1,9 @@
 """The problem of counts of a network: costs under ``moved`` and ``fused`` where every level multiplies what is moved.
 
+Levels at which an element costs the same are a tier; a step's time on a machine has a term for each. What its counts leave out makes a plan
+cost more than they say: the order of levels in a tier, by latency and idle devices, and cuts of height and width that save
+computation.
+
 Cuts of height and width are left out where a cut of the batch can take their place: in every layer at once it leaves the
 sums of weight gradients as they are, reads no halo, and no two layers share less.
 """
@@ -8,14 +12,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.costs.graphs.meetings import BATCH, Dims, UncountableError, form_of, meeting, options_of, powers_of
+from hypar.costs.graphs.meetings import (
+    BATCH,
+    IDLE,
+    Dims,
+    UncountableError,
+    form_of,
+    meeting,
+    options_of,
+    powers_of,
+)
+from hypar.costs.graphs.tiered import tiered
+from hypar.costs.graphs.worked import Layer, Worked
 from hypar.sharding.amounts.above import outermost
 from hypar.sharding.amounts.inside import computing, elements_of
-from hypar.sharding.amounts.priced import prices_of
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.placement import WHOLE, cut
+from hypar.sharding.placement import ALONE, WHOLE
 from hypar.sharding.transfers import simple
-from hypar.solve.counts.forms import CountGraph, Link, Term, merged
+from hypar.solve.counts.forms import EVERYWHERE, CountGraph, Form, Link, Term, merged
+from hypar.solve.counts.idle import Idle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +41,10 @@ if TYPE_CHECKING:
     from hypar.network.ops.base import Einsum
     from hypar.sharding.amounts.above import Above
     from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
+    from hypar.solve.counts.tiers import Own
     from hypar.solve.edge import Indices
 
 
@@ -52,8 +69,7 @@ class Counted(NamedTuple):
         for dims, order in zip(self.dims, orders.tolist(), strict=True):
             at = [WHOLE] * len(self.levels)
             for level, ways, option in zip(self.levels, self.ways, order, strict=True):
-                dim = dims[option]
-                at[level] = WHOLE if dim is None else cut(dim, ways)
+                at[level] = options_of(dims[option : option + 1], ways)[0]
             found.append(tuple(at))
         return tuple(found)
 
@@ -69,27 +85,38 @@ def counted(
     Raises:
         UncountableError: it is none.
     """
-    prices = {prices_of(cost.rates(level)) for level in levels}
-    price = prices.pop() if len(prices) == 1 else None
-    if price is None or cost.counts_work:
-        raise UncountableError
     offered = [_offered(own, levels) for own in options]
     dims = tuple(tuple(dict.fromkeys(dim for at in own.dims for dim in at)) for own in offered)
-    groups = _groups(levels, offered)
+    kinds = [(level.ways, tuple(own.dims[level.index] for own in offered)) for level in levels]
+    tiers = tiered(cost, levels, kinds)
+    groups = tiers.groups
     above = outermost(graph, cost.convention)
+    replaced = [own.replaced for own in offered]
     amounts = _Amounts(
-        dims, [own.replaced for own in offered], sorted({level.ways for level in levels}), price
+        dims, replaced, sorted({level.ways for level in levels}), tiers.prices, late=bool(tiers.latencies)
     )
     terms = amounts.inside(graph, above.flows.sums)
+    ways, depths = tuple(levels[group[0]].ways for group in groups), tuple(map(len, groups))
+    in_groups = tuple(
+        tuple(tuple(own.index(dim) for dim in at.dims[group[0]]) for group in groups)
+        for own, at in zip(dims, offered, strict=True)
+    )
+    further: tuple[Own, ...] = ()
+    if cost.counts_work or tiers.latencies:
+        worked = Worked(cost, levels[-1], ways, depths, tiers)
+        inside = [merged(own, len(of)) for own, of in zip(terms, dims, strict=True)]
+        layers = zip(graph.layers, dims, replaced, in_groups, above.flows.sums, inside, strict=True)
+        further = tuple(worked.of(Layer(*own)) for own in layers)
     problem = CountGraph(
-        ways=tuple(levels[group[0]].ways for group in groups),
-        depths=tuple(map(len, groups)),
-        offered=tuple(
-            tuple(tuple(own.index(dim) for dim in at.dims[group[0]]) for group in groups)
-            for own, at in zip(dims, offered, strict=True)
-        ),
+        ways=ways,
+        depths=depths,
+        offered=in_groups,
         nodes=tuple(merged(own, len(of)) for own, of in zip(terms, dims, strict=True)),
         links=tuple(amounts.links(graph, above)),
+        tiers=tiers.tiers,
+        latencies=tiers.latencies,
+        own=further,
+        idle=tuple(own.index(IDLE) if IDLE in own else None for own in dims),
     )
     order = tuple(level for group in groups for level in group)
     return Counted(problem, dims, order, tuple(levels[level].ways for level in order))
@@ -121,29 +148,26 @@ def _dim_of(choice: Choice, ways: int) -> str | None:
     Raises:
         UncountableError: it divides several, or leaves devices idle.
     """
-    if choice == WHOLE:
-        return None
+    if choice in {WHOLE, ALONE}:
+        return IDLE if choice == ALONE else None
     if not simple(choice, ways) or len(choice.divided) != 1:
         raise UncountableError
     return choice.divided[0]
-
-
-def _groups(levels: Sequence[Level], offered: Sequence[_Offered]) -> list[list[int]]:
-    """Return the levels of equal ways at which every layer has the same options."""
-    found: dict[object, list[int]] = {}
-    for level in levels:
-        key = (level.ways, tuple(own.dims[level.index] for own in offered))
-        found.setdefault(key, []).append(level.index)
-    return [*found.values()]
 
 
 class _Amounts:
     """The terms and forms of layers and tensors; equal ones are computed once."""
 
     def __init__(
-        self, dims: tuple[Dims, ...], replaced: list[Dims], ways: list[int], prices: tuple[float, float]
+        self,
+        dims: tuple[Dims, ...],
+        replaced: list[Dims],
+        ways: list[int],
+        prices: tuple[float, float],
+        *,
+        late: bool,
     ) -> None:
-        self.dims, self.replaced, self.ways, self.prices = dims, replaced, ways, prices
+        self.dims, self.replaced, self.ways, self.prices, self.late = dims, replaced, ways, prices, late
 
     def inside(self, graph: ContractedGraph, sums: Sequence[Sums]) -> list[list[Term]]:
         """Return the terms of each layer: of adding up partial sums, twice what all but one device have."""
@@ -182,5 +206,18 @@ class _Amounts:
             key = (above.between[at], dims, replaced)
             if key not in meetings:
                 meetings[key] = meeting(above.between[at], dims, replaced, self.ways)
-            found.append(Link(*ends, form_of(above.parts[at], self.prices, meetings[key])))
+            form = form_of(above.parts[at], self.prices, meetings[key], late=self.late)
+            found.append(Link(*ends, form._replace(idle=_idle(form, above.parts[at], dims))))
         return found
+
+
+def _idle(form: Form, parts: tuple[Part, ...], dims: tuple[Dims, Dims]) -> Idle | None:
+    """Return what is received more slowly where devices are idle; None for forms of which that is not counted."""
+    ends = tuple(own.index(IDLE) if IDLE in own else None for own in dims)
+    changes = [(part.forward, change) for part in parts for change in part.changes]
+    forward = sum(change.elements for way, change in changes if way and change.has == "both")
+    backward = sum(change.elements for way, change in changes if not way and change.has == "back")
+    if ends == (None, None) or form.both != -(forward + backward):
+        return None
+    whole = tuple(tuple(int(own == EVERYWHERE) for own in of) for of in (form.made, form.read))
+    return Idle((ends[0], ends[1]), (whole[0], whole[1]), (backward, forward))

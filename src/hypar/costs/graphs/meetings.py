@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hypar.costs.graphs.late import once_of
 from hypar.sharding.amounts.factors import plain
 from hypar.sharding.amounts.products import priced_names
 from hypar.sharding.dims import SPATIAL
-from hypar.sharding.placement import WHOLE, cut
+from hypar.sharding.placement import ALONE, WHOLE, cut
 from hypar.solve.counts.forms import EVERYWHERE, Form, Term, merged
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     Powers = NDArray[np.int64]
 
 BATCH = "batch"
+
+IDLE = "idle"
+"""Stands for a dim where one device computes the whole layer; its tensors are on one device, as if a dim of their own were cut."""
 
 Dims = tuple[str | None, ...]
 """The dims that a layer may divide; None for the whole layer."""
@@ -58,7 +62,8 @@ class Meeting(NamedTuple):
 
 def options_of(dims: Dims, ways: int) -> Options:
     """Return the choices that divide some dims over all devices."""
-    return tuple(WHOLE if dim is None else cut(dim, ways) for dim in dims)
+    special = {None: WHOLE, IDLE: ALONE}
+    return tuple(special[dim] if dim in special else cut(str(dim), ways) for dim in dims)
 
 
 def powers_of(factors: Costs, ways: int) -> Powers:
@@ -158,8 +163,16 @@ def _staying(found: Meeting) -> tuple[int, ...]:
     return tuple(at for at, own in enumerate(found.read) if kept[at] and own != EVERYWHERE)
 
 
-def form_of(parts: tuple[Part, ...], prices: tuple[float, float], found: Meeting) -> Form:
+def form_of(
+    parts: tuple[Part, ...], prices: tuple[float, float], found: Meeting, *, late: bool = False
+) -> Form:
     """Return the form of a tensor's transfers.
+
+    Args:
+        parts: the transfers.
+        prices: the cost of an element inside layers and between two.
+        found: what both layers share.
+        late: whether transfers have fixed costs.
 
     Raises:
         UncountableError: a factor depends on both in another way.
@@ -187,7 +200,14 @@ def form_of(parts: tuple[Part, ...], prices: tuple[float, float], found: Meeting
             amounts[kind] += weight
     made, read = (merged(own, len(of)) for own, of in zip(terms, (found.made, found.read), strict=True))
     form = Form(
-        found.made, found.read, **amounts, alone=(made, read), staying=staying if amounts["kept"] else ()
+        found.made,
+        found.read,
+        both=amounts["both"],
+        owned=amounts["owned"],
+        kept=amounts["kept"],
+        alone=(made, read),
+        staying=staying if amounts["kept"] else (),
+        once=once_of(parts, found.powers, found.made, found.read) if late else (),
     )
     if form.both > 0 or form.owned > 0 or form.kept < 0 or form.both + form.kept > 0:
         raise UncountableError

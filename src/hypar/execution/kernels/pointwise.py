@@ -46,12 +46,13 @@ FUNCTIONS = {
         lambda x: np.where(x <= -3, 0, np.where(x < 3, (2 * x + 3) / 6, 1)),
     ),
     "leaky_relu": Function(lambda x: np.where(x > 0, x, 0.01 * x), lambda x: np.where(x > 0, 1, 0.01)),
+    "other": Function(lambda x: x * x / 2, lambda x: x),
     "relu6": Function(lambda x: np.clip(x, 0, 6), lambda x: np.where((x > 0) & (x < 6), 1.0, 0.0)),
     "sigmoid": Function(_sigmoid, lambda x: _sigmoid(x) * _sigmoid(-x)),
     "silu": Function(lambda x: x * _sigmoid(x), lambda x: _sigmoid(x) * (1 + x * _sigmoid(-x))),
     "tanh": Function(np.tanh, lambda x: 1 - np.tanh(x) ** 2),
 }
-"""Every function that reads one element alone."""
+"""Every function that reads one element alone; ``other`` is computed as half the square, which needs its input too."""
 
 
 class Pointwise(Elementwise):

@@ -184,6 +184,7 @@ class Op(Record):
         view: whether its output is its input in another shape, without memory of its own.
         flop_per_element: floating-point operations on each input element, for an op without a weight.
         concatenates: whether its output is its inputs' channels one behind the other.
+        whole: whether an output may depend on all elements of a sample of every input.
         statistics: names of the sums over ``statistics_over`` that the forward pass needs before it can go on.
         back_statistics: names of those that the backward pass needs.
         statistics_over: dims that these sums run over.
@@ -195,6 +196,7 @@ class Op(Record):
     view: ClassVar[bool] = False
     flop_per_element: ClassVar[int] = 0
     concatenates: ClassVar[bool] = False
+    whole: ClassVar[bool] = False
     statistics: ClassVar[tuple[str, ...]] = ()
     back_statistics: ClassVar[tuple[str, ...]] = ()
     statistics_over: ClassVar[frozenset[str]] = frozenset()

@@ -23,10 +23,12 @@ class Pointwise(Base):
     """A named elementwise function; the name does not influence the plan.
 
     ``lrn``, local response normalisation, reads a few neighbouring channels as well; a plan treats it as
-    pointwise because their communication is a thousandth of a layer's.
+    pointwise because their communication is a thousandth of a layer's. ``other`` is any function without a name here.
     """
 
-    function: Literal["elu", "gelu", "hardswish", "leaky_relu", "lrn", "relu6", "sigmoid", "silu", "tanh"]
+    function: Literal[
+        "elu", "gelu", "hardswish", "leaky_relu", "lrn", "other", "relu6", "sigmoid", "silu", "tanh"
+    ]
 
     def keeps(self, inputs: tuple[Shape, ...]) -> Keeps:
         """Return its output or its input; a local response normalisation keeps the divisor of each element as well."""

@@ -20,6 +20,8 @@ from hypar.solve.limits import checkpoint
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from hypar.solve.counts.forms import CountGraph, Form
     from hypar.solve.edge import Costs, Indices
 
@@ -53,6 +55,7 @@ class Columns:
     Attributes:
         graph: the graph.
         groups: the group of each level.
+        offered: for each layer the options that each group offers, without those that leave devices idle.
         widest: the most levels that can be chosen anew at once; 0 if the graph is too wide for elimination.
     """
 
@@ -65,14 +68,28 @@ class Columns:
         fits = [width for width, own in self.by_width.items() if own.complete and own.work <= MOST_WORK]
         self.widest = max(fits, default=0)
         self.terms = graph.terms
+        idle = graph.idle or (None,) * len(graph.nodes)
+        self.offered = [
+            tuple(tuple(option for option in at if option != own) or at for at in of)
+            for of, own in zip(graph.offered, idle, strict=True)
+        ]
         powers = {form: form.powers for form in dict.fromkeys(link.form for link in graph.links)}
         self.powers = [powers[link.form] for link in graph.links]
 
     def greedy(self) -> Plan:
         """Return a plan level by level."""
+        if self.graph.own or self.graph.tiers:
+            return self._first()
         orders = np.zeros((len(self.graph.nodes), 0), dtype=np.intp)
         for level in range(len(self.groups)):
             orders = np.concatenate([orders, np.zeros((len(orders), 1), dtype=np.intp)], axis=1)
+            orders = self.renewed(orders, [(level,)])[0]
+        return Plan(orders, self.groups, self.graph.cost(orders, self.groups))
+
+    def _first(self) -> Plan:
+        """Return a plan of first options, with every level chosen anew once: costs of a layer may need all levels."""
+        orders = np.array([[own[group][0] for group in self.groups.tolist()] for own in self.offered])
+        for level in reversed(range(len(self.groups))):
             orders = self.renewed(orders, [(level,)])[0]
         return Plan(orders, self.groups, self.graph.cost(orders, self.groups))
 
@@ -141,42 +158,110 @@ class Columns:
     def _nodes(self, orders: Indices, groups: Indices, taken: Indices, own: tuple[int, ...]) -> list[Costs]:
         """Return the costs of each layer, ``[sets, choices]``; infinite ones are not offered."""
         graph, found = self.graph, []
-        own_ways = tuple(graph.ways[group] for group in own)
         ways = np.array(graph.ways, dtype=np.float64)[groups]
+        tiers = self._tiers(groups, taken, own)
         done: dict[object, Costs] = {}
         for node, (terms, order) in enumerate(zip(self.terms, orders, strict=True)):
-            key = (terms, graph.offered[node], order.tobytes())
+            further = graph.own_of(node)
+            key = (terms, id(further), self.offered[node], order.tobytes())
             if key not in done:
                 costs = np.zeros((len(taken), graph.options(node) ** len(own)))
                 for weight, options in terms:
                     factors = ways ** np.array(options)[order]
-                    rest = np.prod(factors) / np.prod(factors[taken], axis=1)
-                    costs += weight * rest[:, None] * _crossed(options, own_ways)
-                done[key] = costs + _barred(graph.offered[node], own, graph.options(node))
+                    for tier in tiers:
+                        costs += weight * tier.rest(factors)[:, None] * _crossed(options, tier.own_ways)
+                if further is not None:
+                    costs += further.of(self._counts(node, order, taken, own))
+                done[key] = costs + _barred(self.offered[node], own, graph.options(node))
             found.append(done[key])
         return found
+
+    def _tiers(self, groups: Indices, taken: Indices, own: tuple[int, ...]) -> list[_Down]:
+        """Return for each tier the levels down to its end."""
+        return [
+            _Down(
+                tier.weight,
+                groups < tier.groups,
+                [taken[:, at] for at, group in enumerate(own) if group < tier.groups],
+                tuple(self.graph.ways[group] if group < tier.groups else 1 for group in own),
+            )
+            for tier in self.graph.cells.tiers
+        ]
+
+    def _counts(self, node: int, order: Indices, taken: Indices, own: tuple[int, ...]) -> Indices:
+        """Return how often a layer takes each option in each group, ``[sets, choices, groups, options]``."""
+        graph, options = self.graph, self.graph.options(node)
+        one = np.eye(len(graph.ways) * options, dtype=np.int64).reshape(len(graph.ways), options, -1, options)
+        whole = one[self.groups, order].sum(axis=0)
+        picks = np.indices((options,) * len(own)).reshape(len(own), -1)
+        counts = np.stack([whole - one[list(own), order[levels]].sum(axis=0) for levels in taken])
+        more = sum(one[group, pick] for group, pick in zip(own, picks, strict=True))
+        return np.asarray(counts[:, None] + more)
 
     def _links(self, orders: Indices, groups: Indices, taken: Indices, own: tuple[int, ...]) -> list[Costs]:
         """Return the costs of each link, ``[sets, choices of the source, choices of the target]``."""
         graph = self.graph
         ways = np.array(graph.ways, dtype=np.float64)
-        own_ways = tuple(graph.ways[group] for group in own)
+        tiers = self._tiers(groups, taken, own)
+        late = np.array(graph.latencies)[groups] if graph.latencies else None
         done: dict[object, Costs] = {}
         found = []
         for (source, target, form), by_option in zip(graph.links, self.powers, strict=True):
             powers = [power[orders[source], orders[target]] for power in by_option]
             key = (form, *[own.tobytes() for own in powers])
+            if late is not None:
+                key = (form, orders[source].tobytes(), orders[target].tobytes())
             if key not in done:
                 shape = (len(taken), *(len(end) ** len(own) for end in (form.made, form.read)))
                 costs = np.zeros(shape)
-                for weight, power, factor in zip(form.weights, powers, _factors(form, own_ways), strict=True):
-                    if weight:
-                        factors = ways[groups] ** power
-                        rest = np.prod(factors) / np.prod(factors[taken], axis=1)
-                        costs += (weight * rest)[:, None, None] * factor
+                for tier in tiers:
+                    each = _factors(form, tier.own_ways)
+                    for weight, power, factor in zip(form.weights, powers, each, strict=True):
+                        if weight:
+                            rest = weight * tier.rest(ways[groups] ** power)
+                            costs += rest[:, None, None] * factor
+                if late is not None and form.once:
+                    costs += _late(form, (orders[source], orders[target]), late, taken)
                 done[key] = costs
             found.append(done[key])
         return found
+
+
+class _Down(NamedTuple):
+    """The levels down to the end of a tier.
+
+    Attributes:
+        weight: the weight of the tier.
+        levels: whether each level is one of them.
+        taken: of the levels chosen anew those among them, for each set.
+        own_ways: the ways of the levels chosen anew; 1 for those below.
+    """
+
+    weight: float
+    levels: NDArray[np.bool_]
+    taken: list[Indices]
+    own_ways: tuple[int, ...]
+
+    def rest(self, factors: Costs) -> Costs:
+        """Return the weighted product of the factors of all levels but those chosen anew, for each set."""
+        left = self.weight * np.prod(factors[self.levels])
+        found = np.ones(1)
+        for own in self.taken:
+            found = found * factors[own]
+        return np.asarray(left / found)
+
+
+def _late(form: Form, orders: tuple[Indices, Indices], late: Costs, taken: Indices) -> Costs:
+    """Return the fixed costs of a tensor's transfers, without those below others, for each set and pair of choices."""
+    sure = form.sure
+    total = np.asarray(late * sure[orders])
+    found = (total.sum() - total[taken].sum(axis=1))[:, None, None]
+    for own in late[taken].T:
+        more = own[:, None, None] * sure
+        found = (found[:, :, None, :, None] + more[:, None, :, None, :]).reshape(
+            len(taken), found.shape[1] * sure.shape[0], found.shape[2] * sure.shape[1]
+        )
+    return np.asarray(found)
 
 
 @lru_cache(maxsize=1024)

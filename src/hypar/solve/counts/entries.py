@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.solve.counts.forms import Cells, node_costs, pair_costs, priced
+from hypar.solve.counts.forms import further_costs, node_costs, pair_costs, priced
 from hypar.solve.counts.states import splits
 from hypar.solve.counts.tables import Placed
 from hypar.solve.limits import checkpoint
@@ -68,7 +68,7 @@ class Entry:
             (int(group), int(option)) for group, option in zip(*np.nonzero(state), strict=True)
         )
         sizes = tuple(int(state[part]) for part in self.parts)
-        self.cells = Cells(sizes, tuple(group for group, _ in self.parts), self.graph.ways)
+        self.cells = self.graph.parted(sizes, tuple(group for group, _ in self.parts))
         self.marginals: Marginals = table.marginals(row, column)
 
     def least(self, room: float) -> tuple[float, Placed] | None:
@@ -136,12 +136,14 @@ class Entry:
         for cell, (group, option) in enumerate(self.parts):
             for found, own in ((totals, powers[option]), (lacks, np.minimum(powers[option], 0))):
                 found[group] = found.get(group, 0) + counts[:, cell].astype(np.int64) @ own
-        costs = priced(form, totals, lacks, self.graph.ways)
+        costs = priced(form, totals, lacks, self.cells)
         mine, theirs = form.alone if source == self.block.pivot else form.alone[::-1]
         pivot = self.relaxed.states[self.block.pivot][self.row][None]
-        return (
-            costs + node_costs(mine, pivot, self.graph.ways) + node_costs(theirs, counts, self.cells.of_each)
-        )
+        if form.idle or (form.once and self.graph.latencies):
+            ends = (self.graph.cells.by_group(pivot), self.cells.by_group(counts))
+            of_each = ends if source == self.block.pivot else ends[::-1]
+            costs = costs + further_costs(form, of_each, (totals, lacks), self.cells)
+        return costs + node_costs(mine, pivot, self.graph.cells) + node_costs(theirs, counts, self.cells)
 
     def _pruned(self, own: _Some, node: int, other: _Some, branch: Branch, most: float) -> _Some:
         """Leave out the states that cost too much more than by counts beside the states of a neighbour."""

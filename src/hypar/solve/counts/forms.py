@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hypar.solve.counts.idle import Idle, idle_costs
+from hypar.solve.counts.once import Once, once_costs
+from hypar.solve.counts.tiers import Own, Tier
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from hypar.solve.edge import Costs, Indices
 
     Numbers = NDArray[np.int8]
+    Counts = NDArray[np.integer[Any]]
 
 EVERYWHERE = -1
 """The class of an option with which every device has the whole tensor."""
@@ -63,6 +68,8 @@ class Form(NamedTuple):
     kept: float
     alone: tuple[tuple[Term, ...], tuple[Term, ...]]
     staying: tuple[int, ...] = ()
+    once: tuple[Once, ...] = ()
+    idle: Idle | None = None
 
     @property
     def exponents(self) -> Numbers:
@@ -80,6 +87,15 @@ class Form(NamedTuple):
         kept = np.maximum(s, 0)
         kept[np.ix_([own == EVERYWHERE for own in self.made], self.staying)] = 1
         return s, np.minimum(s, 0), kept
+
+    @property
+    def sure(self) -> Costs:
+        """How many transfers move something with each pair of options, whatever was moved further out."""
+        s, found = self.exponents, np.zeros((len(self.made), len(self.read)))
+        for own in self.once:
+            found += np.array(own.made)[:, None] + np.array(own.read)
+            found += own.everywhere * np.maximum(s, 0) - own.shared * s
+        return found
 
     @property
     def weights(self) -> tuple[float, float, float]:
@@ -111,6 +127,10 @@ class CountGraph:
         offered: for each layer the options that each group offers, as indices among the layer's.
         nodes: the costs of each layer; equal ones are one object.
         links: the costs between layers.
+        tiers: the tiers of levels; empty for a single one of weight 1.
+        latencies: the fixed cost of a transfer in each group; empty for none.
+        own: further costs of each layer, or None; empty for none. Equal ones are one object.
+        idle: for each layer the option that leaves devices idle, or None; empty for none.
     """
 
     ways: tuple[int, ...]
@@ -118,11 +138,24 @@ class CountGraph:
     offered: tuple[tuple[tuple[int, ...], ...], ...]
     nodes: tuple[tuple[Term, ...], ...]
     links: tuple[Link, ...]
+    tiers: tuple[Tier, ...] = ()
+    latencies: tuple[float, ...] = ()
+    own: tuple[Own | None, ...] = ()
+    idle: tuple[int | None, ...] = ()
 
     @property
     def cells(self) -> Cells:
         """The groups as cells."""
-        return Cells(self.depths, tuple(range(len(self.ways))), self.ways)
+        return self.parted(self.depths, tuple(range(len(self.ways))))
+
+    def parted(self, sizes: tuple[int, ...], groups: tuple[int, ...]) -> Cells:
+        """Return cells of some sizes, of some groups in their order."""
+        tiers = self.tiers or (Tier(len(self.ways), 1.0),)
+        return Cells(sizes, groups, self.ways, tiers, self.latencies)
+
+    def own_of(self, node: int) -> Own | None:
+        """Return the further costs of a layer."""
+        return self.own[node] if self.own else None
 
     @property
     def terms(self) -> list[tuple[Term, ...]]:
@@ -144,15 +177,31 @@ class CountGraph:
             orders: the option of each layer at each level, ``[layers, levels]``.
             groups: the group of each level.
         """
-        ways = np.array(self.ways, dtype=np.float64)[groups]
+        counts = self.counted(orders, groups)
         total = 0.0
-        for terms, order in zip(self.terms, orders, strict=True):
-            for weight, options in terms:
-                total += weight * float(np.prod(ways ** np.array(options)[order]))
+        for node, terms in enumerate(self.terms):
+            own = self.own_of(node)
+            total += float(node_costs(terms, counts[node][None], self.cells)[0])
+            total += 0.0 if own is None else float(own.of(counts[node]))
         for source, target, form in self.links:
-            for weight, power in zip(form.weights, form.powers, strict=True):
-                total += weight * float(np.prod(ways ** power[orders[source], orders[target]]))
+            met = []
+            for power in form.powers:
+                here = power[orders[source], orders[target]]
+                met.append({group: here[groups == group].sum() for group in range(len(self.ways))})
+            for weight, powers in zip(form.weights, met, strict=True):
+                total += float(_product(weight, powers, self.cells)) if weight else 0.0
+            ends = ([*counts[source]], [*counts[target]])
+            total += float(np.sum(further_costs(form, ends, (met[0], met[1]), self.cells)))
         return total
+
+    def counted(self, orders: Indices, groups: Indices) -> list[Numbers]:
+        """Return how often each layer takes each option in each group, ``[groups, options]``."""
+        found = []
+        for node, order in enumerate(orders):
+            counts = np.zeros((len(self.ways), self.options(node)), dtype=np.int8)
+            np.add.at(counts, (groups, order), 1)
+            found.append(counts)
+        return found
 
 
 class Cells(NamedTuple):
@@ -162,16 +211,27 @@ class Cells(NamedTuple):
         sizes: the number of levels of each cell.
         groups: the group of each.
         ways: the ways of each group.
+        tiers: the tiers of groups.
+        latencies: the fixed cost of a transfer in each group; empty for none.
     """
 
     sizes: tuple[int, ...]
     groups: tuple[int, ...]
     ways: tuple[int, ...]
+    tiers: tuple[Tier, ...]
+    latencies: tuple[float, ...] = ()
 
     @property
     def of_each(self) -> tuple[int, ...]:
         """The ways of each cell."""
         return tuple(self.ways[group] for group in self.groups)
+
+    def by_group(self, states: Numbers) -> list[Numbers]:
+        """Return how often states ``[states, cells, options]`` take each option in each group, ``[states, options]``."""
+        places = [
+            [at for at, own in enumerate(self.groups) if own == group] for group in range(len(self.ways))
+        ]
+        return [states[:, own].sum(axis=1, dtype=np.int8) for own in places]
 
 
 def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:
@@ -183,12 +243,14 @@ def merged(terms: Iterable[Term], options: int) -> tuple[Term, ...]:
     return found or (Term(0.0, (0,) * options),)
 
 
-def node_costs(terms: tuple[Term, ...], states: Numbers, ways: tuple[int, ...]) -> Costs:
-    """Return the cost of terms for each state ``[states, cells, options]``, given the ways of each cell."""
+def node_costs(terms: tuple[Term, ...], states: Numbers, cells: Cells) -> Costs:
+    """Return the cost of terms for each state ``[states, cells, options]``."""
     total: Costs = np.zeros(len(states))
+    ends = [sum(own < tier.groups for own in cells.groups) for tier in cells.tiers]
     for weight, options in terms:
-        powers = states.astype(np.int64) @ np.array(options)
-        total += weight * np.prod(np.array(ways, dtype=np.float64) ** powers, axis=1)
+        factors = np.array(cells.of_each, dtype=np.float64) ** (states.astype(np.int64) @ np.array(options))
+        for tier, end in zip(cells.tiers, ends, strict=True):
+            total += weight * tier.weight * np.prod(factors[:, :end], axis=1)
     return total
 
 
@@ -196,36 +258,76 @@ def pair_costs(form: Form, made: Numbers, read: Numbers, cells: Cells) -> Costs:
     """Return the least cost of a tensor over all orders within the cells, for each pair of states ``[states, cells, options]``."""
     totals: dict[int, Numbers] = {}
     lacks: dict[int, Numbers] = {}
-    apart = bool(form.owned or form.kept)
+    late = bool(form.once and cells.latencies)
+    apart = bool(form.owned or form.kept or late)
     for cell, (size, group) in enumerate(zip(cells.sizes, cells.groups, strict=True)):
         s = _aligned(form, made[:, cell], read[:, cell], size)
         totals[group] = s if group not in totals else totals[group] + s
         if apart:
             lack = np.minimum(s, 0)
             lacks[group] = lack if group not in lacks else lacks[group] + lack
-    found = priced(form, totals, lacks, cells.ways)
-    found += node_costs(form.alone[0], made, cells.of_each)[:, None]
-    found += node_costs(form.alone[1], read, cells.of_each)
+    found = priced(form, totals, lacks, cells)
+    if late or form.idle:
+        ends = ([own[:, None] for own in cells.by_group(made)], cells.by_group(read))
+        found += further_costs(form, ends, (totals, lacks), cells)
+    found += node_costs(form.alone[0], made, cells)[:, None]
+    found += node_costs(form.alone[1], read, cells)
+    return found
+
+
+def further_costs(
+    form: Form,
+    ends: tuple[Sequence[Counts], Sequence[Counts]],
+    met: tuple[Mapping[int, Counts], Mapping[int, Counts]],
+    cells: Cells,
+) -> Costs | float:
+    """Return the least costs of a tensor that are no products over the levels.
+
+    Args:
+        form: the tensor.
+        ends: for each group how often producer and consumer take each option, with options last.
+        met: ``s`` of each group, and the part of it of options that divide in different ways.
+        cells: the cells.
+    """
+    found: Costs | float = 0.0
+    if form.once and cells.latencies:
+        found = once_costs(form.once, ends, met, cells.latencies)
+    if form.idle is not None:
+        found = found + idle_costs(form.idle, ends, met[0], cells.ways, cells.tiers)
     return found
 
 
 def priced(
-    form: Form,
-    totals: Mapping[int, NDArray[Any]],
-    lacks: Mapping[int, NDArray[Any]],
-    ways: tuple[int, ...],
+    form: Form, totals: Mapping[int, NDArray[Any]], lacks: Mapping[int, NDArray[Any]], cells: Cells
 ) -> Costs:
     """Return the cost of the exponents of every group: ``s``, and of it what options of different ways take."""
     found: Costs | None = None
     kept = {group: totals[group] - lacks[group] for group in lacks} if form.kept else {}
     for weight, powers in zip(form.weights, (totals, lacks, kept), strict=True):
-        product: Costs | None = None
-        for group, power in powers.items() if weight else ():
-            factors = _powers(ways[group])
-            product = (weight * factors)[power] if product is None else product * factors[power]
-        if product is not None:
+        if weight:
+            product = _product(weight, powers, cells)
             found = product if found is None else np.add(found, product, out=found)
     return np.zeros(np.shape(next(iter(totals.values())))) if found is None else found
+
+
+def _product(weight: float, powers: Mapping[int, NDArray[Any]], cells: Cells) -> Costs:
+    """Return a weight times the ways raised to some powers, for each tier and in all."""
+    found: Costs | None = None
+    reached: dict[int, NDArray[Any]] = {}
+    first = 0
+    for tier in cells.tiers:
+        for group in range(first, tier.groups):
+            ways = cells.ways[group]
+            reached[ways] = reached[ways] + powers[group] if ways in reached else powers[group]
+        first = tier.groups
+        product: Costs | None = None
+        for ways, power in reached.items():
+            factors = _powers(ways)
+            product = (weight * tier.weight * factors)[power] if product is None else product * factors[power]
+        assert product is not None  # noqa: S101 (a tier has a group)
+        found = product if found is None else found + product
+    assert found is not None  # noqa: S101 (there is a tier)
+    return found
 
 
 @lru_cache(maxsize=64)

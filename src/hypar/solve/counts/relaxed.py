@@ -6,9 +6,11 @@ cost of all others on a spanning tree; a tensor that the tree leaves out costs i
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from hypar.solve.counts.forms import node_costs, pair_costs
+from hypar.solve.counts.forms import pair_costs
+from hypar.solve.counts.near import near, state_costs
 from hypar.solve.counts.states import states_of
 from hypar.solve.marginals import marginals
 
@@ -22,6 +24,10 @@ ROUNDING = 1e-12
 """Largest rounding error of a sum, relative to it."""
 
 
+STEPS = (2**14, 2**17, 2**20, 2**21)
+"""Most pairs of states of a tensor whose costs are computed, step by step: those of few leave fewer for the others."""
+
+
 class Relaxed:
     """The states of each layer that are left, their costs, and those of their pairs.
 
@@ -29,33 +35,58 @@ class Relaxed:
         graph: the problem.
         states: for each layer its states, ``[states, groups, options]``; equal ones of equal layers are one object.
         nodes: their costs.
-        pairs: for each link the costs of pairs, ``[states of the source, states of the target]``.
+        most: the most pairs of states of a tensor whose costs are computed.
+        costs_of: for each link the costs of pairs, ``[states of the source, states of the target]``; None if they are more.
     """
 
-    def __init__(self, graph: CountGraph) -> None:
-        """Take all states."""
-        self.graph = graph
-        self._set([states_of(graph, node) for node in range(len(graph.nodes))])
+    def __init__(self, graph: CountGraph, known: float = math.inf) -> None:
+        """Take all states, or those that may be part of a plan of a known cost.
+
+        Args:
+            graph: the problem.
+            known: the cost of a plan; no tensor may cost less than 0 then.
+        """
+        self.graph, self.most = graph, math.inf
+        states = [states_of(graph, node) for node in range(len(graph.nodes))]
+        if math.isinf(known):
+            self._set(states)
+            return
+        states = near(graph, states, known * (1 + ROUNDING))
+        for self.most in STEPS:
+            self._set(states)
+            self.narrow(known)
+            states = self.states
+
+    @property
+    def complete(self) -> bool:
+        """Whether the costs of all pairs of states are computed."""
+        return all(costs is not None for costs in self.costs_of)
 
     def _set(self, states: Sequence[Numbers]) -> None:
         """Compute the costs of some states; equal layers with equal states share them."""
         graph = self.graph
         known: dict[object, tuple[Numbers, Costs]] = {}
         self.states, self.nodes = [], []
-        for terms, own in zip(graph.nodes, states, strict=True):
-            key = (terms, own.shape, own.tobytes())
+        for node, (terms, own) in enumerate(zip(graph.nodes, states, strict=True)):
+            key = (terms, id(graph.own_of(node)), own.shape, own.tobytes())
             if key not in known:
-                known[key] = (own, node_costs(terms, own, graph.ways))
+                known[key] = (own, state_costs(graph, node, own))
             self.states.append(known[key][0])
             self.nodes.append(known[key][1])
-        self.pairs: list[Costs] = []
-        pairs: dict[object, Costs] = {}
+        found: dict[object, Costs | None] = {}
+        self.costs_of: list[Costs | None] = []
         for source, target, form in graph.links:
             made, read = self.states[source], self.states[target]
             pair = (form, id(made), id(read))
-            if pair not in pairs:
-                pairs[pair] = pair_costs(form, made, read, graph.cells)
-            self.pairs.append(pairs[pair])
+            if pair not in found:
+                few = len(made) * len(read) <= self.most
+                found[pair] = pair_costs(form, made, read, graph.cells) if few else None
+            self.costs_of.append(found[pair])
+
+    @property
+    def pairs(self) -> list[Costs]:
+        """The costs of the pairs of all links."""
+        return [costs for costs in self.costs_of if costs is not None]
 
     def narrow(self, known: float) -> None:
         """Leave out the states that no plan of a known cost takes."""
@@ -70,8 +101,11 @@ class Relaxed:
 
     def between(self, link: int, first: int) -> Costs:
         """Return the costs of pairs of a link, one of its ends first."""
-        return self.pairs[link] if self.graph.links[link].source == first else self.pairs[link].T
+        costs = self.costs_of[link]
+        assert costs is not None  # noqa: S101 (only some are missing, and only while states are left out)
+        return costs if self.graph.links[link].source == first else costs.T
 
     def _marginals(self, *, far: bool) -> list[Costs]:
-        ends = [(link.source, link.target) for link in self.graph.links]
+        links = zip(self.graph.links, self.costs_of, strict=True)
+        ends = [(link.source, link.target) for link, costs in links if costs is not None]
         return marginals(self.nodes, ends, self.pairs, far=far)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +13,7 @@ from hypar.solve.counts.chain import ROUNDING, Chain
 from hypar.solve.counts.columns import Columns
 from hypar.solve.counts.forms import MOST_LEVELS
 from hypar.solve.counts.orders import written
-from hypar.solve.counts.relaxed import Relaxed
+from hypar.solve.counts.relaxed import STEPS, Relaxed
 from hypar.solve.counts.states import number_of
 from hypar.solve.limits import Budget
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 MOST_STATES = 2000
 """Most states of a layer: the costs of their pairs are held."""
+
+MOST_ALONE = 2**16
+"""Most states of a layer with costs of its own, which leave few of them."""
 
 
 class Found(NamedTuple):
@@ -54,14 +58,20 @@ def solve(graph: CountGraph) -> Found | None:
 def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
     """Yield plans that are no dearer and bounds that are no lower than those before; nothing where ``solve`` finds nothing."""
     sizes = [number_of(graph, node) for node in range(len(graph.nodes))]
-    if sum(graph.depths) > MOST_LEVELS or max(sizes) > MOST_STATES:
+    if sum(graph.depths) > MOST_LEVELS or max(sizes) > (MOST_ALONE if graph.own else MOST_STATES):
         return
-    tables = {(form, sizes[a], sizes[b]): sizes[a] * sizes[b] for a, b, form in graph.links}
+    tables = {
+        (form, min(sizes[a] * sizes[b], STEPS[-1] if graph.own else math.inf)) for a, b, form in graph.links
+    }
     search = Columns(graph)
-    if not search.widest or not budget.allows(stored=2 * sum(tables.values())):
+    if not search.widest or not budget.allows(stored=2 * sum(size for _, size in tables)):
         return
     plan = search.greedy()
-    relaxed = Relaxed(graph)
+    if graph.own:
+        # Costs of a layer alone leave few of its states where a plan is good.
+        for better in search.improving(plan, search.widest):
+            plan = better
+    relaxed = Relaxed(graph, plan.cost if graph.own else math.inf)
     relaxed.narrow(plan.cost)
     bound = relaxed.bound()
     yield _found(graph, plan, bound)
@@ -73,7 +83,11 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
         bound = relaxed.bound()
         yield _found(graph, plan, bound)
     proven = bound >= plan.cost * (1 - ROUNDING)
-    blocks = None if proven else blocks_of([link[:2] for link in graph.links], len(graph.nodes))
+    blocks = (
+        None
+        if proven or not relaxed.complete
+        else blocks_of([link[:2] for link in graph.links], len(graph.nodes))
+    )
     if blocks is None:
         return
     chain = Chain(relaxed, blocks)

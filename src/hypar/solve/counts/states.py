@@ -16,17 +16,23 @@ if TYPE_CHECKING:
 
 def number_of(graph: CountGraph, node: int) -> int:
     """Return the number of states of a layer."""
-    pairs = zip(graph.depths, graph.offered[node], strict=True)
+    return number_of_states(graph.depths, graph.offered[node])
+
+
+def number_of_states(depths: tuple[int, ...], offered: tuple[tuple[int, ...], ...]) -> int:
+    """Return the number of states of a layer with some options in each group."""
+    pairs = zip(depths, offered, strict=True)
     return math.prod(math.comb(depth + len(own) - 1, len(own) - 1) for depth, own in pairs)
 
 
 def states_of(graph: CountGraph, node: int) -> Numbers:
     """Return all states of a layer, ``[states, groups, options]``."""
-    return _states(graph.depths, graph.offered[node], graph.options(node))
+    return all_states(graph.depths, graph.offered[node], graph.options(node))
 
 
 @lru_cache(maxsize=256)
-def _states(depths: tuple[int, ...], offered: tuple[tuple[int, ...], ...], options: int) -> Numbers:
+def all_states(depths: tuple[int, ...], offered: tuple[tuple[int, ...], ...], options: int) -> Numbers:
+    """Return all states of a layer with some options in each group, ``[states, groups, options]``."""
     by_group = []
     for depth, own in zip(depths, offered, strict=True):
         found = np.zeros((math.comb(depth + len(own) - 1, len(own) - 1), options), dtype=np.int8)

@@ -16,5 +16,6 @@ from hypar.solve.solvers.base import Levelled, Solver
 
 plugin: Solver = Levelled(
     refusal="solver 'counts': found costs that depend on the order of levels, or one level at a time; allowed: cost "
-    "'volume' by 'moved' or 'fused', --search joint, one dim a level"
+    "'volume', or 'time' or 'accpar' on a machine whose outer levels are no faster than inner ones and where all "
+    "collectives of a level take as long, by 'moved' or 'fused', --search joint, one dim a level"
 )

@@ -229,7 +229,7 @@ def _levels_of(plan: Plan) -> tuple[int, int]:
     if len({*plan.array}) > 1:
         raise _refused(f"found an array of {'x'.join(map(str, plan.array))}", "levels of equal ways")
     ways, levels = plan.array[0], len(plan.array)
-    if levels == 1 and plan.splits[0].numbering is not None:
+    if levels == 1 and parse_space(plan.space).grids:
         prime = next(factor for factor in range(2, ways + 1) if ways % factor == 0)
         levels = round(math.log(ways, prime))
         if prime**levels != ways:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from hypar.planning.searches.base import Answer, costs_by_level
 from hypar.planning.searches.jointly.answers import Standing, bounded_answer
+from hypar.planning.searches.jointly.ordering import ROUNDING, ordered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hypar.costs.graphs.counted import Counted
-    from hypar.planning.searches.base import Answer, Question
+    from hypar.planning.searches.base import Question
     from hypar.solve.cost_graph import Structure
     from hypar.solve.counts.solution import Found
     from hypar.solve.limits import Budget
@@ -32,10 +35,32 @@ def by_counts(question: Question, structure: Structure, budget: Budget) -> Itera
     problem = question.counted()
     if problem is None:
         return
+    if not problem.graph.own:
+        for found in improving(problem.graph, budget):
+            yield Standing(found.cost, found.bound, found.exact, partial(_answer, question, problem, found))
+        return
+    every: list[Found] = []
     for found in improving(problem.graph, budget):
-        yield Standing(found.cost, found.bound, found.exact, partial(_answer, question, problem, found))
+        if not every or found.bound > every[-1].bound:
+            yield _priced(question, problem, [found])
+        every.append(found)
+    # The last plan by counts, and the last one without idle devices, which cost what their counts say.
+    distinct = {one.orders.tobytes(): one for one in every[-3:]}
+    yield _priced(question, problem, [*distinct.values()])
 
 
 def _answer(question: Question, problem: Counted, found: Found) -> Answer:
     choices = problem.choices(found.orders)
     return bounded_answer(question, choices, COUNTS, exact=found.exact, bound=found.bound)
+
+
+def _priced(question: Question, problem: Counted, every: Sequence[Found]) -> Standing:
+    """Return the cheapest of some plans, with the last one's bound: what counts leave out makes plans cost more than they say."""
+    bound = every[-1].bound
+    price = partial(costs_by_level, question)
+    plans = [ordered(price, problem, found.orders, bound) for found in every]
+    cost, costs, choices = min(plans, key=itemgetter(0))
+    proven = bound >= cost * (1 - ROUNDING)
+    bound = cost if proven else bound
+    answer = Answer(choices=choices, costs=costs, solver=COUNTS, exact=proven, bounds=(bound,))
+    return Standing(cost, bound, proven, lambda: answer)

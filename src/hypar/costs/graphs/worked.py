@@ -1,0 +1,171 @@
+"""The costs of a layer that follow from its counts but are no products: its computation, and the latency of its sums."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hypar.costs.graphs.meetings import BATCH, IDLE, UncountableError, options_of
+from hypar.sharding.amounts.inside import computing, elements_of
+from hypar.sharding.levels import WHOLE_LAYER, Level
+from hypar.sharding.placement import grid
+from hypar.solve.counts.idle import added, prices
+from hypar.solve.counts.states import all_states, number_of_states
+from hypar.solve.counts.tiers import MOST_CODES, Own, codes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hypar.costs.base import MovingCost
+    from hypar.costs.graphs.meetings import Dims
+    from hypar.costs.graphs.tiered import Tiered
+    from hypar.network.contraction import CutLayer
+    from hypar.network.ops.base import Einsum
+    from hypar.sharding.amounts.flows import Sums
+    from hypar.sharding.placement import Choice
+    from hypar.solve.counts.forms import Numbers, Term
+    from hypar.solve.edge import Costs
+
+MOST_STATES = 2**16
+"""Most states of a layer whose costs are computed."""
+
+Degrees = tuple[int, ...]
+
+
+class Layer(NamedTuple):
+    """What the further costs of a layer depend on.
+
+    Attributes:
+        layer: the layer.
+        dims: the dims that it may divide.
+        replaced: those whose place the batch takes.
+        offered: the options of each group.
+        sums: the sums that are added up inside it.
+        terms: what it receives inside, as products over the levels.
+    """
+
+    layer: CutLayer
+    dims: Dims
+    replaced: Dims
+    offered: tuple[tuple[int, ...], ...]
+    sums: Sums
+    terms: tuple[Term, ...]
+
+    @property
+    def key(self) -> object:
+        """What layers of equal costs have in common."""
+        return (self.layer.einsum, self.layer.weighted, *self[1:])
+
+
+class Worked:
+    """The further costs of layers on some groups of levels; those of equal layers are one object."""
+
+    def __init__(
+        self,
+        cost: MovingCost,
+        innermost: Level,
+        ways: tuple[int, ...],
+        depths: tuple[int, ...],
+        tiers: Tiered,
+    ) -> None:
+        self.cost, self.ways, self.depths = cost, ways, depths
+        self.latencies, self.tiers = tiers.latencies, tiers.tiers
+        devices = math.prod(innermost.array)
+        self.flat = Level(index=0, array=(devices,), element_bytes=innermost.element_bytes)
+        self.known: dict[object, Own] = {}
+
+    def of(self, layer: Layer) -> Own:
+        """Return the further costs of a layer.
+
+        Raises:
+            UncountableError: it has too many states.
+        """
+        if layer.key not in self.known:
+            self.known[layer.key] = self._of(layer)
+        return self.known[layer.key]
+
+    def _of(self, layer: Layer) -> Own:
+        options = len(layer.dims)
+        many = number_of_states(self.depths, layer.offered) > MOST_STATES
+        if many or codes(self.depths, options) > MOST_CODES:
+            raise UncountableError
+        states = all_states(self.depths, layer.offered, options)
+        costs = self._work(layer, states)
+        for group, latency in enumerate(self.latencies):
+            costs = costs + latency * (states[:, group] @ _sums(layer, self.ways[group]))
+        if IDLE in layer.dims:
+            by_group = [states[:, group] for group in range(len(self.ways))]
+            by_tier = prices(by_group, layer.dims.index(IDLE), self.ways, self.tiers)
+            for weight, powers in layer.terms:
+                costs = costs + weight * added(by_tier, by_group, powers, self.ways, self.tiers)
+        return Own(depths=self.depths, states=states, costs=costs)
+
+    def _work(self, layer: Layer, states: Numbers) -> Costs:
+        """Return the least cost of the work on a device, with the dims whose place the batch takes in any part of it."""
+        if not layer.layer.weighted:
+            return np.zeros(len(states))
+        names = sorted({*self.ways})
+        by_ways = np.stack(
+            [
+                sum(states[:, group].astype(np.int64) for group, own in enumerate(self.ways) if own == name)
+                for name in names
+            ],
+            axis=1,
+        )
+        kinds, which = np.unique(by_ways.reshape(len(states), -1), axis=0, return_inverse=True)
+        number: dict[Choice, int] = {}
+        places: list[int] = []
+        firsts: list[int] = []
+        for kind in kinds.reshape(-1, len(names), len(layer.dims)).tolist():
+            firsts.append(len(places))
+            places += [number.setdefault(own, len(number)) for own in _grids(layer, kind, names)]
+        items = self.cost.work(self.flat, layer.layer, tuple(number), WHOLE_LAYER)
+        costs = sum((own[0] for own in items.values()), np.zeros(len(number)))
+        least = np.minimum.reduceat(costs[places], firsts)
+        return np.asarray(least[which.reshape(-1)])
+
+
+def _grids(layer: Layer, counts: Sequence[Sequence[int]], ways: Sequence[int]) -> Iterator[Choice]:
+    """Yield the choices of all levels together: degrees of all dims, that of the batch split in any way."""
+    degrees = {
+        dim: math.prod(own ** number[at] for own, number in zip(ways, counts, strict=True))
+        for at, dim in enumerate(layer.dims)
+        if dim not in {None, IDLE}
+    }
+    spatial = [dim for dim in layer.replaced if dim is not None]
+    if not spatial:
+        yield grid({str(dim): degree for dim, degree in degrees.items()})
+        return
+    place = layer.dims.index(BATCH)
+    shares = [(1,) * (1 + len(spatial))]
+    for own, number in zip(ways, counts, strict=True):
+        parts = [*_parts(number[place], 1 + len(spatial))]
+        shares = [
+            tuple(share * own**part for share, part in zip(before, more, strict=True))
+            for before in shares
+            for more in parts
+        ]
+    for share in shares:
+        split = dict(zip((BATCH, *spatial), share, strict=True))
+        yield grid({**{str(dim): degree for dim, degree in degrees.items()}, **split})
+
+
+def _parts(total: int, count: int) -> Iterator[tuple[int, ...]]:
+    if count == 1:
+        yield (total,)
+        return
+    for first in range(total, -1, -1):
+        for rest in _parts(total - first, count - 1):
+            yield (first, *rest)
+
+
+def _sums(layer: Layer, ways: int) -> Costs:
+    """Return the number of transfers of sums inside a layer at a level, for each option."""
+    einsum: Einsum = layer.layer.einsum
+    if not einsum.weight:
+        return np.zeros(len(layer.dims))
+    received = computing(einsum.roles, options_of(layer.dims, ways), ways)[:, :, 1]
+    moves = (received > 0) & (elements_of(einsum, layer.sums) > 0)
+    return np.asarray(moves.sum(axis=0), dtype=np.float64)

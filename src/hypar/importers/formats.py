@@ -1,0 +1,50 @@
+"""The frameworks whose networks are imported, by name."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from hypar.errors import OptionError
+from hypar.network.ops.base import LARGEST_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.importers.imported import Imported
+
+FORMATS = ("torch", "onnx", "jax")
+MODULES = {"torch": "torch_module", "onnx": "onnx_file", "jax": "jax_function"}
+BATCH = 256
+"""Samples in a mini-batch, unless another number is asked for."""
+
+
+def import_network(
+    framework: str,
+    network: str,
+    inputs: Sequence[tuple[int, ...]],
+    *,
+    batch: int | None = None,
+    partial: bool = False,
+) -> Imported:
+    """Return a network of another framework.
+
+    Args:
+        framework: one of ``FORMATS``.
+        network: a file, or ``my_module:build``.
+        inputs: shape of one sample of each argument of a function or a module.
+        batch: samples in a mini-batch.
+        partial: whether to accept a network of which little is recognised.
+
+    Raises:
+        InputError: the framework is not installed, or the network cannot be read or said.
+    """
+    batch = BATCH if batch is None else batch
+    if not 1 <= batch <= LARGEST_SIZE:
+        raise OptionError("batch", f"found {batch}", f"a whole number from 1 to {LARGEST_SIZE:,}")
+    if (framework == "onnx") == bool(inputs):
+        allowed = "none, as the file says it" if inputs else "the shape of a sample, as --input 3x224x224"
+        raise OptionError("--input", "given for onnx" if inputs else "no shape is given", allowed)
+    run: Any = importlib.import_module(f"hypar.importers.{MODULES[framework]}")
+    found: Imported = run.import_named(network, inputs, batch=batch, partial=partial)
+    return found

@@ -1,0 +1,101 @@
+"""An imported network: the content of its model file, and how much of it that says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from hypar.errors import ModelError
+from hypar.files.text import write_text
+from hypar.importers.coverage import Coverage, coverage_of
+from hypar.importers.entries import content
+from hypar.importers.patterns import merged
+from hypar.importers.reading import read_trace
+from hypar.network.build import load_model
+
+if TYPE_CHECKING:
+    from hypar.importers.rules import Table
+    from hypar.importers.trace import Trace
+    from hypar.network.graph import LayerGraph
+
+FORMATS = ("float64", "float32", "float16", "bfloat16")
+LINE = 110
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """A network as a model file says it.
+
+    Attributes:
+        name: name of the network.
+        content: the content of the file.
+        coverage: the recognised shares.
+        notes: what a user should know besides, a line each.
+    """
+
+    name: str
+    content: dict[str, Any]
+    coverage: Coverage
+    notes: tuple[str, ...]
+
+    def graph(self) -> LayerGraph:
+        """Return the network with all its shapes."""
+        return load_model(self.content, name=self.name)
+
+    def write(self, file: str | Path) -> None:
+        """Write the model file.
+
+        Raises:
+            DocumentError: the file cannot be written.
+        """
+        write_text(Path(file), self.text())
+
+    def text(self) -> str:
+        """Return the text of the model file: an entry a line."""
+        lines = [_item(key, self.content[key]) for key in ("source", "batch", "dtype") if key in self.content]
+        for name, block in self.content.get("blocks", {}).items():
+            lines += ["blocks:"] if lines[-1][:1] != " " else []
+            lines.append(f"  {name}:")
+            lines += [f"    parameters: {_flow(block['parameters'])}"] if "parameters" in block else []
+            lines += ["    layers:", *(f"      - {_flow(entry)}" for entry in block["layers"])]
+        return "\n".join(
+            [*lines, "layers:", *(f"  - {_flow(entry)}" for entry in self.content["layers"]), ""]
+        )
+
+
+def _item(key: str, value: Any) -> str:
+    return yaml.safe_dump({key: value}, width=10**6, allow_unicode=True).rstrip("\n")
+
+
+def _flow(value: Any) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
+    return text.removesuffix("\n")
+
+
+def imported(trace: Trace, table: Table, *, batch: int | None, partial: bool) -> Imported:
+    """Return the network of a trace.
+
+    Args:
+        trace: the network as a framework runs it.
+        table: the framework's rules.
+        batch: samples in a mini-batch, if not those of the example.
+        partial: whether little recognised is enough.
+
+    Raises:
+        ModelError: the network cannot be said, or too little of it is recognised.
+    """
+    reading = read_trace(trace, table)
+    coverage = coverage_of(reading)
+    if not partial:
+        coverage.require(trace.name)
+    if trace.dtype not in FORMATS:
+        raise ModelError(trace.name, f"found an input of {trace.dtype}", ", ".join(FORMATS))
+    head: dict[str, Any] = {"source": trace.source, "batch": trace.batch if batch is None else batch}
+    if trace.dtype != "float32":
+        head["dtype"] = trace.dtype
+    said = {**head, **content(merged(reading.drafts), trace.classes)}
+    aside = (f"{trace.aside} further results are left out",) if trace.aside else ()
+    return Imported(name=trace.name, content=said, coverage=coverage, notes=aside)

@@ -1,0 +1,213 @@
+"""Import of a JAX function: its jaxpr on shapes, with its nested functions opened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hypar.errors import ModelError
+from hypar.importers.imported import Imported, imported
+from hypar.importers.jax_rules import TABLE, flop
+from hypar.importers.packages import package
+from hypar.importers.running import named_object, one_line
+from hypar.importers.trace import CHANNELS_FIRST, Node, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.network.graph import LayerGraph
+
+EXAMPLE = 2
+NAMED = frozenset({"relu", "relu6", "gelu", "silu", "softmax", "sigmoid"})
+"""Functions of ``jax.nn`` that are one operation, though they consist of several."""
+
+
+def from_jax(
+    fn: Any,
+    params: Any,
+    *inputs: Any,
+    batch: int | None = None,
+    name: str | None = None,
+    partial: bool = False,
+) -> LayerGraph:
+    """Read a JAX function of parameters and inputs as a network; nothing is computed.
+
+    Args:
+        fn: the function; it is called as ``fn(params, *inputs)``.
+        params: arrays, or ``jax.ShapeDtypeStruct``, in any nested containers.
+        inputs: arrays or ``jax.ShapeDtypeStruct``, samples first; images channels last or first, as the convolutions have them.
+        batch: samples in a mini-batch, if not those of the inputs.
+        name: name of the network; that of the function if not given.
+        partial: whether to accept a network of which less than 99 % is recognised.
+
+    Raises:
+        InputError: JAX is not installed, or the function cannot be captured or said by hypar's ops.
+    """
+    own = getattr(fn, "__name__", "network") if name is None else name
+    return imported(capture(fn, params, inputs, own, own), TABLE, batch=batch, partial=partial).graph()
+
+
+def import_named(network: str, inputs: Sequence[tuple[int, ...]], *, batch: int, partial: bool) -> Imported:
+    """Run ``my_module:build``, which returns a function and its parameters, and read the function.
+
+    Raises:
+        InputError: as ``from_jax`` does, or the user's code fails.
+    """
+    jax = package("jax", "jax")
+    build = named_object(network)
+    with one_line(network):
+        made = build() if callable(build) else build
+    if not isinstance(made, tuple) or len(made) != 2 or not callable(made[0]):
+        raise ModelError(network, f"returned a {type(made).__name__}", "a function and its parameters")
+    example = [jax.ShapeDtypeStruct((EXAMPLE, *shape), "float32") for shape in inputs]
+    name = network.rpartition(":")[0].rpartition(".")[2]
+    return imported(capture(*made, example, name, network), TABLE, batch=batch, partial=partial)
+
+
+def capture(fn: Any, params: Any, inputs: Sequence[Any], name: str, where: str) -> Trace:
+    """Return the trace of a function.
+
+    Raises:
+        ModelError: the function cannot be traced.
+    """
+    jax = package("jax", "jax")
+    with one_line(where, "jax.make_jaxpr cannot trace it:"):
+        closed = jax.make_jaxpr(fn)(params, *inputs)
+    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+    names = [jax.tree_util.keystr(path) for path, _ in leaves]
+    return _Reader(where).trace(closed.jaxpr, names, name)
+
+
+class _Reader:
+    """Opens a jaxpr; ``called`` holds the value behind a variable."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.called: dict[int, str] = {}
+        self.nodes: list[Node] = []
+        self.layout: tuple[int, ...] = CHANNELS_FIRST
+
+    def trace(self, jaxpr: Any, params: Sequence[str], name: str) -> Trace:
+        """Return the whole trace."""
+        fed = [self.new(variable) for variable in jaxpr.invars]
+        self.open(jaxpr)
+        inputs = fed[len(params) :]
+        outputs = [self.value(variable) for variable in jaxpr.outvars]
+        if not outputs or not inputs or not self.shapes[inputs[0]]:
+            raise ModelError(self.where, "found no input or no result", "an array each, samples first")
+        return Trace(
+            name=name,
+            source=f"imported from JAX: {name}",
+            batch=self.shapes[inputs[0]][0],
+            dtype=str(jaxpr.invars[len(params)].aval.dtype),
+            inputs=tuple(inputs),
+            parameters=dict(zip(fed, params, strict=False)),
+            shapes=self.shapes,
+            nodes=tuple(_biased(self.nodes, self.shapes, set(fed[: len(params)]), set(inputs))),
+            output=outputs[0],
+            layout=self.layout,
+            aside=len(outputs) - 1,
+        )
+
+    def new(self, variable: Any) -> str:
+        """Return a name for a variable."""
+        name = f"v{len(self.shapes)}"
+        self.called[id(variable)] = name
+        self.shapes[name] = tuple(
+            size if isinstance(size, int) else 0 for size in getattr(variable.aval, "shape", ())
+        )
+        return name
+
+    def value(self, variable: Any) -> str:
+        """Return the name of a variable's value; a literal or a constant has a new one."""
+        return self.called.get(id(variable)) or self.new(variable)
+
+    def open(self, jaxpr: Any) -> None:
+        """Add the equations of a jaxpr, those of functions that it calls included."""
+        for equation in jaxpr.eqns:
+            params = dict(equation.params)
+            inner = params.get("jaxpr") or params.get("call_jaxpr") or params.get("fun_jaxpr")
+            named = str(params.get("name", ""))
+            kind = equation.primitive.name
+            if kind in {"scan", "while", "cond"}:
+                inner = None
+            if inner is not None and named not in NAMED:
+                inner = getattr(inner, "jaxpr", inner)
+                for own, given in zip(inner.invars, equation.invars, strict=False):
+                    self.called[id(own)] = self.value(given)
+                self.open(inner)
+                for own, made in zip(inner.outvars, equation.outvars, strict=True):
+                    self.called[id(made)] = self.value(own)
+                continue
+            self.add(equation, named if inner is not None else kind, params)
+
+    def add(self, equation: Any, kind: str, params: dict[str, Any]) -> None:
+        """Add an equation."""
+        read = [self.value(variable) for variable in equation.invars]
+        made = [self.new(variable) for variable in equation.outvars]
+        if kind == "conv_general_dilated":
+            self.layout = tuple(params["dimension_numbers"].lhs_spec)
+        shapes = [self.shapes[value] for value in read]
+        path = str(equation.source_info.name_stack)
+        node = Node(
+            kind=kind,
+            operands={str(number): (value,) for number, value in enumerate(read)},
+            attributes=params,
+            result=made[0],
+            scope=tuple(part for part in path.split("/") if part.isidentifier()),
+            flop=flop(kind, shapes, self.shapes[made[0]], params),
+        )
+        self.nodes += [node] + [
+            replace(node, result=other, flop=0, kind=f"{kind} {n}") for n, other in enumerate(made[1:], 2)
+        ]
+
+
+def _biased(
+    nodes: Sequence[Node], shapes: dict[str, tuple[int, ...]], weights: set[str], inputs: set[str]
+) -> list[Node]:
+    """Return operations with sums of a contraction and a trained vector as one, and those with a constant factor apart."""
+    derived, made = set(weights), {}
+    readers: dict[str, int] = {}
+    depends = _data(nodes, inputs)
+    for node in nodes:
+        for value in node.read:
+            readers[value] = readers.get(value, 0) + 1
+    found: list[Node] = []
+    for node in nodes:
+        data = [value for value in node.read if value in depends]
+        if not data and any(value in derived for value in node.read):
+            derived.add(node.result)
+        other = [value for value in node.read if value in derived]
+        before = made.get(data[0]) if len(data) == 1 else None
+        if (
+            node.kind in {"add", "add_any"}
+            and before is not None
+            and len(other) == 1
+            and readers[data[0]] == 1
+        ):
+            place = found.index(before)
+            if before.kind in {"dot_general", "conv_general_dilated"}:
+                merged = replace(
+                    before, operands={**before.operands, "bias": (other[0],)}, result=node.result
+                )
+                del found[place]
+                found.append(merged)
+                made[node.result] = merged
+                continue
+        scaled = before is not None and before.kind in {"reduce_window_sum", "reduce_sum"}
+        same = len(data) == 1 and not other and shapes[data[0]] == shapes[node.result]
+        kind = "scaled" if node.kind in {"div", "mul"} and scaled and same else node.kind
+        kind = "relu" if kind == "max" and same else kind
+        made[node.result] = replace(node, kind=kind)
+        found.append(made[node.result])
+    return found
+
+
+def _data(nodes: Sequence[Node], inputs: set[str]) -> set[str]:
+    """Return the values that depend on an input."""
+    found = set(inputs)
+    for node in nodes:
+        if any(value in found for value in node.read):
+            found.add(node.result)
+    return found

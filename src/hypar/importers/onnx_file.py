@@ -1,0 +1,262 @@
+"""Import of an ONNX file: its graph and its shapes, without its weights."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hypar.errors import DocumentError, ModelError
+from hypar.importers.imported import Imported, imported
+from hypar.importers.onnx_rules import TABLE, flop
+from hypar.importers.packages import package
+from hypar.importers.running import one_line
+from hypar.importers.trace import Node, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar.network.graph import LayerGraph
+
+MOST_BYTES = 2**31
+"""Largest size of a file; weights of larger networks are external data, which is not read."""
+
+SMALL = 2**10
+"""Elements of a tensor whose values are read: sizes, axes, bounds."""
+
+KEEPING = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+"""Operators that keep the values of a list of sizes or axes."""
+
+
+def from_onnx(path: str | Path, *, batch: int | None = None, partial: bool = False) -> LayerGraph:
+    """Read an ONNX file as a network; weights in other files are not read.
+
+    Args:
+        path: the file.
+        batch: samples in a mini-batch, if not 256.
+        partial: whether to accept a network of which less than 99 % is recognised.
+
+    Raises:
+        InputError: onnx is not installed, or the file cannot be read or said by hypar's ops.
+    """
+    return import_named(str(path), (), batch=256 if batch is None else batch, partial=partial).graph()
+
+
+def import_named(network: str, _inputs: Sequence[tuple[int, ...]], *, batch: int, partial: bool) -> Imported:
+    """Read the file at a path.
+
+    Raises:
+        InputError: as ``from_onnx`` does.
+    """
+    return imported(capture(Path(network)), TABLE, batch=batch, partial=partial)
+
+
+def capture(file: Path) -> Trace:
+    """Return the trace of a file.
+
+    Raises:
+        InputError: the file is missing, too large, damaged, or of unknown shapes.
+    """
+    onnx = package("onnx", "onnx")
+    content = _content(file)
+    try:
+        model = onnx.load_model_from_string(content)
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "google":
+            raise
+        raise DocumentError(str(file), "not an ONNX file, or cut short") from error
+    return _File(onnx, model, file).trace()
+
+
+def _content(file: Path) -> bytes:
+    """Return the bytes of a file.
+
+    Raises:
+        DocumentError: it cannot be read, or is too large.
+    """
+    try:
+        size = file.stat().st_size
+        if size <= MOST_BYTES:
+            return file.read_bytes()
+    except OSError as error:
+        raise DocumentError(str(file), f"cannot be read: {error.strerror}") from error
+    allowed = f"at most {MOST_BYTES:,}; save its weights as external data"
+    raise DocumentError(str(file), f"the file has {size:,} bytes", allowed)
+
+
+class _File:
+    """A file that was read."""
+
+    def __init__(self, onnx: Any, model: Any, file: Path) -> None:
+        self.onnx, self.model, self.file, self.where = onnx, model, file, str(file)
+        self.values: dict[str, Any] = {}
+        self.weights: dict[str, tuple[int, ...]] = {}
+
+    def trace(self) -> Trace:
+        """Return the trace."""
+        graph = self.model.graph
+        if not graph.node:
+            raise ModelError(self.where, "found no operator", "an ONNX model with a graph")
+        for tensor in graph.initializer:
+            self.read(tensor)
+        fed = [value for value in graph.input if value.name not in self.weights]
+        if not fed or not graph.output:
+            raise ModelError(self.where, "found no input or no output", "one at least of each")
+        self.fix(fed)
+        with one_line(self.where, "its shapes cannot be inferred:"):
+            model = self.onnx.shape_inference.infer_shapes(self.model, data_prop=True)
+        shapes = dict(self.weights)
+        for value in (*model.graph.value_info, *model.graph.input, *model.graph.output):
+            shapes[value.name] = sizes_of(value)
+        versions = {entry.domain: entry.version for entry in self.model.opset_import}
+        nodes = [self.node(node, shapes, versions) for node in graph.node]
+        first = sizes_of(next(value for value in model.graph.input if value.name == fed[0].name))
+        element = self.onnx.TensorProto.DataType.Name(fed[0].type.tensor_type.elem_type).lower()
+        return Trace(
+            name=self.file.stem,
+            source=f"imported from ONNX: {self.file.name}",
+            batch=first[0],
+            dtype={"float": "float32", "double": "float64"}.get(element, element),
+            inputs=tuple(value.name for value in fed),
+            parameters={name: name for name, sizes in self.weights.items() if self.trained(name)},
+            shapes=shapes,
+            nodes=tuple(nodes),
+            output=graph.output[0].name,
+            aside=len(graph.output) - 1,
+        )
+
+    def trained(self, name: str) -> bool:
+        """Return whether a tensor is trained: of real numbers, and no running statistic of a normalisation."""
+        return name not in self.values and name not in self.statistics
+
+    @property
+    def statistics(self) -> set[str]:
+        """Names of the running means and variances."""
+        norms = [node for node in self.model.graph.node if node.op_type == "BatchNormalization"]
+        return {name for node in norms for name in node.input[3:5]}
+
+    def read(self, tensor: Any) -> None:
+        """Note a tensor's shape, and its values if they are few whole numbers; forget its data.
+
+        Raises:
+            ModelError: it says more elements than it has.
+        """
+        sizes, proto = tuple(tensor.dims), self.onnx.TensorProto
+        self.weights[tensor.name] = sizes
+        real = tensor.data_type in {proto.FLOAT, proto.DOUBLE, proto.FLOAT16, proto.BFLOAT16}
+        if tensor.data_location == proto.EXTERNAL:
+            return
+        width = (
+            self.onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize if tensor.data_type else 1
+        )
+        said, held = math.prod(sizes) * width, len(tensor.raw_data)
+        if (tensor.HasField("raw_data") and held != said) or said > MOST_BYTES:
+            raise ModelError(
+                self.where, f"tensor {tensor.name!r} says {said:,} bytes and has {held:,}", "all its data"
+            )
+        if math.prod(sizes) <= SMALL and (not real or not sizes):
+            with one_line(self.where, f"tensor {tensor.name!r} cannot be read:"):
+                self.values[tensor.name] = self.onnx.numpy_helper.to_array(tensor).tolist()
+
+    def fix(self, fed: Sequence[Any]) -> None:
+        """Give a size to the samples of an example where the file leaves it open.
+
+        Raises:
+            ModelError: another size is open.
+        """
+        for value in fed:
+            dims = value.type.tensor_type.shape.dim
+            for number, dim in enumerate(dims):
+                if dim.HasField("dim_value"):
+                    continue
+                if number:
+                    found = f"dim {number} of input {value.name!r} is {dim.dim_param or 'not known'}"
+                    raise ModelError(self.where, found, "whole numbers, but for the samples")
+                dim.dim_value = 2
+            if not dims:
+                raise ModelError(self.where, f"input {value.name!r} has no shape", "samples, and their sizes")
+        if any(
+            not dim.HasField("dim_value")
+            for out in self.model.graph.output
+            for dim in out.type.tensor_type.shape.dim
+        ):
+            for out in self.model.graph.output:
+                out.type.tensor_type.ClearField("shape")
+        del self.model.graph.value_info[:]
+
+    def node(self, node: Any, shapes: dict[str, tuple[int, ...]], versions: dict[str, int]) -> Node:
+        """Return an operator."""
+        helper = self.onnx.helper
+        attributes = {one.name: _plain(helper.get_attribute_value(one)) for one in node.attribute}
+        schema = self.schema(node, versions)
+        names = [one.name for one in schema.inputs] if schema else []
+        operands: dict[str, tuple[str, ...]] = {}
+        for number, value in enumerate(node.input):
+            if not value or (number and node.op_type == "CastLike"):
+                continue  # CastLike asks its second operand for a number format alone
+            name = names[min(number, len(names) - 1)] if names else f"input{number}"
+            operands[name] = (*operands.get(name, ()), value)
+            if value in self.values:
+                attributes.setdefault(name, self.values[value])
+        if node.op_type == "Constant":
+            self.constant(node, attributes)
+        if node.op_type in {"Shape", "Size"}:
+            operands = {}  # sizes are constants, whatever has them
+        if node.op_type in KEEPING and node.input and node.input[0] in self.values:
+            self.values[node.output[0]] = self.values[node.input[0]]
+        made = node.output[0]
+        shapes.setdefault(made, ())
+        for extra in node.output[1:]:
+            shapes.setdefault(extra, ())
+        return Node(
+            kind=node.op_type,
+            operands=operands,
+            attributes=attributes,
+            result=made,
+            scope=scope_of(node),
+            flop=flop(
+                node.op_type, [shapes.get(value, ()) for value in node.input], shapes[made], attributes
+            ),
+        )
+
+    def constant(self, node: Any, attributes: dict[str, Any]) -> None:
+        """Note the value of a constant."""
+        value = attributes.get("value", attributes.get("value_ints", attributes.get("value_int")))
+        if hasattr(value, "dims"):
+            few = math.prod(value.dims) <= SMALL
+            value = self.onnx.numpy_helper.to_array(value).tolist() if few else None
+        if value is not None:
+            self.values[node.output[0]] = value
+
+    def schema(self, node: Any, versions: dict[str, int]) -> Any:
+        """Return the operator's schema; None if it is of an unknown domain."""
+        try:
+            return self.onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
+        except self.onnx.defs.SchemaError:
+            return None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return list(value) if isinstance(value, list | tuple) else value
+
+
+def sizes_of(value: Any) -> tuple[int, ...]:
+    """Return the shape of a value; a size that is not known is 0."""
+    return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+
+
+def scope_of(node: Any) -> tuple[str, ...]:
+    """Return the path of the module that an exporter wrote down: in the metadata or in the operator's name."""
+    for entry in node.metadata_props:
+        if entry.key == "pkg.torch.onnx.name_scopes":
+            names = re.findall(r"'([^']*)'", entry.value)[:-1]
+            return tuple(names[-1].split(".")) if names and names[-1] else ()
+    path: list[str] = []
+    before = ""
+    for part in node.name.split("/")[1:-1]:
+        path += part.removeprefix(f"{before}.").split(".")
+        before = part
+    return tuple(path)

@@ -1,0 +1,1 @@
+"""Readers of files of other formats, each under the ending of its files."""

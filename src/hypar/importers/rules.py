@@ -1,0 +1,203 @@
+"""Rules: what an operation of a framework is called in a model file, with its fields.
+
+A table of a framework has one rule for each name of an operation. A rule looks at the operation and returns the layers that
+say it, one behind the other, or None where no layer can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hypar.importers.trace import Node, Trace
+    from hypar.network.ops.base import Shape
+
+Entry = tuple[str, dict[str, Any]]
+"""An op and its fields."""
+
+Said = list[Entry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """An operation as a rule sees it.
+
+    Attributes:
+        trace: the network.
+        node: the operation.
+        data: the values among its operands that depend on the network's input, in order.
+        weights: those that depend on trained tensors alone, in order.
+    """
+
+    trace: Trace
+    node: Node
+    data: tuple[str, ...]
+    weights: tuple[str, ...]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an argument."""
+        value = self.node.attributes.get(name, default)
+        return default if value is None else value
+
+    def operand(self, name: str) -> str | None:
+        """Return the only value of an operand; None if it is not given."""
+        return next(iter(self.node.operands.get(name, ())), None)
+
+    @property
+    def read(self) -> Shape:
+        """Shape of a sample of the first value that depends on the input; empty if a model file cannot say it."""
+        return (self.trace.sample(self.data[0]) if self.data else None) or {}
+
+    @property
+    def made(self) -> Shape:
+        """Shape of a sample of the result; empty if a model file cannot say it."""
+        return self.trace.sample(self.node.result) or {}
+
+    def sizes(self, value: str) -> tuple[int, ...]:
+        """Return the shape of a value."""
+        return self.trace.shapes[value]
+
+
+Rule = Callable[[View], Said | None]
+Table = Mapping[str, Rule]
+
+
+def short(op: str, **fields: Any) -> Entry:
+    """Return an entry without the fields that have their default; a pair of equal numbers is written as one."""
+    from hypar.registry import load_plugin  # noqa: PLC0415 (keeps tables free of the plug-ins)
+
+    kind = load_plugin("ops", op)
+    defaults = {name: field.default for name, field in kind.model_fields.items()}
+    found = {}
+    for name, value in fields.items():
+        if isinstance(value, list | tuple):
+            pair = tuple(int(size) for size in value)
+            if pair != defaults[name]:
+                found[name] = pair[0] if pair[0] == pair[1] else list(pair)
+        elif value != defaults[name]:
+            found[name] = value
+    return op, found
+
+
+def fixed(op: str, **fields: Any) -> Rule:
+    """Return the rule of an op with fields that are always the same, on one tensor of unchanged shape."""
+
+    def rule(view: View) -> Said | None:
+        return [short(op, **fields)] if len(view.data) == 1 and view.read == view.made else None
+
+    return rule
+
+
+def pointwise(function: str) -> Rule:
+    """Return the rule of a named function of each element."""
+    return fixed("pointwise", function=function)
+
+
+def passed(view: View) -> Said | None:
+    """Return no layer: the result is the operand."""
+    return [] if len(view.data) == 1 else None
+
+
+def reshaped(view: View) -> Said | None:
+    """Say a view: nothing where the shape stays, ``flatten`` where an image becomes a vector."""
+    if len(view.data) != 1 or not view.read:
+        return None
+    if view.read == view.made:
+        return []
+    return [("flatten", {})] if len(view.read) == 3 and len(view.made) == 1 else None
+
+
+def joined(op: str, axis: str = "") -> Rule:
+    """Return the rule of a join of tensors that all depend on the input."""
+
+    def rule(view: View) -> Said | None:
+        if (
+            len(view.data) < 2
+            or len(set(view.data)) < len(view.data)
+            or len(view.data) != len(view.node.read)
+        ):
+            return None
+        return [(op, {})] if not axis or channels(view, view.get(axis, 0)) else None
+
+    return rule
+
+
+def channels(view: View, axis: int) -> bool:
+    """Return whether an axis of the first tensor is that of its channels."""
+    rank = len(view.sizes(view.data[0]))
+    return axis % rank == (view.trace.layout[1] if rank == 4 else 1)
+
+
+def image_axes(view: View, axes: Any) -> bool:
+    """Return whether axes of the first tensor are the height and the width."""
+    rank = len(view.sizes(view.data[0]))
+    return rank == 4 and {int(axis) % rank for axis in axes} == {*view.trace.layout[2:]}
+
+
+def averaged(view: View, axes: Any) -> Said | None:
+    """Say a mean over the whole image, flattened where its axes are dropped."""
+    if len(view.data) != 1 or not view.read or not image_axes(view, axes):
+        return None
+    mean: Entry = ("pool", {"mode": "average", "window": "global"})
+    return [mean] if len(view.made) == 3 else [mean, ("flatten", {})]
+
+
+def resized(mode: str, view: View) -> Said | None:
+    """Say an interpolation to a multiple of the size."""
+    old, new = view.read, view.made
+    if len(old) != 3 or len(new) != 3 or any(new[dim] % old[dim] for dim in ("height", "width")):
+        return None
+    scale = [new[dim] // old[dim] for dim in ("height", "width")]
+    return [short("upsample", mode=mode, scale=scale)] if len(view.data) == 1 else None
+
+
+def adaptive(mode: str, view: View) -> Said | None:
+    """Say a pool to a given size: nothing, a global window, or windows side by side."""
+    old, new = view.read, view.made
+    if len(old) != 3 or len(new) != 3:
+        return None
+    if old == new:
+        return []
+    if (new["height"], new["width"]) == (1, 1):
+        return [("pool", {"mode": mode, "window": "global"})]
+    if any(old[dim] % new[dim] for dim in ("height", "width")):
+        return None
+    return [short("pool", mode=mode, kernel=[old[dim] // new[dim] for dim in ("height", "width")])]
+
+
+def convolved(
+    view: View, op: str, out_channels: int, kernel: Any, *, bias: bool, **fields: Any
+) -> Said | None:
+    """Say a convolution; fields are pairs for height and width."""
+    given = {name: value for name, value in fields.items() if not _is(value, op, name)}
+    return (
+        [short(op, out_channels=out_channels, kernel=list(kernel), **given, bias=bias)] if view.read else None
+    )
+
+
+def _is(value: Any, op: str, name: str) -> bool:
+    """Return whether an op has no such field and the framework's value is its neutral one."""
+    return op == "conv" and name == "output_padding" and not any(value)
+
+
+def pooled(mode: str, kernel: Any, stride: Any, padding: Any, *, up: bool) -> Said:
+    """Say a sliding pool; a stride that equals the kernel is left out."""
+    fields = {} if tuple(stride) == tuple(kernel) else {"stride": list(stride)}
+    return [
+        short(
+            "pool",
+            mode=mode,
+            kernel=list(kernel),
+            **fields,
+            padding=list(padding),
+            rounding="up" if up else "down",
+        )
+    ]
+
+
+def pair(value: Any) -> list[int]:
+    """Return two numbers, of one or two."""
+    items = list(value) if isinstance(value, list | tuple) else [value]
+    return [int(item) for item in (items * 2 if len(items) == 1 else items)]

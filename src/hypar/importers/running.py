@@ -1,0 +1,66 @@
+"""The user's own Python code: found by its name, run, and every failure of it told in one line."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from hypar.errors import HyparError, ModelError, UnknownNameError, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONGEST_REASON = 300
+"""Characters of another program's message that are quoted."""
+
+
+def named_object(name: str) -> Any:
+    """Return what ``my_module:build`` names, after running the module as ``python -m my_module`` finds it.
+
+    Raises:
+        ModelError: the name is of another form, no module has it, or the module fails.
+        UnknownNameError: the module has no such attribute.
+    """
+    module_name, colon, attribute = name.partition(":")
+    if not colon or not all(part.isidentifier() for part in (*module_name.split("."), *attribute.split("."))):
+        raise ModelError("import", f"found {shown(name)}", "a module and a name in it, as my_module:build")
+    folder = os.getcwd()  # noqa: PTH109 (an entry of sys.path is a text)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    with one_line(module_name):
+        try:
+            found = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+                raise
+            where = "the working folder or an installed package"
+            raise ModelError("import", f"no module {shown(module_name)}", f"a module of {where}") from None
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise UnknownNameError(
+                "name", part, [word for word in vars(found) if word[0] != "_"], module_name
+            )
+        found = getattr(found, part)
+    return found
+
+
+@contextmanager
+def one_line(where: str, doing: str = "raised") -> Iterator[None]:
+    """Turn whatever the user's code raises into an error of one line."""
+    try:
+        yield
+    except (HyparError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        raise ModelError(where, f"{doing} {reason(error)}") from error
+
+
+def reason(error: BaseException) -> str:
+    """Return the kind of an exception and the first line of its message that says something."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    text = next((line for line in lines if any(map(str.isalnum, line))), "")
+    kind = type(error).__name__
+    return f"{kind}: {text[:LONGEST_REASON]}" if text else kind

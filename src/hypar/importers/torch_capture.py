@@ -1,0 +1,195 @@
+"""Capture of a PyTorch module by ``torch.export``, on the meta device where it is built for that."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from hypar.errors import ModelError
+from hypar.importers.packages import package
+from hypar.importers.running import one_line
+from hypar.importers.trace import Node, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+FORMATS = {"float64", "float32", "float16", "bfloat16"}
+
+
+def build_on_meta(build: Callable[[], Any], where: str) -> Any:
+    """Build a module without memory for its weights; a module that exists already is taken as it is.
+
+    Raises:
+        ModelError: the user's code fails, or what it returns is no module.
+    """
+    torch = package("torch", "torch")
+    found: Any = build
+    if not isinstance(build, torch.nn.Module):
+        if not callable(build):
+            raise ModelError(
+                where, f"found a {type(build).__name__}", "a function that returns a torch.nn.Module"
+            )
+        with one_line(where), torch.device("meta"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = build()
+    if not isinstance(found, torch.nn.Module):
+        raise ModelError(where, f"returned a {type(found).__name__}", "a torch.nn.Module")
+    return found
+
+
+def capture(module: Any, example: Sequence[Any], *, name: str, where: str) -> Trace:
+    """Return the trace of a training step's forward phase.
+
+    Args:
+        module: the module, whose mode is the same afterwards.
+        example: one tensor for each argument, samples first.
+        name: name of the network.
+        where: the place that errors name.
+
+    Raises:
+        ModelError: ``torch.export`` cannot capture the module.
+    """
+    torch = package("torch", "torch")
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        with one_line(where, "torch.export cannot capture it:"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.export.export(module.train(), tuple(example), strict=False)
+            return _Reader(torch, module, program, example, where).trace(name)
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+class _Reader:
+    """Reads an exported program."""
+
+    def __init__(self, torch: Any, module: Any, program: Any, example: Sequence[Any], where: str) -> None:
+        self.torch, self.module, self.program, self.example, self.where = (
+            torch,
+            module,
+            program,
+            example,
+            where,
+        )
+        self.alias: dict[str, str] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.classes: dict[tuple[str, ...], str] = {}
+
+    def trace(self, name: str) -> Trace:
+        """Return the whole trace."""
+        from torch.utils.flop_counter import FlopCounterMode  # noqa: PLC0415
+
+        signature, nodes = self.program.graph_signature, []
+        with ExitStack() as stack:
+            modes = [node.meta["val"].fake_mode for node in self.program.graph.nodes if self.is_tensor(node)]
+            stack.enter_context(modes[0])
+            counter = stack.enter_context(FlopCounterMode(display=False))
+            for node in self.program.graph.nodes:
+                if "val" in node.meta:
+                    self.shapes[node.name] = self.sizes(node)
+                if node.op == "call_function" and (read := self.node(node, counter)) is not None:
+                    nodes.append(read)
+        results = [self.true(str(output)) for output in signature.user_outputs]
+        if not results:
+            raise ModelError(self.where, "found no tensor in what it returns", "a tensor")
+        first = self.example[0]
+        return Trace(
+            name=name,
+            source=f"imported from PyTorch: {type(self.module).__module__}.{type(self.module).__qualname__}",
+            batch=int(first.shape[0]),
+            dtype=str(first.dtype).removeprefix("torch."),
+            inputs=tuple(signature.user_inputs),
+            parameters=self.parameters(signature),
+            shapes=self.shapes,
+            nodes=tuple(nodes),
+            output=results[0],
+            classes=self.classes,
+            aside=len(results) - 1,
+        )
+
+    def parameters(self, signature: Any) -> dict[str, str]:
+        """Return the identity of each parameter; tied ones share their first name."""
+        own = dict(self.module.named_parameters(remove_duplicate=False))
+        first: dict[int, str] = {}
+        return {
+            value: first.setdefault(id(own[name]), name) if name in own else name
+            for value, name in signature.inputs_to_parameters.items()
+        }
+
+    def is_tensor(self, node: Any) -> bool:
+        """Return whether a value is one tensor."""
+        return isinstance(node.meta.get("val"), self.torch.Tensor)
+
+    def sizes(self, node: Any) -> tuple[int, ...]:
+        """Return the shape of a value, of the first where it is several; sizes that depend on data are 0."""
+        value = node.meta["val"]
+        while isinstance(value, list | tuple):
+            value = value[0] if value else None
+        shape = getattr(value, "shape", ())
+        return tuple(size if isinstance(size, int) else 0 for size in shape)
+
+    def true(self, name: str) -> str:
+        """Return the value that a name stands for after operations in place."""
+        while name in self.alias:
+            name = self.alias[name]
+        return name
+
+    def node(self, node: Any, counter: Any) -> Node | None:
+        """Return the operation of a node; None where it gives another name alone."""
+        if node.target.__name__ == "getitem":
+            made, index = node.args
+            if index == 0 and "split" not in str(made.target) and "chunk" not in str(made.target):
+                self.alias[node.name] = made.name
+                return None
+            operands, attributes = {"input": (self.true(made.name),)}, {"index": index}
+        else:
+            operands, attributes = self.arguments(node)
+        kind = getattr(getattr(node.target, "overloadpacket", node.target), "__name__", str(node.target))
+        if kind.endswith("_") and not kind.startswith("_") and operands:
+            kind = kind.removesuffix("_")
+            self.alias[self.true(next(iter(operands.values()))[0])] = node.name
+        return Node(
+            kind=kind,
+            operands=operands,
+            attributes=attributes,
+            result=node.name,
+            scope=self.scope(node),
+            flop=self.flop(node, counter),
+        )
+
+    def arguments(self, node: Any) -> tuple[dict[str, tuple[str, ...]], dict[str, Any]]:
+        """Return the values and the other arguments of a node by the names of its schema."""
+        schema = getattr(node.target, "_schema", None)
+        names = [argument.name for argument in schema.arguments] if schema else []
+        names += [f"argument{number}" for number in range(len(names), len(node.args))]
+        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        operands, attributes = {}, {}
+        for name, value in given.items():
+            items = value if isinstance(value, list | tuple) else [value]
+            values = tuple(self.true(item.name) for item in items if isinstance(item, self.torch.fx.Node))
+            if values:
+                operands[name] = values
+            else:
+                attributes[name] = value
+        return operands, attributes
+
+    def scope(self, node: Any) -> tuple[str, ...]:
+        """Return the path of the module that runs a node, and note the classes on the way."""
+        path: tuple[str, ...] = ()
+        for name, kind in (node.meta.get("nn_module_stack") or {}).values():
+            path = tuple(name.split("@")[0].split(".")) if name else ()
+            written = kind if isinstance(kind, str) else kind.__qualname__
+            self.classes[path] = written.rpartition(".")[2]
+        return path
+
+    def flop(self, node: Any, counter: Any) -> int:
+        """Return the operations that PyTorch itself counts for a node, run on tensors without data."""
+        before = counter.get_total_flops()
+        args, kwargs = self.torch.fx.map_arg((node.args, node.kwargs), lambda value: value.meta.get("val"))
+        try:
+            node.target(*args, **kwargs)
+        except Exception:  # noqa: BLE001 (an operation that cannot run without data contracts nothing that can be counted)
+            return 0
+        return int(counter.get_total_flops() - before)

@@ -1,0 +1,57 @@
+"""An operation of which hypar knows the shapes alone."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from hypar.network.keeping import Keeps
+from hypar.network.ops.base import Count, Einsum, Op, Shape, Size, elements_of
+from hypar.network.windows import ShapeError
+
+
+class Opaque(Op):
+    """Any function of whole samples: it is cut in the batch alone, and counts no operations of its own.
+
+    Importers write it where no other op says what a framework does; ``kind`` is the framework's name.
+    """
+
+    join: ClassVar[bool] = True
+    whole: ClassVar[bool] = True
+    kind: Annotated[str, Field(min_length=1, max_length=100)]
+    channels: Size
+    height: Size | None = None
+    width: Size | None = None
+    trained: Count = 0
+
+    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
+        """Return the stated shape."""
+        if not inputs:
+            raise ShapeError("found 0 inputs; allowed: 1 or more")
+        if self.height is None and self.width is None:
+            return {"channels": self.channels}
+        if self.height is None or self.width is None:
+            raise ShapeError("found one of height and width; allowed: both or neither")
+        return {"channels": self.channels, "height": self.height, "width": self.width}
+
+    def num_parameters(self, inputs: tuple[Shape, ...]) -> int:  # noqa: ARG002
+        """Return the stated number."""
+        return self.trained
+
+    def keeps(self, inputs: tuple[Shape, ...]) -> Keeps:  # noqa: ARG002
+        """Return that it keeps its inputs, of which its derivative may be a function."""
+        return Keeps(input=True)
+
+    def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
+        """Return dims that cannot be cut, besides the batch."""
+        return Einsum(
+            sizes={"batch": batch, **{f"whole_{dim}": size for dim, size in output.items()}},
+            input={"batch": "batch"},
+            weight=(),
+            output={"batch": "batch", **{f"whole_{dim}": dim for dim in output}},
+            input_elements=batch * sum(elements_of(shape) for shape in inputs),
+        )
+
+
+plugin: type[Op] = Opaque

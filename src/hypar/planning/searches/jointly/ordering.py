@@ -1,0 +1,66 @@
+"""The order of the levels of a plan by counts: levels of one group are told apart by latency and idle devices alone."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.planning.searches.jointly.answers import total
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hypar.costs.graphs.counted import Counted
+    from hypar.sharding.placement import Options
+    from hypar.solve.edge import Indices
+
+    Costs = tuple[tuple[float, ...], ...]
+    Price = Callable[[tuple[Options, ...]], Costs]
+    Priced = tuple[float, Costs, tuple[Options, ...]]
+
+ROUNDING = 1e-11
+"""Largest difference of equal costs that are added up in another order, relative to them."""
+
+
+def ordered(price: Price, problem: Counted, orders: Indices, bound: float) -> Priced:
+    """Return the cost of a plan by counts, the costs of its levels, and its choices.
+
+    Levels of one group change places until no two that do lower the cost, or until it is the bound.
+
+    Args:
+        price: returns the costs of the levels of some choices.
+        problem: the problem of counts.
+        orders: the option of each layer at each level.
+        bound: a lower bound.
+    """
+    best = _priced(price, problem, orders)
+    while problem.graph.latencies or any(own is not None for own in problem.graph.idle):
+        found = None
+        for one, other in _pairs(problem, orders):
+            if best[0] <= bound * (1 + ROUNDING):
+                return best
+            turned = orders.copy()
+            turned[:, [one, other]] = orders[:, [other, one]]
+            tried = _priced(price, problem, turned)
+            if tried[0] < best[0] * (1 - ROUNDING):
+                best, found = tried, turned
+        if found is None:
+            return best
+        orders = found
+    return best
+
+
+def _pairs(problem: Counted, orders: Indices) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of unlike levels of one group."""
+    for first, last in pairwise(np.cumsum((0, *problem.graph.depths)).tolist()):
+        for one, other in combinations(range(first, last), 2):
+            if (orders[:, one] != orders[:, other]).any():
+                yield one, other
+
+
+def _priced(price: Price, problem: Counted, orders: Indices) -> Priced:
+    choices = problem.choices(orders)
+    costs = price(choices)
+    return total(costs), costs, choices

@@ -1,0 +1,68 @@
+"""The fixed costs of transfers: latency, which a level charges for each transfer that moves anything there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from hypar.solve.edge import Costs
+
+    Counts = NDArray[np.integer[Any]]
+
+
+class Once(NamedTuple):
+    """The levels at which a transfer between two layers moves something, as a sum over levels.
+
+    The number of those levels is a number for each option of either end, less ``shared * s``, plus ``everywhere`` times the levels at
+    which both ends have the whole tensor. At these nothing is moved unless something was moved further out: then they
+    count as well where ``again`` is set. Inside a group of levels they come first, which is a lower bound.
+
+    Attributes:
+        made: for each option of the producer.
+        read: for each option of the consumer.
+        shared: the weight of ``s``.
+        everywhere: the weight of the levels at which both have the whole tensor.
+        again: whether these levels move something below others that do.
+    """
+
+    made: tuple[int, ...]
+    read: tuple[int, ...]
+    shared: int
+    everywhere: int
+    again: bool
+
+
+def once_costs(
+    transfers: Sequence[Once],
+    ends: tuple[Sequence[Counts], Sequence[Counts]],
+    met: tuple[Mapping[int, Counts], Mapping[int, Counts]],
+    latencies: Sequence[float],
+) -> Costs | float:
+    """Return the least fixed costs of some transfers.
+
+    Args:
+        transfers: the transfers.
+        ends: for each group how often producer and consumer take each option, with options last.
+        met: ``s`` of each group, and the part of it of options that divide in different ways.
+        latencies: the fixed cost of a transfer in each group.
+    """
+    found: Costs | float = 0.0
+    totals, lacks = met
+    for transfer in transfers:
+        before: NDArray[np.bool_] | None = None
+        for group, latency in enumerate(latencies):
+            together = totals[group] - lacks[group]
+            sure = (ends[0][group] @ np.array(transfer.made)) + (ends[1][group] @ np.array(transfer.read))
+            sure = sure - transfer.shared * totals[group] + transfer.everywhere * together
+            if latency:
+                number = sure if before is None or not transfer.again else sure + together * before
+                found = found + latency * number
+            moves = sure > 0
+            before = moves if before is None else before | moves
+    return found

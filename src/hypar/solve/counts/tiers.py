@@ -1,0 +1,82 @@
+"""Tiers: levels that cost the same, and the costs of a layer that are no products.
+
+A cost that counts what enters at each level at the level's own weight is, summed by parts, a sum over tiers: what all levels
+down to the end of a tier multiply, times the weight of the tier less that of the next one. Where outer levels are dearer no
+such coefficient is negative, so that the least of every tier is a bound of their sum.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hypar.solve.edge import Costs, Indices
+
+MOST_CODES = 2**22
+"""Most numbers by which states are looked up."""
+
+
+class Tier(NamedTuple):
+    """A set of consecutive levels.
+
+    Attributes:
+        groups: the number of groups of levels from the outermost one down to its end.
+        weight: its weight less that of the next tier.
+    """
+
+    groups: int
+    weight: float
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Own:
+    """Costs of a layer for each of its states.
+
+    Attributes:
+        depths: the number of levels of each group.
+        states: the states, ``[states, groups, options]``.
+        costs: the cost of each.
+    """
+
+    depths: tuple[int, ...]
+    states: NDArray[np.int8]
+    costs: Costs
+
+    def of(self, states: NDArray[np.integer]) -> Costs:
+        """Return the costs of some states, ``[..., groups, options]``; infinite if the layer does not offer one."""
+        place = _codes(self.depths, states.shape[-1])
+        index = np.full(place.most, -1, dtype=np.int64)
+        index[place.of(self.states)] = np.arange(len(self.states))
+        found = index[place.of(states)]
+        return np.where(found < 0, np.inf, self.costs[found])
+
+
+class _Codes(NamedTuple):
+    """A number for each state: counts of all options but the last one, as digits."""
+
+    strides: Indices
+    most: int
+
+    def of(self, states: NDArray[np.integer]) -> Indices:
+        """Return the numbers of states."""
+        return np.tensordot(states[..., :-1].astype(np.int64), self.strides, axes=2)
+
+
+@lru_cache(maxsize=256)
+def _codes(depths: tuple[int, ...], options: int) -> _Codes:
+    digits = np.repeat([depth + 1 for depth in depths], options - 1)
+    most = math.prod(digits.tolist())
+    strides = np.cumprod([1, *digits.tolist()])[:-1] if len(digits) else np.zeros(0, dtype=np.int64)
+    return _Codes(strides.astype(np.int64).reshape(len(depths), options - 1), most)
+
+
+def codes(depths: tuple[int, ...], options: int) -> int:
+    """Return how many numbers states of a layer take."""
+    return math.prod((depth + 1) ** (options - 1) for depth in depths)

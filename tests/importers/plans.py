@@ -1,0 +1,23 @@
+"""Comparison of networks, their layers' names aside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import hypar
+
+if TYPE_CHECKING:
+    from hypar import LayerGraph
+
+
+def facts(network: LayerGraph, **options: Any) -> object:
+    """What a plan decides and what it costs, without names."""
+    plan = hypar.plan_model(network, levels=3, batch=64, **options)
+    rows = [plan.dims(layer.name) for layer in network.contracted.layers]
+    return rows, plan.cost.value, network.num_parameters, network.flop(), network.macs()
+
+
+def assert_equal_plans(one: LayerGraph, other: LayerGraph) -> None:
+    """Plans of several strategies have equal choices and equal costs."""
+    for strategy in ("dp", "hypar", "optimal"):
+        assert facts(one, strategy=strategy) == facts(other, strategy=strategy), strategy

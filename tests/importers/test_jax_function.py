@@ -1,0 +1,126 @@
+"""JAX functions as model files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+import hypar
+from hypar.cli.main import main
+from hypar.importers.formats import import_network
+from tests.importers.plans import assert_equal_plans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+jax: Any = pytest.importorskip("jax", reason="JAX is an extra")
+
+NETS = """
+import jax, jax.numpy as jnp
+from jax import lax
+
+def conv(p, x):
+    numbers = ("NHWC", "HWIO", "NHWC")
+    return lax.conv_general_dilated(x, p["w"], (1, 1), "SAME", dimension_numbers=numbers) + p["b"]
+
+def net(p, x):
+    x = jax.nn.relu(conv(p["c1"], x))
+    x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    x = x + jax.nn.relu(conv(p["c2"], x))
+    x = jnp.maximum(x.mean((1, 2)) @ p["f1"]["w"] + p["f1"]["b"], 0)
+    return x @ p["f2"]["w"] + p["f2"]["b"]
+
+def layer(*sizes):
+    S = lambda *sizes: jax.ShapeDtypeStruct(sizes, "float32")
+    return {"w": S(*sizes), "b": S(sizes[-1])}
+
+def build():
+    return net, {"c1": layer(3, 3, 3, 16), "c2": layer(3, 3, 16, 16), "f1": layer(16, 32), "f2": layer(32, 10)}
+
+def branch(): return (lambda p, x: x if x.sum() > 0 else -x), {}
+def dynamic(): return (lambda p, x: x[x > 0]), {}
+def shapes(): return (lambda p, x: x @ p), jax.ShapeDtypeStruct((7, 3), "float32")
+def cube(): return (lambda p, x: jnp.einsum("bij,jk->bik", x, p).sum(1)), jax.ShapeDtypeStruct((4, 5), "float32")
+def product(): return (lambda p, x: (x @ p) * (x @ p)), jax.ShapeDtypeStruct((4, 4), "float32")
+def square(): return (lambda p, x: (x @ p) @ (x @ p).T), jax.ShapeDtypeStruct((4, 4), "float32")
+def constant(): return (lambda p, x: jnp.ones(3)), {}
+def nothing(): return 3
+def failing(): raise ValueError("no weights here")
+def callback(): return (lambda p, x: int(x[0, 0])), {}
+"""
+HAND = """\
+source: by hand
+batch: 2
+layers:
+  - {op: input, channels: 3, height: 32, width: 32}
+  - {op: conv, out_channels: 16, kernel: 3, padding: 1}
+  - {op: relu}
+  - {name: pool, op: pool, mode: max, kernel: 2}
+  - {op: conv, out_channels: 16, kernel: 3, padding: 1}
+  - {name: relu, op: relu}
+  - {op: add, inputs: [pool, relu]}
+  - {op: pool, mode: average, window: global}
+  - {op: flatten}
+  - {op: linear, out_features: 32}
+  - {op: relu}
+  - {op: linear, out_features: 10}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "hypar_jax_nets.py").write_text(NETS, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_function_and_the_file_by_hand_have_one_plan(folder: Path) -> None:
+    found = import_network("jax", "hypar_jax_nets:build", [(32, 32, 3)])
+    assert str(found.coverage).startswith("recognised 100 % of ")
+    (folder / "hand.yaml").write_text(HAND, encoding="utf-8")
+    assert_equal_plans(found.graph(), hypar.load_model(folder / "hand.yaml"))
+
+
+def test_a_product_of_two_tensors_is_opaque() -> None:
+    assert import_network("jax", "hypar_jax_nets:product", [(4,)]).coverage.opaque == {"mul": 1}
+
+
+IMAGE = ["--input", "8x8x3"]
+BAD = {
+    "no module": ("nowhere_at_all:build", IMAGE, "no module 'nowhere_at_all'"),
+    "no name": ("hypar_jax_nets:biuld", IMAGE, "no name 'biuld'"),
+    "no function": (
+        "hypar_jax_nets:nothing",
+        IMAGE,
+        "returned a int; allowed: a function and its parameters",
+    ),
+    "a function that raises": ("hypar_jax_nets:failing", IMAGE, "raised ValueError: no weights here"),
+    "control flow by data": (
+        "hypar_jax_nets:branch",
+        IMAGE,
+        "jax.make_jaxpr cannot trace it: TracerBoolConversion",
+    ),
+    "sizes by data": ("hypar_jax_nets:dynamic", IMAGE, "cannot trace it: NonConcreteBooleanIndexError"),
+    "a number by data": (
+        "hypar_jax_nets:callback",
+        ["--input", "4"],
+        "cannot trace it: ConcretizationTypeError",
+    ),
+    "shapes that do not fit": ("hypar_jax_nets:shapes", ["--input", "4"], "cannot trace it: TypeError"),
+    "a sequence": ("hypar_jax_nets:cube", ["--input", "6x4"], "found a sample of 6x4 in its input"),
+    "samples that meet": ("hypar_jax_nets:square", ["--input", "4"], "recognised 80 % of 160 FLOP"),
+    "a constant": ("hypar_jax_nets:constant", ["--input", "4"], "the result does not depend on the input"),
+    "no input": ("hypar_jax_nets:build", [], "--input: no shape is given"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line(case: str) -> None:
+    network, options, line = BAD[case]
+    result = CliRunner().invoke(main, ["import", "jax", network, *options], prog_name="hypar")
+    errors = [text for text in result.output.splitlines() if text.startswith("error: ")]
+    assert (result.exit_code, len(errors)) == (3, 1), result.output
+    assert line in errors[0]

@@ -1,0 +1,152 @@
+"""ONNX files as model files, and as models of every command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+import hypar
+from hypar.cli.main import main
+from tests.importers import nets
+from tests.importers.plans import assert_equal_plans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+onnx: Any = pytest.importorskip("onnx", reason="onnx is an extra")
+
+
+def weight(name: str, *sizes: int, external: bool = True) -> Any:
+    """A tensor of real numbers without data."""
+    tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.FLOAT, dims=sizes)
+    if external:
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value="nowhere.bin")
+    return tensor
+
+
+def save(
+    file: Path, nodes: list[Any], weights: list[Any], *, sizes: Any = ("N", 3, 32, 32), out: str = "y"
+) -> Path:
+    """Write a file."""
+    real = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        nodes,
+        "net",
+        [onnx.helper.make_tensor_value_info("x", real, sizes)],
+        [onnx.helper.make_tensor_value_info(out, real, None)],
+        weights,
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    file.write_bytes(model.SerializeToString())
+    return file
+
+
+def net(file: Path, **changed: Any) -> Path:
+    """The network of ``nets.HAND``, its modules in the names of its operators."""
+    node, weights = onnx.helper.make_node, [weight("stem.w", 8, 3, 3, 3), weight("stem.b", 8)]
+    near = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    nodes = [node("Conv", ["x", "stem.w", "stem.b"], ["s"], name="/stem/Conv", strides=[2, 2], **near)]
+    last = "s"
+    for turn in range(3):
+        at, of = f"/body/body.{turn}", f"b{turn}."
+        names = [(f"{of}w1", (8, 8, 3, 3)), (f"{of}w2", (8, 4, 3, 3)), *((f"{of}{n}", (8,)) for n in "bghmv")]
+        weights += [weight(name, *sizes) for name, sizes in names]
+        norm = [f"{of}1", *(f"{of}{part}" for part in "ghmv")]
+        nodes += [
+            node("Conv", [last, f"{of}w1"], [f"{of}1"], name=f"{at}/conv1/Conv", **near),
+            node("BatchNormalization", norm, [f"{of}2"], name=f"{at}/bn1/BatchNormalization"),
+            node("Relu", [f"{of}2"], [f"{of}3"], name=f"{at}/relu/Relu"),
+            node(
+                "Conv", [f"{of}3", f"{of}w2", f"{of}b"], [f"{of}4"], name=f"{at}/conv2/Conv", group=2, **near
+            ),
+            node("Add", [last, f"{of}4"], [f"{of}5"], name=f"{at}/Add"),
+            node("Relu", [f"{of}5"], [f"{of}6"], name=f"{at}/relu_1/Relu"),
+        ]
+        last = f"{of}6"
+    nodes += [
+        node("GlobalAveragePool", [last], ["p"], name="/pool/GlobalAveragePool"),
+        node("Flatten", ["p"], ["f"], name="/Flatten"),
+        node("Gemm", ["f", "fc.w", "fc.b"], ["l"], name="/fc/Gemm", transB=1),
+        node("Softmax", ["l"], ["y"], name="/Softmax", axis=1),
+    ]
+    return save(file, nodes, [*weights, weight("fc.w", 10, 8), weight("fc.b", 10)], **changed)
+
+
+def test_a_file_and_the_model_by_hand_have_one_plan(tmp_path: Path) -> None:
+    (tmp_path / "hand.yaml").write_text(nets.HAND, encoding="utf-8")
+    file = net(tmp_path / "net.onnx")
+    assert_equal_plans(hypar.from_onnx(file), hypar.load_model(tmp_path / "hand.yaml"))
+    result = CliRunner().invoke(main, ["import", "onnx", str(file)], prog_name="hypar")
+    assert "recognised 100 % of " in result.output
+    assert "name: body, repeat: 3" in result.output
+
+
+def test_every_command_takes_a_file(tmp_path: Path) -> None:
+    file, plan = net(tmp_path / "net.onnx"), str(tmp_path / "plan.json")
+    for arguments in (
+        ["plan", str(file), "-o", plan],
+        ["models", str(file)],
+        ["score", plan, "--hardware", "hmc", "--model", str(file)],
+    ):
+        result = CliRunner().invoke(main, arguments, prog_name="hypar")
+        assert result.exit_code == 0, result.output
+
+
+CONV = [("Conv", ["x", "w"], ["y"], {})]
+BAD: dict[str, tuple[Any, str]] = {
+    "missing": (lambda file: None, "cannot be read: No such file or directory"),
+    "a folder": (lambda file: file.mkdir(), "cannot be read: Is a directory"),
+    "empty": (lambda file: file.write_bytes(b""), "found no operator; allowed: an ONNX model with a graph"),
+    "text": (lambda file: file.write_text("source: 3\n"), "not an ONNX file, or cut short"),
+    "cut short": (
+        lambda file: net(file).write_bytes(net(file).read_bytes()[:-100]),
+        "not an ONNX file, or cut short",
+    ),
+    "3 GB declared": (
+        lambda file: one(file, [weight("w", 2**14, 3, 128, 128, external=False)], raw=True),
+        "tensor 'w' says 3,221,225,472 bytes and has 0; allowed: all its data",
+    ),
+    "open sizes": (
+        lambda file: net(file, sizes=("N", 3, "H", 32)),
+        "dim 2 of input 'x' is H; allowed: whole numbers",
+    ),
+    "no shape": (
+        lambda file: net(file, sizes=()),
+        "input 'x' has no shape; allowed: samples, and their sizes",
+    ),
+    "shapes that do not fit": (
+        lambda file: one(file, [weight("w", 8, 4, 3, 3)]),
+        "bad: recognised 0 % of ",
+    ),
+    "unknown operator": (
+        lambda file: one(file, [weight("w", 8, 3, 3, 3)], kind="Mystery"),
+        "its shapes cannot be inferred: ",
+    ),
+    "a result of nothing": (
+        lambda file: one(file, [weight("w", 8, 3, 3, 3)], out="z"),
+        "does not depend on the input",
+    ),
+    "a sequence": (lambda file: net(file, sizes=("N", 3, 32)), "found a sample of 3x32 in its input"),
+}
+
+
+def one(file: Path, weights: list[Any], *, kind: str = "Conv", raw: bool = False, out: str = "y") -> Path:
+    """A file of one operator."""
+    if raw:
+        weights[0].raw_data = b""
+    domain = "" if kind == "Conv" else "mine"
+    return save(file, [onnx.helper.make_node(kind, ["x", "w"], ["y"], domain=domain)], weights, out=out)
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line(case: str, tmp_path: Path) -> None:
+    write, line = BAD[case]
+    write(tmp_path / "bad.onnx")
+    for command in (["import", "onnx"], ["plan"]):
+        result = CliRunner().invoke(main, [*command, str(tmp_path / "bad.onnx")], prog_name="hypar")
+        errors = [text for text in result.output.splitlines() if text.startswith("error: ")]
+        assert (result.exit_code, len(errors)) == (3, 1), result.output
+        assert line in errors[0]

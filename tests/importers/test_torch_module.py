@@ -1,0 +1,123 @@
+"""PyTorch modules as model files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+import hypar
+from hypar.cli.main import main
+from hypar.importers.formats import import_network
+from tests.importers import nets
+from tests.importers.plans import assert_equal_plans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+torch: Any = pytest.importorskip("torch", reason="PyTorch is an extra")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with the modules of the tests."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("NETS", "BROKEN", "RAISING", "NOT_PYTHON"):
+        (tmp_path / f"hypar_{name.lower()}.py").write_text(getattr(nets, name), encoding="utf-8")
+    return tmp_path
+
+
+def test_a_module_and_the_file_by_hand_have_one_plan(folder: Path) -> None:
+    found = import_network("torch", "hypar_nets:build", [(3, 32, 32)])
+    assert str(found.coverage).startswith("recognised 100 % of ")
+    assert found.coverage.opaque == {}
+    assert "{block: block, name: body, repeat: 3}" in found.text()
+    written = folder / "net.yaml"
+    found.write(written)
+    (folder / "hand.yaml").write_text(nets.HAND, encoding="utf-8")
+    imported = hypar.load_model(written)
+    assert_equal_plans(imported, hypar.load_model(folder / "hand.yaml"))
+    assert imported.batch == 256
+    assert yaml.safe_load(found.text()) == found.content
+
+
+def test_the_operations_are_those_that_pytorch_counts() -> None:
+    import hypar_nets  # type: ignore[import-not-found]  # noqa: PLC0415 (written by the fixture)
+    from torch.utils.flop_counter import FlopCounterMode  # noqa: PLC0415
+
+    module, example = hypar_nets.build(), torch.zeros(2, 3, 32, 32)
+    network = hypar.from_torch(module.eval(), example)
+    with FlopCounterMode(display=False) as counter:
+        module.train()(example)
+    assert 2 * network.macs(batch=2) == counter.get_total_flops()
+    assert network.num_parameters == sum(held.numel() for held in module.parameters())
+    assert (network.batch, network.name) == (2, "Net")
+
+
+def test_what_has_no_op_is_opaque_and_named() -> None:
+    found = import_network("torch", "hypar_nets:gated", [(3, 32, 32)])
+    assert found.coverage.opaque == {"mul": 1}
+    assert found.coverage.shares == (1.0, 1.0)
+    assert str(found.coverage).endswith("; opaque, cut in the batch alone: 1 mul")
+    plan = hypar.plan_model(found.graph(), levels=2, strategy="optimal")
+    assert {*plan.dims("gate_opaque")} <= {"batch", "whole"}
+
+
+def test_little_recognised_is_refused_unless_it_is_asked_for() -> None:
+    with pytest.raises(hypar.HyparError, match=r"recognised 42\.\d % of .* opaque.*allowed: 99 % of both"):
+        import_network("torch", "hypar_nets:sequence", [(3, 4, 4)])
+    found = import_network("torch", "hypar_nets:sequence", [(3, 4, 4)], partial=True)
+    assert [entry["op"] for entry in found.content["layers"]] == ["input", "conv", "opaque"]
+    assert found.content["layers"][2]["trained"] == 20
+
+
+SIZES = ["--input", "3x32x32"]
+BAD = {
+    "no module": (
+        "nowhere_at_all:build",
+        SIZES,
+        "no module 'nowhere_at_all'; allowed: a module of the working",
+    ),
+    "no name": ("hypar_nets", SIZES, "import: found 'hypar_nets'; allowed: a module and a name in it"),
+    "a path": ("./net.py:build", SIZES, "import: found './net.py:build'; allowed: a module and a name in it"),
+    "an unknown name": ("hypar_nets:biuld", SIZES, "no name 'biuld'; allowed: "),
+    "a missing import": (
+        "hypar_broken:build",
+        SIZES,
+        "raised ModuleNotFoundError: No module named 'nonsense",
+    ),
+    "a module that raises": ("hypar_raising:build", SIZES, "hypar_raising: raised RuntimeError: at import"),
+    "no Python": ("hypar_not_python:build", SIZES, "hypar_not_python: raised SyntaxError: "),
+    "a function that raises": ("hypar_nets:failing", SIZES, "failing: raised ValueError: no weights here"),
+    "a function that exits": ("hypar_nets:leaving", SIZES, "hypar_nets:leaving: raised SystemExit: 7"),
+    "no torch module": ("hypar_nets:nothing", SIZES, "returned a int; allowed: a torch.nn.Module"),
+    "a number": (
+        "hypar_nets:number",
+        SIZES,
+        "found a int; allowed: a function that returns a torch.nn.Module",
+    ),
+    "another shape": ("hypar_nets:build", ["--input", "4x32x32"], "torch.export cannot capture it: "),
+    "too few inputs": ("hypar_nets:two", ["--input", "4"], "torch.export cannot capture it: "),
+    "control flow by data": ("hypar_nets:branch", SIZES, "torch.export cannot capture it: "),
+    "sizes by data": ("hypar_nets:open_", SIZES, "found a result of 0"),
+    "a custom op without shapes": ("hypar_nets:custom", ["--input", "4"], "torch.export cannot capture it: "),
+    "a constant": ("hypar_nets:unused", ["--input", "4"], "the result does not depend on the input"),
+    "a sequence": ("hypar_nets:build", ["--input", "3x4"], "torch.export cannot capture it: "),
+    "no input": ("hypar_nets:build", [], "--input: no shape is given; allowed: the shape of a sample"),
+    "an input of words": ("hypar_nets:build", ["--input", "3xa"], "--input: found '3xa'; allowed: the shape"),
+    "a batch of nothing": ("hypar_nets:build", [*SIZES, "--batch", "0"], "batch: found 0; allowed: a whole"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line(case: str) -> None:
+    network, options, line = BAD[case]
+    result = CliRunner().invoke(main, ["import", "torch", network, *options], prog_name="hypar")
+    errors = [text for text in result.output.splitlines() if text.startswith("error: ")]
+    assert (result.exit_code, len(errors)) == (3, 1), result.output
+    assert line in errors[0]
+    assert "Traceback" not in result.output

@@ -1,0 +1,137 @@
+"""The joint search by counts for the costs ``time`` and ``accpar`` against the search over all tuples of choices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hypar import load_model, plan_model
+from hypar.errors import ProblemError
+from hypar.machine.load import machine_of
+from hypar.planning.searches.jointly import counts
+from tests.effort import examples
+from tests.planning.test_counts import THREE, networks
+
+if TYPE_CHECKING:
+    from hypar.machine.machine import Machine
+    from hypar.plan.plan import Plan
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search by counts however few tuples there are."""
+    monkeypatch.setattr(counts, "COUNTING_PAYS", 0)
+
+
+def both(model: Any, **asked: Any) -> tuple[Plan, Plan]:
+    """The plan by counts, proven or not, and the plan over all tuples."""
+    asked = {"strategy": "optimal", "cost": "time", **asked}
+    return plan_model(model, solver="counts", **asked), plan_model(model, solver="elimination", **asked)
+
+
+def require_valid(found: Plan, proven: Plan) -> bool:
+    """Check that the bound is no higher than the optimum, and the plan no cheaper; return whether it is proven."""
+    best, slack = proven.cost.value, 1e-9 * proven.cost.value
+    assert found.bounds is not None
+    assert found.bounds[0] <= best + slack
+    assert found.cost.value >= best - slack
+    if found.bounds[0] < found.cost.value:
+        assert "not proven optimal" in found.claim
+        return False
+    assert found.cost.value == pytest.approx(best, rel=1e-9)
+    return True
+
+
+PROVEN = [
+    ("alexnet", "hmc", 3, THREE),
+    ("alexnet", "tpu-v2", 4, THREE),
+    ("vgg16", "hmc", 4, "all"),
+    ("vgg16", "tpu-v2", 3, "all"),
+    ("resnet18", "p100-4x4", 3, THREE),
+    ("resnet18", "tpu-v2", 3, "all"),
+    ("googlenet", "p100-4x4", 2, THREE),
+    ("inception-v3", "tpu-v2", 2, THREE),
+]
+LONG = [
+    (model, machine, levels, space)
+    for model in ("alexnet", "vgg16", "resnet18", "resnet50", "googlenet", "inception-v3")
+    for machine in ("hmc", "p100-4x4", "tpu-v2", "tpu-v3")
+    for levels, space in ((3, THREE), (4, THREE), (3, "all"))
+    if (model, machine, levels, space) not in PROVEN
+]
+
+
+@pytest.mark.parametrize(("model", "machine", "levels", "space"), PROVEN)
+def test_it_equals_elimination_on_machines(model: str, machine: str, levels: int, space: str) -> None:
+    assert require_valid(*both(model, hardware=machine, levels=levels, space=space))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+@pytest.mark.parametrize(("model", "machine", "levels", "space"), LONG)
+def test_its_bound_is_valid_on_machines(
+    model: str, machine: str, levels: int, space: str, convention: str
+) -> None:
+    require_valid(*both(model, hardware=machine, levels=levels, space=space, convention=convention))
+
+
+MACHINE = """
+source: drawn
+device:
+  compute:
+    name: roofline
+    peak: {{value: {peak} TFLOP/s, source: drawn}}
+    half_efficiency_flop: {{value: {half}, source: drawn}}
+  memory:
+    capacity: {{value: 16 GB, source: drawn}}
+    bandwidth: {{value: 700 GB/s, source: drawn}}
+interconnect:
+"""
+NETWORK = """
+  - topology: {topology}
+    devices: {{value: {devices}, source: drawn}}
+    link_bandwidth: {{value: {rate} GB/s, source: drawn}}
+    latency: {{value: {latency} us, source: drawn}}
+"""
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Machine:
+    """Machines of eight devices, of up to three networks; outer ones may be the faster ones."""
+    text = MACHINE.format(peak=draw(st.sampled_from((0.001, 1, 100))), half=draw(st.sampled_from((0, 1e6))))
+    for devices in draw(st.sampled_from(((8,), (2, 4), (4, 2), (2, 2, 2)))):
+        text += NETWORK.format(
+            topology=draw(st.sampled_from(("switch", "torus", "h_tree"))),
+            devices=devices,
+            rate=draw(st.sampled_from((1, 10, 100))),
+            latency=draw(st.sampled_from((0, 1, 100))),
+        )
+    return machine_of(Path("drawn.yaml"), text)
+
+
+@settings(max_examples=examples(2000, short=20))
+@given(
+    model=networks(),
+    machine=machines(),
+    array=st.sampled_from(((2, 2), (2, 2, 2))),
+    space=st.sampled_from((THREE, "all", "batch,height,out_channels,in_channels", "batch*in_channels")),
+    asked=st.sampled_from((("moved", "time"), ("fused", "time"), ("moved", "accpar"))),
+)
+def test_its_bound_is_valid_on_random_networks_and_machines(
+    model: dict[str, Any],
+    machine: Machine,
+    array: tuple[int, ...],
+    space: str,
+    asked: tuple[str, str],
+) -> None:
+    graph = load_model(model, name="random")
+    given = {"array": array, "space": space, "convention": asked[0], "cost": asked[1], "hardware": machine}
+    try:
+        pair = both(graph, **given)
+    except ProblemError:  # inner levels are dearer than outer ones
+        return
+    require_valid(*pair)
