@@ -114,13 +114,13 @@ def test_stages_on_groups_of_devices(arguments: str, part: str) -> None:
 
 
 def test_stages_on_groups_of_groups() -> None:
-    kinds = {name: kind(devices=2) for name in "abc"}
+    kinds = {name: kind(devices=4) for name in "abc"}
     first, second, third = (group(f"{name}.yaml") for name in kinds)
     write_machine(Path(), kinds, [first, groups_of("pair", second, third)])
-    part = "stages: group 'pair' of hardware 'mixed' is heterogeneous again; allowed: groups of identical devices"
-    assert_refused(
-        ["plan", "lenet-c", "--hardware", "mixed.yaml", "--stages", "2", "-o", "out.json"], (part,)
-    )
+    part = "array: found 3 ways where 'mixed' has 2 groups; allowed: 2"
+    asked = ["plan", "lenet-c", "--hardware", "mixed.yaml", "-o", "out.json"]
+    assert_refused([*asked, "--stages", "2", "--array", "3"], (part.replace("mixed", "pair"),))
+    assert_refused([*asked, "--array", "3xs2x2"], (part,))
 
 
 def test_stages_that_do_not_fit() -> None:
@@ -238,19 +238,19 @@ PLANS: dict[str, tuple[str, str]] = {
     ),
     "both stages on one group": (
         put(GROUPED, (*FIRST, "group"), "tpu-v2"),
-        "bad.json: splits[0]: its choices, its costs and level 0 name different layers",
+        "bad.json: splits: found group 'tpu-v3', which no uneven split names",
     ),
     "another group": (
         put({**GROUPED, "splits": []}, (*FIRST, "group"), "tpu-v4"),
-        "bad.json: arrays: found tpu-v2, tpu-v3; allowed: tpu-v4, tpu-v2, as the stages",
+        "bad.json: arrays.tpu-v4: found nothing; allowed: [], as its splits",
     ),
     "other ways than the array of a group": (
         put(GROUPED, ("arrays", "tpu-v3"), [4]),
-        "bad.json: splits do not match the arrays; allowed: one a level of each group, outermost first",
+        "bad.json: arrays.tpu-v3: found [4]; allowed: [2], as its splits",
     ),
     "an array of all groups": (
         put(GROUPED, ("array",), [2]),
-        "bad.json: splits do not match the arrays; allowed: one a level of each group, outermost first",
+        "bad.json: array: found [2]; allowed: no array and a score on a heterogeneous machine",
     ),
     "shares of groups in stages": (
         put(GROUPED, ("shares",), "equal"),

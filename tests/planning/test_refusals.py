@@ -45,6 +45,7 @@ CASES: dict[str, Case] = {
     "parts": {"--parts": "2"},
     "parts of stages": {"--stages": "2", "--parts": "2"},
     "interleaved stages": {"--stages": "2", "--schedule": "interleaved"},
+    "parts of nested stages": {"--array": "2xs2", "--schedule": "interleaved", "--parts": "2"},
     "balance": {"--balance": "memory"},
     "balance of stages": {"--stages": "2", "--balance": "memory"},
     "starts": {"--starts": "conv1,fc1"},
@@ -96,15 +97,18 @@ def features(asked: Mapping[str, str | None]) -> Iterator[str]:
     """The features of some options."""
     mixed, stages, starts = asked["--hardware"] == "tpu-v2-v3", asked.get("--stages"), asked.get("--starts")
     cut = asked.get("--levels") != "0" or "--array" in asked
-    staged = bool({stages, starts} - ({None, "1", "conv1"} if cut else {None}))
+    nested = "s" in str(asked.get("--array"))
+    staged = nested or bool({stages, starts} - ({None, "1", "conv1"} if cut else {None}))
     cost = asked.get("--cost") or {"deepa": "deepa", "accpar": "accpar" if mixed else "volume"}.get(
         str(asked.get("--strategy")), "volume"
     )
     yield from COSTS[cost]
     given = {
         "a heterogeneous machine": mixed,
-        "uneven splits": mixed and not staged,
+        "uneven splits": mixed and (nested or not staged),
         "stages on device groups": mixed and staged,
+        "stages on identical devices of groups": mixed and staged and not nested,
+        "nested stages": nested,
         "identical devices": not mixed,
         "no machine": asked["--hardware"] is None,
         "several levels": asked.get("--levels") == "2" or asked.get("--array") == "2x2",
@@ -160,10 +164,13 @@ def pairs(first: str) -> Iterator[dict[str, str | None]]:
             asked["--hardware"] == "tpu-v2-v3"
             and {asked.get("--stages"), asked.get("--starts")} & {"1", "conv1"}
         )
+        # An array with a number of stages says it alone.
+        nested = "s" in str(asked.get("--array"))
+        counted = counted and not (nested and {"--stages", "--starts"} & {*asked})
         if counted and all(one[key] == other[key] for key in one.keys() & other.keys()):
             # The level of a profile has four ways; a heterogeneous machine has its groups at the outermost one.
             array = "2x2" if asked["--hardware"] == "tpu-v2-v3" else "4"
-            if "--levels" not in asked or "--array" in asked:
+            if not nested and ("--levels" not in asked or "--array" in asked):
                 asked["--array"] = array
             yield asked
 

@@ -19,6 +19,21 @@ if TYPE_CHECKING:
     Wrapped = TypeVar("Wrapped", bound=Callable[..., Any])
 
 
+def read_nodes(value: str) -> tuple[int | str, ...]:
+    """Read ``2xs4x2`` as the ways of levels and a number of stages among them.
+
+    Raises:
+        OptionError: it is not of that form.
+    """
+    words = value.split("x")
+    if not any(word.startswith("s") for word in words):
+        return read_ways(value)
+    if not all(word.removeprefix("s").isdecimal() for word in words):
+        allowed = "the ways of each level, with a number of stages as 2xs4x2"
+        raise OptionError("array", f"found {shown(value)}", allowed)
+    return tuple(word if word.startswith("s") else int(word) for word in words)
+
+
 def read_ways(value: str) -> tuple[int, ...]:
     """Read ``4x8`` as the ways of each level.
 
@@ -33,6 +48,12 @@ def read_ways(value: str) -> tuple[int, ...]:
 
 def _read_array(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
     return None if value is None else read_ways(value)
+
+
+def _read_nodes(
+    _ctx: click.Context, _param: click.Parameter, value: str | None
+) -> tuple[int | str, ...] | None:
+    return None if value is None else read_nodes(value)
 
 
 OPTIMIZER_HELP = "Optimizer, for updates and memory: {names}."
@@ -72,9 +93,9 @@ levels_option = option(
 array_option = option(
     "--array",
     heading=ARRAY,
-    callback=_read_array,
+    callback=_read_nodes,
     metavar="WAYS",
-    help="Ways of each level instead, outermost first, as 4x8.",
+    help="Ways of each level instead, outermost first, as 4x8; 2xs4x2 has 4 stages inside the first level.",
 )
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from hypar.machine.machine import Machine
@@ -91,6 +91,28 @@ class HeterogeneousMachine:
                 yield from group.machine.identical(depth + 1)
             else:
                 yield group.name, group.machine, depth
+
+    @property
+    def nested(self) -> bool:
+        """Whether a group is heterogeneous again."""
+        return any(isinstance(group.machine, HeterogeneousMachine) for group in self.groups)
+
+    def of_stage(self, outside: int, ways: Callable[[str, Machine], int]) -> HeterogeneousMachine:
+        """Return the machine as the devices of a stage see it, some of whose splits and levels are outside the stages.
+
+        Args:
+            outside: the number of these splits and levels.
+            ways: returns the ways of the stages in each group of identical devices.
+        """
+
+        def inside(group: DeviceGroup) -> DeviceGroup:
+            own = group.machine
+            if isinstance(own, HeterogeneousMachine):
+                return replace(group, machine=own.of_stage(outside - 1, ways))
+            above = outside - 1
+            return replace(group, machine=own.of_stage(above, ways(group.name, own))) if above > 0 else group
+
+        return replace(self, groups=tuple(map(inside, self.groups)))
 
     def using(self, arrays: Mapping[str, Sequence[int]]) -> HeterogeneousMachine:
         """Return the machine with no more devices than given arrays have.

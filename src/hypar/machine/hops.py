@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from hypar.machine.machine import Machine
 
 
-@lru_cache(maxsize=256)
 def level_hops(machine: Machine, array: tuple[int, ...]) -> tuple[float, ...]:
     """Return the mean number of links between a device and its counterparts, for each level of an array.
 
@@ -23,6 +22,20 @@ def level_hops(machine: Machine, array: tuple[int, ...]) -> tuple[float, ...]:
         HardwareError: the array does not fit the machine.
     """
     machine.links(array)
+    found = _every_hops(machine, machine.whole(array))
+    return found if machine.staged is None else (*found[: machine.staged[0]], *found[machine.staged[0] + 1 :])
+
+
+def stage_hops(machine: Machine, array: tuple[int, ...], ways: int) -> float:
+    """Return the same between stages that have an array each; arguments as in ``Machine.stage_level``."""
+    machine.stage_link(array, ways)
+    whole, level = machine.stage_level(array, ways)
+    return _every_hops(machine, whole)[level]
+
+
+@lru_cache(maxsize=256)
+def _every_hops(machine: Machine, array: tuple[int, ...]) -> tuple[float, ...]:
+    """Return the hops of each level of an array that has the level of the stages."""
     devices, places = math.prod(array), places_of(machine.tiers, array)
     found = []
     for level, ways in enumerate(array):

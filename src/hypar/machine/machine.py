@@ -73,6 +73,8 @@ class Machine:
         compute: the compute model.
         tiers: networks, outermost first.
         changes: values changed from the file.
+        staged: for the devices of a stage the level of its arrays below the stages, and the ways of the stages; None if no
+            level of an array is left out.
         measured: measured times of a network's layers in data parallelism; they replace those of the compute model, and
             those of the links where the exchange of gradients was measured too.
     """
@@ -84,6 +86,7 @@ class Machine:
     tiers: tuple[Tier, ...]
     changes: Mapping[str, Any]
     measured: StepTimes | None = None
+    staged: tuple[int, int] | None = None
 
     @property
     def num_devices(self) -> int:
@@ -164,9 +167,50 @@ class Machine:
         """
         return _links(self, array, shared or all(tier.ports is None for tier in self.tiers))
 
+    def of_stage(self, outside: int, ways: int) -> Machine:
+        """Return the machine as the devices of a stage see it, some levels of whose arrays are outside the stages.
+
+        Args:
+            outside: the number of these levels.
+            ways: the ways of the stages, which are a level of the whole array.
+        """
+        return _of_stage(self, outside, ways)
+
+    @property
+    def outside(self) -> int:
+        """Number of the levels outside the stages, if it is of one stage."""
+        return 0 if self.staged is None else self.staged[0]
+
+    def whole(self, array: tuple[int, ...]) -> tuple[int, ...]:
+        """Return an array with the level of the stages, if it is of one stage."""
+        if self.staged is None:
+            return array
+        outside, ways = self.staged
+        return (*array[:outside], ways, *array[outside:])
+
+    def stage_level(self, array: tuple[int, ...], ways: int) -> tuple[tuple[int, ...], int]:
+        """Return the whole array of stages that have an array each, and the level of it that divides the stages.
+
+        Args:
+            array: the array of a stage.
+            ways: the ways of the stages outside all its levels, if this is not the machine of a stage.
+        """
+        return ((ways, *array), 0) if self.staged is None else (self.whole(array), self.staged[0])
+
+    def stage_link(self, array: tuple[int, ...], ways: int) -> LevelLink:
+        """Return the link between stages; arguments as in ``stage_level``.
+
+        Raises:
+            HardwareError: the array does not fit the machine.
+        """
+        whole, level = self.stage_level(array, ways)
+        return _every_link(self, whole, shared=True)[level]
+
     def joined(self, array: tuple[int, ...], first: int, last: int) -> LevelLink | None:
         """Return the link between all subgroups of the levels from ``first`` to ``last``; None if that cannot be routed."""
-        return _joined(self, array, first, last)
+        if self.staged is None or last < self.staged[0]:
+            return _joined(self, self.whole(array), first, last)
+        return None if first < self.staged[0] else _joined(self, self.whole(array), first + 1, last + 1)
 
 
 @lru_cache(maxsize=16384)
@@ -234,8 +278,25 @@ def fullest(size: Any, degree: Any) -> Any:
 
 @lru_cache(maxsize=256)
 def _links(machine: Machine, array: tuple[int, ...], shared: bool) -> tuple[LevelLink, ...]:
+    links = _every_link(machine, machine.whole(array), shared=shared)
+    if machine.staged is None:
+        return links
+    outside, _ = machine.staged
+    # No collective is over levels on both sides of the stages.
+    apart = (replace(link, joins=None if link.joins is None else ~link.joins) for link in links[:outside])
+    return (*apart, *links[outside + 1 :])
+
+
+@lru_cache(maxsize=256)
+def _every_link(machine: Machine, array: tuple[int, ...], *, shared: bool) -> tuple[LevelLink, ...]:
+    """Return the links of each level of an array that has the level of the stages."""
     tiers = machine.tiers if shared else tuple(replace(tier, ports=None) for tier in machine.tiers)
     return level_links(machine.name, tiers, array)
+
+
+@lru_cache(maxsize=256)
+def _of_stage(machine: Machine, outside: int, ways: int) -> Machine:
+    return replace(machine, staged=(outside, ways))
 
 
 @lru_cache(maxsize=256)

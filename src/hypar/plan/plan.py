@@ -21,13 +21,13 @@ from hypar.files.validation import validated
 from hypar.plan.chunks import ChunksRecord
 from hypar.plan.conventions import Recorded
 from hypar.plan.score import Amount, Score
-from hypar.plan.splits import Group, Split, StagesRecord, groups_of, stage_name
+from hypar.plan.splits import WHOLE_ARRAY, Group, Split, StagesRecord, groups_of, stage_name
 from hypar.registry import load_plugin
 from hypar.results import Origin, Result, remember, view_of
 from hypar.sharding.space import parse_space
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from hypar.sharding.placement import Choice
 
@@ -230,10 +230,8 @@ class Plan(Result, Record):
             self._require_stages(self.stages)
         for split in self.splits:
             split.require_whole(self._layers_at(split))
-        if self.uneven:
+        if self.heterogeneous:
             self._require_groups()
-        elif self.stages is not None and self.stages.groups:
-            self._require_groups_of(self.stages)
         elif (
             self.arrays is not None
             or self.path is not None
@@ -273,45 +271,53 @@ class Plan(Result, Record):
             found, allowed = f"{stages.microbatches:,}", f"a divisor of the batch {self.model.batch:,}"
             raise ValueError(f"stages.microbatches: found {found}; allowed: {allowed}")
         devices = max(count * math.prod(self.array), math.prod(stages.array or ()))
-        if devices > MOST_DEVICES or self.uneven or self.score is None:
-            allowed = f"at most {MOST_DEVICES:,} identical devices, and a score"
+        if not self.heterogeneous and (stages.outside or 0) > len(self.array):
+            allowed = f"at most {len(self.array)}, as there are levels"
+            raise ValueError(f"stages.outside: found {stages.outside}; allowed: {allowed}")
+        if devices > MOST_DEVICES or self.score is None:
+            kind = "" if self.heterogeneous else "identical "
+            allowed = f"at most {MOST_DEVICES:,} {kind}devices, and a score"
             raise ValueError(f"stages: found {count}; allowed: {allowed}")
-        if self.staged and [group.group for group in self.score.groups or ()] != [
-            *map(stage_name, range(count))
-        ]:
+        if self.staged and [group.group for group in self.score.groups or ()] != [*self._lanes_of(stages)]:
             raise ValueError(
                 f"score.groups: found others than the stages; allowed: {count}, one a stage, in order"
             )
         if not self.staged and (self.array != stages.array or self.score.groups is not None):
             raise ValueError(f"stages: found 1 over {self.array}; allowed: {stages.array}, and no groups")
 
+    def _lanes_of(self, stages: StagesRecord) -> Iterator[str]:
+        """Yield the names of the groups of identical devices of each stage, in order."""
+        for number, stage in enumerate(stages.stages):
+            name = stage_name(number)
+            own = [group for group in self.groups if stage.group is None or group.root == stage.group]
+            yield from (f"{name} {group.name}" if group.above else name for group in own)
+
     def _layers_at(self, split: Split) -> Collection[str]:
         """Return the layers that a split has: those of all stages, or of the stages on its group."""
         stages = self.stages
-        return self.layers if stages is None or not stages.groups else stages.layers_of(split.group)
+        if stages is None or not stages.groups:
+            return self.layers
+        root = next((group.root for group in self.groups if self._inside(group, split)), "")
+        return stages.layers_of(root)
 
-    def _require_groups_of(self, stages: StagesRecord) -> None:
-        """Check that arrays and splits are those of the device groups that hold the stages.
+    @staticmethod
+    def _inside(group: Group, split: Split) -> bool:
+        """Return whether a group of identical devices is below a split."""
+        return split.group == group.name or any(own is split for own, _ in group.above)
+
+    def _require_no_path(self, stages: StagesRecord) -> None:
+        """Check that a plan in stages has no slowest groups, and shares only where a layer is on several groups.
 
         Raises:
-            ValueError: they are not.
+            ValueError: it has.
         """
-        arrays = self.arrays or {}
-        if {*arrays} != {*stages.groups}:
-            allowed = ", ".join(stages.groups)
-            raise ValueError(
-                f"arrays: found {', '.join(arrays) or 'none'}; allowed: {allowed}, as the stages"
-            )
-        planned = [(split.group, split.level, split.ways) for split in self.splits]
-        allowed_ones = [(name, *level) for name in stages.groups for level in enumerate(arrays[name])]
-        if self.array or planned != allowed_ones:
-            raise ValueError(
-                "splits do not match the arrays; allowed: one a level of each group, outermost first"
-            )
-        if self.path is not None or self.shares is not None or self.integral is not None:
+        shared = self.shares is not None or self.integral is not None
+        if self.path is not None or (shared and not self.uneven):
             raise ValueError("stages: found a path or shares; allowed: none, as no group shares a layer")
-        if sum(math.prod(arrays[stage.group or ""]) for stage in stages.stages) > MOST_DEVICES:
-            raise ValueError(f"arrays: found too many devices; allowed: at most {MOST_DEVICES:,}")
+        if any(group.idle for group in self.groups):
+            raise ValueError("stages: found a group without a share; allowed: a share for each group")
+        if any(len(group.above) + len(group.splits) < (stages.outside or 0) for group in self.groups):
+            raise ValueError(f"stages.outside: found {stages.outside}; allowed: fewer nodes than a group has")
 
     def _require_groups(self) -> None:
         """Check that arrays, path and splits name the same tree of groups.
@@ -322,7 +328,9 @@ class Plan(Result, Record):
         if self.array or self.score is None:
             what = f"array: found {self.array}" if self.array else "score: found none"
             raise ValueError(f"{what}; allowed: no array and a score on a heterogeneous machine")
-        arrays, groups = self.arrays or {}, groups_of(self.splits)
+        arrays, groups = self.arrays or {}, self.groups
+        if self.stages is not None:
+            self._require_no_path(self.stages)
         for group in groups:
             planned = [split.ways for split in group.splits]
             if group.idle and planned:
@@ -376,12 +384,8 @@ class Plan(Result, Record):
     @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Return the groups of identical devices; the one group ``all`` if all devices are identical."""
-        if self.stages is None or not self.stages.groups:
-            return groups_of(self.splits)
-        return tuple(
-            Group(name, (), tuple(split for split in self.splits if split.group == name))
-            for name in self.stages.groups
-        )
+        roots = () if self.stages is None else self.stages.groups
+        return groups_of(self.splits, roots or (WHOLE_ARRAY,))
 
     @cached_property
     def _group_of(self) -> dict[str, str]:
@@ -468,7 +472,7 @@ class Plan(Result, Record):
         return sum(
             math.prod(split.choice(layer).devices(split.ways) for split in group.splits)
             for group in self.groups
-            if self._group_of.get(layer, group.name) == group.name
+            if self._group_of.get(layer, group.root) == group.root
             and all(uneven.shares_of(layer)[group] for uneven, group in group.above)
         )
 

@@ -100,6 +100,7 @@ class StagesRecord(Record):
         starts: whether the first layers of the stages were given; None if the best partition was searched.
         balance: the quantity of the costliest stage that the partition minimises; None for time.
         bottleneck: cost of the costliest stage in the unit of that balance; None for time.
+        outside: number of levels and uneven splits outside the stages; None for none.
         microbatches: number of microbatches of a mini-batch.
         bottleneck_s: seconds that a mini-batch keeps the busiest stage busy.
         stages: the stages, first to last.
@@ -114,6 +115,7 @@ class StagesRecord(Record):
     starts: Literal[True] | None = None
     balance: Annotated[str, AfterValidator(_known_balance)] | None = None
     bottleneck: Amount | None = None
+    outside: Annotated[int, Field(ge=1)] | None = None
     microbatches: Annotated[int, Field(ge=1)]
     bottleneck_s: Amount
     stages: Annotated[list[StageRecord], Field(min_length=1)]
@@ -130,6 +132,10 @@ class StagesRecord(Record):
         if best is (self.array is None):
             allowed = "one where the best were asked for, and nowhere else"
             raise ValueError(f"stages.array: found {shown(self.array)}; allowed: {allowed}")
+        if self.outside is not None and best:
+            raise ValueError(
+                f"stages.outside: found {self.outside}; allowed: none where the best were asked for"
+            )
         if self.asked_microbatches is not None and not best:
             allowed = "none where a number of stages was asked for"
             raise ValueError(
@@ -367,11 +373,13 @@ class Group(NamedTuple):
         name: its name; ``all`` for the only group.
         above: the uneven splits above, outermost first, each with the index of the group that contains this one.
         splits: its own splits, outermost first.
+        root: the group at the root of its tree: ``all``, or with stages on device groups the one that holds its stages.
     """
 
     name: str
     above: tuple[tuple[Split, int], ...]
     splits: tuple[Split, ...]
+    root: str = WHOLE_ARRAY
 
     @property
     def array(self) -> tuple[int, ...]:
@@ -384,16 +392,20 @@ class Group(NamedTuple):
         return any(not split.shares[group] for split, group in self.above)
 
 
-def groups_of(splits: Sequence[Split]) -> tuple[Group, ...]:
+def groups_of(splits: Sequence[Split], roots: Sequence[str] = (WHOLE_ARRAY,)) -> tuple[Group, ...]:
     """Return the groups of identical devices, in the order of the uneven splits.
 
+    Args:
+        splits: the splits.
+        roots: the groups that no split names: all devices, or the device groups that hold stages.
+
     Raises:
-        ValueError: the splits do not form one tree of groups.
+        ValueError: the splits do not form one tree of groups below each root.
     """
     by_group: dict[str, list[Split]] = {}
     for split in splits:
         by_group.setdefault(split.group, []).append(split)
-    found = tuple(_groups(WHOLE_ARRAY, (), by_group))
+    found = tuple(group._replace(root=root) for root in roots for group in _groups(root, (), by_group))
     if by_group:
         raise ValueError(f"splits: found group {shown(next(iter(by_group)))}, which no uneven split names")
     names = [group.name for group in found]
@@ -426,6 +438,11 @@ def _groups(
 def stage_name(stage: int) -> str:
     """Return the name of a stage and its resource, counted from 1."""
     return f"stage {stage + 1}"
+
+
+def stage_of(group: str) -> int:
+    """Return the number of the stage, from 0, that a group of a score belongs to; its name begins with the stage's."""
+    return int(group.split()[1]) - 1
 
 
 RULES = ("equal", "linear", "exact")

@@ -25,6 +25,7 @@ from hypar.planning.request import (
     checked_chunks,
     checked_graph,
     checked_limits,
+    checked_nodes,
     checked_optimizer,
     checked_shares,
     checked_stages,
@@ -51,7 +52,7 @@ def plan_model(
     model: LayerGraph | str | Path,
     *,
     levels: int | None = None,
-    array: Sequence[int] | None = None,
+    array: Sequence[int | str] | None = None,
     batch: int | None = None,
     strategy: str | None = None,
     space: str | None = None,
@@ -86,7 +87,8 @@ def plan_model(
         model: a network, the path of a model file, or a bare name as ``vgg16``.
         levels: number of two-way levels, including the uneven splits of a heterogeneous machine; by default 4, or all
             devices of a heterogeneous machine.
-        array: the ways of each level, outermost first, in place of ``levels``.
+        array: the ways of each level, outermost first, in place of ``levels``. A number of stages among them, as ``s4``,
+            says which levels are outside the stages: ``(2, "s4", 2)`` has two replicas of four stages of two devices.
         batch: samples in a mini-batch; the model's own number by default.
         strategy: a space, a cost and a search under one name; ``hypar`` if not given.
         space: other choices than the strategy's, as dims (``batch,out_channels``), ``all``, or the name of a
@@ -148,10 +150,12 @@ def plan_model(
     identical = None if isinstance(machine, HeterogeneousMachine) else machine
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
     held = (pins,) if isinstance(pins, str) else tuple(pins)
+    array, stages, outside = checked_nodes(array, stages)
     measured = _profile(profile)
-    # A stage is on one device group, so that no layer has shares of several.
+    # A stage on one group of identical devices has no layer with shares of several.
     cut = array is not None or levels != 0
-    shared = None if has_stages(stages, starts, cut=cut) else heterogeneous
+    apart = has_stages(stages, starts, cut=cut) and not outside
+    shared = None if heterogeneous is None or (apart and not heterogeneous.nested) else heterogeneous
     own = named.heterogeneous_cost if shared and named.heterogeneous_cost else named.cost
     asked = own if cost is None else cost
     rule = checked_shares(shares, named.shares, asked, shared)
@@ -176,6 +180,7 @@ def plan_model(
         optimizer=optimizer,
         refine=refine,
         chunks=chunks,
+        outside=outside,
         time_limit=time_limit,
         memory_limit=memory_limit,
     )
@@ -201,7 +206,7 @@ def plan_model(
         pins=held,
         machine=identical,
         heterogeneous=heterogeneous,
-        arrays=_arrays(heterogeneous, pipeline.stages, levels, array) if heterogeneous else {},
+        arrays=_arrays(heterogeneous, pipeline.stages, levels, array, outside) if heterogeneous else {},
         shares=rule,
         integral=integral,
         optimizer=optimizer,
@@ -212,6 +217,7 @@ def plan_model(
         beyond_space=strategy is None and space is None and asked == "time",
         convention=counted.cost,
         counted=counted.score,
+        outside=outside if pipeline.stages is not None else 0,
         limits=checked_limits(time_limit, memory_limit),
         **pipeline._asdict(),
     )
@@ -264,14 +270,18 @@ def _searched(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin,
 
 
 def _arrays(
-    machine: HeterogeneousMachine, stages: int | str | None, levels: int | None, array: Sequence[int] | None
+    machine: HeterogeneousMachine,
+    stages: int | str | None,
+    levels: int | None,
+    array: Sequence[int] | None,
+    outside: int,
 ) -> dict[str, tuple[int, ...]]:
     """Return the ways of each level inside each group of a heterogeneous machine, or inside each of its stages."""
     if stages is None:
         return checked_arrays(machine, levels, array)
     from hypar.planning.stages.sites import stage_arrays  # noqa: PLC0415 (only where stages are asked for)
 
-    return stage_arrays(machine, stages, levels, array)
+    return stage_arrays(machine, stages, levels, array, outside)
 
 
 def _hardware(hardware: Machine | HeterogeneousMachine | str | Path) -> Machine | HeterogeneousMachine:

@@ -79,7 +79,7 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
         solver=found.solver,
         array=list(found.array),
         arrays={name: list(array) for name, array in request.arrays.items()} if groups else None,
-        shares=request.shares if groups and request.stages is None else None,
+        shares=request.shares if request.uneven else None,
         integral=True if groups and request.integral else None,
         path=found.path,
         pins=[str(pin) for pin in found.pins],

@@ -97,8 +97,10 @@ REFUSALS = (
             "a number of stages", "each group holds equally many stages, whatever their number"),
     Refusal("a limit", "stages", "{limit}", "given with stages, each with a search of its own", "none", "stages are many small searches"),
     Refusal("a limit", "uneven splits", "{limit}", *_DIFFER, "device groups have a search each"),
-    Refusal("shares", "stages on device groups", "shares", *_STAGED, "a layer is on one device group"),
-    Refusal("whole shares", "stages on device groups", "integral", *_STAGED, "a layer is on one device group"),
+    Refusal("parts", "nested stages", "parts", "given with stages inside levels or over uneven splits", "stages outside all levels of identical devices",
+            "tensors between two parts of a stage are counted on identical devices inside it alone"),
+    Refusal("shares", "stages on identical devices of groups", "shares", *_STAGED, "a layer is on one device group"),
+    Refusal("whole shares", "stages on identical devices of groups", "integral", *_STAGED, "a layer is on one device group"),
     Refusal("an explanation", "stages on device groups", "explain", *_DIFFER, "an explanation of stages is of equal devices yet"),
     Refusal("refinement", "uneven splits", "refine", *_DIFFER, "refinement runs one array, and each device group has its own"),
     Refusal("a profile", "a heterogeneous machine", "profile", *_DIFFER, "a profile is of one kind of device"),
@@ -144,6 +146,7 @@ class Asked:
     shares: str | None = None
     integral: bool = False
     stages: int | str | None = None
+    outside: int = 0
     schedule: str | None = None
     microbatches: int | None = None
     parts: int | None = None
@@ -173,6 +176,7 @@ class Asked:
             shares=None if request.shares == "equal" else request.shares,
             integral=request.integral,
             stages=stages,
+            outside=request.outside,
             microbatches=request.microbatches,
             parts=request.parts,
             schedule=request.schedule if request.parts is not None else None,
@@ -199,6 +203,13 @@ class Asked:
     def staged(self) -> bool:
         """Return whether the request is for stages."""
         return has_stages(self.stages, self.starts, cut=self.cut)
+
+    @property
+    def uneven(self) -> bool:
+        """Return whether there are uneven splits."""
+        machine = self.machine
+        staged = self.staged and not self.outside
+        return isinstance(machine, HeterogeneousMachine) and (not staged or machine.nested)
 
     @property
     def pinned_at(self) -> str:
@@ -250,8 +261,12 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "no machine": lambda asked: asked.machine is None,
     "identical devices": lambda asked: not isinstance(asked.machine, HeterogeneousMachine),
     "a heterogeneous machine": lambda asked: isinstance(asked.machine, HeterogeneousMachine),
-    "uneven splits": lambda asked: isinstance(asked.machine, HeterogeneousMachine) and not asked.staged,
+    "uneven splits": lambda asked: asked.uneven,
     "stages on device groups": lambda asked: isinstance(asked.machine, HeterogeneousMachine) and asked.staged,
+    "nested stages": lambda asked: asked.staged and (asked.outside > 0 or asked.uneven),
+    "stages on identical devices of groups": lambda asked: (
+        isinstance(asked.machine, HeterogeneousMachine) and asked.staged and not asked.uneven
+    ),
     "an optimizer": lambda asked: asked.optimizer != "sgd",
     "refinement": lambda asked: asked.refine,
     "chunks": lambda asked: asked.chunks is not None,

@@ -73,6 +73,7 @@ class Request:
         microbatches: microbatches in a mini-batch; None for as many as stages, or the next fewer that divide it.
         balance: the quantity of the costliest stage that the partition minimises.
         starts: names of the stages' first layers; empty to search the best partition.
+        outside: number of levels and uneven splits outside the stages.
         chunks: the chunks in which gradients are exchanged; None for single layers.
         baselines: strategies that the engine times beside the search's plan; the fastest is taken.
         beyond_space: whether they may have choices outside the space, as no space was requested.
@@ -106,6 +107,7 @@ class Request:
     microbatches: int | None = None
     balance: str = "time"
     starts: tuple[str, ...] = ()
+    outside: int = 0
     chunks: Asked | None = None
     baselines: tuple[str, ...] = ()
     beyond_space: bool = False
@@ -121,6 +123,12 @@ class Request:
         if self.heterogeneous is not None:
             return tuple(machine for _, machine, _ in self.heterogeneous.identical())
         return () if self.machine is None else (self.machine,)
+
+    @property
+    def uneven(self) -> bool:
+        """Whether there are uneven splits: on a heterogeneous machine, but where each stage is on identical devices."""
+        staged = self.stages is not None and not self.outside
+        return self.heterogeneous is not None and (not staged or self.heterogeneous.nested)
 
     @classmethod
     def of(
@@ -162,6 +170,7 @@ class Request:
             microbatches=None if plan.stages is None else plan.stages.requested_microbatches,
             balance="time" if plan.stages is None else plan.stages.balance or "time",
             starts=() if plan.stages is None else plan.stages.given_starts,
+            outside=0 if plan.stages is None else plan.stages.outside or 0,
             profile=profile,
             optimizer="sgd" if plan.score is None else plan.score.optimizer,
             refine=plan.refined is not None,
@@ -332,6 +341,44 @@ def has_stages(stages: int | str | None, starts: str | Sequence[str] | None, *, 
     return any(count not in none for count in (stages, None if starts is None else len(named_starts(starts))))
 
 
+class Nodes(NamedTuple):
+    """The nodes that are asked for by their ways.
+
+    Attributes:
+        array: the ways of each level, the stages left out; None if they are not given.
+        stages: the number of stages, ``best``, or None for no stages.
+        outside: the number of levels outside the stages.
+    """
+
+    array: Sequence[int] | None
+    stages: int | str | None
+    outside: int
+
+
+def checked_nodes(array: Sequence[int | str] | None, stages: int | str | None) -> Nodes:
+    """Return the levels and the stages of an array, one of whose entries may be a number of stages, as ``s4``.
+
+    Args:
+        array: the ways of each level, outermost first, and of the stages.
+        stages: the number of stages if they are outside all levels.
+
+    Raises:
+        OptionError: it has several numbers of stages, or one beside ``stages``.
+    """
+    places = [place for place, ways in enumerate(array or ()) if isinstance(ways, str)]
+    if array is None or not places:
+        return Nodes(array, stages, 0)  # type: ignore[arg-type]
+    (first, *others), words = places, [str(array[place]) for place in places]
+    count = words[0].removeprefix("s")
+    if others or count == words[0] or not count.isdecimal():
+        allowed = "ways of levels, and one number of stages among them, as 2, s4, 2"
+        raise OptionError("array", f"found {shown(', '.join(words))}", allowed)
+    if stages is not None:
+        raise OptionError("stages", f"found {shown(stages)} and an array with {words[0]}", "one of the two")
+    levels = [ways for place, ways in enumerate(array) if place != first]
+    return Nodes(levels, int(count), first)  # type: ignore[arg-type]
+
+
 def _checked_starts(
     starts: str | Sequence[str] | None, stages: int | str | None, parts: int = 1
 ) -> tuple[str, ...]:
@@ -401,7 +448,7 @@ def checked_arrays(
                     f"at least {depth}, and at most its {machine.num_devices} devices below them",
                 )
         if array is not None:
-            _require_groups(heterogeneous, whole)
+            require_ways(heterogeneous, whole)
     for name, machine, _ in heterogeneous.identical():
         if found[name]:
             machine.links(found[name])
@@ -429,7 +476,7 @@ def checked_shares(
     return shares
 
 
-def _require_groups(heterogeneous: HeterogeneousMachine, array: tuple[int, ...]) -> None:
+def require_ways(heterogeneous: HeterogeneousMachine, array: tuple[int, ...]) -> None:
     """Check that the ways of each uneven split are the number of its device groups."""
     if array[0] != len(heterogeneous.groups):
         groups = len(heterogeneous.groups)
@@ -438,7 +485,7 @@ def _require_groups(heterogeneous: HeterogeneousMachine, array: tuple[int, ...])
         )
     for group in heterogeneous.groups:
         if isinstance(group.machine, HeterogeneousMachine):
-            _require_groups(group.machine, array[1:])
+            require_ways(group.machine, array[1:])
 
 
 def checked_chunks(chunks: str | int | None, graph: LayerGraph) -> Asked | None:

@@ -166,7 +166,9 @@ def require_groups(plan: Plan, machine: Machine | HeterogeneousMachine, file: Pa
             split.group: [record.group for record in split.sides] for split in plan.splits if split.sides
         }
         if plan.stages is not None and plan.stages.groups:
-            planned[WHOLE_ARRAY] = [*(plan.arrays or {})]
+            # Stages take the groups in an order of their own.
+            order, own = groups[WHOLE_ARRAY], {*plan.stages.groups}
+            planned[WHOLE_ARRAY] = order if own == {*order} else [*own]
         if [*(plan.arrays or {})] != names or any(groups.get(name) != own for name, own in planned.items()):
             found = f"hardware {machine.name!r} has the groups {', '.join(names)}"
             raise PlanError(f"{file}: arrays", f"found {', '.join(plan.arrays or {})}", found)

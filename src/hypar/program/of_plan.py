@@ -1,4 +1,4 @@
-"""The program of a stored plan: its devices, and the cuts of every layer at all levels, uneven splits and stages."""
+"""The program of a stored plan: its devices, and the cuts of every layer at all nodes of its tree."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.plan.splits import WHOLE_ARRAY
+from hypar.plan.tree import Device, Level, Stages, Uneven, tree_of
 from hypar.program.cuts import Cuts, LevelCut, array_cuts
 from hypar.program.lowering import lower
 from hypar.program.places import Places, array_places
@@ -16,12 +16,10 @@ from hypar.sharding.numbering import digits_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
-    from hypar.plan.splits import Group
-    from hypar.program.cuts import Shares
+    from hypar.plan.splits import Split
+    from hypar.plan.tree import Node
     from hypar.program.places import Numbers
     from hypar.program.steps import Program
 
@@ -39,12 +37,95 @@ def program_of(plan: Plan, graph: LayerGraph, convention: str = "moved") -> Prog
 
 
 def cuts_of(plan: Plan) -> tuple[Places, dict[str, Cuts]]:
-    """Return the devices of a plan and the cuts of each of its layers."""
-    if plan.staged:
-        return _stage_cuts(plan)
-    if plan.heterogeneous:
-        return _tree_cuts(plan)
-    array, chosen = tuple(plan.array), tuple(plan.choices(name) for name in plan.layers)
+    """Return the devices of a plan and the cuts of each of its layers; layers that are cut alike share one object."""
+    tree = tree_of(plan)
+    splits = _splits_of(tree)
+    if splits is not None:
+        return _array_cuts(plan, splits)
+    places, known = _places(_coordinates(tree)), dict[object, Cuts]()
+    stages = () if plan.stages is None else plan.stages.stages
+    stage_of = {name: number for number, stage in enumerate(stages) for name in stage.layers}
+    found = {}
+    for name in plan.layers:
+        own = [split for split in plan.splits if name in split.choices]
+        key = (stage_of.get(name), *((split.choice(name), split.shares_of(name)) for split in own))
+        if key not in known:
+            known[key] = Cuts(places, tuple(_levels(tree, name)))
+        found[name] = known[key]
+    return places, found
+
+
+def _places(coordinates: Numbers) -> Places:
+    """Return the devices by their coordinates, ``[nodes, devices]``."""
+    parts = []
+    for level in range(len(coordinates)):
+        _, part = np.unique(coordinates[: level + 1], axis=1, return_inverse=True)
+        parts.append(part.reshape(-1).astype(np.int64))
+    return Places(tuple(parts))
+
+
+def _coordinates(node: Node) -> Numbers:
+    """Return the coordinates of each device below a node, 0 below the end of its branch, ``[nodes, devices]``."""
+    if isinstance(node, Device):
+        return np.zeros((0, 1), np.int64)
+    if isinstance(node, Level):
+        below = _coordinates(node.below)
+        own = np.repeat(np.arange(node.split.ways), below.shape[1])
+        return np.concatenate([own[None], np.tile(below, node.split.ways)])
+    each = [_coordinates(own) for _, own in _parts(node)]
+    depth = max(map(len, each))
+    own = np.repeat([index for index, _ in _parts(node)], [below.shape[1] for below in each])
+    padded = [np.pad(below, ((0, depth - len(below)), (0, 0))) for below in each]
+    return np.concatenate([own[None], np.concatenate(padded, axis=1)])
+
+
+def _parts(node: Uneven | Stages) -> Sequence[tuple[int, Node]]:
+    """Return the parts that a node divides devices into, each with its index."""
+    return node.below if isinstance(node, Uneven) else tuple(enumerate(node.below))
+
+
+def _levels(node: Node, name: str) -> list[LevelCut]:
+    """Return the cuts of a layer at a node and at all nodes below it, for the devices below the node."""
+    splits = _splits_of(node)
+    if splits is not None:
+        return [*array_cuts(tuple(own.ways for own in splits), [own.choice(name) for own in splits]).levels]
+    if isinstance(node, Level):
+        below = _levels(node.below, name)
+        (own,) = array_cuts((node.split.ways,), (node.split.choice(name),)).levels
+        each = [[_at(own, index), *below] for index in range(node.split.ways)]
+    elif isinstance(node, Stages):
+        # A layer is in one stage; what the bounds of the others are, which do not work for it, makes no difference.
+        here = next(index for index, own in enumerate(node.layers) if name in own)
+        below = _levels(node.below[here], name)
+        each = [
+            [LevelCut({}, np.array([index == here])), *(below if index == here else _idle(part, below))]
+            for index, part in _parts(node)
+        ]
+    else:
+        assert isinstance(node, Uneven)  # noqa: S101 (a device is an array without levels)
+        each = [[_share(node, index, name), *_levels(part, name)] for index, part in _parts(node)]
+    depth = max(map(len, each))
+    devices = [max(len(cut.working) for cut in cuts) for cuts in each]
+    rows = (
+        [_over(cuts[level : level + 1], count) for cuts, count in zip(each, devices, strict=True)]
+        for level in range(depth)
+    )
+    return [*map(_side_by_side, rows)]
+
+
+def _splits_of(node: Node) -> list[Split] | None:
+    """Return the splits of a node below which there are even levels alone; None for another node."""
+    splits = []
+    while isinstance(node, Level):
+        splits.append(node.split)
+        node = node.below
+    return splits if isinstance(node, Device) else None
+
+
+def _array_cuts(plan: Plan, splits: Sequence[Split]) -> tuple[Places, dict[str, Cuts]]:
+    """Return the devices and the cuts of even levels alone, whose pieces are laid digit by digit."""
+    array = tuple(split.ways for split in splits)
+    chosen = tuple(tuple(split.choice(name) for split in splits) for name in plan.layers)
     digits = digits_of(array, chosen)
     # Pieces are laid digit by digit, transfers are counted level by level.
     inner, own = (array, chosen) if digits is None else (digits.array, digits.chosen)
@@ -52,91 +133,44 @@ def cuts_of(plan: Plan) -> tuple[Places, dict[str, Cuts]]:
     return array_places(array), dict(zip(plan.layers, cuts, strict=True))
 
 
-def _stage_cuts(plan: Plan) -> tuple[Places, dict[str, Cuts]]:
-    """Return the cuts over stages: a stage is a coordinate outside all levels, and works for its own layers alone."""
-    stages = plan.stages.stages if plan.stages is not None else []
-    by_name = {group.name: group for group in plan.groups}
-    groups = [by_name[stage.group or WHOLE_ARRAY] for stage in stages]
-    depth = 1 + max(len(group.array) for group in groups)
-    places = _places([_coordinates((number,), group, depth) for number, group in enumerate(groups)])
-    found = {}
-    for number, (stage, group) in enumerate(zip(stages, groups, strict=True)):
-        here = places.parts[0] == number
-        for name in stage.layers:
-            own = array_cuts(group.array, [split.choice(name) for split in group.splits])
-            levels = [_only(cut, here) for cut in own.levels]
-            levels += [LevelCut({}, np.ones(len(here), bool))] * (depth - 1 - len(levels))
-            found[name] = Cuts(places, (LevelCut({}, here), *levels))
-    return places, found
+def _share(node: Uneven, index: int, name: str) -> LevelCut:
+    """Return the cut of a layer at an uneven split, for one group."""
+    shares, divided = node.split.shares_of(name), node.split.choice(name).divided
+    start = math.fsum(shares[:index])
+    ends = (np.array([start]), np.array([start + shares[index]]))
+    return LevelCut(dict.fromkeys(divided, ends), np.array([not divided or shares[index] > 0]))
 
 
-def _only(cut: LevelCut, here: NDArray[np.bool_]) -> LevelCut:
-    """Return a level's cut on some of all devices; the bounds of the others, which are idle at the level above, repeat."""
+def _idle(node: Node, cuts: Sequence[LevelCut]) -> list[LevelCut]:
+    """Return the cuts of a layer for the devices below a node that do not work for it: those of others, repeated."""
+    depth, devices = _coordinates(node).shape
+    over = [_over([LevelCut(cut.bounds, np.ones(1, bool))], devices) for cut in cuts[:depth]]
+    return [*over, *[_over([], devices)] * (depth - len(over))]
+
+
+def _at(cut: LevelCut, index: int) -> LevelCut:
+    """Return the cut of one of all devices."""
+    here = slice(index, index + 1)
+    bounds = {dim: (low[here], high[here]) for dim, (low, high) in cut.bounds.items()}
+    return LevelCut(bounds, cut.working[here])
+
+
+def _over(cuts: Sequence[LevelCut], devices: int) -> LevelCut:
+    """Return the cut of one device for all devices of its part; without a cut one that divides nothing."""
+    if not cuts:
+        return LevelCut({}, np.ones(devices, bool))
+    (cut,) = cuts
+    bounds = {
+        dim: (np.resize(low, devices), np.resize(high, devices)) for dim, (low, high) in cut.bounds.items()
+    }
+    return LevelCut(bounds, np.resize(cut.working, devices))
+
+
+def _side_by_side(cuts: Sequence[LevelCut]) -> LevelCut:
+    """Return the cuts of several parts as one; a dim that a part does not divide is whole there."""
     bounds = {}
-    for dim, own in cut.bounds.items():
-        low, high = (np.resize(ends, len(here)) for ends in own)
-        low[here], high[here] = own
-        bounds[dim] = (low, high)
-    working = np.ones(len(here), bool)
-    working[here] = cut.working
-    return LevelCut(bounds, working)
-
-
-def _tree_cuts(plan: Plan) -> tuple[Places, dict[str, Cuts]]:
-    """Return the cuts over the groups of a heterogeneous machine that work, each with levels of its own."""
-    groups = [group for group in plan.groups if not group.idle]
-    devices = [math.prod(group.array) for group in groups]
-    depth = max(len(group.above) + len(group.splits) for group in groups)
-    places = _places([_coordinates([index for _, index in group.above], group, depth) for group in groups])
-    return places, {name: _layer_cuts(name, groups, devices, places) for name in plan.layers}
-
-
-def _places(rows: Sequence[Numbers]) -> Places:
-    """Return the devices of all groups, from the coordinates of each group's devices at every level."""
-    parts, seen = [], np.concatenate(rows, axis=1)
-    for level in range(len(seen)):
-        _, part = np.unique(seen[: level + 1], axis=1, return_inverse=True)
-        parts.append(part.reshape(-1).astype(np.int64))
-    return Places(tuple(parts))
-
-
-def _coordinates(above: Sequence[int], group: Group, depth: int) -> Numbers:
-    """Return the coordinate of each device of a group at every level, 0 below its own, ``[levels, devices]``."""
-    count = math.prod(group.array)
-    own = [*np.unravel_index(np.arange(count), group.array)] if group.array else []
-    found = [*(np.full(count, index) for index in above), *own]
-    return np.stack([*found, *[np.zeros(count, np.int64)] * (depth - len(found))])
-
-
-def _layer_cuts(name: str, groups: Sequence[Group], devices: Sequence[int], places: Places) -> Cuts:
-    """Return the cuts of one layer over a tree of groups."""
-    levels: list[LevelCut] = []
-    for level in range(len(places.parts)):
-        low: dict[str, Shares] = {}
-        high: dict[str, Shares] = {}
-        working = np.ones(places.devices, bool)
-        first = 0
-        for group, count in zip(groups, devices, strict=True):
-            here = slice(first, first + count)
-            cut = _group_cut(name, group, level, count)
-            working[here] = cut.working
-            for dim, (start, end) in cut.bounds.items():
-                low.setdefault(dim, np.zeros(places.devices))[here] = start
-                high.setdefault(dim, np.ones(places.devices))[here] = end
-            first += count
-        levels.append(LevelCut({dim: (low[dim], high[dim]) for dim in low}, working))
-    return Cuts(places, tuple(levels))
-
-
-def _group_cut(name: str, group: Group, level: int, count: int) -> LevelCut:
-    """Return the cut of a layer at one level, for the devices of one group."""
-    if level < len(group.above):
-        split, index = group.above[level]
-        shares = split.shares_of(name)
-        start = math.fsum(shares[:index])
-        ends = (np.full(count, start), np.full(count, start + shares[index]))
-        divided = split.choice(name).divided
-        return LevelCut(dict.fromkeys(divided, ends), np.full(count, not divided or shares[index] > 0))
-    own = array_cuts(group.array, [split.choice(name) for split in group.splits])
-    level -= len(group.above)
-    return own.levels[level] if level < len(own.levels) else LevelCut({}, np.ones(count, bool))
+    for dim in dict.fromkeys(dim for cut in cuts for dim in cut.bounds):
+        ends = [cut.bounds.get(dim, (np.zeros(len(cut.working)), np.ones(len(cut.working)))) for cut in cuts]
+        low, high = zip(*ends, strict=True)
+        bounds[dim] = (np.concatenate(low), np.concatenate(high))
+    return LevelCut(bounds, np.concatenate([cut.working for cut in cuts]))

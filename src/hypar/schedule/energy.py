@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hypar.machine.energy import access_energies, power_at_rest
-from hypar.machine.hops import level_hops
+from hypar.machine.hops import level_hops, stage_hops
 from hypar.schedule.moves import BETWEEN_STAGES
 from hypar.sharding.redistribution import SUMMED
 
@@ -149,7 +149,7 @@ def _hops(lane: Lane, move: Move) -> float:
     if setting.machine.content.device.energy is None:
         return 1.0
     if move.level == BETWEEN_STAGES and move.phase not in lane.place.outward:
-        return level_hops(setting.machine, (lane.place.stages, *setting.array))[0]
+        return stage_hops(setting.machine, setting.array, lane.place.stages)
     if level < 0:
         return 1.0
     return level_hops(setting.machine, setting.array)[level]

@@ -18,15 +18,15 @@ from hypar.sharding.conventions import PAPER
 from hypar.sharding.placement import divisor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hypar.machine.setting import Setting
     from hypar.network.contraction import ContractedGraph
     from hypar.schedule.moves import Move, Moves
     from hypar.sharding.amounts.counted import Received
     from hypar.sharding.amounts.flows import Flows
-    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Options
+    from hypar.sharding.uneven.transfers import Amount
 
 
 class Link(Protocol):
@@ -56,13 +56,20 @@ class Arrival(NamedTuple):
             that of its producer, which may be none of the stage.
         tensor: its index in the network; None by ``paper``.
         num_bytes: the bytes that come from the other stage.
-        moves: the transfers that hand it on inside.
+        moves: the transfers that hand it on inside, and those outside the stages.
+        replicas: the number of parts outside the stages that receive an equal share of the bytes, all at the same time.
+        lane: the index in the stage of the lane to which the transfers inside belong.
+        crossed: what the device groups of an uneven split of the stage receive from each other: the index of the
+            split, the amounts, and their bytes.
     """
 
     layer: int
     tensor: int | None
     num_bytes: float
     moves: Moves = NO_MOVES
+    replicas: int = 1
+    lane: int = 0
+    crossed: tuple[tuple[int, Amount, float], ...] = ()
 
 
 class Entering(NamedTuple):
@@ -79,7 +86,10 @@ class Entering(NamedTuple):
     @property
     def seconds(self) -> float:
         """The seconds until it has arrived at the devices that need it."""
-        return self.link_s + math.fsum(move.seconds for move in self.moves)
+        lanes: dict[int, list[float]] = {0: []}
+        for arrival in self.arrivals:
+            lanes.setdefault(arrival.lane, []).extend(move.seconds for move in arrival.moves)
+        return self.link_s + max(map(math.fsum, lanes.values()))
 
     @property
     def from_stages(self) -> float:
@@ -94,7 +104,8 @@ class Entering(NamedTuple):
     @property
     def num_bytes(self) -> float:
         """The bytes that all devices of the stage receive."""
-        return math.fsum((self.from_stages, *(move.total_bytes for move in self.moves)))
+        crossed = (num_bytes for arrival in self.arrivals for _, _, num_bytes in arrival.crossed)
+        return math.fsum((self.from_stages, *(move.total_bytes for move in self.moves), *crossed))
 
 
 def entering(
@@ -103,6 +114,7 @@ def entering(
     choices: Sequence[Options],
     setting: Setting,
     links: Links,
+    outer: Callable[[int], Options] = lambda _: (),
 ) -> tuple[Entering, Entering]:
     """Return what a stage receives of a microbatch's F, and of its E.
 
@@ -112,11 +124,20 @@ def entering(
         choices: for each layer of the stage a choice at each level.
         setting: the setting of the stage.
         links: the links that carry tensors from other stages.
+        outer: returns the choices of a layer of another stage at the levels outside the stages.
     """
     if setting.convention == PAPER:
-        forward, backward = _by_paper(network[0], span, choices, setting)
+        array = setting.array
+
+        def copies(layer: int, tensor: str) -> float:
+            """Return the number of devices that need each element of a layer's input or output."""
+            einsum, pairs = network[0].layers[layer].einsum, zip(choices[layer - span[0]], array, strict=True)
+            return math.prod(choice.devices(ways) / divisor(einsum, choice, tensor) for choice, ways in pairs)
+
+        replicas = math.prod(array[: setting.machine.outside])
+        forward, backward = by_paper(network[0], span, copies, setting.element_bytes, replicas)
     else:
-        forward, backward = _counted(network, span, choices, setting)
+        forward, backward = _counted(network, span, choices, setting, outer)
     return _timed(forward, links.forward), _timed(backward, links.backward)
 
 
@@ -126,21 +147,28 @@ def seconds_of(link: Link | None, num_bytes: float) -> float:
 
 
 def _timed(arrivals: tuple[Arrival, ...], link: Link | None) -> Entering:
-    return Entering(seconds_of(link, math.fsum(one.num_bytes for one in arrivals)), arrivals)
+    return Entering(seconds_of(link, math.fsum(one.num_bytes / one.replicas for one in arrivals)), arrivals)
 
 
-def _by_paper(
-    graph: ContractedGraph, span: tuple[int, int], choices: Sequence[Options], setting: Setting
+def by_paper(
+    graph: ContractedGraph,
+    span: tuple[int, int],
+    copies: Callable[[int, str], float],
+    element_bytes: int,
+    replicas: int = 1,
 ) -> tuple[tuple[Arrival, ...], tuple[Arrival, ...]]:
-    """Return what arrives if a stage sends what its neighbours need or pass on, each tensor once."""
+    """Return what arrives if a stage sends what its neighbours need or pass on, each tensor once.
+
+    Args:
+        graph: the layers of the network for a microbatch.
+        span: the first layer of the stage, and the first one behind it.
+        copies: returns the number of devices that need each element of a layer's input or output.
+        element_bytes: bytes of an element.
+        replicas: the number of parts outside the stages.
+    """
     start, end = span
     forward: dict[int, float] = {}
     backward: dict[int, float] = {}
-
-    def copies(layer: int, tensor: str) -> float:
-        """Return the number of devices that need each element of a layer's input or output."""
-        einsum, pairs = graph.layers[layer].einsum, zip(choices[layer - start], setting.array, strict=True)
-        return math.prod(choice.devices(ways) / divisor(einsum, choice, tensor) for choice, ways in pairs)
 
     for tensor in graph.tensors:
         maker, reader = tensor.producer, tensor.consumer
@@ -150,12 +178,13 @@ def _by_paper(
         if maker < end <= reader:
             needed = copies(maker, "output") if maker >= start else 1.0
             backward[maker] = max(backward.get(maker, 0.0), tensor.elements * needed)
-    return _whole(forward, setting.element_bytes), _whole(backward, setting.element_bytes)
-
-
-def _whole(elements: dict[int, float], element_bytes: int) -> tuple[Arrival, ...]:
-    """Return the arrivals of outputs, by their layers."""
-    return tuple(Arrival(maker, None, element_bytes * whole) for maker, whole in elements.items())
+    return tuple(
+        tuple(
+            Arrival(maker, None, element_bytes * whole, replicas=replicas)
+            for maker, whole in elements.items()
+        )
+        for elements in (forward, backward)
+    )  # type: ignore[return-value]
 
 
 def _counted(
@@ -163,6 +192,7 @@ def _counted(
     span: tuple[int, int],
     choices: Sequence[Options],
     setting: Setting,
+    outer: Callable[[int], Options],
 ) -> tuple[tuple[Arrival, ...], tuple[Arrival, ...]]:
     """Return what arrives by the counts of the algebra; sums are added up before they leave a stage."""
     start, end = span
@@ -171,23 +201,31 @@ def _counted(
     for index, tensor in enumerate(network[0].tensors):
         reads, makes = (start <= place < end for place in (tensor.consumer, tensor.producer))
         if reads != makes:
-            own = (tensor.consumer if reads else tensor.producer) - start
-            for part, elements, handed in _received(network, index, choices[own], setting, reads=reads):
-                arrival = Arrival(own, index, setting.element_bytes * elements, timed(setting, handed))
-                (forward if part.phase == "forward" else backward).append(arrival)
+            ends = (tensor.producer, tensor.consumer)
+            own, others = ends[reads] - start, outer(ends[not reads])
+            for seam, handed in _received(network, index, choices[own], others, setting, reads=reads):
+                num_bytes = setting.element_bytes * seam.elements
+                arrival = Arrival(own, index, num_bytes, timed(setting, handed), seam.receivers)
+                (forward if seam.phase == "forward" else backward).append(arrival)
     return tuple(forward), tuple(backward)
 
 
 def _received(
-    network: tuple[ContractedGraph, Flows], index: int, own: Options, setting: Setting, *, reads: bool
-) -> Iterator[tuple[Part, float, tuple[Received, ...]]]:
-    """Yield the transfers of a tensor to the stage that reads it, or that makes it, with the elements from outside."""
+    network: tuple[ContractedGraph, Flows],
+    index: int,
+    own: Options,
+    others: Options,
+    setting: Setting,
+    *,
+    reads: bool,
+) -> Iterator[tuple[Received, tuple[Received, ...]]]:
+    """Yield the transfers of a tensor to the stage that reads it, or that makes it: from the other stage, and the others."""
     graph, flow = network[0], network[1].tensors[index]
     tensor = graph.tensors[index]
     between = between_of(graph, tensor, flow)
     reader = graph.layers[tensor.consumer].einsum
     for part in parts_of(flow, between):
         if part.forward is reads:
-            elements, handed = received_apart(reader, between, part, setting.array, own)
-            if elements or handed:
-                yield part, elements, handed
+            seam, handed = received_apart(reader, between, part, setting.array, own, others)
+            if seam.elements or handed:
+                yield seam, handed

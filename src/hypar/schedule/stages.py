@@ -179,7 +179,8 @@ class _Staged(PipelineLowering):
         flow = self.flows[number]
         flow.lowering.item = work.item
         if after:
-            after = flow.lowering.hand_on(self.stages[number].entering(work.phase), work.phase, after)
+            entering, crossings = self.stages[number].entering(work.phase), self.stages[number].crossings
+            after = flow.lowering.hand_on(entering, work.phase, after, crossings)
         if work.phase == "forward":
             self.ready[number, work.item] = flow.forward(after)
             return flow.made(self.ready[number, work.item])

@@ -233,19 +233,32 @@ class Lowering:
             after: the tasks that make it.
             link: the link that carries it.
         """
-        of, devices = tuple(range(len(self._own))), math.prod(self._arrays[0])
+        of, devices = tuple(range(len(self._own))), sum(map(math.prod, self._arrays))
         move = Move(
             phase, BETWEEN_STAGES, entering.link_s, entering.num_bytes, devices, entering.from_stages, "send"
         )
         name = f"{self._tag}{phase} from other stages"
         return self._add(of, layer, name, link, move.seconds, after, COMMUNICATION, move)
 
-    def hand_on(self, entering: Entering, phase: str, after: After) -> After:
-        """Add the transfers inside a lane that hand on what came from other stages; return the tasks to wait for."""
+    def hand_on(
+        self, entering: Entering, phase: str, after: After, crossings: Sequence[Crossing] = ()
+    ) -> After:
+        """Add the transfers that hand on what came from other stages; return the tasks to wait for.
+
+        Args:
+            entering: what came.
+            phase: the phase.
+            after: the tasks that brought it.
+            crossings: the uneven splits of the stage.
+        """
+        each = [after] * len(self._own)
         for arrival in entering.arrivals:
             moves = arrival.moves.phases.get(phase)
-            after = self.send(0, arrival.layer, moves, after) if moves else after
-        return after
+            if moves:
+                each[arrival.lane] = self.send(arrival.lane, arrival.layer, moves, each[arrival.lane])
+            for number, amount, _ in arrival.crossed:
+                each = self.cross(crossings[number], arrival.layer, (amount,), phase, each)
+        return each[0] if len(each) == 1 else tuple(dict.fromkeys(task for own in each for task in own))
 
     def _span(self, lane: int, first: int, last: int) -> str:
         return self._names[lane][first] + (f"to {self._names[-1][last]}" if first != last else "")

@@ -18,6 +18,7 @@ from hypar.planning.replay import score_plan
 from hypar.planning.request import Request
 from hypar.planning.searches.base import costs_by_level
 from hypar.planning.sources import times_of
+from hypar.planning.stages.sites import of_stage
 from hypar.planning.stages.spans import CutSpans
 from hypar.planning.strategies.base import load_strategy
 from hypar.sharding.conventions import MOVED, PAPER
@@ -100,7 +101,8 @@ def _costs_of_stages(
     plan: Plan, stages: StagesRecord, graph: LayerGraph, request: Request
 ) -> Iterator[list[float]]:
     """Yield the cost of each level inside each stage."""
-    spans = CutSpans.of(replace(request, pins=()), graph, (len(stages.stages), stages.microbatches))
+    own = of_stage(replace(request, pins=()), len(stages.stages))
+    spans = CutSpans.of(own, graph, (len(stages.stages), stages.microbatches))
     bounds = accumulate((len(layers) for _, layers in stages.spans), initial=0)
     for ends, (_, layers) in zip(pairwise(bounds), stages.spans, strict=True):
         choices = tuple(plan.choices(layer) for layer in layers)

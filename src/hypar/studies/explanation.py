@@ -17,6 +17,7 @@ from hypar.planning.question import ask
 from hypar.planning.refusals import refusal
 from hypar.planning.request import Request
 from hypar.planning.sources import require_groups
+from hypar.planning.stages.sites import of_stage
 from hypar.planning.stages.spans import CutSpans
 from hypar.planning.uneven.replay import branch_of
 from hypar.planning.uneven.search import Planner
@@ -203,7 +204,8 @@ def _questions(plan: Plan, request: Request, graph: LayerGraph, whole: Question)
     """Return the search problem of the cuts, or one for each stage."""
     if plan.stages is None or not plan.staged:
         return [whole]
-    spans = CutSpans.of(request, graph, (len(plan.stages.stages), plan.stages.microbatches))
+    counts = (len(plan.stages.stages), plan.stages.microbatches)
+    spans = CutSpans.of(of_stage(request, counts[0]), graph, counts)
     bounds = accumulate((len(layers) for _, layers in plan.stages.spans), initial=0)
     return [spans.question(*ends) for ends in pairwise(bounds)]
 

@@ -268,12 +268,14 @@ def _without_stages(plan: Plan, request: Request, graph: LayerGraph) -> Request:
         return request
     nodes, levels = graph.nodes(plan.graph), range(len(plan.array))
     pins = [parse_pin(text, nodes, len(levels)) for text in plan.pins]
+    outside = plan.stages.outside or 0
     inside = tuple(
-        str(replace(pin, level=level + 1))
+        str(replace(pin, level=level + (level >= outside)))
         for pin in pins
         for level in (levels if pin.level is None else [pin.level])
     )
-    return replace(request, array=(len(plan.stages.stages), *plan.array), pins=inside)
+    array = (*plan.array[:outside], len(plan.stages.stages), *plan.array[outside:])
+    return replace(request, array=array, pins=inside)
 
 
 def _score_of(request: Request, graph: LayerGraph) -> Score | None:

@@ -65,7 +65,7 @@ class LowerBounds(NamedTuple):
         """Return the largest number of microbatches in flight that may fit a device's memory."""
         if capacity is None:
             return np.full(self.always.shape, np.inf)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # a capacity is above 0
             found = np.floor(np.divide(capacity - self.always, self.kept))
         return np.where(self.always > capacity, 0.0, found)
 
@@ -83,10 +83,13 @@ class LowerBounds(NamedTuple):
 
 def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
     """Return the lower bounds of all spans, for a number of microbatches in a mini-batch."""
+    if spans.request.heterogeneous is not None:
+        return _of_groups(spans, microbatches)
     layers, arriving = _layer_bounds(spans, microbatches), _least_received(spans)
     computing = _sums([layer.seconds for layer in layers])
     received, returned = (
-        microbatches * _seconds(link, each) for link, each in zip(spans.site.links, arriving, strict=True)
+        microbatches * _seconds(link, each / spans.replicas)
+        for link, each in zip(spans.site.links, arriving, strict=True)
     )
     overlap = spans.setting.machine.overlap
     found = (
@@ -108,12 +111,30 @@ def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
     )
 
 
+def _of_groups(spans: CutSpans, microbatches: int) -> LowerBounds:
+    """Return the lower bounds of spans on several device groups: the work of none is known before its shares."""
+    count = len(spans.microbatch.layers)
+    nothing = np.zeros((count, count + 1))
+    some = np.arange(count + 1) > np.arange(count)[:, None]
+    macs = np.cumsum([0.0, *(microbatches * layer.einsum.macs for layer in spans.microbatch.layers)])
+    return LowerBounds(
+        seconds=np.where(some, nothing, np.inf),
+        always=nothing,
+        kept=nothing,
+        received=nothing,
+        macs=macs - macs[:-1, None],
+    )
+
+
 def _least_received(spans: CutSpans) -> tuple[Costs, Costs]:
-    """Return the bytes of F, and of E, that each span receives from others at least, ``[starts, ends]``."""
+    """Return the bytes of F, and of E, that each span receives from others at least, ``[starts, ends]``.
+
+    A level outside the stages may bring all but one in so many of them as it has ways.
+    """
     if spans.setting.convention == PAPER:
         crossing = spans.crossing_bytes[None, :]
         return crossing.T[:-1], crossing
-    count, size = len(spans.microbatch.layers), spans.setting.element_bytes
+    count, size = len(spans.microbatch.layers), spans.setting.element_bytes / spans.replicas
     received, returned = np.zeros((count, count + 1)), np.zeros((count, count + 1))
     for tensor, flow in zip(spans.microbatch.tensors, spans.flows.tensors, strict=True):
         made, read = tensor.producer, tensor.consumer

@@ -113,7 +113,9 @@ def best_partition(
 
 def _room(span: CutSpan, kept: Collection[int], share: int) -> int:
     """Return the largest of several numbers of microbatches in flight that fits the memory."""
-    machine = span.cuts.lane.setting.machine
-    return max(
-        (count for count in kept if machine.fits(share * math.fsum(span.held(count).values()))), default=0
-    )
+
+    def fits(count: int) -> bool:
+        each = zip(span.cuts.lanes, span.held_bytes(count), strict=True)
+        return all(lane.setting.machine.fits(share * held) for lane, held in each)
+
+    return max(filter(fits, kept), default=0)

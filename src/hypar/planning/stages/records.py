@@ -10,8 +10,10 @@ from hypar.plan.splits import WHOLE_ARRAY, Split, StageRecord, StagesRecord
 from hypar.planning.claims import objective
 from hypar.planning.records import Decided
 from hypar.planning.searches.base import load_search
+from hypar.planning.stages.groups import TreeAnswer
 from hypar.planning.stages.refining import refine_stages
 from hypar.planning.stages.search import pins_of, plan_stages
+from hypar.planning.uneven.records import splits_of, together
 from hypar.sharding.redistribution import equal_shares
 from hypar.solve.solvers.base import load_solver
 from hypar.units import exact_number
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.planning.request import Request
     from hypar.planning.stages.running import Staging
+    from hypar.planning.stages.span import CutSpan
 
 
 def decided_stages(
@@ -59,9 +62,7 @@ def decided_stages(
     splits = list(_splits_of(staging))
     return Decided(
         claim=_claim(request, staging) + (", then refined" if refined else ""),
-        solver=", ".join(
-            dict.fromkeys(span.cuts.answer.solver for span in staging.stages if span.cuts.lane.setting.array)
-        ),
+        solver=", ".join(dict.fromkeys(span.cuts.answer.solver for span in staging.stages if _cut(span))),
         pins=pins,
         splits=splits,
         cost=math.fsum(split.cost for split in splits),
@@ -90,6 +91,7 @@ def stages_of(staging: Staging, request: Request) -> StagesRecord:
         starts=True if request.starts else None,
         balance=_balance(request),
         bottleneck=None if _balance(request) is None else exact_number(staging.costliest(request.balance)),
+        outside=request.outside or None,
         microbatches=staging.microbatches,
         bottleneck_s=staging.bottleneck_s,
         stages=[
@@ -148,20 +150,43 @@ def _claim(request: Request, staging: Staging) -> str:
         bounds = f"{bounds}, their ends then shifted as long as the step is estimated to be shorter"
     if request.starts:
         bounds = "stages as given"
-    if request.heterogeneous is not None:
+    elif not all(_replicated(span, request.outside) for span in staging.stages):
+        bounds += " if other stages divide samples outside the stages"
+    if request.heterogeneous is not None and not request.outside:
         bounds = f"of both orders of the device groups the faster: {bounds}"
-    if not any(span.cuts.lane.setting.array for span in staging.stages):
+    if not any(map(_cut, staging.stages)):
         return f"{bounds}, not cut"
     pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
     exact = all(span.cuts.answer.exact for span in staging.stages)
     solver = "" if exact else f" and solver {request.solver!r}, not exact,"
+    if request.uneven:
+        solver += f" with {request.shares} shares, not proven optimal,"
     return f"{bounds}, each cut by {request.search} search{solver} over ({request.space}){pins} for least {objective(request)}"
+
+
+def _replicated(span: CutSpan, outside: int) -> bool:
+    """Return whether the layers of a stage divide samples at all levels outside the stages."""
+    if span.cuts.tree is not None:
+        return not outside or all(offer.choice.divided == ("batch",) for offer in span.cuts.tree.offers)
+    return all(
+        choice.divided == ("batch",) for options in span.cuts.lane.choices for choice in options[:outside]
+    )
+
+
+def _cut(span: CutSpan) -> bool:
+    """Return whether the layers of a stage are cut."""
+    return span.cuts.tree is not None or bool(span.cuts.lane.setting.array)
 
 
 def _splits_of(staging: Staging) -> Iterator[Split]:
     """Yield one split for each level inside the stages of a device group, with the layers of all of them."""
     for group in dict.fromkeys(span.site.group for span in staging.stages):
         stages = [span for span in staging.stages if span.site.group == group]
+        if stages[0].cuts.tree is not None:
+            answers = (span.cuts.answer for span in stages)
+            each = [[*splits_of(answer.tree)] for answer in answers if isinstance(answer, TreeAnswer)]
+            yield from (together(splits) for splits in zip(*each, strict=True))
+            continue
         for level, ways in enumerate(stages[0].cuts.lane.setting.array):
             choices, costs = {}, {}
             for span in stages:

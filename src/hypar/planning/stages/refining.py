@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hypar.planning.refinement import refine
 from hypar.planning.searches.base import costs_by_level
 from hypar.planning.stages.running import run_stages
+from hypar.planning.stages.spans import joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,10 +35,10 @@ def refine_stages(
     alone = replace(staging.request, chunks=None)
 
     def cut(choices: Sequence[Options]) -> list[CutSpan]:
-        return [
+        return joined(spans, [
             own.given(start, end, tuple(choices[start:end]))
             for own, (start, end) in zip(spans, pairwise(bounds), strict=True)
-        ]
+        ])  # fmt: skip
 
     def seconds(choices: Sequence[Options]) -> float:
         return run_stages(alone, staging.microbatches, cut(choices)).ran.timeline.makespan

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypar.planning.stages.running import run_stages
 from hypar.planning.stages.sites import spans_of
+from hypar.planning.stages.spans import joined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,7 @@ def stored_stages(
     spans = spans_of(own, graph, [stage.group for stage in stages.stages], stages.microbatches)
     bounds = accumulate((len(layers) for _, layers in stages.spans), initial=0)
     found = [
-        of_stage.given(start, end, tuple(choices[start:end]))
+        of_stage.stored(plan, start, end, tuple(choices[start:end]))
         for of_stage, (start, end) in zip(spans, pairwise(bounds), strict=True)
     ]
-    return run_stages(own, stages.microbatches, found, plan.chunks)
+    return run_stages(own, stages.microbatches, joined(spans, found), plan.chunks)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hypar.plan.splits import stage_name
 from hypar.planning.chunks.replay import chunks_of
 from hypar.planning.chunks.search import Chunked, run_chunked
-from hypar.planning.stages.spans import outer_array
+from hypar.planning.stages.places import places_for
 from hypar.planning.stages.within import within_stage
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.pipeline import Pace, Send, full_step, lower
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hypar.plan.score import Score
     from hypar.planning.request import Request
     from hypar.planning.stages.span import CutSpan
+    from hypar.schedule.lanes import Crossing
     from hypar.schedule.pipeline_orders import Schedule, Work
 
 
@@ -118,14 +119,17 @@ def run_stages(
     kept = [in_flight(own) for own in own_works]
     works = []
     for number, span in enumerate(stages):
-        stage = number % count
-        places = outer_array(span.cuts.lane.setting, span.site.stages)[0]
-        outside, outward = span.cuts.lane.place.outside, _outward(stages[stage::count])
-        place = StagePlace(places, microbatches, kept[stage], outside, outward)
-        if parts is not None:
-            place = place._replace(moments=moments(own_works[stage], parts))
-        lane = span.cuts.lane.at(stage_name(stage), place)
-        works.append(StageWork((lane,), (), span.received, span.returned))
+        stage, lanes = number % count, []
+        for lane in span.cuts.lanes:
+            places = places_for(lane.setting.machine, lane.setting.array, span.site.stages)
+            outside, outward = lane.place.outside, _outward(stages[stage::count])
+            place = StagePlace(places, microbatches, kept[stage], outside, outward)
+            if parts is not None:
+                place = place._replace(moments=moments(own_works[stage], parts))
+            own = lane.name if span.cuts.tree is not None else ""
+            lanes.append(lane.at(f"{stage_name(stage)} {own}".rstrip(), place))
+        crossings = tuple(_of_stage(crossing, stage) for crossing in span.cuts.crossings)
+        works.append(StageWork(tuple(lanes), crossings, span.received, span.returned))
     order = Order(schedule, microbatches, _minibatches(schedule, count))
     work = StepWork(stages=tuple(works), order=order)
     chunks = chunks_of(stored, work, "chunks.layers")
@@ -138,6 +142,12 @@ def run_stages(
         staleness=tuple(staleness(own, microbatches) for own in own_works),
         ran=run_chunked(work, request.chunks) if chunks is None else Chunked(*work.run(chunks), stored),
     )
+
+
+def _of_stage(crossing: Crossing, number: int) -> Crossing:
+    """Return an uneven split whose groups are named after their stage."""
+    named = (to._replace(name=f"{stage_name(number)} {to.name}") for to in crossing.receivers)
+    return crossing._replace(receivers=tuple(named))
 
 
 def _outward(parts: Sequence[CutSpan]) -> tuple[str, ...]:
@@ -173,7 +183,7 @@ def _pace(stages: Sequence[CutSpan], part: int, count: int) -> Pace:
     cuts = stages[part].cuts
 
     def send(other: int, seconds: float) -> Send | None:
-        overlap = stages[other].cuts.lane.setting.machine.overlap
+        overlap = stages[other].cuts.overlap
         resource = f"link {part % count + 1}-{other % count + 1}" if overlap else stage_name(other % count)
         return Send(seconds, resource) if seconds else None
 

@@ -21,6 +21,7 @@ from hypar.planning.stages.running import estimated_s, fullest_moments, kept_in_
 from hypar.planning.stages.shifting import shifted
 from hypar.planning.stages.sites import orders_of, spans_of
 from hypar.planning.stages.span import held_by
+from hypar.planning.stages.spans import joined
 from hypar.planning.stages.starts import given_bounds
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.sharding.pins import parse_pin
@@ -80,6 +81,11 @@ def pins_of(request: Request, graph: LayerGraph) -> tuple[Pin, ...]:
         OptionError: there is no such layer, level or choice.
     """
     levels = max(map(len, (request.array, *request.arrays.values())))
+    if request.heterogeneous is not None:
+        inside = 0 if request.outside else 1
+        levels = max(
+            depth - inside + len(request.arrays[name]) for name, _, depth in request.heterogeneous.identical()
+        )
     nodes = graph.nodes(request.graph)
     return tuple(parse_pin(text, nodes, levels) for text in request.pins)
 
@@ -216,7 +222,7 @@ def _divided(
     spans = spans_of(request, graph, groups, microbatches, known)
     if request.starts:
         bounds = given_bounds(request.starts, graph, spans[0].whole)
-        found = [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
+        found = joined(spans, [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)])
         _require_fits(found, fullest_moments(request.schedule, stages, microbatches, request.parts))
         return Divided(request, microbatches, found, spans)
     if layers > MOST_LAYERS:
@@ -225,7 +231,7 @@ def _divided(
     most = limit if request.balance == "time" else math.inf
     best = _best(replace(request, microbatches=microbatches), spans, stages, most)
     if best is not None:
-        return Divided(request, microbatches, best, spans)
+        return Divided(request, microbatches, joined(spans, best), spans)
     if most < math.inf:
         return None
     machines = [own.setting.machine for own in spans]
@@ -254,7 +260,7 @@ def _best(request: Request, spans: Sequence[CutSpans], stages: int, limit: float
     kept, held = kept_in_flight(*order), fullest_moments(*order)
 
     def fits(found: Sequence[CutSpan]) -> bool:
-        return all(fit for *_, fit in _held(found, held))
+        return all(lane.setting.machine.fits(own) for _, lane, own in _held(found, held))
 
     for share in dict.fromkeys((1, parts or 1)):
         best = best_partition(spans, microbatches, kept, limit, request.balance, share)
@@ -282,12 +288,12 @@ def _require_room(parts: int | None, stages: int, layers: int) -> None:
 
 def _held(
     stages: Sequence[CutSpan], moments: Sequence[Sequence[Sequence[int]]]
-) -> Iterator[tuple[Lane, float, bool]]:
-    """Yield for each stage the lane of its first part, the bytes on a device, and whether they fit."""
+) -> Iterator[tuple[int, Lane, float]]:
+    """Yield the number of each stage from 1, each lane of its first part, and the bytes on a device."""
     for stage, own in enumerate(moments):
         parts = stages[stage :: len(moments)]
-        lane, held = parts[0].cuts.lane, math.fsum(held_by(parts, own).values())
-        yield lane, held, lane.setting.machine.fits(held)
+        for group, lane in enumerate(parts[0].cuts.lanes):
+            yield stage + 1, lane, math.fsum(held_by(parts, own, group).values())
 
 
 def _require_fits(stages: Sequence[CutSpan], moments: Sequence[Sequence[Sequence[int]]]) -> None:
@@ -296,9 +302,9 @@ def _require_fits(stages: Sequence[CutSpan], moments: Sequence[Sequence[Sequence
     Raises:
         MemoryLimitError: one does not fit.
     """
-    for number, (lane, held, fits) in enumerate(_held(stages, moments), 1):
+    for number, lane, held in _held(stages, moments):
         machine = lane.setting.machine
-        if not fits:
+        if not machine.fits(held):
             found = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
             allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
             hint = "try more stages, or a smaller batch"

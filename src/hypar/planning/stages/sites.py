@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.routing import primes
-from hypar.planning.request import BEST, checked_array
+from hypar.planning.request import BEST, checked_array, require_ways
+from hypar.planning.stages.arriving import beside
+from hypar.planning.stages.groups import GroupSpans
+from hypar.planning.stages.places import places_for
 from hypar.planning.stages.spans import CutSpans
+from hypar.planning.uneven.search import solver_for
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import Receiver
 
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.machine.heterogeneous import DeviceGroup
+    from hypar.machine.machine import Machine
     from hypar.network.graph import LayerGraph
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Answer
@@ -46,33 +51,47 @@ KnownOf = dict[str | None, Known]
 
 
 def stage_arrays(
-    machine: HeterogeneousMachine, stages: int | str, levels: int | None, array: Sequence[int] | None
+    machine: HeterogeneousMachine,
+    stages: int | str,
+    levels: int | None,
+    array: Sequence[int] | None,
+    outside: int = 0,
 ) -> dict[str, tuple[int, ...]]:
-    """Return the ways of each level inside the stages of each device group.
+    """Return the ways of each level of each group of identical devices in a stage.
 
     Args:
         machine: the machine.
         stages: the number of stages.
-        levels: the number of two-way levels inside each stage; all devices of every group if no array is given either.
-        array: the ways of each level inside each stage, in place of ``levels``.
+        levels: the number of two-way levels inside each stage, uneven splits included; all devices of every group if no
+            array is given either.
+        array: the ways of each uneven split and level of a stage, in place of ``levels``.
+        outside: the number of uneven splits and levels outside the stages.
 
     Raises:
         OptionError: the groups cannot hold that number of stages, or of devices in each.
     """
-    count, groups = _of_each_group(machine, stages), machine.groups
+    count, depth = (int(stages), 0) if outside else (_of_each_group(machine, stages), 1)
+    groups = [*machine.identical()]
     whole = None if levels is None and array is None else checked_array(levels, array, stages=True)
     found = {}
-    for group in groups:
-        if whole is None and group.num_devices % count:
-            problem = f"found {count} in group {group.name!r} of {_devices(group.num_devices)}"
+    for name, own, above in groups:
+        inside = above - depth
+        if whole is None and own.num_devices % count:
+            problem = f"found {count} in group {name!r} of {_devices(own.num_devices)}"
             raise OptionError("stages", problem, "equally many devices in each, or levels inside")
-        found[group.name] = tuple(primes(group.num_devices // count)) if whole is None else whole
-        each = math.prod(found[group.name])
-        if count * each > group.num_devices:
+        found[name] = tuple(primes(own.num_devices // count)) if whole is None else whole[inside:]
+        if whole is not None and (len(whole) < inside or outside > len(whole)):
+            problem = f"found {len(whole)} levels and splits of a stage of {name!r}"
+            raise OptionError("array", problem, f"at least {max(inside, outside)}")
+        each = math.prod(found[name])
+        if count * each > own.num_devices:
             stages_of = f"each of {count} stages of" if count > 1 else "the stage of"
-            problem = f"found {_devices(each)} in {stages_of} {group.name!r}"
-            allowed = f"at most its {_devices(group.num_devices)}"
+            problem = f"found {_devices(each)} in {stages_of} {name!r}"
+            allowed = f"at most its {_devices(own.num_devices)}"
             raise OptionError("levels" if array is None else "array", problem, allowed)
+    for split in [machine] if outside else [group.machine for group in machine.groups]:
+        if array is not None and whole and isinstance(split, HeterogeneousMachine):
+            require_ways(split, whole)
     return found
 
 
@@ -84,23 +103,19 @@ def _of_each_group(machine: HeterogeneousMachine, stages: int | str) -> int:
     """Return the number of stages of each group.
 
     Raises:
-        OptionError: it is no whole number, or a group is heterogeneous again.
+        OptionError: it is no whole number.
     """
     count = len(machine.groups)
     if stages == BEST or int(stages) % count:
         found = f"found {stages} where {machine.name!r} has {count} groups of identical devices"
         raise OptionError("stages", found, f"a multiple of {count}")
-    for group in machine.groups:
-        if isinstance(group.machine, HeterogeneousMachine):
-            found = f"group {group.name!r} of hardware {machine.name!r} is heterogeneous again"
-            raise OptionError("stages", found, "groups of identical devices")
     return int(stages) // count
 
 
 def orders_of(request: Request, stages: int) -> list[tuple[str | None, ...]]:
     """Return the orders of device groups to try, the group of each stage; None for identical devices."""
     machine = request.heterogeneous
-    if machine is None:
+    if machine is None or request.outside:
         return [(None,) * stages]
     each = _of_each_group(machine, stages)
     names = tuple(group.name for group in machine.groups for _ in range(each))
@@ -149,15 +164,58 @@ def _spans(
 ) -> CutSpans:
     """Return the spans on the devices of a group, for stages with or without another group before and behind them."""
     name, before, behind = kind
+    if name is None and request.heterogeneous is None:
+        own = of_stage(request, counts[0])
+        return replace(CutSpans.of(own, graph, counts, known.answers), bounds=known.bounds)
     if name is None:
-        return replace(CutSpans.of(request, graph, counts, known.answers), bounds=known.bounds)
-    group, array = _group(request, name), request.arrays[name]
-    assert not isinstance(group.machine, HeterogeneousMachine)  # noqa: S101 (no stages are on such a group)
-    inside = replace(request, machine=group.machine, heterogeneous=None, array=array)
-    spans = replace(CutSpans.of(inside, graph, counts, known.answers, name), bounds=known.bounds)
-    outward = Receiver(name, (), math.prod(array), group.bytes_per_s, group.latency_s)
+        return _of_groups(request, graph, counts, known)
+    group = _group(request, name)
+    devices = group.using(request.arrays).num_devices
+    if isinstance(group.machine, HeterogeneousMachine):
+        inside = replace(request, heterogeneous=group.machine, arrays=_arrays_of(group.machine, request))
+        spans: CutSpans = _of_groups(inside, graph, counts, known, name)
+    else:
+        array = request.arrays[name]
+        inside = replace(request, machine=group.machine, heterogeneous=None, array=array)
+        spans = replace(CutSpans.of(inside, graph, counts, known.answers, name), bounds=known.bounds)
+    outward = Receiver(name, (), devices, group.bytes_per_s, group.latency_s)
     forward, backward = spans.site.links
     return spans.over(Links(outward if before else forward, outward if behind else backward))
+
+
+def _arrays_of(machine: HeterogeneousMachine, request: Request) -> dict[str, tuple[int, ...]]:
+    """Return the arrays of a request's groups of identical devices that belong to a group of it."""
+    return {name: request.arrays[name] for name, _, _ in machine.identical()}
+
+
+def _of_groups(
+    request: Request,
+    graph: LayerGraph,
+    counts: tuple[int, int],
+    known: Known,
+    name: str | None = None,
+) -> GroupSpans:
+    """Return the spans on the device groups of a request's machine."""
+    machine, arrays = request.heterogeneous, request.arrays
+    assert machine is not None  # noqa: S101 (the request has device groups)
+
+    def ways(group: str, own: Machine) -> int:
+        return places_for(own, arrays[group], counts[0])
+
+    inside = machine.of_stage(request.outside, ways).using(arrays)
+    own = replace(request, heterogeneous=inside, solver=solver_for(request, graph.nodes(request.graph)))
+    spans = GroupSpans.on(own, graph, counts, known.answers, name)
+    groups = [(each, arrays[group]) for group, each, _ in inside.identical()]
+    link = beside(groups, counts[0]) if counts[0] > 1 else None
+    return replace(spans, bounds=known.bounds, site=spans.site._replace(links=Links(link, link)))
+
+
+def of_stage(request: Request, stages: int) -> Request:
+    """Return a request for stages of identical devices whose machine is that of a stage."""
+    if not request.outside or request.machine is None:
+        return request
+    places = places_for(request.machine, request.array, stages)
+    return replace(request, machine=request.machine.of_stage(request.outside, places))
 
 
 def _group(request: Request, name: str) -> DeviceGroup:

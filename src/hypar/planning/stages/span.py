@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from hypar.network.contraction import Tensor
     from hypar.planning.searches.base import Answer
+    from hypar.planning.uneven.tree import Branching
     from hypar.schedule.entering import Entering
-    from hypar.schedule.lanes import Lane
+    from hypar.schedule.lanes import Crossing, Lane
     from hypar.schedule.moves import Move
     from hypar.schedule.step import Step
     from hypar.timeline import Task
@@ -26,15 +27,40 @@ class Cuts(NamedTuple):
 
     Attributes:
         answer: the result of the search.
-        lane: its layers for a microbatch, their choices, and their setting.
+        lanes: its layers for a microbatch, their choices and their setting, on each group of identical devices.
+        crossings: the transfers at uneven splits between the groups, outer splits first.
         phases: the durations of the tasks of a microbatch.
-        memory: bytes on each device, including one microbatch's activations.
+        memory: bytes on each device of each group, including one microbatch's activations.
+        tree: the uneven splits with the shares of a microbatch; None on identical devices.
     """
 
     answer: Answer
-    lane: Lane
+    lanes: tuple[Lane, ...]
+    crossings: tuple[Crossing, ...]
     phases: Phases
-    memory: dict[str, float]
+    memory: tuple[dict[str, float], ...]
+    tree: Branching | None = None
+
+    @property
+    def lane(self) -> Lane:
+        """The first group of identical devices, with the layers of all."""
+        return self.lanes[0]
+
+    @property
+    def devices(self) -> int:
+        """The number of devices of all groups."""
+        return sum(math.prod(lane.setting.array) for lane in self.lanes)
+
+    @property
+    def overlap(self) -> bool:
+        """Whether transfers run beside computation on all devices."""
+        return all(lane.setting.machine.overlap for lane in self.lanes)
+
+    @property
+    def macs(self) -> int:
+        """The multiply-accumulates of a microbatch forward, on all groups."""
+        whole = self.lane.graph if self.tree is None else self.tree.graph
+        return sum(layer.einsum.macs for layer in whole.layers)
 
 
 class Site(NamedTuple):
@@ -84,7 +110,7 @@ class CutSpan(NamedTuple):
         """Return its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""
         phases = self.cuts.phases
         computing = microbatches * (phases.forward + phases.backward) + phases.once
-        if self.cuts.lane.setting.machine.overlap:
+        if self.cuts.overlap:
             return max(computing, microbatches * max(self.received.seconds, self.returned.seconds))
         return computing + microbatches * (self.received.seconds + self.returned.seconds)
 
@@ -97,12 +123,12 @@ class CutSpan(NamedTuple):
             in_flight: the largest number of microbatches whose activations it keeps.
         """
         if balance == "memory":
-            return math.fsum(self.held(in_flight).values())
+            return max(self.held_bytes(in_flight))
         if balance == "traffic":
             return microbatches * (self.received.from_stages + self.returned.from_stages)
         if balance == "macs":
-            return microbatches * sum(layer.einsum.macs for layer in self.cuts.lane.graph.layers)
-        if self.in_step and self.cuts.lane.setting.machine.overlap:
+            return microbatches * self.cuts.macs
+        if self.in_step and self.cuts.overlap:
             return self._step_seconds()
         return self.seconds(microbatches)
 
@@ -114,22 +140,37 @@ class CutSpan(NamedTuple):
         forward, backward, once, _ = self.cuts.phases
         return forward + max(self.returned.seconds, backward + max(once, self.received.seconds))
 
-    def held(self, in_flight: int) -> dict[str, float]:
-        """Return the bytes on each device with microbatches in flight, and a buffer for the largest transfer."""
-        memory, devices = self.cuts.memory, math.prod(self.cuts.lane.setting.array)
+    def held(self, in_flight: int, group: int = 0) -> dict[str, float]:
+        """Return the bytes on each device with microbatches in flight, and a buffer for the largest transfer.
+
+        Args:
+            in_flight: the number of microbatches.
+            group: the index of the devices among the groups of identical devices.
+        """
+        memory, devices = self.cuts.memory[group], self.cuts.devices
         received = max(self.received.num_bytes, self.returned.num_bytes)
         buffer = max(memory["buffers"], received / devices)
         return {**memory, "activations": in_flight * memory["activations"], "buffers": buffer}
 
+    def held_bytes(self, in_flight: int) -> list[float]:
+        """Return the bytes on each device of each group of identical devices with microbatches in flight."""
+        return [math.fsum(self.held(in_flight, group).values()) for group in range(len(self.cuts.lanes))]
 
-def held_by(parts: Sequence[CutSpan], moments: Sequence[Sequence[int]]) -> dict[str, float]:
+    def fits(self, in_flight: int) -> bool:
+        """Return whether all its devices hold as much with microbatches in flight."""
+        each = zip(self.cuts.lanes, self.held_bytes(in_flight), strict=True)
+        return all(lane.setting.machine.fits(held) for lane, held in each)
+
+
+def held_by(parts: Sequence[CutSpan], moments: Sequence[Sequence[int]], group: int = 0) -> dict[str, float]:
     """Return the bytes on each device of a stage with some parts, which work in turn.
 
     Args:
         parts: the parts.
         moments: the numbers of microbatches in flight in each part, at the moments when most are.
+        group: the index of the devices among the groups of identical devices.
     """
-    each = [part.held(1) for part in parts]
+    each = [part.held(1, group) for part in parts]
     found = {item: math.fsum(own[item] for own in each) for item in each[0]}
     found["activations"] = max(
         math.fsum(count * own["activations"] for count, own in zip(moment, each, strict=True))

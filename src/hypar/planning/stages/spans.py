@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from hypar.network.contraction import ContractedGraph
 from hypar.plan.splits import FLUSHES
 from hypar.planning.question import question_of, setting_for
 from hypar.planning.searches.base import Answer, load_search
+from hypar.planning.stages.places import places_for
 from hypar.planning.stages.span import Cuts, CutSpan, Site, phases_of
 from hypar.schedule.entering import Links, entering
 from hypar.schedule.lanes import Lane, StagePlace
@@ -28,18 +30,35 @@ from hypar.schedule.step import lower_lanes
 from hypar.sharding.amounts.flows import flows_of
 from hypar.sharding.conventions import MOVED, PAPER
 from hypar.sharding.pins import parse_pin
+from hypar.sharding.placement import grid
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from hypar.machine.setting import Setting
     from hypar.network.contraction import Tensor
     from hypar.network.graph import LayerGraph
+    from hypar.plan.plan import Plan
     from hypar.planning.request import Request
     from hypar.planning.searches.base import Question
     from hypar.planning.stages.span import LayerBounds
+    from hypar.schedule.entering import Entering
     from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
+
+
+class Outer(NamedTuple):
+    """A layer of another stage.
+
+    Attributes:
+        cuts: the cuts of that stage.
+        layer: the index of the layer there.
+    """
+
+    cuts: Cuts
+    layer: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,7 +112,11 @@ class CutSpans:
         whole = graph.nodes(request.graph)
         direct = load_cost(request.cost, request.parameters).direct
         setting = setting_for(request, graph.element_bytes, direct=direct)
-        link = setting.machine.links(outer_array(setting, stages))[0] if stages > 1 else None
+        link = (
+            setting.machine.stage_link(request.array, places_for(setting.machine, request.array, stages))
+            if stages > 1
+            else None
+        )
         levels = max(map(len, (request.array, *request.arrays.values())))
         return cls(
             request=request,
@@ -121,16 +144,29 @@ class CutSpans:
 
     def given(self, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:
         """Return the span of the layers from ``start`` up to ``end`` with given cuts."""
-        outside = StagePlace(outside=read_of_others(self.microbatch, start, end))
-        lane = Lane(self._of(self.microbatch, start, end), choices, self.setting, place=outside)
         answer = Answer(choices=choices, costs=(), solver="", exact=False)
-        return self._as_stage(start, end, self._lowered(lane, answer))
+        outside = read_of_others(self.microbatch, start, end)
+        cuts = self._lowered(self._of(self.microbatch, start, end), outside, answer)
+        return self._as_stage(start, end, cuts)
+
+    def stored(self, plan: Plan, start: int, end: int, choices: tuple[Options, ...]) -> CutSpan:  # noqa: ARG002 (device groups have shares)
+        """Return the span of the layers from ``start`` up to ``end`` with the cuts of a plan."""
+        return self.given(start, end, choices)
 
     def _as_stage(self, start: int, end: int, cuts: Cuts) -> CutSpan:
-        """Return a span with its cuts as a stage, with the transfers from other stages."""
-        lane = cuts.lane
-        network = (self.microbatch, self.flows)
-        arriving = entering(network, (start, end), lane.choices, self.setting, self.site.links)
+        """Return a span with its cuts as a stage; other stages are assumed to divide samples outside the stages."""
+        return self.between(start, end, cuts, lambda _: None)
+
+    def between(self, start: int, end: int, cuts: Cuts, outer: Callable[[int], Outer | None]) -> CutSpan:
+        """Return a span with its cuts as a stage, with the transfers from other stages.
+
+        Args:
+            start: its first layer.
+            end: the first layer behind it.
+            cuts: its cuts.
+            outer: returns the place of a layer in another stage; None if it is taken to be cut in samples.
+        """
+        arriving = self._entering(start, end, cuts, outer)
         return CutSpan(
             cuts,
             *arriving,
@@ -138,6 +174,25 @@ class CutSpans:
             site=self.site,
             tensors=self.microbatch.tensors,
         )
+
+    def _entering(
+        self, start: int, end: int, cuts: Cuts, outer: Callable[[int], Outer | None]
+    ) -> tuple[Entering, Entering]:
+        """Return what a span receives of a microbatch's F, and of its E; arguments as in ``between``."""
+        outside = self.request.outside
+        replicated = tuple(grid({"batch": ways}) for ways in self.setting.array[:outside])
+
+        def choices(layer: int) -> Options:
+            found = outer(layer) if outside else None
+            return replicated if found is None else found.cuts.lane.choices[found.layer][:outside]
+
+        network = (self.microbatch, self.flows)
+        return entering(network, (start, end), cuts.lane.choices, self.setting, self.site.links, choices)
+
+    @property
+    def replicas(self) -> int:
+        """The number of parts of a stage that the levels outside the stages make."""
+        return math.prod(self.setting.array[: self.request.outside])
 
     @cached_property
     def flows(self) -> Flows:
@@ -159,10 +214,16 @@ class CutSpans:
             return span_of(graph, start, end)
         return span_of(graph, start, end, self.flows)
 
-    def _lowered(self, lane: Lane, answer: Answer) -> Cuts:
+    def _lowered(self, graph: ContractedGraph, outside: tuple[Tensor, ...], answer: Answer) -> Cuts:
+        """Return the cuts of the layers of a span for a microbatch, with their time and memory."""
+        lane = Lane(graph, answer.choices, self.setting, place=StagePlace(outside=outside))
         step = lower_lanes([lane])
         phases = phases_of(step, overlap=self.setting.machine.overlap)
-        return Cuts(answer, lane, phases, memory_of(lane, step, 0))
+        return Cuts(answer, (lane,), (), phases, (memory_of(lane, step, 0),))
+
+    def _named(self, cuts: Cuts, graph: ContractedGraph) -> Cuts:
+        """Return the same cuts of equal layers with other names."""
+        return cuts._replace(lanes=(cuts.lane.of(graph),))
 
     def _cut(self, start: int, end: int) -> Cuts:
         """Return the best cuts of a span, with their time and memory."""
@@ -177,15 +238,9 @@ class CutSpans:
             self.answers[key] = self._answer(inside)
         held = (key, outside, tuple((layer.trail, layer.ahead) for layer in inside.layers))
         if held not in self._cuts:
-            lane = Lane(
-                self._of(self.microbatch, start, end),
-                self.answers[key].choices,
-                self.setting,
-                place=StagePlace(outside=outside),
-            )
-            self._cuts[held] = self._lowered(lane, self.answers[key])
-        cuts = self._cuts[held]
-        return cuts._replace(lane=cuts.lane.of(self._of(self.microbatch, start, end)))
+            graph = self._of(self.microbatch, start, end)
+            self._cuts[held] = self._lowered(graph, outside, self.answers[key])
+        return self._named(self._cuts[held], self._of(self.microbatch, start, end))
 
     def question(self, start: int, end: int) -> Question:
         """Return the search problem of the cuts of a span."""
@@ -200,15 +255,22 @@ class CutSpans:
         return load_search(self.request.search).run(self._question(inside))
 
 
-def outer_array(setting: Setting, stages: int) -> tuple[int, ...]:
-    """Return the ways of the level that stages divide and of the levels inside them.
+def joined(spans: Sequence[CutSpans], stages: Sequence[CutSpan]) -> list[CutSpan]:
+    """Return stages with the transfers between them as the choices of all stages outside them say.
 
-    A machine is divided evenly: of more places than stages, the least number that divides it, the last ones stay empty.
+    Args:
+        spans: for each stage the spans on its devices.
+        stages: the stages.
     """
-    inside, devices = math.prod(setting.array), setting.machine.num_devices
-    most = devices // inside
-    places = next((ways for ways in range(stages, most + 1) if devices % (ways * inside) == 0), stages)
-    return (places, *setting.array)
+    outside = spans[0].request.outside
+    if not outside:
+        return [*stages]
+    each = [Outer(span.cuts, layer) for span in stages for layer in range(len(span.cuts.lane.graph.layers))]
+    bounds = accumulate((len(span.cuts.lane.graph.layers) for span in stages), initial=0)
+    return [
+        own.between(*ends, span.cuts, each.__getitem__)
+        for own, span, ends in zip(spans, stages, pairwise(bounds), strict=True)
+    ]
 
 
 def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = None) -> ContractedGraph:

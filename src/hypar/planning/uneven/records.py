@@ -11,7 +11,7 @@ from hypar.planning.uneven.tree import Leaf, leaves_of
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hypar.planning.request import Request
     from hypar.planning.uneven.tree import Branch, Branching
@@ -30,6 +30,31 @@ def splits_of(branch: Branch) -> Iterator[Split]:
     for below in branch.below:
         if below is not None:
             yield from splits_of(below)
+
+
+def together(splits: Sequence[Split]) -> Split:
+    """Return the splits of one group in several stages as one, with the layers of all; its costs sum over all groups."""
+    first = splits[0]
+    choices = {layer: own for split in splits for layer, own in split.choices.items()}
+    costs = {layer: cost for split in splits for layer, cost in split.costs.items()}
+    found = {"choices": choices, "costs": costs, "cost": exact_number(math.fsum(costs.values()))}
+    if first.sides is None:
+        return first.model_copy(update=found)
+    apart = {
+        layer: [*split.shares_of(layer)]
+        for split in splits
+        for layer in split.choices
+        if split.shares_of(layer) != tuple(first.shares)
+    }
+    sides = [
+        GroupRecord(
+            group=own[0].group,
+            received=exact_number(math.fsum(one.received for one in own)),
+            computed=exact_number(math.fsum(one.computed for one in own)),
+        )
+        for own in zip(*(split.sides or () for split in splits), strict=True)
+    ]
+    return first.model_copy(update={**found, "layer_shares": apart or None, "sides": sides})
 
 
 def _uneven_split(branch: Branching) -> Split:

@@ -40,9 +40,31 @@ def branch_of(
     Raises:
         HardwareError: a group's array does not fit its machine.
     """
-    return _Reader(plan, element_bytes, optimizer, counted).branch(
-        WHOLE_ARRAY, machine.using(plan.arrays or {}), graph, 0
-    )
+    whole = machine.using(plan.arrays or {})
+    return subtree_of(plan, WHOLE_ARRAY, whole, graph, element_bytes, optimizer, counted)
+
+
+def subtree_of(
+    plan: Plan,
+    name: str,
+    machine: HeterogeneousMachine,
+    graph: ContractedGraph,
+    element_bytes: int,
+    optimizer: str,
+    counted: str,
+) -> Branching:
+    """Return the tree of a group of a plan, without costs; the other arguments as in ``branch_of``.
+
+    Args:
+        plan: the plan.
+        name: the name of the group.
+        machine: its devices, those that are used.
+        graph: the layers that it works for.
+        element_bytes: bytes of an element.
+        optimizer: the optimizer.
+        counted: the convention.
+    """
+    return _Reader(plan, element_bytes, optimizer, counted).split(name, machine, graph, 0)
 
 
 class _Reader:

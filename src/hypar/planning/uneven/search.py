@@ -98,8 +98,19 @@ def plan_branches(
 class Planner:
     """A recursive planner of a machine's tree of device groups."""
 
-    def __init__(self, request: Request, pins: Sequence[Pin], element_bytes: int) -> None:
+    def __init__(
+        self, request: Request, pins: Sequence[Pin], element_bytes: int, *, in_stage: bool = False
+    ) -> None:
+        """Store the arguments.
+
+        Args:
+            request: the request.
+            pins: choices to hold.
+            element_bytes: bytes of an element.
+            in_stage: whether the layers are those of a stage: all groups then work, and the partition regards the memory.
+        """
         self.request, self.pins, self.element_bytes = request, pins, element_bytes
+        self.in_stage = in_stage
         self.cost = load_cost(request.cost, request.parameters, context_of(request))
         self.adapts = request.shares != "equal" and self.cost.slowest
         self.counted = DIRECT if self.cost.direct and request.counted == PAPER else request.counted
@@ -226,7 +237,7 @@ class Planner:
         place = _Place(name, machine, graph, depth, entered, self._options(machine, graph, depth))
         at_work = tuple(range(len(machine.groups)))
         found = self._cheapest(self._tried(place, at_work, None))
-        while self.adapts and len(at_work) > 1:
+        while self.adapts and not self.in_stage and len(at_work) > 1:
             fewer = [tuple(group for group in at_work if group != out) for out in at_work]
             tried = {one: groups for groups in fewer for one in self._tried(place, groups, found)}
             without = self._cheapest(iter(tried), found)
@@ -250,7 +261,7 @@ class Planner:
     def _cheapest(self, tried: Iterator[Branching], found: Branching | None = None) -> Branching | None:
         """Return the decision with the cheapest subtree; ties go to the first."""
         for one in tried:
-            if _cheaper(one, found):
+            if _cheaper(one, found) and not (self.in_stage and None in one.below):
                 found = one
         return found
 
@@ -329,7 +340,7 @@ class Planner:
             made = self._branching(place, at_work, every.split, offers, decision)
             if rule == "equal" and not _cheaper(made, found):
                 return
-            if not self.adapts or fits(made):
+            if not self.adapts or self.in_stage or fits(made):
                 yield made
                 yield from self._by_layer(place, at_work, every, decision, rule)
                 return
@@ -348,7 +359,7 @@ class Planner:
         # A group without any layer is idle, which is tried separately.
         if all(any(shares) for shares in zip(*(offer.shares for offer in offers), strict=True)):
             made = self._branching(place, at_work, every.split, offers, decision)
-            if fits(made):
+            if self.in_stage or fits(made):
                 yield made
 
     def _branching(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from hypar.plan.splits import WHOLE_ARRAY, Split
+from hypar.plan.splits import WHOLE_ARRAY, Split, stage_of
 from hypar.planning.counting import cost_convention, score_convention
 from hypar.schedule.pipeline_orders import SCHEDULES
 from hypar.sharding.dims import GRIDS, choice_word, vocabulary
@@ -122,15 +122,22 @@ def question(plan: Plan) -> str:
         array = " + ".join(f"{math.prod(ways)} {name}" for name, ways in arrays.items())
         devices = sum(math.prod(ways) for ways in arrays.values())
         if plan.stages is not None and plan.staged:
-            own = plan.stages.of_each_group
+            own, roots = plan.stages.of_each_group, {group.name: group.root for group in plan.groups}
+            each = plan.stages.groups or (WHOLE_ARRAY,)
             array = f"{_counted(plan.stages)}: " + " + ".join(
-                f"{own} of {math.prod(arrays[name])} {name}" for name in plan.stages.groups
+                f"{own} of {math.prod(arrays[name])} {name}"
+                for root in each
+                for name, under in roots.items()
+                if under == root
             )
             devices = plan.num_devices
     else:
-        array, devices = "x".join(str(ways) for ways in plan.array), plan.num_devices
+        outside = 0 if plan.stages is None else plan.stages.outside or 0
+        outer, array = ("x".join(map(str, ways)) for ways in (plan.array[:outside], plan.array[outside:]))
+        devices = plan.num_devices
         if plan.stages is not None and plan.staged:
-            array = _counted(plan.stages) + (f" of {array}" if array else "")
+            times = f"{outer} times " if outer else ""
+            array = times + _counted(plan.stages) + (f" of {array}" if array else "")
     return f"{plan.model.name}, batch {plan.model.batch}, {devices} devices ({array})"
 
 
@@ -229,7 +236,9 @@ def score_lines(plan: Plan, score: Score) -> list[str]:
         lines.append(f"energy: {items(score.energy, format_joules)}")
     lines.append(f"memory: {items(score.memory, format_bytes)} ({score.optimizer})")
     if stages is not None and stages.pipelined:
-        lines += [schedule_line(stages), *map(_stage_line, score.groups or (), stages.stages)]
+        groups = score.groups or ()
+        lines += [schedule_line(stages)]
+        lines += [_stage_line(group, stages.stages[stage_of(group.group)]) for group in groups]
     else:
         lines += [_group_line(group) for group in score.groups or ()]
     if score.element_bytes != score.word_bytes:

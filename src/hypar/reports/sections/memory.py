@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.plan.splits import stage_of
 from hypar.reports.formats.base import memory_line
 from hypar.reports.page.blocks import bars, details, head, name, note, number, region, row, table, track, wide
 from hypar.reports.page.blocks import section as section_of
@@ -143,9 +144,9 @@ def _stages(step: StepUse) -> Markup:
             wide(bars([(group.memory_bytes / most, "backward")])),
             number(num_bytes(group.memory_bytes)),
             number(_of(group.memory_bytes, group.capacity_bytes)),
-            number(f"{stage.in_flight}"),
+            number(f"{stages[stage_of(group.group)].in_flight}"),
         )
-        for group, stage in zip(groups, stages, strict=True)
+        for group in groups
     )
     return region("Memory by stage", table(heads, body, class_="full"))
 

@@ -29,18 +29,21 @@ if TYPE_CHECKING:
 RESIDUE = 1e-9
 """Fraction of a tensor below which nothing is received."""
 
-_APART = OUTERMOST._replace(both=0.0, back=0.0)  # type: ignore[arg-type]
-"""The products below a level whose parts have one end of a tensor each: no device has what it needs."""
+SEAM = -1
+"""In place of a level: the stages, whose parts have one end of a tensor each."""
 
-_SEAM = Factors(*[apart - whole for apart, whole in zip(_APART, OUTERMOST, strict=True)])
-"""The growth of that level."""
+APART = {"both": 0.0, "back": 0.0}
+"""The products below the stages that differ from those above them: no device has what it needs."""
+
+_GROWTH = Factors(*[APART.get(name, 1.0) - 1.0 for name in Factors._fields])  # type: ignore[arg-type]
+"""The growth of the products at the stages."""
 
 
 class Received(NamedTuple):
     """A transfer at one level.
 
     Attributes:
-        level: the level, 0 for the outermost.
+        level: the level, 0 for the outermost; ``SEAM``.
         phase: the phase that it belongs to.
         tensor: ``weight``, ``output`` or ``input`` of the layer; between two layers ``input``, which the consumer reads,
             or ``output``, which the producer makes.
@@ -121,6 +124,7 @@ def received_between(
     array: tuple[int, ...],
     chosen: tuple[Options, Options],
     above: Products = OUTERMOST,
+    outside: int | None = None,
 ) -> tuple[Received, ...]:
     """Return the transfers of a tensor between two layers at all levels, in the order of its parts, outermost first.
 
@@ -131,8 +135,9 @@ def received_between(
         array: the ways of each level.
         chosen: the choices of producer and consumer.
         above: the products above the outermost level.
+        outside: for two layers in different stages, the number of levels outside the stages.
     """
-    digits = digits_of(array, chosen)
+    digits = digits_of(array, chosen) if outside is None else None
     if digits is not None:
         ends = (digits.chosen[0], digits.chosen[1])
         return _together(received_between(reader, between, parts, digits.array, ends, above), digits.of)
@@ -142,6 +147,9 @@ def received_between(
     reaching = cut_windows(reader, chosen[1])
     left = _left(reader, array, chosen[1]) if reaching else (WHOLE_LAYER,) * (len(array) + 1)
     for level, (ways, *pair) in enumerate(zip(array, *chosen, strict=True)):
+        if level == outside:
+            _from_stage(found, parts, products, receivers, level)
+            products = products._replace(**APART)  # type: ignore[arg-type]
         factors, growth, kinds = factors_of_pair(reader, between, (pair[0], pair[1]), left[level], ways)
         for own, part in zip(found, parts, strict=True):
             elements = received(part, products, growth)
@@ -149,7 +157,35 @@ def received_between(
                 kind, to = kinds[part.manner], receivers[part.forward][level]
                 own.append(Received(level, part.phase, part.tensor, kind, elements, to, part.inside))
         products = Products._make(map(operator.mul, products, factors))
+    if outside == len(array):
+        _from_stage(found, parts, products, receivers, outside)
     return tuple(one for own in found for one in own)
+
+
+def _from_stage(
+    found: list[list[Received]],
+    parts: tuple[Part, ...],
+    products: Products,
+    receivers: tuple[tuple[int, ...], ...],
+    level: int,
+) -> None:
+    """Add what each part brings from another stage, below some levels; arguments as in ``received_between``."""
+    for own, part in zip(found, parts, strict=True):
+        to = receivers[part.forward][level - 1] if level else 1
+        elements = elements_apart(part, products)
+        own.append(Received(SEAM, part.phase, part.tensor, "neighbours", elements, to, part.inside))
+
+
+def elements_apart(part: Part, above: Products) -> float:
+    """Return the elements that a transfer brings from another stage, below some levels."""
+    return float(received(part, above, _GROWTH))
+
+
+def handed_on(part: Part, moves: tuple[Received, ...], outside: int) -> tuple[Received, ...]:
+    """Return the transfers of what came from another stage, which gather it inside the stages."""
+    if part.manner == "sums":
+        return moves
+    return tuple(one._replace(collective="all_gather") if one.level >= outside else one for one in moves)
 
 
 def _together(moves: Iterable[Received], of: Sequence[int]) -> tuple[Received, ...]:
@@ -192,8 +228,10 @@ def received_apart(
     part: Part,
     array: tuple[int, ...],
     chosen: Options,
-) -> tuple[float, tuple[Received, ...]]:
-    """Return what a transfer brings to one end of a tensor whose other end lies on other devices.
+    others: Options = (),
+    above: Products = OUTERMOST,
+) -> tuple[Received, tuple[Received, ...]]:
+    """Return what a transfer brings to one end of a tensor whose other end lies in another stage.
 
     Args:
         reader: the consumer.
@@ -201,16 +239,25 @@ def received_apart(
         part: the transfer.
         array: the ways of each level at the end that receives.
         chosen: the choices of its layer.
+        others: the choices of the layer at the other end, at the levels outside the stages.
+        above: the products above the outermost level.
 
     Returns:
-        The elements that come from outside; the transfers that hand them on, outermost first.
+        What comes from the other stage; the transfers that hand it on, or move it outside the stages, outermost first.
     """
-    other = (WHOLE,) * len(chosen)
+    outside = len(others)
+    other = (*others, *(WHOLE,) * (len(chosen) - outside))
     pair = (other, chosen) if part.forward else (chosen, other)
-    moves = received_between(reader, between, (part,), array, pair, _APART)
-    if part.manner != "sums":
-        moves = tuple(one._replace(collective="all_gather") for one in moves)
-    return float(received(part, OUTERMOST, _SEAM)), moves
+    if outside:
+        found = received_between(reader, between, (part,), array, pair, above, outside)
+    else:
+        seams: list[list[Received]] = [[]]
+        _from_stage(seams, (part,), above, (), 0)
+        below = above._replace(**APART)  # type: ignore[arg-type]
+        found = (*seams[0], *received_between(reader, between, (part,), array, pair, below))
+    seam = next(one for one in found if one.level == SEAM)
+    moves = tuple(one for one in found if one is not seam)
+    return seam, handed_on(part, moves, outside)
 
 
 @lru_cache(maxsize=16384)

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from hypar.network.contraction import ContractedGraph
-    from hypar.sharding.amounts.between import Factors
+    from hypar.network.ops.base import Einsum
+    from hypar.sharding.amounts.between import Between, Factors
+    from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Choice
     from hypar.sharding.uneven.fractions import Array
     from hypar.sharding.uneven.transfers import Shares
@@ -142,6 +144,26 @@ class Entered(NamedTuple):
 def whole(graph: ContractedGraph, convention: str) -> Entered:
     """Return the state above all splits of a network."""
     return Entered(network_of(graph, convention), (OUTERMOST,) * len(graph.tensors))
+
+
+def crossed(
+    reader: Einsum, between: Between, part: Part, above: Products, made: Offered, read: Offered
+) -> tuple[Amount, list[Products]]:
+    """Return what the groups of a split receive in one transfer of a tensor, and the products below it for each group.
+
+    Args:
+        reader: the consumer, with the sizes that the splits above leave.
+        between: the tensor's dims at both ends.
+        part: the transfer.
+        above: the products above the split.
+        made: the only option of the producer.
+        read: the only option of the consumer.
+    """
+    own = fractions_of(reader, between, made, read)
+    found = received_between(part, own, above, (as_producer(made.shares), as_consumer(read.shares)))
+    kind = kinds_of(reader, between, (made.options[0], read.options[0]))[part.manner]
+    (amount,) = _numbers([Amount(part.phase, kind, _of_groups(found), part.tensor)])
+    return amount, _products(above, own)
 
 
 def _offered(taken: Sequence[Taken]) -> list[Offered]:

@@ -6,14 +6,13 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hypar.network.contraction import ContractedGraph
 from hypar.sharding.shares import divided_einsum, divided_size
 from hypar.sharding.transfers import dim_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.contraction import CutLayer, Tensor
+    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
     from hypar.sharding.placement import Choice
 
 
@@ -38,10 +37,20 @@ def graph_of_group(
         scale = share if dim in layer.einsum.output else 1
         elements = divided_size(layer.output_elements * scale, integral=integral)
         layers.append(replace(layer, einsum=einsum, output_elements=elements))
-    tensors = tuple(
-        _read(tensor, graph.layers, choices, shares, integral=integral) for tensor in graph.tensors
-    )
-    return ContractedGraph(layers=tuple(layers), tensors=tensors)
+    tensors = tensors_of_group(graph.tensors, graph, choices, shares, integral=integral)
+    return graph._replace(layers=tuple(layers), tensors=tensors)
+
+
+def tensors_of_group(
+    tensors: Sequence[Tensor],
+    graph: ContractedGraph,
+    choices: Sequence[Choice],
+    shares: Sequence[float],
+    *,
+    integral: bool = False,
+) -> tuple[Tensor, ...]:
+    """Return tensors that layers of a network read, reduced to what a device group reads; arguments as above."""
+    return tuple(_read(tensor, graph.layers, choices, shares, integral=integral) for tensor in tensors)
 
 
 def _read(

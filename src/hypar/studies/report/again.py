@@ -102,7 +102,11 @@ def _of_array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> Ite
         array = tuple((plan.stages.array if plan.stages is not None else None) or plan.array)
     if array is None:
         return
-    if {*array} <= {2}:
+    if plan.stages is not None and plan.stages.outside:
+        nodes = [str(ways) for ways in array]
+        nodes.insert(plan.stages.outside, f"s{plan.stages.asked}")
+        yield "--array", "x".join(nodes)
+    elif {*array} <= {2}:
         yield "--levels", len(array)
     else:
         yield "--array", "x".join(map(str, array))
@@ -159,7 +163,8 @@ def _of_hardware(score: Score) -> Iterator[tuple[str, object]]:
 
 def _of_stages(stages: StagesRecord, batch: int) -> Iterator[tuple[str, object]]:
     """Yield the stages, with their schedule and microbatches where they are not the usual ones."""
-    yield "--stages", stages.asked
+    if not stages.outside:
+        yield "--stages", stages.asked
     if stages.schedule != "1f1b":
         yield "--schedule", stages.schedule
     usual = checked_microbatches(None, stages.schedule, batch, len(stages.stages))

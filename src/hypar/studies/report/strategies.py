@@ -120,8 +120,10 @@ def _array(plan: Plan, machine: Machine | HeterogeneousMachine | None) -> tuple[
     """Return the levels for the other strategies: the plan's own, with a level for each prime factor of its stages."""
     if isinstance(machine, HeterogeneousMachine):
         return uneven_array(plan, machine) if plan.uneven else None
-    stages = len(plan.stages.stages) if plan.stages is not None else 1
-    return (*primes(stages), *plan.array)
+    if plan.stages is None:
+        return tuple(plan.array)
+    outside = plan.stages.outside or 0
+    return (*plan.array[:outside], *primes(len(plan.stages.stages)), *plan.array[outside:])
 
 
 def _weight(plan: Plan) -> float | None:

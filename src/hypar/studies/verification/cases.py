@@ -68,7 +68,7 @@ class Facts:
         cuts: their cuts.
         planned: the convention of the plan's cost.
         run: the convention of the program.
-        seams: whether the outermost level divides stages.
+        seam: the index of the stages among the levels; None without stages.
     """
 
     graph: LayerGraph
@@ -76,7 +76,7 @@ class Facts:
     cuts: Mapping[str, Cuts]
     planned: str
     run: str
-    seams: bool
+    seam: int | None
 
     @cached_property
     def layers(self) -> Mapping[str, Layer]:
@@ -101,7 +101,7 @@ class Facts:
 
     def _cases(self, place: Place) -> Iterator[str]:
         item = place.item
-        if self.seams and place.level == 0:
+        if place.level == self.seam:
             yield "n"
         if item.tensor in {"bias", "statistics"} or item.layer not in self.nodes:
             yield "j"

@@ -88,7 +88,7 @@ class Comparison:
             cuts=cuts_of(plan)[1],
             planned=self.asked.planned_by,
             run=self.asked.run_by,
-            seams=plan.staged,
+            seam=(plan.stages.outside or 0) if plan.stages is not None and plan.staged else None,
         )
 
     def _products(self) -> Amounts | None:
@@ -97,23 +97,26 @@ class Comparison:
         if plan.heterogeneous or not plan.array or asked.run_by not in {MOVED, FUSED}:
             return None
         inside = by_products(plan, self.graph, asked.run_by)
-        # Inside a stage tensors move as without stages; the level outside all others divides the stages.
-        return {item: np.concatenate([np.zeros(int(plan.staged)), own]) for item, own in inside.items()}
+        # Inside a stage tensors move as without stages.
+        if plan.stages is None or not plan.staged:
+            return inside
+        return {item: np.insert(own, plan.stages.outside or 0, 0.0) for item, own in inside.items()}
 
     def _with_seams(self, amounts: Amounts) -> Amounts:
         """Return amounts in which everything that a stage receives from others in a phase is one item."""
         plan = self.asked.plan
         if plan.stages is None or not plan.staged:
             return amounts
+        outside = plan.stages.outside or 0
         stage_of = {name: number for number, stage in enumerate(plan.stages.stages) for name in stage.layers}
         found: Amounts = {}
         for item, own in amounts.items():
             end = item.maker if item.phase == "backward" and item.maker in stage_of else item.layer
             within = own.copy()
-            if end in stage_of and within[0]:
+            if end in stage_of and within[outside]:
                 key = seam(stage_of[end], item.phase)
-                found.setdefault(key, np.zeros(len(own)))[0] += within[0]
-                within[0] = 0
+                found.setdefault(key, np.zeros(len(own)))[outside] += within[outside]
+                within[outside] = 0
             found[item] = found.get(item, np.zeros(len(own))) + within
         return found
 

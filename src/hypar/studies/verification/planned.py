@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.plan.plan import Plan
     from hypar.planning.stages.running import Staging
+    from hypar.planning.stages.span import CutSpan
     from hypar.schedule.lanes import Crossing
 
 Amounts = dict[Item, NDArray[np.float64]]
@@ -63,17 +64,21 @@ def planned(
         machine: the machine of its score, for stages and for uneven shares.
     """
     nodes = graph.nodes(plan.graph)
-    if isinstance(machine, HeterogeneousMachine) and plan.uneven:
+    if isinstance(machine, HeterogeneousMachine) and plan.uneven and not plan.staged:
         lanes, crossings = lanes_of(branch_of(plan, machine, nodes, graph.element_bytes, "sgd", convention))
         levels = max(lane.depth + len(lane.setting.array) for lane in lanes)
         found = _of_groups(lanes, levels) if convention in {MOVED, FUSED} else _of_lanes(lanes, levels)
         return _with_crossings(found, lanes[0].graph, crossings, levels)
-    choices = [plan.choices(layer) if plan.splits else () for layer in plan.layers]
     if plan.stages is not None and plan.staged:
         request = Request.of(plan, machine)
         request = replace(request, counted=convention if convention in BY_LEVELS else PAPER)
+        choices = [
+            tuple(split.choice(layer) for split in plan.splits if layer in split.choices)
+            for layer in plan.layers
+        ]
         staging = stored_stages(plan, plan.stages, graph, choices, request)
         return _of_stages(staging, nodes)
+    choices = [plan.choices(layer) for layer in plan.layers]
     if convention in {MOVED, FUSED}:
         return by_products(plan, graph, convention)
     setting = Setting(
@@ -170,23 +175,17 @@ def _with_crossings(
 def _of_stages(staging: Staging, nodes: ContractedGraph) -> Amounts:
     """Return the bytes of all stages in a mini-batch; those between stages are of a stage, not of one tensor."""
     found: Amounts = {}
-    microbatches = staging.microbatches
-    levels = 1 + max(len(span.cuts.lane.setting.array) for span in staging.stages)
+    microbatches, outside = staging.microbatches, staging.request.outside
+    lanes = [lane for span in staging.stages for lane in span.cuts.lanes]
+    levels = 1 + max(lane.depth + len(lane.setting.array) for lane in lanes)
+    size = lanes[0].setting.element_bytes
     for number, span in enumerate(staging.stages):
-        inside = span.cuts.lane
-        by_paper = inside.setting.convention == PAPER
-        own_amounts = _of_lanes([inside._replace(depth=1)], levels) if by_paper else _by_products(inside, 1)
-        for item, own in own_amounts.items():
+        for item, own in _inside_stage(span, levels - 1).items():
             times = 1 if item.phase == "gradient" else microbatches
-            found.setdefault(item, np.zeros(levels))[: len(own)] += times * own
+            found.setdefault(item, np.zeros(levels))[:] += times * np.insert(own, outside, 0.0)
         for phase, entering in (("forward", span.received), ("backward", span.returned)):
-            _add(
-                found,
-                seam(number % staging.work.count, phase),
-                0,
-                levels,
-                microbatches * entering.from_stages,
-            )
+            own_seam = seam(number % staging.work.count, phase)
+            _add(found, own_seam, outside, levels, microbatches * entering.from_stages)
             for arrival in entering.arrivals:
                 if arrival.tensor is None:
                     continue
@@ -194,9 +193,22 @@ def _of_stages(staging: Staging, nodes: ContractedGraph) -> Amounts:
                 item = Item(
                     nodes.layers[edge.consumer].name, nodes.layers[edge.producer].name, phase, "input"
                 )
-                for move in arrival.moves:
-                    _add(found, item, 1 + move.level, levels, microbatches * move.total_bytes)
+                depth = span.cuts.lanes[arrival.lane].depth
+                moved = [(depth + move.level, move.total_bytes) for move in arrival.moves]
+                for crossing, amount, _ in arrival.crossed:
+                    elements = math.fsum(map(float, amount.elements))
+                    moved.append((span.cuts.crossings[crossing].level, size * elements))
+                for level, num_bytes in moved:
+                    _add(found, item, level + (level >= outside), levels, microbatches * num_bytes)
     return found
+
+
+def _inside_stage(span: CutSpan, levels: int) -> Amounts:
+    """Return the bytes of a microbatch inside a stage, the level of the stages left out."""
+    lanes, crossings = span.cuts.lanes, span.cuts.crossings
+    by_paper = lanes[0].setting.convention == PAPER
+    found = _of_lanes(lanes, levels) if by_paper else _of_groups(lanes, levels)
+    return _with_crossings(found, lanes[0].graph, crossings, levels)
 
 
 def seam(stage: int, phase: str) -> Item:

@@ -138,9 +138,12 @@ class _Verification:
 
     def _names(self) -> list[str]:
         """Return the names of the levels."""
-        levels = len(self.counts[0][1]) if self.counts else len(self.asked.plan.array)
-        staged = self.asked.plan.staged
-        return [*["stages"] * staged, *(f"H{level + 1}" for level in range(levels - staged))]
+        plan = self.asked.plan
+        levels = len(self.counts[0][1]) if self.counts else len(plan.array)
+        names = [f"H{level + 1}" for level in range(levels - plan.staged)]
+        if plan.stages is not None and plan.staged:
+            names.insert(plan.stages.outside or 0, "stages")
+        return names
 
     def _moved(self) -> Bytes:
         transfers = () if self.found is None else self.found.transfers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from hypar.plan.splits import stage_name, stage_of
 from hypar.planning.counting import cost_convention, score_convention
 from hypar.reports.columns import Column, Sheet
 from hypar.reports.formats.base import (
@@ -125,16 +126,17 @@ def groups_table(score: Score | None, stages: StagesRecord | None = None) -> lis
         ],
         turns=True,
     )
-    for at, group in enumerate(score.groups):
+    for group in score.groups:
         times = [format_seconds(time) for time in (group.computing_s, group.communicating_s, group.idle_s)]
         of = "-" if group.capacity_bytes is None else format_bytes(group.capacity_bytes)
         held = [format_bytes(group.memory_bytes), of, "" if group.fits else "does not fit"]
         if stages is None or not staged:
             table.add_row(group.group, str(group.devices), *times, *held)
             continue
-        stage = stages.stages[at]
+        at = stage_of(group.group)
+        stage, own = stages.stages[at], group.group.removeprefix(stage_name(at)).strip()
         kept = [str(stage.in_flight), str(stage.staleness)]
-        devices = f"{group.devices} {stage.group or ''}".rstrip()
+        devices = f"{group.devices} {own or stage.group or ''}".rstrip()
         table.add_row(str(at + 1), stage.ends, devices, format_seconds(stage.busy_s), *times, *kept, *held)
     return [table]
 
