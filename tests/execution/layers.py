@@ -115,7 +115,7 @@ def backward(bench: Bench, piece: Piece) -> Gradients:
     """The gradients, where one piece is the whole; what nothing reads has no error."""
     layer, kernel, inputs, error = bench.layer, bench.kernel, bench.inputs, bench.error
     sums = kernel.sums(layer, inputs, piece)
-    back_sums = kernel.back_sums(layer, inputs, error, piece, sums)
+    back_sums = kernel.back_sums(layer, inputs, bench.parameters, error, piece, sums)
     found = kernel.backward(layer, inputs, bench.parameters, error, piece, sums, back_sums)
     bias = kernel.bias(error, kernel.output(layer, piece), bench.parameters)
     return found._replace(parameters={**found.parameters, **bias, **back_sums})

@@ -184,7 +184,7 @@ def test_what_is_missing_shows(case: str, data: st.DataObject) -> None:
     reads, held = kernel.reads(layer, BATCH, piece), devices.parameters(piece)
     whole = whole_piece(layer, BATCH)
     sums = kernel.sums(layer, run.inputs, whole)
-    back_sums = kernel.back_sums(layer, run.inputs, run.error, whole, sums)
+    back_sums = kernel.back_sums(layer, run.inputs, run.parameters, run.error, whole, sums)
     if not outputs.any() or not any(read.any() for read in reads):
         return
 

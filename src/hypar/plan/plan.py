@@ -219,7 +219,7 @@ class Plan(Result, Record):
             )
         self._require_bounds()
         self._require_timed()
-        parse_space(self.space)
+        parse_space(self.space, None)
         return self
 
     def _require_timed(self) -> None:
@@ -426,7 +426,7 @@ class Plan(Result, Record):
         """Return whether a level may divide several dims at once, or leave devices idle."""
         return (
             not self.heterogeneous
-            and parse_space(self.space).grids
+            and parse_space(self.space, None).grids
             and (
                 max(self.array, default=1) > 2
                 or any(self.devices(layer) < math.prod(self.array) for layer in self.layers)

@@ -12,11 +12,18 @@ from pydantic import AfterValidator, Field
 
 from hypar.errors import field_name, shown
 from hypar.files.record import Record
+from hypar.network.dims import CUTTABLE, NAME
 from hypar.plan.score import Amount
-from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.placement import ALONE, WHOLE, Choice, grid
 
-Degrees = dict[Literal[CUTTABLE], Annotated[int, Field(ge=1)]]  # type: ignore[valid-type]
+
+def _known_dim(dim: str) -> str:
+    if dim not in CUTTABLE and not NAME.fullmatch(dim):
+        raise ValueError(", ".join(CUTTABLE))
+    return dim
+
+
+Degrees = dict[Annotated[str, AfterValidator(_known_dim)], Annotated[int, Field(ge=1)]]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 WHOLE_ARRAY = "all"
