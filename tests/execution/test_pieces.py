@@ -122,7 +122,7 @@ def test_pieces_make_up_the_whole(case: str, seed: int, data: st.DataObject) -> 
     for piece, value in zip(devices.pieces, finished, strict=True):
         np.testing.assert_allclose(value, only(expected, devices.outputs(piece)), atol=1e-12)
 
-    back_sums = all_added(devices.each("back_sums", error, itself, needed[-1]))
+    back_sums = all_added(devices.each("back_sums", devices.parameters, error, itself, needed[-1]))
     found = devices.each(
         "backward",
         devices.parameters,

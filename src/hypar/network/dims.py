@@ -14,7 +14,7 @@ CUTTABLE = ("batch", "in_channels", "out_channels", "height", "width", "groups",
 LARGEST = 2**40
 """Largest size of a dim that a model names."""
 
-NAME = re.compile(r"[a-z][a-z_]*")
+NAME = re.compile(r"[a-z][a-z_]+")
 """The form of a dim's name in a model."""
 
 READ, MADE, CONTRACTED = "in_", "out_", "key_"

@@ -19,7 +19,7 @@ def _dim_name(name: str) -> str:
     """Check the name of a dim."""
     if not NAME.fullmatch(name) or name in RESERVED or atom_of(name) != name or name.startswith(KERNEL):
         msg = (
-            "a dim's name of small letters and _, without in_, out_, key_ or kernel_ before it,"
+            "a dim's name of two or more small letters and _, without in_, out_, key_ or kernel_ before it,"
             f" none of {', '.join(sorted(RESERVED))}"
         )
         raise ValueError(msg)

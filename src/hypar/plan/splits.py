@@ -19,7 +19,7 @@ from hypar.sharding.placement import ALONE, WHOLE, Choice, grid
 
 def _known_dim(dim: str) -> str:
     if dim not in CUTTABLE and not NAME.fullmatch(dim):
-        raise ValueError(", ".join(CUTTABLE))
+        raise ValueError(", ".join(map(repr, CUTTABLE)))
     return dim
 
 
