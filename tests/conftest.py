@@ -5,11 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests.effort import LONG, SHORT
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 # Both workers, and the programs that tests start, would compile every module again.
 sys.dont_write_bytecode = False
@@ -43,6 +48,13 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("quick", parent=parent, max_examples=SHORT, derandomize=True)
     settings.register_profile("long", parent=parent, max_examples=LONG)
     settings.load_profile("quick" if config.option.markexpr in QUICK else "long")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no examples in the docstrings of tests, which have none."""
+    found = yield
+    return [each for each in found if not isinstance(each, DoctestModule)]
 
 
 @pytest.hookimpl(tryfirst=True)

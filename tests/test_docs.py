@@ -190,7 +190,9 @@ def test_glossary_entries_are_sorted_and_used() -> None:
     files = [*SOURCE.rglob("*.py"), *(page for name, page in PAGES.items() if name != "glossary.md")]
     text = "\n".join(file.read_text(encoding="utf-8") for file in files).replace("-", " ").lower()
     words = [word for entry in entries for word in entry.lower().replace("-", " ").split(", ")]
-    assert not [word for word in words if not re.search(rf"\b{re.escape(word)}s?\b", text)]
+    single = {*re.findall(r"\w+", text)}
+    rest = [word for word in words if not {word, f"{word}s"} & single]
+    assert not [word for word in rest if not re.search(rf"\b{re.escape(word)}s?\b", text)]
 
 
 def test_the_house_is_that_of_the_test_of_imports() -> None:

@@ -50,22 +50,22 @@ MAY_IMPORT = {
     "execution": "errors registry network program",
     "studies": "activity errors units registry timeline files results solve network sharding machine plan schedule costs planning program execution",
     "reports": "activity errors units registry timeline files results solve network sharding machine plan schedule costs planning program execution studies",
-    "cli": "errors registry units timeline files network sharding machine plan schedule costs planning studies reports",
+    "cli": "activity errors registry units timeline files network sharding machine plan schedule costs planning studies reports",
 }
 """The packages that each package may import."""
 
 INSIDE = {
     "files": "validation targets text quantities canvas figures timelines grids yaml_file json_file csv_file",
-    "solve": "edge cost_graph partition balance elimination counts solvers",
+    "solve": "limits edge cost_graph partition balance elimination marginals counts coarse solvers",
     "network": "training windows keeping ops layer spec trails contraction graph build gradients",
-    "sharding": "dims shares conventions placement redistribution space pins grids transfers levels rates amounts uneven",
+    "sharding": "dims shares conventions placement redistribution space pins grids transfers levels numbering rates amounts uneven",
     "machine": "spatial step_times compute_models collectives schema edges topologies tiers lines loads routing machine heterogeneous setting hops rates profiles load measured load_heterogeneous",
     "plan": "conventions score chunks splits plan files canonical diff",
     "schedule": "chunks alike joined moves measured entering lanes tasks pipeline_orders pipeline chunked step stages totals energy tape lifetimes memory scoring",
-    "planning": "chunks refinement searches sources strategies arguments request question records counting refusals claims baselines uneven stages timing planner replay",
+    "planning": "chunks refinement searches sources strategies arguments request question flat records counting refusals claims baselines uneven stages timing planner replay",
     "program": "places tables holding counting steps cuts pieces reads flow weighted unweighted forward backward lowering of_plan",
     "execution": "boxes draws taps normalisation kernels loss reference exchange devices compute lifetimes simulator verify",
-    "studies": "verification problems counted read_memory comparison explanation notes report pipeline evaluation field exploration sweep page sections papers",
+    "studies": "verification certificates problems counted read_memory comparison explanation notes report pipeline evaluation field exploration sweep page sections papers",
     "reports": "palette prose columns terminal page formats exports listings traces picture sections views",
 }
 """Folders and modules of the large packages, the lowest first; those not named import none of the package's others."""

@@ -1,4 +1,4 @@
-"""The present activity of a long computation, told to a listener: the progress bar of a terminal.
+"""The present activity of a long computation, told to a listener: the progress bar of a terminal; and its interrupts.
 
 A computation says in a few words what it begins, wherever it is called from; without a listener that costs nothing.
 """
@@ -39,3 +39,29 @@ def listening(listener: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         _LISTENER.reset(token)
+
+
+_INTERRUPTIBLE: ContextVar[bool] = ContextVar("interruptible", default=False)
+
+
+def interruptible() -> bool:
+    """Return whether an interrupt ends a search with its best plan so far, instead of the whole computation."""
+    return _INTERRUPTIBLE.get()
+
+
+@contextmanager
+def keeping_interrupted() -> Iterator[None]:
+    """Let an interrupt end a search inside with its best plan so far.
+
+    Examples:
+        >>> with keeping_interrupted():
+        ...     interruptible()
+        True
+        >>> interruptible()
+        False
+    """
+    token = _INTERRUPTIBLE.set(True)
+    try:
+        yield
+    finally:
+        _INTERRUPTIBLE.reset(token)

@@ -1073,7 +1073,10 @@ def test_an_unknown_report() -> None:
     ("arguments", "text", "parts"),
     [
         (["plan", "bad.yaml"], "source: " + "[" * 100_000, ("bad.yaml:1: nested too deeply; allowed: 64",)),
-        (["plan", "bad.yaml"], "- " * 100_000, ("bad.yaml:1: nested too deeply; allowed: 64",)),
+        pytest.param(
+            *(["plan", "bad.yaml"], "- " * 100_000, ("bad.yaml:1: nested too deeply; allowed: 64",)),
+            marks=pytest.mark.slow,
+        ),
         (["plan", "bad.yaml"], model(IMAGE, FC), ("bad.yaml:5: layers[1] 'fc1': found an input of 3x8x8",)),
         (["show", "bad.yaml"], "{", ("bad.yaml:1: not JSON",)),
     ],

@@ -179,7 +179,7 @@ PLANS: dict[str, tuple[str, str]] = {
     "negative staleness": (put(PLAN, (*FIRST, "staleness"), -1), "staleness: found -1; allowed: at least 0"),
     "unknown key": (
         put(PLAN, ("stages", "shcedule"), "1f1b"),
-        "bad.json: stages.shcedule: unknown key 'shcedule'; allowed: asked, array, solver, schedule",
+        "bad.json: stages.shcedule: unknown key 'shcedule'; allowed: asked, array, solver, schedule, parts",
     ),
     "unknown key of a stage": (put(PLAN, (*FIRST, "bsy_s"), 1), "stages.stages[0].bsy_s: unknown key 'bsy_s'"),
     "missing key": (put(PLAN, (*FIRST, "busy_s"), DELETED), "stages.stages[0].busy_s: 'busy_s' is missing"),

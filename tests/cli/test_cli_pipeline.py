@@ -160,7 +160,7 @@ HMC = ["--hardware", "hmc"]
         ([*VGG16, "--starts", "conv1_1,fc1", "--stages", "3"], "stages: found 3 and starts of 2; allowed: one of the two"),
         ([*VGG16, "--starts", "conv1_1,fc1", "--balance", "macs"], "starts: given together with a balance; allowed: one of the two"),
         ([*VGG16, "--balance", "speed"], "no balance 'speed'; allowed: time, memory, traffic, macs"),
-        ([*VGG16, "--schedule", "1f2b"], "no schedule '1f2b'; allowed: layer-block, gpipe, 1f1b; did you mean '1f1b'?"),
+        ([*VGG16, "--schedule", "1f2b"], "no schedule '1f2b'; allowed: layer-block, gpipe, 1f1b, interleaved; did you mean '1f1b'?"),
         ([*VGG16, "--microbatches", "4"], "microbatches: found 4; allowed: 1, as 'layer-block' takes whole mini-batches"),
         ([*VGG16, "--schedule", "gpipe", "--microbatches", "3"], "microbatches: found 3; allowed: a divisor of the batch 256"),
         ([*VGG16, "--schedule", "gpipe", "--microbatches", "0"], "microbatches: found 0; allowed: a whole number from 1 to 1,048,576"),

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import hypar.cli.interrupts
 from hypar.cli.main import main
+from tests.effort import crossed
 
 FULL = Path("/dev/full")
 ONE_LINE = (130, "", "interrupted\n")
@@ -140,24 +141,22 @@ def test_a_terminal_gets_its_cursor_back(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (written, ended.value.code) == ([b"\r\x1b[K\x1b[?25h", b"interrupted\n"], 130)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        "strategies",
-        "plan --help",
-        *(
-            pytest.param(text, marks=pytest.mark.slow)
-            for text in ("models", "models --json", "--help", "--version")
-        ),
-    ],
-)
-@pytest.mark.parametrize(
-    ("stdout", "reason"),
-    [
-        (">/dev/full", "No space left on device"),
-        (">&-", "Bad file descriptor"),
-        ("| true", ""),
-    ],
+@crossed(
+    {
+        "stdout,reason": [
+            (">/dev/full", "No space left on device"),
+            (">&-", "Bad file descriptor"),
+            ("| true", ""),
+        ],
+        "arguments": [
+            "strategies",
+            "plan --help",
+            *(
+                pytest.param(text, marks=pytest.mark.slow)
+                for text in ("models", "models --json", "--help", "--version")
+            ),
+        ],
+    }
 )
 def test_a_stdout_that_takes_no_more_is_one_line(arguments: str, stdout: str, reason: str) -> None:
     if not FULL.exists():
@@ -177,3 +176,22 @@ def test_a_full_stderr_changes_no_answer() -> None:
     for arguments, status in (("plan nosuch", 3), ("plan lenet-c --json -o p.json", 0)):
         command = f"{sys.executable} -m hypar {arguments} 2>/dev/full"
         assert subprocess.run(["bash", "-c", command], capture_output=True, check=False).returncode == status
+
+
+def test_an_interrupt_of_a_joint_search_shows_and_writes_the_best_plan(folder: Path) -> None:
+    """It is an interrupt all the same: one line on stderr besides what is written, and status 130."""
+    code = f"""
+sys.argv = [sys.argv[0], "plan", "resnet18", "--levels", "7", "--strategy", "optimal", "--convention", "paper", "-o", "{folder}/p.json"]
+from hypar.planning.searches import joint
+tell = joint._tell
+def interrupted(question, found):
+    tell(question, found)
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(100): pass
+joint._tell = interrupted"""
+    status, out, error = program(code)
+    assert status == 130
+    assert "not proven optimal, but the optimum is at most" in out
+    assert "cut short by an interrupt" in " ".join(out.split())
+    assert error == f"wrote {folder}/p.json\ninterrupted\n"
+    assert [file.name for file in folder.iterdir()] == ["p.json"]

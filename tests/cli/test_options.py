@@ -62,11 +62,20 @@ def test_the_help_of_plan_is_in_groups() -> None:
         "--stages",
         "--schedule",
         "--microbatches",
+        "--parts",
         "--balance",
         "--starts",
         "--chunks",
     ]
-    assert found["Output"] == ["--output", "--plot", "--explain", "--full", "--fit", "--json"]
+    assert found["Output"] == [
+        "--output",
+        "--certificate",
+        "--plot",
+        "--explain",
+        "--full",
+        "--fit",
+        "--json",
+    ]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

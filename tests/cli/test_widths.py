@@ -75,6 +75,8 @@ SLOW = (
     "sweep",
     "--explain",
     "eyeriss",
+    "--batch 32 --hardware h100-8x",
+    "--chunks search",
 )
 """Parts of the commands that take half a second or more over a residual network."""
 

@@ -44,8 +44,12 @@ def tried(name: str) -> list[Topology]:
 
 
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 64)
+MOST_QUICK = 16
+"""Most devices in the quick run, as every path between any two is followed."""
 CASES = [
-    pytest.param(topology, devices, id=f"{name} {number} {devices}")
+    pytest.param(
+        topology, devices, id=f"{name} {number} {devices}", marks=[pytest.mark.slow] * (devices > MOST_QUICK)
+    )
     for name in NAMES
     for number, topology in enumerate(tried(name))
     for devices in COUNTS

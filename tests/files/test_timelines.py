@@ -32,6 +32,12 @@ def test_rows_are_layers_and_colours_are_given() -> None:
     assert axes.xaxis.get_major_formatter()(0.25) == "250 ms"
 
 
+def test_rows_are_in_the_order_that_is_given() -> None:
+    (axes,) = made(run(TASKS), rows=["b", "a", "b", "a"], order=["a", "unused", "b"]).picture().axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b"]
+    assert [round(bar.get_y() + bar.get_height() / 2) for bar in axes.patches] == [1, 1, 0, 0]
+
+
 def test_tasks_off_the_critical_path_are_low() -> None:
     (axes,) = made(run(TASKS)).picture().axes
     heights = [bar.get_height() for bar in axes.patches]

@@ -47,6 +47,10 @@ TWO: dict[str, dict[str, Any]] = {
 """Machines of two networks: four groups of four."""
 
 NAMES = [*ONE, *TWO]
+RELATED = ("h_tree in_tree", "torus 3x6", "ring half", "mesh 3x3", "two tiers, one port", "two tiers, mesh")
+"""Machines of the kind of another, whose random levels the slow run tries."""
+REPEATED = ("h_tree in_tree", "torus 3x6", "mesh", "ring", "two tiers")
+"""Machines whose joined levels the slow run tries, as does the quick one of others of their kind."""
 from tests.effort import late
 
 
@@ -146,7 +150,7 @@ def drawn(name: str) -> list[tuple[tuple[int, ...], int, str, float]]:
     return found
 
 
-@pytest.mark.parametrize("name", late(NAMES, "h_tree in_tree", "torus 3x6"))
+@pytest.mark.parametrize("name", late(NAMES, *RELATED))
 def test_every_charged_time_is_between_the_bound_and_an_explicit_schedule(
     name: str, request: pytest.FixtureRequest
 ) -> None:
@@ -167,7 +171,7 @@ def test_every_charged_time_is_between_the_bound_and_an_explicit_schedule(
     compare_row(f"| {name} | {row} |", update=request.config.getoption("--update-golden", default=False))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", late(NAMES, *REPEATED))
 def test_a_collective_over_several_levels_is_the_best_explicit_schedule(name: str) -> None:
     """Over random adjacent levels, which stay where their array has put them, from 1 B to 1 GB."""
     draw = random.Random(name)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypar import load_machine, plan_model, score_plan
 from hypar.machine.lines import Line, fastest, least, seconds
 from hypar.sharding.conventions import BY_LEVELS
+from tests.effort import crossed
 
 if TYPE_CHECKING:
     from hypar.machine.machine import Machine
@@ -66,9 +67,13 @@ ASKED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("latency", ["1 us", "100 us"])
-@pytest.mark.parametrize("convention", BY_LEVELS)
-@pytest.mark.parametrize("asked", ASKED, ids=lambda asked: " ".join(asked.values()))
+@crossed(
+    {
+        "asked": [pytest.param(asked, id=" ".join(asked.values())) for asked in ASKED],
+        "convention": BY_LEVELS,
+        "latency": ["1 us", "100 us"],
+    }
+)
 def test_the_time_that_is_minimised_is_the_engine_s(
     asked: dict[str, Any], convention: str, latency: str
 ) -> None:

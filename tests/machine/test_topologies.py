@@ -288,3 +288,13 @@ def test_a_shared_bandwidth_is_that_of_all_links_together() -> None:
 def test_seconds_of_a_transfer() -> None:
     level = links("ring", (4,), latency="1 us")[0]
     assert level.seconds("all_gather", 1e6) == pytest.approx(1e6 / LINK + 2e-6)
+
+
+def test_machines_of_equal_networks_share_their_links() -> None:
+    """Whatever else differs; a graph's pairs are a list."""
+    pairs = [[0, 1], [1, 2], [2, 3], [3, 0]]
+    for topology in ("torus", {"name": "graph", "pairs": pairs}):
+        once, again = (links(topology, (2, 2), overlap=overlap) for overlap in ("none", "full"))
+        assert once is again
+        assert links(topology, (2, 2), latency="3 us") != once
+    assert links({"name": "graph", "pairs": pairs[:3]}, (2, 2)) != once

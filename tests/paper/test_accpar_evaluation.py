@@ -96,7 +96,7 @@ def test_average_over_dp_on_unlike_boards(strategy: str) -> None:
     assert any(mean == pytest.approx(PUBLISHED[strategy], rel=0.05) for mean in means)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", late(NETWORKS, *LONGER))
 def test_boards_of_tpu_v3_wait_less_than_with_equal_shares(name: str) -> None:
     exact, equal = (
         {group.group: group.idle_s for group in scored(plan).groups or ()}

@@ -297,3 +297,23 @@ class TestGrids:
         changes = [str(change) for change in diff_plans(deepa, contracted)]
         assert "plan graph: operators -> contracted" in changes
         assert "pool1 layer: planned -> not in the model" in changes
+
+
+@pytest.mark.parametrize(
+    ("numbering", "message"),
+    [
+        ({"fc1": [{"batch": 2}, {"batch": 4}]}, "allowed: several dims"),
+        ({"fc1": [{"in_channels": 2}, {"out_channels": 2}]}, "allowed: several dims"),
+        ({"none": [{"batch": 2}, {"in_channels": 2}]}, "allowed: layers that have a choice"),
+        ({"fc1": [{"depth": 2}]}, "numbering.fc1"),
+        ({"fc1": [{"batch": 2, "in_channels": 2}]}, "numbering.fc1"),
+    ],
+)
+def test_numberings_that_do_not_suit_are_refused(tmp_path: Path, numbering: Any, message: str) -> None:
+    plan = plan_model("sfc", array=[8], strategy="optimal")
+    data = plan.to_data()
+    data["splits"][0]["numbering"] = numbering
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(data))
+    with pytest.raises(PlanError, match=re.escape(message)):
+        read_plan(file)

@@ -22,6 +22,7 @@ from hypar.planning.request import BASELINES, FIXED
 from hypar.registry import data_file
 from hypar.studies.notes import notes
 from tests.cli.test_cli import output, run
+from tests.effort import crossed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,19 +64,20 @@ def fails(*arguments: str) -> str:
     return result.stderr
 
 
-@pytest.mark.parametrize("space", [None, "all"])
-@pytest.mark.parametrize(
-    ("model", "hardware", "levels"),
-    [
-        ("resnet50", "h100-8x", 6),
-        ("alexnet", "h100-8x", 5),
-        ("lenet-c", "h100-8x", 3),
-        ("sfc", "hmc", 4),
-        ("vgg-a", "hmc", 2),
-        ("googlenet", "p100-4x4", 3),
-        ("resnet18", "tpu-v2", 5),
-        ("cifar-c", "tpu-v3", 6),
-    ],
+@crossed(
+    {
+        "model,hardware,levels": [
+            ("resnet50", "h100-8x", 6),
+            ("alexnet", "h100-8x", 5),
+            ("lenet-c", "h100-8x", 3),
+            ("sfc", "hmc", 4),
+            ("vgg-a", "hmc", 2),
+            ("googlenet", "p100-4x4", 3),
+            ("resnet18", "tpu-v2", 5),
+            ("cifar-c", "tpu-v3", 6),
+        ],
+        "space": [None, "all"],
+    }
 )
 def test_no_plan_for_least_time_is_slower_than_a_baseline(
     model: str, hardware: str, levels: int, space: str | None

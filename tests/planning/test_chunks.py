@@ -24,6 +24,7 @@ from hypar.schedule.chunks.sizes import groupings
 from hypar.schedule.stages import StepWork
 from hypar.schedule.step import exchanging, lower_lanes
 from hypar.timeline import run
+from tests.effort import crossed
 from tests.prose import unbroken
 from tests.schedule.test_chunked import graph_of, lane_of
 from tests.schedule.test_step import wired
@@ -122,10 +123,12 @@ def test_layers_that_exchange_nothing_are_in_no_chunk() -> None:
     assert nothing.score == planned("alexnet", "hmc", strategy="mp").score
 
 
-@pytest.mark.parametrize(
-    ("model", "name"), cases(["lenet-c", "alexnet", "vgg11", "resnet18", "googlenet"], "googlenet", BRANCHED)
+@crossed(
+    {
+        "strategy": ["dp", "hypar"],
+        "model,name": cases(["lenet-c", "alexnet", "vgg11", "resnet18", "googlenet"], "googlenet", BRANCHED),
+    }
 )
-@pytest.mark.parametrize("strategy", ["dp", "hypar"])
 def test_the_best_is_never_slower_than_any_that_can_be_asked_for(
     model: str, name: str, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

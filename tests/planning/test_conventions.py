@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from hypar import load_machine, load_model, plan_model
-from hypar.planning.searches import joint
 from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
+from hypar.planning.searches.jointly import tuples
 from tests.conventions import THREE_TYPES, cost_of, drawn, network, question_of, random_network
-from tests.effort import late
+from tests.effort import crossed, late
 
 if TYPE_CHECKING:
     from hypar.sharding.placement import Options
@@ -90,16 +90,20 @@ def test_every_greedy_level_is_the_cheapest_below_those_above(seed: int) -> None
         assert cost_of(first, above) == pytest.approx(min(cost_of(first, plan) for plan in plans), rel=1e-9)
 
 
-@pytest.mark.parametrize("convention", BY_PRODUCTS)
-@pytest.mark.parametrize("space", [THREE_TYPES, "all"])
-@pytest.mark.parametrize("model", ["sfc", "lenet-c", "alexnet", "resnet18"])
+@crossed(
+    {
+        "model": ["sfc", "lenet-c", "alexnet", "resnet18"],
+        "space": [THREE_TYPES, "all"],
+        "convention": BY_PRODUCTS,
+    }
+)
 def test_leaving_tuples_out_changes_no_plan(
     model: str, space: str, convention: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     question = question_of(graph_of(model), (2, 2, 2), convention, space=space)
-    monkeypatch.setattr(joint, "NARROWING_PAYS", math.inf)
+    monkeypatch.setattr(tuples, "NARROWING_PAYS", math.inf)
     whole = Joint().run(question)
-    monkeypatch.setattr(joint, "NARROWING_PAYS", 0)
+    monkeypatch.setattr(tuples, "NARROWING_PAYS", 0)
     narrowed = Joint().run(question)
     assert narrowed.choices == whole.choices
     assert narrowed.costs == whole.costs
@@ -122,13 +126,17 @@ def test_levels_by_themselves_bound_the_optimum(model: str, space: str, conventi
     question = question_of(graph_of(model), (2, 2), convention, space=space)
     best = Joint().run(question)
     assert best.exact
-    found = joint._level_by_level(question)
+    found = tuples.level_by_level(question)
     assert 0 < found.bounds[0] <= total(best.costs) * (1 + 1e-12)
     assert total(best.costs) <= total(found.costs) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("convention", BY_PRODUCTS)
-@pytest.mark.parametrize("cost", ["time", "accpar"])
+@crossed(
+    {
+        "cost": ["time", "accpar"],
+        "convention": BY_PRODUCTS,
+    }
+)
 def test_the_joint_optimum_of_seconds_is_that_of_counting_everything_out(cost: str, convention: str) -> None:
     machine = load_machine("hmc", {"latency": "1 us"})
     asked = question_of(graph_of("sfc"), (2, 2), convention, cost=cost, machine=machine)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-import pytest
-
 from hypar.program.cuts import array_cuts
 from hypar.program.lowering import lower
 from hypar.program.places import array_places
 from hypar.sharding.amounts.listing import amounts
 from tests.conventions import drawn, network, question_of
+from tests.effort import crossed
 
 
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-@pytest.mark.parametrize("array", [(2,), (4,), (2, 2), (4, 2), (2, 2, 2)])
-@pytest.mark.parametrize("seed", range(4))
+@crossed(
+    {
+        "seed": range(4),
+        "array": [(2,), (4,), (2, 2), (4, 2), (2, 2, 2)],
+        "convention": ["moved", "fused"],
+    }
+)
 def test_programs_of_even_plans_count_what_products_do(
     seed: int, array: tuple[int, ...], convention: str
 ) -> None:

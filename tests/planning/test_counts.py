@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from hypar import load_model, plan_model
 from hypar.errors import ProblemError
-from hypar.planning.searches import joint
-from tests.effort import NETWORKS, TWINS, examples
+from hypar.planning.searches.jointly import counts
+from tests.effort import NETWORKS, TWINS, crossed, examples
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -24,7 +24,7 @@ TWO, THREE = "batch,in_channels", "batch,in_channels,out_channels"
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search by counts however few tuples there are."""
-    monkeypatch.setattr(joint, "COUNTING_PAYS", 0)
+    monkeypatch.setattr(counts, "COUNTING_PAYS", 0)
 
 
 def both(model: str | LayerGraph, **asked: Any) -> tuple[Plan, Plan]:
@@ -59,29 +59,32 @@ LONG = [
 ]
 
 
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-@pytest.mark.parametrize(
-    ("model", "levels", "space"), [*QUICK, *[pytest.param(*one, marks=pytest.mark.slow) for one in LONG]]
+@crossed(
+    {
+        "model,levels,space": [*QUICK, *[pytest.param(*one, marks=pytest.mark.slow) for one in LONG]],
+        "convention": ["moved", "fused"],
+    }
 )
 def test_it_equals_elimination_over_all_tuples(model: str, levels: int, space: str, convention: str) -> None:
     require_equal(*both(model, levels=levels, space=space, convention=convention))
 
 
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-@pytest.mark.parametrize(
-    "asked",
-    [
-        {"array": (3, 2, 2)},
-        {"array": (4, 2, 3), "space": THREE},
-        {"levels": 3, "pins": "fc1=in_channels"},
-        {"levels": 3, "pins": ("conv2@H2=out_channels", "fc2@H1=batch")},
-        {"levels": 3, "graph": "operators"},
-        {
-            "levels": 3,
-            "inter_weight": 1.0,
-            "space": "conv:batch,out_channels linear:in_channels,out_channels",
-        },
-    ],
+@crossed(
+    {
+        "asked": [
+            {"array": (3, 2, 2)},
+            {"array": (4, 2, 3), "space": THREE},
+            {"levels": 3, "pins": "fc1=in_channels"},
+            {"levels": 3, "pins": ("conv2@H2=out_channels", "fc2@H1=batch")},
+            {"levels": 3, "graph": "operators"},
+            {
+                "levels": 3,
+                "inter_weight": 1.0,
+                "space": "conv:batch,out_channels linear:in_channels,out_channels",
+            },
+        ],
+        "convention": ["moved", "fused"],
+    }
 )
 def test_it_equals_elimination_for_other_arrays_spaces_and_pins(
     asked: dict[str, Any], convention: str

@@ -22,6 +22,7 @@ from hypar.sharding.levels import WHOLE_LAYER, levels_of
 from hypar.sharding.space import parse_space
 from hypar.solve.cost_graph import CostGraph
 from hypar.solve.solvers.base import load_solver
+from tests.effort import crossed
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -94,19 +95,19 @@ def test_folding_equal_blocks_once_finds_what_folding_each_does(network: LayerGr
     assert plan.cost.value == pytest.approx(each.cost, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("model", "array"),
-    [
-        pytest.param(model, array, marks=[pytest.mark.slow] if array in slow else [])
-        for model, slow in (
-            ("lenet-c", [[16]]), ("alexnet-2012", [[16]]), ("inception-v3", [[16], [2, 4]]),
-        )
-        for array in ([4], [16], [2, 4])
-    ],
-    ids=str,
-)  # fmt: skip
-@pytest.mark.parametrize(
-    "space", ["all", "height*width", "batch*out_channels*height*width", "height,width,batch"]
+@crossed(
+    {
+        "space": ["all", "height*width", "batch*out_channels*height*width", "height,width,batch"],
+        "model,array": [
+            pytest.param(model, array, marks=[pytest.mark.slow] if array in slow else [])
+            for model, slow in (
+                ("lenet-c", [[16]]),
+                ("alexnet-2012", [[16]]),
+                ("inception-v3", [[16], [2, 4]]),
+            )
+            for array in ([4], [16], [2, 4])
+        ],
+    }
 )
 def test_what_is_searched_is_what_is_scored(model: str, space: str, array: list[int]) -> None:
     """Choices of one dim and grids of several are counted alike, whichever of them a search compares."""

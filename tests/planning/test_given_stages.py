@@ -116,6 +116,12 @@ def test_the_last_layers_that_are_not_cut_start_no_stage() -> None:
         plan_model(ALEXNET, starts=["conv1", ALEXNET.layers[-1].name], levels=0, hardware=HMC)
 
 
+@pytest.mark.parametrize("starts", [5, [5], {"conv1": 1}])
+def test_starts_that_are_no_names_are_refused(starts: Any) -> None:
+    with pytest.raises(OptionError, match=r"^starts: found .*; allowed: names of layers"):
+        plan_model(ALEXNET, starts=starts, levels=0, hardware=HMC)
+
+
 @pytest.mark.parametrize("microbatches", [1, 4, 32])
 def test_the_best_stages_of_given_microbatches_are_the_fastest_of_all(microbatches: int) -> None:
     best = plan_model(ALEXNET, stages="best", levels=2, microbatches=microbatches, hardware=HMC)

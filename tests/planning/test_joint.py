@@ -15,9 +15,9 @@ from hypar.costs.graphs import narrowed
 from hypar.errors import TableLimitError
 from hypar.planning.question import ask
 from hypar.planning.request import Request
-from hypar.planning.searches import joint
 from hypar.planning.searches.base import Question, load_search
 from hypar.planning.searches.joint import Joint
+from hypar.planning.searches.jointly import tuples
 from hypar.sharding.levels import LocalSizes
 from hypar.solve.cost_graph import CostGraph, Solution, Structure
 from hypar.solve.solvers.base import Tables
@@ -49,7 +49,7 @@ def test_levels_by_themselves_bound_the_optimum_and_the_greedy_plan_is_the_answe
     asked = question(model, levels)
     best = Joint().run(asked)
     assert best.exact
-    found = joint._level_by_level(asked)
+    found = tuples.level_by_level(asked)
     assert not found.exact
     assert found.solver == "bounded"
     assert 0 < found.bounds[0] <= total(best.costs) <= total(found.costs)
@@ -71,8 +71,8 @@ def test_a_plan_without_proof_is_never_dearer_than_the_greedy_one(monkeypatch: p
     asked = question("lenet-c", 2)
     greedy = load_search("greedy").run(asked)
     monkeypatch.setattr(Question, "pick_solver", lambda self, *_: (self.solver or "bounded", Poor()))
-    monkeypatch.setattr(joint, "_greedy", lambda asked, bound: replace(greedy, bounds=(bound,)))
-    assert Joint().run(asked).choices == greedy.choices
+    monkeypatch.setattr(tuples, "greedy_answer", lambda asked, bound, _: replace(greedy, bounds=(bound,)))
+    assert Joint().run(replace(asked, solver="bounded")).choices == greedy.choices
 
 
 def test_distinct_sizes_are_the_same_sizes_once() -> None:
@@ -82,20 +82,25 @@ def test_distinct_sizes_are_the_same_sizes_once() -> None:
 
 def test_optimal_answers_past_the_tables_of_exact_solvers_and_says_whether_it_is_proven() -> None:
     found = hypar.plan_model("resnet50", levels=5, strategy="optimal", convention="paper")
-    assert found.solver == "bounded"
+    assert found.solver == "coarse"
     assert found.claim.startswith("optimal, all levels jointly,")
     assert found.bounds == [found.cost.value]
-    deep = hypar.plan_model("lenet-c", levels=12, strategy="optimal", convention="paper")
+    assert found.limits is None
+    deep = hypar.plan_model(
+        "resnet50", levels=7, strategy="optimal", convention="paper", memory_limit=1_000_000
+    )
     assert deep.bounds is not None
     gap = 1 - deep.bounds[0] / deep.cost.value
-    assert f"not proven optimal, but the optimum is at most {gap:.2%} lower; joint search" in deep.claim
+    assert 0 < gap < 0.1
+    said = f"not proven optimal, but the optimum is at most {gap:.2%} lower; joint search within 60 s and 1.00 MB, over"
+    assert deep.claim.startswith(said)
 
 
 def test_a_named_solver_whose_tables_do_not_fit_is_refused() -> None:
     with pytest.raises(
         TableLimitError, match=r"solver 'elimination' would hold .*solver 'bounded' says how far"
     ):
-        hypar.plan_model("resnet50", levels=5, strategy="optimal", solver="elimination", convention="paper")
+        hypar.plan_model("resnet50", levels=9, strategy="optimal", solver="elimination", convention="paper")
 
 
 def test_where_too_many_pairs_are_left_the_levels_are_planned_one_by_one(

@@ -20,7 +20,7 @@ from hypar.sharding.space import parse_space
 from hypar.solve.solvers.base import load_solver
 from hypar.studies.notes import finer_than_whole, notes
 from tests import oracle
-from tests.effort import NETWORKS, TWINS, examples, late
+from tests.effort import NETWORKS, TWINS, crossed, examples, late
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -80,15 +80,23 @@ def test_a_greedy_plan_states_the_volume_at_every_depth(name: str) -> None:
     assert [*costs] == [*accumulate(oracle.volumes(graph(name), chosen(deep)))]
 
 
-@pytest.mark.parametrize("name", late(NETWORKS, *TWINS))
-@pytest.mark.parametrize("strategy", ["dp", "mp", "owt", "accpar"])
+@crossed(
+    {
+        "strategy": ["dp", "mp", "owt", "accpar"],
+        "name": late(NETWORKS, *TWINS),
+    }
+)
 def test_every_strategy_states_the_volume_of_its_plan(name: str, strategy: str) -> None:
     plan = plan_model(graph(name), levels=3, strategy=strategy, convention="paper")
     assert plan.cost.value == oracle.volume(graph(name), chosen(plan))
 
 
-@pytest.mark.parametrize("name", late(NETWORKS, "resnet152", "inception-v3", *TWINS))
-@pytest.mark.parametrize(("strategy", "levels"), [("hypar", 2), ("hypar", 5), ("accpar", 2), ("optimal", 2)])
+@crossed(
+    {
+        "strategy,levels": [("hypar", 2), ("hypar", 5), ("accpar", 2), ("optimal", 2)],
+        "name": late(NETWORKS, "resnet152", "inception-v3", *TWINS),
+    }
+)
 def test_joint_never_costs_more_than_greedy(name: str, strategy: str, levels: int) -> None:
     greedy, joint = (
         plan_model(graph(name), levels=levels, strategy=strategy, search=search).cost.value

@@ -13,7 +13,6 @@ from hypar.cli.main import main
 from hypar.network.dims import CUTTABLE
 from hypar.planning.refusals import FEATURES, REFUSALS
 from tests.benches import FakeBench
-from tests.effort import late
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,6 +42,9 @@ CASES: dict[str, Case] = {
     "schedule of stages": {"--stages": "2", "--schedule": "gpipe"},
     "microbatches": {"--microbatches": "4"},
     "microbatches of stages": {"--stages": "2", "--microbatches": "4"},
+    "parts": {"--parts": "2"},
+    "parts of stages": {"--stages": "2", "--parts": "2"},
+    "interleaved stages": {"--stages": "2", "--schedule": "interleaved"},
     "balance": {"--balance": "memory"},
     "balance of stages": {"--stages": "2", "--balance": "memory"},
     "starts": {"--starts": "conv1,fc1"},
@@ -75,6 +77,8 @@ CASES: dict[str, Case] = {
     "operators": {"--graph": "operators"},
     "joint": {"--search": "joint"},
     "solver": {"--solver": "elimination"},
+    "time limit": {"--time-limit": "30"},
+    "memory limit": {"--memory-limit": "1e8"},
 }
 
 COSTS = {
@@ -119,11 +123,14 @@ def features(asked: Mapping[str, str | None]) -> Iterator[str]:
         "stages": staged,
         "a schedule": "--schedule" in asked,
         "microbatches": "--microbatches" in asked,
+        "parts": "--parts" in asked,
+        "stages in one part": staged and asked.get("--schedule") != "interleaved",
         "a balance": "--balance" in asked,
         "starts": starts is not None,
         "pins": "--pin" in asked,
         "shares": "--shares" in asked,
         "whole shares": "--integral" in asked,
+        "a limit": bool({"--time-limit", "--memory-limit"} & {*asked}),
         "a profile": "--profile" in asked,
         "a weight between layers": "--inter-weight" in asked,
         "a mode": "--mode" in asked,
@@ -145,6 +152,8 @@ def pairs(first: str) -> Iterator[dict[str, str | None]]:
         one, other = CASES[first], CASES[second]
         asked = {"--hardware": "hmc", **one, **other}
         starts = str(asked.get("--starts")).count(",") + 1
+        if asked.get("--schedule") == "interleaved" and "--starts" in asked:
+            asked["--starts"], starts = "conv1,conv2,fc1,fc2", 2
         counted = "--starts" not in asked or asked.get("--stages") in {None, "best", str(starts)}
         # The groups of a machine hold equally many stages.
         counted = counted and not (
@@ -159,8 +168,8 @@ def pairs(first: str) -> Iterator[dict[str, str | None]]:
             yield asked
 
 
-QUICK = ("heterogeneous", "stages on groups", "best stages", "chunks")
-"""The cases whose pairs the quick run tries; the slow one tries those of all."""
+QUICK = {"heterogeneous": 0, "stages on groups": 1, "best stages": 0, "chunks": 1}
+"""The cases half of whose pairs the quick run tries, and which half; the slow one tries the other pairs of all."""
 
 
 @pytest.fixture(autouse=True)
@@ -179,9 +188,16 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.stdout if result.exit_code == 0 else result.stderr
 
 
-@pytest.mark.parametrize("first", late(CASES, *(name for name in CASES if name not in QUICK)))
-def test_every_pair_is_planned_or_refused_as_its_row_says(first: str) -> None:
-    for asked in pairs(first):
+@pytest.mark.parametrize(
+    ("first", "half"),
+    [
+        pytest.param(first, half, marks=[] if QUICK.get(first) == half else pytest.mark.slow)
+        for first in CASES
+        for half in (0, 1)
+    ],
+)
+def test_every_pair_is_planned_or_refused_as_its_row_says(first: str, half: int) -> None:
+    for asked in [*pairs(first)][half::2]:
         words = [word for key, value in asked.items() if value is not None for word in (key, value) if word]
         status, text = run("plan", "lenet-c", "--batch", "32", "-o", "plan.json", *words)
         row = refused(asked)

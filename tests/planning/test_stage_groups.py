@@ -16,6 +16,7 @@ from hypar.machine.machine import Machine
 from hypar.planning.planner import follow
 from hypar.planning.request import Request
 from hypar.planning.stages.replay import stored_stages
+from tests.effort import crossed
 from tests.heterogeneous import chains, group, kind, skips, write_machine
 from tests.staged import BruteForce
 from tests.studies.test_pipeline import chain
@@ -244,9 +245,11 @@ def test_a_plan_on_a_named_machine_is_checked(asked: dict[str, Any], tmp_path: P
     assert check_plan(tmp_path / "plan.json").ok
 
 
-@pytest.mark.parametrize("convention", ["moved", "fused", "direct"])
-@pytest.mark.parametrize(
-    "asked", ["all devices", "single devices", "a level", "time", "refined", "starts"], ids=str
+@crossed(
+    {
+        "asked": ["all devices", "single devices", "a level", "time", "refined", "starts"],
+        "convention": ["moved", "fused", "direct"],
+    }
 )
 def test_what_is_executed_is_what_one_device_computes(
     asked: str, convention: str, unlike: HeterogeneousMachine

@@ -22,7 +22,7 @@ from hypar.machine.setting import Setting, degrees
 from hypar.plan.splits import BALANCES
 from hypar.planning.replay import run_plan
 from hypar.planning.request import Request
-from hypar.planning.stages.lower_bounds import crossing_bytes, lower_bounds_of
+from hypar.planning.stages.lower_bounds import lower_bounds_of
 from hypar.planning.stages.partition import best_partition
 from hypar.planning.stages.running import estimated_s, kept_in_flight
 from hypar.planning.stages.spans import CutSpans
@@ -37,7 +37,7 @@ from hypar.solve.partition import partition
 from hypar.studies.notes import finer_than_whole, notes
 from hypar.studies.sections.hypar.networks import NETWORKS
 from hypar.studies.verification.run import verify_plan
-from tests.effort import late
+from tests.effort import crossed, late
 from tests.prose import unbroken
 from tests.reports.test_traces import check_step_trace
 from tests.staged import BruteForce
@@ -198,9 +198,13 @@ def test_each_stage_gets_what_it_reads_once_and_hands_it_on(convention: str) -> 
     ]
 
 
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-@pytest.mark.parametrize("stages", [2, 4])
-@pytest.mark.parametrize("strategy", late(["hypar", "mp", "accpar"], "hypar"))
+@crossed(
+    {
+        "strategy": late(["hypar", "mp", "accpar"], "hypar"),
+        "stages": [2, 4],
+        "convention": ["moved", "fused"],
+    }
+)
 def test_stages_count_what_their_program_moves(strategy: str, stages: int, convention: str) -> None:
     for model, alike in (("lenet-c", "ja"), ("sfc", "j"), ("alexnet", "j")):
         asked: dict[str, Any] = {"strategy": strategy, "stages": stages, "convention": convention}
@@ -308,21 +312,22 @@ def all_costs(spans: CutSpans, microbatches: int) -> tuple[NDArray[np.float64], 
     return seconds, room
 
 
-@pytest.mark.parametrize("capacity", late(["8 GB", "150 kB", "90 kB"], "150 kB"))
-@pytest.mark.parametrize(
-    ("asked", "array", "overlap"),
-    [
-        pytest.param(asked, array, overlap, marks=[] if overlap == quick else [pytest.mark.slow])
-        for asked, array, quick in (
-            ({"strategy": "hypar"}, (), "none"),
-            ({"strategy": "hypar"}, (2, 2), "full"),
-            ({"strategy": "accpar", "cost": "time", "search": "joint"}, (2,), "none"),
-            ({"strategy": "deepa"}, (4,), "full"),
-            ({"strategy": "hypar", "convention": "moved"}, (2, 2), "none"),
-            ({"strategy": "accpar", "convention": "fused"}, (2, 2), "full"),
-        )
-        for overlap in ("none", "full")
-    ],
+@crossed(
+    {
+        "asked,array,overlap": [
+            pytest.param(asked, array, overlap, marks=[] if overlap == quick else [pytest.mark.slow])
+            for asked, array, quick in (
+                ({"strategy": "hypar"}, (), "none"),
+                ({"strategy": "hypar"}, (2, 2), "full"),
+                ({"strategy": "accpar", "cost": "time", "search": "joint"}, (2,), "none"),
+                ({"strategy": "deepa"}, (4,), "full"),
+                ({"strategy": "hypar", "convention": "moved"}, (2, 2), "none"),
+                ({"strategy": "accpar", "convention": "fused"}, (2, 2), "full"),
+            )
+            for overlap in ("none", "full")
+        ],
+        "capacity": late(["8 GB", "150 kB", "90 kB"], "150 kB"),
+    }
 )
 def test_blocks_that_are_not_planned_are_in_no_better_partition(
     forked: LayerGraph,
@@ -346,7 +351,7 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
         expected = partition(
             lambda stage: np.where(room >= kept[stage], seconds, np.inf),  # noqa: B023
             stages,
-            np.array(crossing_bytes(every)),
+            every.crossing_bytes,
         )
         assert best_partition([few] * stages, microbatches, kept) == expected
         if expected is not None:
@@ -354,15 +359,16 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
             assert best_partition([few] * stages, microbatches, kept, expected.bottleneck * 0.999) is None
 
 
-@pytest.mark.parametrize("capacity", late(["8 GB", "150 kB"], "8 GB"))
-@pytest.mark.parametrize("balance", [name for name in BALANCES if name != "time"])
-@pytest.mark.parametrize(
-    ("asked", "array"),
-    [
-        ({"strategy": "hypar"}, ()),
-        ({"strategy": "hypar", "convention": "moved"}, (2, 2)),
-        ({"strategy": "accpar", "convention": "fused"}, (2, 2)),
-    ],
+@crossed(
+    {
+        "asked,array": [
+            ({"strategy": "hypar"}, ()),
+            ({"strategy": "hypar", "convention": "moved"}, (2, 2)),
+            ({"strategy": "accpar", "convention": "fused"}, (2, 2)),
+        ],
+        "balance": [name for name in BALANCES if name != "time"],
+        "capacity": late(["8 GB", "150 kB"], "8 GB"),
+    }
 )
 def test_the_best_partition_by_another_balance_is_that_of_all_blocks(
     forked: LayerGraph,
@@ -389,7 +395,7 @@ def test_the_best_partition_by_another_balance_is_that_of_all_blocks(
         expected = partition(
             lambda stage: np.where(room >= kept[stage], exact[kept[stage]], np.inf),  # noqa: B023
             stages,
-            np.array(crossing_bytes(every)),
+            every.crossing_bytes,
         )
         assert best_partition([few] * stages, microbatches, kept, balance=balance) == expected
 
@@ -499,7 +505,7 @@ SCHEDULES = ["1f1b", "gpipe", "layer-block"]
 STAGED = [
     pytest.param(
         *(asked, overlap, schedule),
-        marks=[pytest.mark.slow] if (asked, overlap) == ("cut twice", "full") else [],
+        marks=[pytest.mark.slow] if overlap == "full" and asked in {"cut twice", "grids"} else [],
     )
     for asked in REQUESTS
     for overlap in ("none", "full")

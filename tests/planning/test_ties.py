@@ -20,9 +20,17 @@ EXACT = [name for name in plugin_names("solvers") if load_solver(name).exact]
 FEW = 2**22
 """Entries that the exhaustive solver may compute here."""
 
+LARGER = ("alexnet-2012", "vgg16")
+"""Networks that are searched over several levels at once in the slow run, as smaller ones are in the quick one."""
+
 BRANCHED = ("googlenet", "inception", "mobilenet", "resnet", "unet")
 CASES = [
-    pytest.param(model, strategy, marks=[pytest.mark.slow] if model in TWINS else [])
+    pytest.param(
+        *(model, strategy),
+        marks=[pytest.mark.slow]
+        if model in TWINS or (model in LARGER and strategy in {"optimal", "deepa"})
+        else [],
+    )
     for model in NETWORKS
     for strategy in plugin_names("strategies")
     if not model.startswith(BRANCHED) or (model == "resnet18" and strategy in {"dp", "mp", "owt"})

@@ -14,7 +14,7 @@ from hypar.planning.request import Request
 from hypar.planning.uneven.search import Planner, plan_branches
 from hypar.program.of_plan import program_of
 from hypar.studies.explanation import explain_plan
-from tests.effort import late
+from tests.effort import crossed, late
 from tests.heterogeneous import group, kind, write_machine, written
 
 if TYPE_CHECKING:
@@ -153,8 +153,12 @@ def test_baselines_compete_by_the_engine(tmp_path: Path) -> None:
     assert check_plan(tmp_path / "plan.json").ok
 
 
-@pytest.mark.parametrize("convention", ["paper", "moved", "fused"])
-@pytest.mark.parametrize("strategy", ["accpar", "hypar"])
+@crossed(
+    {
+        "strategy": ["accpar", "hypar"],
+        "convention": ["paper", "moved", "fused"],
+    }
+)
 def test_choices_of_another_plan_cost_what_a_search_would_count(strategy: str, convention: str) -> None:
     """Counted again, a plan's own choices and shares cost what the plan says, split by split."""
     plan = plan_model(

@@ -11,6 +11,7 @@ from hypar.execution.verify import verify_program
 from hypar.planning.planner import plan_model
 from hypar.program.of_plan import cuts_of, program_of
 from hypar.program.steps import Update
+from tests.effort import crossed
 from tests.heterogeneous import group, groups_of, kind, write_machine
 from tests.program.networks import network, perceptron
 
@@ -65,8 +66,12 @@ def uneven(tmp_path: Path) -> Path:
     return write_machine(tmp_path, kinds, [groups_of("pair", slow, more, bandwidth=fast), quick])
 
 
-@pytest.mark.parametrize("integral", [False, True])
-@pytest.mark.parametrize("space", ["batch", "batch,in_channels,out_channels"])
+@crossed(
+    {
+        "space": ["batch", "batch,in_channels,out_channels"],
+        "integral": [False, True],
+    }
+)
 def test_unequal_groups(space: str, uneven: Path, *, integral: bool) -> None:
     graph = chain()
     plan = plan_model(graph, hardware=uneven, space=space, cost="accpar", shares="linear", integral=integral)

@@ -19,7 +19,7 @@ from hypar.files.yaml_file import read_yaml
 from hypar.network.training import PHASES
 from hypar.registry import plugin_names
 from hypar.reports.exports.base import Exported, export_plan
-from tests.effort import late
+from tests.effort import crossed, late
 from tests.studies.test_problems import randomly_cut
 
 if TYPE_CHECKING:
@@ -91,8 +91,12 @@ def test_every_format_is_read_again() -> None:
     assert {*READERS} == {*plugin_names("exports")}
 
 
-@pytest.mark.parametrize("name", late(MODELS, "resnet50"))
-@pytest.mark.parametrize("tool", READERS)
+@crossed(
+    {
+        "tool": READERS,
+        "name": late(MODELS, "resnet50"),
+    }
+)
 def test_an_export_has_the_multiply_accumulates_of_every_layer(tool: str, name: str) -> None:
     """Rows by the devices that compute them, and by their times, add up to the whole layer in every phase."""
     graph, plan = randomly_cut(name, 1)
@@ -219,8 +223,12 @@ def test_the_command_lists_what_it_wrote_and_what_it_did_not() -> None:
     assert sorted(file.name for file in Path("problems").iterdir()) == ["conv1.yaml", "conv2.yaml"]
 
 
-@pytest.mark.parametrize("columns", [60, pytest.param(80, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("tool", READERS)
+@crossed(
+    {
+        "tool": READERS,
+        "columns": [60, pytest.param(80, marks=pytest.mark.slow)],
+    }
+)
 def test_a_listing_is_no_wider_than_the_terminal(tool: str, columns: int) -> None:
     """Names of blocks, with pieces, phases and times."""
     graph, plan = randomly_cut("resnet50", 1)

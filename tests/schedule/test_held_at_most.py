@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import pytest
-
 from hypar import load_model, plan_model
 from hypar.machine.load import load_machine
 from hypar.machine.setting import Setting
@@ -13,11 +11,16 @@ from hypar.schedule.lanes import Lane
 from hypar.schedule.memory import held_at_most, memory_of
 from hypar.schedule.step import transfers_of
 from hypar.sharding.levels import TENSORS
+from tests.effort import crossed
 
 
-@pytest.mark.parametrize("model", ["lenet-c", "alexnet", "resnet18", "inception-v3"])
-@pytest.mark.parametrize("space", ["batch", "in_channels", "batch,in_channels,out_channels", "height"])
-@pytest.mark.parametrize("levels", [1, 4])
+@crossed(
+    {
+        "levels": [1, 4],
+        "space": ["batch", "in_channels", "batch,in_channels,out_channels", "height"],
+        "model": ["lenet-c", "alexnet", "resnet18", "inception-v3"],
+    }
+)
 def test_no_device_holds_more(model: str, space: str, levels: int) -> None:
     graph = load_model(model)
     plan = plan_model(graph, levels=levels, strategy="accpar", space=_of(model, space), search="greedy")

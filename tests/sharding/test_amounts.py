@@ -20,6 +20,7 @@ from hypar.sharding.amounts.flows import flows_of, fraction_read
 from hypar.sharding.amounts.listing import Amount, amounts
 from hypar.sharding.placement import ALONE, Choice, cut, grid
 from tests.conventions import cost_of, drawn, network, question_of, random_network
+from tests.effort import crossed
 
 Elements = NDArray[np.bool_]
 """Whether a device has an element, ``[devices, elements]``."""
@@ -185,8 +186,12 @@ def counted(
     return found
 
 
-@pytest.mark.parametrize("convention", ["moved", "fused"])
-@pytest.mark.parametrize("array", [(2,), (4,), (2, 2), (3, 2), (2, 3)])
+@crossed(
+    {
+        "array": [(2,), (4,), (2, 2), (3, 2), (2, 3)],
+        "convention": ["moved", "fused"],
+    }
+)
 def test_every_pair_is_counted_as_its_elements_are(array: tuple[int, ...], convention: str) -> None:
     tuples = list(itertools.product(TYPES, repeat=len(array)))
     for made, read in itertools.product(tuples, tuples):
@@ -300,8 +305,12 @@ def test_a_halo_is_needed_wherever_the_rest_of_the_image_is() -> None:
     assert forward == pytest.approx({0: 2.0, 1: 20.0 - 2.0}, rel=0.06)
 
 
-@pytest.mark.parametrize("seed", range(24))
-@pytest.mark.parametrize("convention", ["moved", "fused"])
+@crossed(
+    {
+        "convention": ["moved", "fused"],
+        "seed": range(24),
+    }
+)
 def test_transfers_in_a_score_are_those_of_the_cost(seed: int, convention: str) -> None:
     rng = random.Random(seed)
     graph = random_network(rng)

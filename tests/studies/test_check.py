@@ -272,7 +272,7 @@ def check(*arguments: str) -> Result:
 
 LATE = (
     "shares of layers", "refined", "by paper", "fused", "deepa", "chunks by size", "stages, not cut",
-    "volume of unlike groups", "best stages", "profile", "chunks",
+    "volume of unlike groups", "best stages", "profile", "chunks", "optimal", "bounded by level", "stages",
 )  # fmt: skip
 """Plans whose files have the fields of another kind's."""
 

@@ -159,7 +159,7 @@ def test_measured_times_are_for_the_rows_whose_cost_has_them() -> None:
 
 @pytest.mark.parametrize("convention", ["moved", "fused"])
 def test_the_costs_of_stages_are_counted_by_the_convention_of_all_rows(convention: str) -> None:
-    graph = load_model("resnet18", batch=32)
+    graph = load_model("alexnet", batch=32)
     own = plan_model(graph, levels=2, stages=4, hardware="hmc", space="all", convention=convention)
     stored = own.model_copy(update={"convention": None})
     found = costs_of(stored, graph, convention, load_machine("hmc"))

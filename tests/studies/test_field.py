@@ -18,6 +18,7 @@ from hypar.errors import HyparError
 from hypar.plan.score import totals_of
 from hypar.planning.request import checked_arrays
 from hypar.results import view_of
+from tests.effort import crossed
 from tests.heterogeneous import CONV, INPUT, group, groups_of, kind, write_machine, written
 
 if TYPE_CHECKING:
@@ -112,8 +113,12 @@ def test_an_idle_group_has_no_choices_to_vary() -> None:
     assert [point.own for point in found.points].count(True) == 1
 
 
-@pytest.mark.parametrize("convention", ["paper", "moved", "fused"])
-@pytest.mark.parametrize("stages", [2, 4])
+@crossed(
+    {
+        "stages": [2, 4],
+        "convention": ["paper", "moved", "fused"],
+    }
+)
 def test_points_inside_stages_are_the_scores_of_these_plans(stages: int, convention: str) -> None:
     asked: dict[str, Any] = {"hardware": "hmc", "levels": 2, "stages": stages, "convention": convention}
     found = explore_model("lenet-c", vary=["fc1", "conv2@H1"], space="all", **asked)

@@ -22,7 +22,7 @@ from hypar.reports.listings.overlaps import overlap_data
 from hypar.schedule.chunks.best import best_sizes
 from hypar.schedule.chunks.exchanges import EXCHANGES
 from hypar.studies.overlap.run import whole_array
-from tests.effort import late
+from tests.effort import crossed, late
 from tests.prose import unbroken
 from tests.test_timeline import check_trace
 
@@ -164,9 +164,11 @@ def test_changes_and_batch_are_those_of_the_step() -> None:
     assert slow.graph.batch == 64
 
 
-@pytest.mark.parametrize("name", EXCHANGES)
-@pytest.mark.parametrize(
-    "hardware", late(["h100-8x", "p100-4x4", "tpu-v2", "hmc"], "p100-4x4", "tpu-v2", "hmc")
+@crossed(
+    {
+        "hardware": late(["h100-8x", "p100-4x4", "tpu-v2", "hmc"], "p100-4x4", "tpu-v2", "hmc"),
+        "name": late(EXCHANGES, "serial"),
+    }
 )
 def test_resnet_152_is_no_slower_than_by_the_rule(name: str, hardware: str) -> None:
     asked: dict[str, Any] = {"hardware": hardware, "exchange": name, "changes": {"overlap": "full"}}

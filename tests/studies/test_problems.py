@@ -15,6 +15,7 @@ from hypar.errors import OptionError, PlanError
 from hypar.machine.machine import local_shape
 from hypar.machine.setting import degrees
 from hypar.studies.problems import problems_of
+from tests.effort import crossed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,8 +42,12 @@ def randomly_cut(name: str, seed: int) -> tuple[LayerGraph, Plan]:
     return graph, plan_model(graph, array=array, strategy="optimal", search="greedy", pins=pins)
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("name", MODELS)
+@crossed(
+    {
+        "name": MODELS,
+        "seed": range(2),
+    }
+)
 def test_the_pieces_of_all_devices_make_up_every_layer(name: str, seed: int) -> None:
     graph, plan = randomly_cut(name, seed)
     problems = problems_of(plan, model=graph)

@@ -19,6 +19,7 @@ from hypar.network.windows import TransposedWindow
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid
 from hypar.sharding.space import parse_space
 from hypar.studies.profiling.shards import LayerShard, shard_of
+from tests.effort import crossed
 
 if TYPE_CHECKING:
     from hypar.network.contraction import CutLayer
@@ -90,9 +91,11 @@ def nodes(graph: LayerGraph) -> list[tuple[Layer, CutLayer]]:
     return [(layers[node.name], node) for node in graph.operators.layers]
 
 
-@pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize(
-    "model", ["lenet-c", "alexnet-2012", "resnet18", "googlenet", "unet", "mobilenet-v2", ENLARGED], ids=str
+@crossed(
+    {
+        "model": ["lenet-c", "alexnet-2012", "resnet18", "googlenet", "unet", "mobilenet-v2", ENLARGED],
+        "space": SPACES,
+    }
 )
 def test_sizes_are_those_of_the_fullest_device(model: str, space: str) -> None:
     graph = load_model(model, batch=24)

@@ -197,6 +197,15 @@ def _read_stages(_ctx: click.Context, _param: click.Parameter, value: str | None
         raise OptionError("stages", f"found {shown(value)}", "a whole number, or best", hint) from None
 
 
+parts_option = option(
+    "--parts",
+    heading=STAGES,
+    type=int,
+    metavar="V",
+    help="Parts of the network that each stage works for, in schedule interleaved.  [default: 2]",
+)
+
+
 balance_option = option(
     "--balance",
     heading=STAGES,
@@ -234,6 +243,10 @@ OPTIONS: dict[str, Callable[[Any], Any]] = {
         help="Search over the levels: {names}.  [default: the strategy's]"),
     "solver": option("--solver", heading=SEARCH, names=plugins("solvers"), metavar="NAME",
         help="Solver to use: {names}.  [default: the cheapest exact one]"),
+    "time_limit": option("--time-limit", heading=SEARCH, type=float, metavar="SECONDS",
+        help="Time for the joint search, after which it answers with its best plan and a bound.  [default: 60]"),
+    "memory_limit": option("--memory-limit", heading=SEARCH, type=float, metavar="BYTES",
+        help="Memory for the tables of the joint search.  [default: 1e9]"),
     "pins": option("--pin", "pins", heading=SEARCH, multiple=True, metavar="LAYER[@LEVEL]=CHOICE",
         help="Fix a choice, as fc1=mp or conv*@H2=batch; may be repeated."),
     **HARDWARE_OPTIONS,
@@ -242,9 +255,10 @@ OPTIONS: dict[str, Callable[[Any], Any]] = {
     "stages": option("--stages", heading=STAGES, callback=_read_stages, names=lambda: [BEST], metavar="N|best",
         help="Number of stages of consecutive layers, each planned by itself; best: the fastest number over the outermost levels."),
     "schedule": option("--schedule", heading=STAGES, names=lambda: FLUSHES, metavar="NAME",
-        help="Order of the stages' work: 1f1b, gpipe or layer-block.  [default: 1f1b]"),
+        help="Order of the stages' work: 1f1b, interleaved, gpipe or layer-block.  [default: 1f1b]"),
     "microbatches": option("--microbatches", heading=STAGES, type=int, metavar="N",
         help="Microbatches in a mini-batch, with stages.  [default: the number of stages, or the next smaller divisor of the batch]"),
+    "parts": parts_option,
     "balance": balance_option,
     "starts": starts_option,
     "integral": option("--integral", heading=MACHINE, is_flag=True,

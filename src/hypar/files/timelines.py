@@ -29,6 +29,7 @@ class TimelineFigure:
         timeline: the tasks, and when each ran.
         colours: colour of each kind of task; other kinds have those of series.
         rows: the row of each task, as the name of its layer; by default its resource.
+        order: the rows, top to bottom; by default in the order of their first tasks.
         strips: for each task its first strip of the row and the one after its last, if groups of devices work side by
             side; by default one strip.
         shown: function that formats a time.
@@ -38,13 +39,16 @@ class TimelineFigure:
     timeline: Timeline
     colours: Mapping[str, str]
     rows: Sequence[str] = ()
+    order: Sequence[str] = ()
     strips: Sequence[tuple[int, int]] = ()
     shown: Callable[[float], str] = format_seconds
 
     def picture(self) -> Any:
         """Draw the timeline with matplotlib; tasks on the critical path are higher than others."""
         names = self.rows or [task.resource for task in self.timeline.tasks]
-        rows = {name: row for row, name in enumerate(dict.fromkeys(names))}
+        present = {*names}
+        listed = [name for name in self.order or names if name in present]
+        rows = {name: row for row, name in enumerate(dict.fromkeys(listed))}
         canvas, axes = blank(11, 1.3 + 0.27 * max(2, min(len(rows), MOST_ROWS)), self.title)
         spans = self._spans([rows[name] for name in names])
         kinds = [kind for kind in self.colours if kind in self.timeline.by_kind]

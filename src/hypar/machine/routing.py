@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,8 +68,9 @@ class LevelLink:
         return {kind: own[-1].seconds_per_byte for kind, own in self.lines.items()}
 
 
-def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tuple[LevelLink, ...]:
-    """Return the links of each level of an array, outermost first.
+@lru_cache(maxsize=256)
+def level_links(name: str, tiers: tuple[Tier, ...], array: tuple[int, ...]) -> tuple[LevelLink, ...]:
+    """Return the links of each level of an array, outermost first; machines of equal networks share them.
 
     Args:
         name: the machine's name, for errors.
@@ -98,7 +100,8 @@ def level_links(name: str, tiers: Sequence[Tier], array: tuple[int, ...]) -> tup
     return tuple(_level_link(tiers, Level(tiers, wires, places, array, level)) for level in range(len(array)))
 
 
-def joined_link(tiers: Sequence[Tier], array: tuple[int, ...], first: int, last: int) -> LevelLink | None:
+@lru_cache(maxsize=256)
+def joined_link(tiers: tuple[Tier, ...], array: tuple[int, ...], first: int, last: int) -> LevelLink | None:
     """Return the link between all subgroups of some adjacent levels, as if these were one level.
 
     Args:

@@ -36,3 +36,7 @@ class Tier:
     duplex: bool
     ports: int | None = None
     collectives: tuple[str, ...] = ALGORITHMS
+
+    def __hash__(self) -> int:
+        """Return a hash of all but the topology, whose fields may be lists."""
+        return hash((self.name, self.devices, self.bytes_per_s, self.latency_s, self.ports, self.collectives))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from hypar.plan.plan import Plan
     from hypar.plan.splits import Split
+    from hypar.sharding.placement import Choice
 
     Place = tuple[Any, ...]
     Difference = tuple[Place, Any, Any]
@@ -95,7 +96,8 @@ def _as_it_is(section: Any) -> Any:
 def _split(split: Split, entry: dict[str, Any]) -> dict[str, Any]:
     """Return a split with each choice in words, independent of the order of its dims, and its groups by name."""
     sides = {"sides": _named(entry["sides"])} if "sides" in entry else {}
-    words = {layer: degrees_text(split.choice(layer).as_degrees()) for layer in split.choices}
+    words = {layer: choice_text(split.choice(layer)) for layer in split.choices}
+    entry.pop("numbering", None)
     return {"split": "planned", **entry, "choices": words, **sides}
 
 
@@ -135,6 +137,12 @@ def _named(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         name = record["group"]
         found[f"{name} (number {number})" if name in found else name] = record
     return found
+
+
+def choice_text(choice: Choice) -> str:
+    """Return a choice in words, in the order of the digits if its devices are numbered in an order of its own."""
+    digits = (degrees_text(dict([digit])) for digit in choice.order)
+    return ", ".join(digits) or degrees_text(choice.as_degrees())
 
 
 def degrees_text(degrees: Mapping[str, int]) -> str:

@@ -26,6 +26,7 @@ CAUSES = {
     "hardware_changes",
     "microbatches",
     "optimizer",
+    "parts",
     "refined",
     "schedule",
     "score convention",

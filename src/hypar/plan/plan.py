@@ -75,6 +75,29 @@ class CostRecord(Record):
     parameters: dict[str, int | float | str] = Field(default={})
 
 
+class LimitsRecord(Record):
+    """The limits that kept a joint search from a proof.
+
+    Attributes:
+        seconds: the time that it was allowed, counted as work.
+        bytes: the memory that it was allowed.
+        cut: ``time`` if the clock came before the work was done, ``interrupt`` if the user did; None if neither did.
+        answers: how many answers the search had given by then.
+    """
+
+    seconds: Annotated[Amount, Field(gt=0)]
+    bytes: Annotated[Amount, Field(gt=0)]
+    cut: Literal["time", "interrupt"] | None = None
+    answers: Annotated[int, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _both(self) -> Self:
+        """Check that a search that was cut short says where."""
+        if (self.cut is None) != (self.answers is None):
+            raise ValueError("limits: found one of cut and answers; allowed: both or none")
+        return self
+
+
 class RefinementRecord(Record):
     """The effect of refinement against the engine.
 
@@ -144,6 +167,7 @@ class Plan(Result, Record):
         profile: the measured times that the cost counted; None if it counted none.
         files: the files that it was planned with, where they are not found by name beside the plan.
         bounds: lower bounds of the cost, over all levels or level by level; None if the solver is exact or states none.
+        limits: the limits that kept the search from a proof; None if none did.
         convention: the convention by which the cost counts bytes; None for ``paper``, and for a cost with a count of
             its own.
         cost: the cost that was minimised.
@@ -177,6 +201,7 @@ class Plan(Result, Record):
     profile: ProfileRecord | None = None
     files: FilesRecord | None = None
     bounds: list[Amount] | None = None
+    limits: LimitsRecord | None = None
     convention: Recorded = None
     cost: CostRecord
     claim: str
@@ -458,6 +483,8 @@ class Plan(Result, Record):
         data["splits"] = [_given(split) for split in data["splits"]]
         if self.files is not None:
             data["files"] = _given(data["files"])
+        if self.limits is not None:
+            data["limits"] = _given(data["limits"])
         if self.stages is not None:
             data["stages"] = _given(data["stages"])
             data["stages"]["stages"] = [*map(_given, data["stages"]["stages"])]

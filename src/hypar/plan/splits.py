@@ -5,7 +5,7 @@
 import math
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
@@ -14,7 +14,8 @@ from hypar.errors import field_name, shown
 from hypar.files.record import Record
 from hypar.network.dims import CUTTABLE, NAME
 from hypar.plan.score import Amount
-from hypar.sharding.placement import ALONE, WHOLE, Choice, grid
+from hypar.sharding.numbering import digits_of
+from hypar.sharding.placement import ALONE, WHOLE, Choice, grid, numbered
 
 
 def _known_dim(dim: str) -> str:
@@ -23,7 +24,11 @@ def _known_dim(dim: str) -> str:
     return dim
 
 
-Degrees = dict[Annotated[str, AfterValidator(_known_dim)], Annotated[int, Field(ge=1)]]
+Dim = Annotated[str, AfterValidator(_known_dim)]
+Degrees = dict[Dim, Annotated[int, Field(ge=1)]]
+Digit = Annotated[dict[Dim, Annotated[int, Field(ge=2)]], Field(min_length=1, max_length=1)]
+"""A run of digits of a device's number: the dim that it divides, and its degree."""
+
 Share = Annotated[float, Field(ge=0, le=1)]
 
 WHOLE_ARRAY = "all"
@@ -33,7 +38,10 @@ MOST_UNEVEN_SPLITS = 16
 """Nested uneven splits, at most."""
 
 
-FLUSHES = {"layer-block": False, "gpipe": True, "1f1b": True}
+INTERLEAVED = "interleaved"
+"""The schedule in which each stage works for several parts of the network."""
+
+FLUSHES = {"layer-block": False, "gpipe": True, "1f1b": True, INTERLEAVED: True}
 """The schedules of stages, and whether the pipeline runs empty after each mini-batch, so that no weights are stale."""
 
 
@@ -59,16 +67,29 @@ class StageRecord(Record):
     Attributes:
         group: on a heterogeneous machine, the device group that it is on; None on identical devices.
         layers: its layers that are cut.
+        parts: the number of these layers in each of its parts, which are apart from each other; None for one part.
         busy_s: seconds that a mini-batch keeps it busy.
-        in_flight: the largest number of microbatches whose activations it keeps.
+        in_flight: the largest number of microbatches whose activations it keeps; each counts once for every part.
         staleness: the largest number of mini-batches by which the weights of a forward are out of date.
     """
 
     group: str | None = None
     layers: Annotated[list[str], Field(min_length=1)]
+    parts: list[Annotated[int, Field(ge=1)]] | None = None
     busy_s: Amount
     in_flight: Annotated[int, Field(ge=0)]
     staleness: Annotated[int, Field(ge=0)]
+
+    @property
+    def spans(self) -> Iterator[tuple[str, ...]]:
+        """Yield the layers of each part."""
+        ends = accumulate(self.parts or [len(self.layers)], initial=0)
+        yield from (tuple(self.layers[start:end]) for start, end in pairwise(ends))
+
+    @property
+    def ends(self) -> str:
+        """Return the first and the last layer of each part, as people read them."""
+        return ", ".join(" to ".join(dict.fromkeys((span[0], span[-1]))) for span in self.spans)
 
 
 class StagesRecord(Record):
@@ -79,6 +100,7 @@ class StagesRecord(Record):
         array: for ``best``, ways of the levels over which stages and cuts were tried.
         solver: the solver requested; None for the cheapest exact one of each stage.
         schedule: name of the order in which the stages work.
+        parts: the number of parts of each stage; None for one.
         asked_microbatches: for ``best``, the number of microbatches requested; None if several were tried.
         starts: whether the first layers of the stages were given; None if the best partition was searched.
         balance: the quantity of the costliest stage that the partition minimises; None for time.
@@ -92,6 +114,7 @@ class StagesRecord(Record):
     array: list[Annotated[int, Field(ge=2)]] | None = None
     solver: str | None = None
     schedule: Annotated[str, AfterValidator(_known_schedule)]
+    parts: Annotated[int, Field(ge=2)] | None = None
     asked_microbatches: Annotated[int, Field(ge=1)] | None = None
     starts: Literal[True] | None = None
     balance: Annotated[str, AfterValidator(_known_balance)] | None = None
@@ -126,9 +149,31 @@ class StagesRecord(Record):
         if not FLUSHES[self.schedule] and self.microbatches > 1:
             allowed = f"1, as {self.schedule!r} takes whole mini-batches"
             raise ValueError(f"stages.microbatches: found {self.microbatches}; allowed: {allowed}")
+        self._require_parts()
         if len({*self.layers}) < len(self.layers):
             raise ValueError("stages: found a layer twice; allowed: each once")
         self._require_groups()
+
+    def _require_parts(self) -> None:
+        """Check that every stage has the parts that the schedule needs.
+
+        Raises:
+            ValueError: one does not.
+        """
+        if (self.schedule == INTERLEAVED) is (self.parts is None):
+            allowed = f"2 or more by {INTERLEAVED!r}, and nowhere else"
+            raise ValueError(f"stages.parts: found {shown(self.parts)}; allowed: {allowed}")
+        several = self.parts_of_each
+        for number, stage in enumerate(self.stages):
+            count = None if stage.parts is None else len(stage.parts)
+            if count != several or (stage.parts and sum(stage.parts) != len(stage.layers)):
+                allowed = f"{several} of {len(stage.layers)} layers" if several else "none"
+                raise ValueError(
+                    f"stages.stages[{number}].parts: found {shown(stage.parts)}; allowed: {allowed}"
+                )
+        if several and self.microbatches % len(self.stages):
+            allowed = f"a multiple of the {len(self.stages)} stages"
+            raise ValueError(f"stages.microbatches: found {self.microbatches}; allowed: {allowed}")
 
     def _require_groups(self) -> None:
         """Check that each device group holds equally many consecutive stages.
@@ -164,6 +209,11 @@ class StagesRecord(Record):
         return self.asked != "best" or len(self.stages) > 1
 
     @property
+    def parts_of_each(self) -> int | None:
+        """Return the number of parts of each stage in the pipeline; None for one."""
+        return self.parts if self.pipelined else None
+
+    @property
     def requested_microbatches(self) -> int | None:
         """Return the number of microbatches to request for the same plan."""
         return self.asked_microbatches if self.asked == "best" else self.microbatches
@@ -171,12 +221,22 @@ class StagesRecord(Record):
     @property
     def given_starts(self) -> tuple[str, ...]:
         """Return the first layers of the stages if they were given."""
-        return tuple(stage.layers[0] for stage in self.stages) if self.starts else ()
+        return tuple(layers[0] for _, layers in self.spans) if self.starts else ()
+
+    @property
+    def spans(self) -> tuple[tuple[StageRecord, tuple[str, ...]], ...]:
+        """Return the parts of all stages in the network's order, each with its stage: consecutive layers."""
+        each = [[*stage.spans] for stage in self.stages]
+        return tuple(
+            (stage, own[part])
+            for part in range(len(each[0]))
+            for stage, own in zip(self.stages, each, strict=True)
+        )
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """Return the layers of all stages."""
-        return tuple(layer for stage in self.stages for layer in stage.layers)
+        """Return the layers of all stages, in the network's order."""
+        return tuple(layer for _, layers in self.spans for layer in layers)
 
 
 class GroupRecord(Record):
@@ -203,6 +263,8 @@ class Split(Record):
         shares: the share of each of them, summing to 1; one without a share is idle.
         choices: for each layer the degree of each dim that is divided; none for a join that every device computes
             whole, batch 1 for a layer that one device computes.
+        numbering: for each layer with several dims the digits of its devices' numbers, outermost first; None where all
+            layers number their devices alike, through the dims of their choices.
         costs: for each layer the cost of it and of the tensors that it reads, in all groups together.
         cost: their sum.
         sides: for an uneven split, its device groups; None for an even split.
@@ -214,6 +276,7 @@ class Split(Record):
     ways: Annotated[int, Field(ge=2)]
     shares: list[Share]
     choices: Annotated[dict[str, Degrees], Field(min_length=1)]
+    numbering: dict[str, list[Digit]] | None = None
     costs: dict[str, Amount]
     cost: Amount
     sides: list[GroupRecord] | None = None
@@ -252,14 +315,42 @@ class Split(Record):
                 )
                 place = field_name(("splits", self.level, "choices", layer))
                 raise ValueError(f"{place}: found {shown(degrees)}; allowed: {allowed}")
+        if self.numbering is not None:
+            self._require_numbering()
+
+    def _require_numbering(self) -> None:
+        """Check that the numberings have the degrees of their layers' choices, and common digits.
+
+        Raises:
+            ValueError: they do not.
+        """
+        for layer, digits in (self.numbering or {}).items():
+            place = field_name(("splits", self.level, "numbering", layer))
+            if layer not in self.choices or self.sides is not None:
+                allowed = "layers that have a choice at an even split"
+                raise ValueError(f"{place}: found {shown(layer)}; allowed: {allowed}")
+            choice = numbered(pair for digit in digits for pair in digit.items())
+            same = dict(choice.degrees) == self.choices[layer]
+            if not choice.order or not same or math.prod(d for _, d in choice.order) != self.ways:
+                allowed = (
+                    f"several dims, with the degrees of its choice and a product of {self.ways} with copies"
+                )
+                raise ValueError(f"{place}: found {shown(digits)}; allowed: {allowed}")
+        try:
+            digits_of((self.ways,), tuple((self.choice(layer),) for layer in self.choices))
+        except ValueError as error:
+            raise ValueError(f"{field_name(('splits', self.level, 'numbering'))}: {error}") from None
 
     def shares_of(self, layer: str) -> tuple[float, ...]:
         """Return each group's share of a layer."""
         return tuple((self.layer_shares or {}).get(layer, self.shares))
 
     def choice(self, layer: str) -> Choice:
-        """Return the choice of a layer."""
-        return _choice(tuple(self.choices[layer].items()))
+        """Return the choice of a layer, with its numbering."""
+        order = () if self.numbering is None else self.numbering.get(layer, ())
+        return _choice(
+            tuple(self.choices[layer].items()), tuple(pair for digit in order for pair in digit.items())
+        )
 
     def dim(self, layer: str) -> str | None:
         """Return the dim in which a layer is cut, several joined by ``*``; None if it is not cut."""
@@ -267,8 +358,10 @@ class Split(Record):
 
 
 @lru_cache(maxsize=4096)
-def _choice(degrees: tuple[tuple[str, int], ...]) -> Choice:
+def _choice(degrees: tuple[tuple[str, int], ...], order: tuple[tuple[str, int], ...]) -> Choice:
     """Return the choice of some degrees; layers and levels share few different ones."""
+    if order:
+        return numbered(order)
     return grid(dict(degrees)) if degrees else WHOLE
 
 

@@ -34,11 +34,14 @@ class HeldArguments(TypedDict, total=False):
     stages: int | str | None
     schedule: str | None
     microbatches: int | None
+    parts: int | None
     balance: str | None
     starts: str | Sequence[str] | None
     optimizer: str
     refine: bool
     chunks: str | int | None
+    time_limit: float | None
+    memory_limit: float | None
 
 
 class PlanArguments(HeldArguments, total=False):

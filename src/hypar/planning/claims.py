@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hypar.sharding.conventions import PAPER
+from hypar.units import format_bytes
 
 if TYPE_CHECKING:
     from hypar.planning.request import Request
@@ -25,7 +26,7 @@ def claim_of(request: Request, question: Question, answer: Answer, claim: str) -
     if question.leaves_no_choice:
         return f"fixed: the space ({request.space}){pins} leave{'s' * (not pins)} every layer one choice"
     if answer.bounds and not answer.exact:
-        claim = f"not proven optimal, but {_gap_of(answer)}; {request.search} search"
+        claim = f"not proven optimal, but {_gap_of(answer)}; {request.search} search{_limited(answer)}"
     elif not answer.exact:
         claim = f"not optimal: solver {answer.solver!r} is not exact; {request.search} search"
     return f"{claim} over ({request.space}){pins}, {_kind_of(question)}, for least {objective(request)}"
@@ -55,8 +56,20 @@ def _gap_of(answer: Answer) -> str:
     return f"{of} is less than 0.01% lower" if 0 < gap < 5e-5 else f"{of} is at most {gap:.2%} lower"
 
 
+def _limited(answer: Answer) -> str:
+    """Return the limits that kept a search from a proof, and how it was cut short."""
+    if answer.limits is None:
+        return ""
+    if answer.cut is not None and answer.cut.by == "interrupt":
+        return " cut short by an interrupt,"
+    seconds, size = f"{answer.limits.seconds:g} s", format_bytes(answer.limits.bytes)
+    return f" cut short after {seconds}," if answer.cut is not None else f" within {seconds} and {size},"
+
+
 def _kind_of(question: Question) -> str:
     """Return the kind of choices in a search problem."""
+    if question.numbered:
+        return "grids of dims, numbered freely"
     every = {
         (id(options), level.ways): options
         for at_layer in question.options

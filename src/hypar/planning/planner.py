@@ -12,6 +12,7 @@ from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of
+from hypar.planning.flat import by_digits
 from hypar.planning.question import ask
 from hypar.planning.records import decided, plan_of
 from hypar.planning.refusals import Asked, require_together
@@ -23,6 +24,7 @@ from hypar.planning.request import (
     checked_arrays,
     checked_chunks,
     checked_graph,
+    checked_limits,
     checked_optimizer,
     checked_shares,
     checked_stages,
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.plan.plan import Plan
     from hypar.planning.records import Decided
+    from hypar.planning.searches.base import Answer, Question
+    from hypar.sharding.pins import Pin
 
 
 def plan_model(
@@ -66,11 +70,14 @@ def plan_model(
     stages: int | str | None = None,
     schedule: str | None = None,
     microbatches: int | None = None,
+    parts: int | None = None,
     balance: str | None = None,
     starts: str | Sequence[str] | None = None,
     optimizer: str = "sgd",
     refine: bool = False,
     chunks: str | int | None = None,
+    time_limit: float | None = None,
+    memory_limit: float | None = None,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Plan:
     """Choose how every layer is cut at every level.
@@ -105,15 +112,20 @@ def plan_model(
         stages: number of stages of consecutive layers, outside the levels over which each stage is cut separately, or
             ``best`` for the fastest number over the outermost levels. Needs ``hardware``; on a heterogeneous machine it is
             a multiple of the number of device groups, and each group holds equally many.
-        schedule: the schedule of stages: ``1f1b`` if not given, ``gpipe`` or ``layer-block``.
+        schedule: the schedule of stages: ``1f1b`` if not given, ``interleaved``, ``gpipe`` or ``layer-block``.
         microbatches: microbatches in a mini-batch; by default as many as stages, or the next fewer that divide it.
+        parts: number of parts of the network that each stage works for, in schedule ``interleaved``; 2 if not given.
         balance: the quantity of the costliest stage that the partition minimises: ``time``, as by default, ``memory``,
             ``traffic`` or ``macs``.
-        starts: names of the stages' first layers instead of the best partition, as ``conv1,conv3,fc1``.
+        starts: names of the first layers of the stages, or of their parts in turn, instead of the best partition, as
+            ``conv1,conv3,fc1``.
         optimizer: ``sgd``, ``momentum`` or ``adam``, for updates and memory.
         refine: whether to refine the choices with the engine after the search, from the fastest of the same plans.
         chunks: how gradients are exchanged: ``layers`` for single layers, as by default, ``one`` for all layers, a size
             for chunks of that many layers by CGDP's rule, or ``best`` for the fastest of several by the engine.
+        time_limit: seconds that a joint search may take, 60 if not given. It then answers with its best plan, and says how
+            much lower the optimum may be.
+        memory_limit: bytes that its tables may take, 1 GB if not given.
         progress: called with the numbers of layers of a round of refinement, or of stage tries: done, and in all.
 
     Returns:
@@ -158,14 +170,17 @@ def plan_model(
         stages=stages,
         schedule=schedule,
         microbatches=microbatches,
+        parts=parts,
         balance=balance,
         starts=starts,
         optimizer=optimizer,
         refine=refine,
         chunks=chunks,
+        time_limit=time_limit,
+        memory_limit=memory_limit,
     )
     require_together(features)
-    pipeline = checked_stages(stages, schedule, microbatches, balance, starts, cut=features.cut)
+    pipeline = checked_stages(stages, schedule, microbatches, balance, starts, parts, cut=features.cut)
     # Without a strategy, a cost that is asked for is no paper's.
     counted = conventions_of(
         convention,
@@ -197,6 +212,7 @@ def plan_model(
         beyond_space=strategy is None and space is None and asked == "time",
         convention=counted.cost,
         counted=counted.score,
+        limits=checked_limits(time_limit, memory_limit),
         **pipeline._asdict(),
     )
     return follow(request, network if batch is None else network.with_batch(batch), progress)
@@ -232,14 +248,19 @@ def _decided(request: Request, graph: LayerGraph, progress: Callable[[int, int],
         if request.stages == BEST:
             whole = _decided(replace(request, stages=None), graph, lambda *_: None)
         return decided_stages(request, graph, whole, progress)
-    question, pins = ask(request, graph)
+    question, pins, found = by_digits(request, graph) or _searched(request, graph)
     search = load_search(request.search)
-    found = search.run(question)
     if request.machine is None and not request.refine:
         return decided(request, question, pins, found, claim_of(request, question, found, search.claim))
     from hypar.planning.timing import timed  # noqa: PLC0415 (only where a machine is named)
 
     return timed(request, graph, question, pins, found, progress)
+
+
+def _searched(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer]:
+    """Return the search problem of a request, its pins, and its answer."""
+    question, pins = ask(request, graph)
+    return question, pins, load_search(request.search).run(question)
 
 
 def _arrays(

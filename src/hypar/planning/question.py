@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hypar.costs.base import load_cost
@@ -37,7 +38,8 @@ def ask(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...]]
     if request.profile is not None:
         request.profile.require(graph.name, graph.digest, graph.batch, request.array)
     pins = tuple(parse_pin(text, contracted, len(request.array)) for text in request.pins)
-    return question_of(request, contracted, pins, graph.element_bytes), pins
+    question = question_of(request, contracted, pins, graph.element_bytes)
+    return replace(question, limits=request.limits, limited=request.limited, cut=request.cut), pins
 
 
 def question_of(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost, parameters_of
 from hypar.plan.conventions import recorded
-from hypar.plan.plan import CostRecord, ModelRecord, Plan, ProfileRecord
+from hypar.plan.plan import CostRecord, LimitsRecord, ModelRecord, Plan, ProfileRecord
 from hypar.plan.splits import WHOLE_ARRAY, Split
 from hypar.planning.question import context_of
 from hypar.sharding.redistribution import equal_shares
@@ -42,6 +42,7 @@ class Decided:
         array: ways of each level.
         path: the slowest device groups, whose splits the cost sums; None if it sums all.
         bounds: lower bounds of the cost; empty if none is stated.
+        limits: the limits that kept the search from a proof; None if none did.
         stages: the stages; None without a pipeline.
         baselines: the strategies that were timed beside it; None if none were.
         refined: the changes by refinement; None if it was not requested.
@@ -57,6 +58,7 @@ class Decided:
     array: Sequence[int] = ()
     path: list[str] | None = None
     bounds: Sequence[float] = ()
+    limits: LimitsRecord | None = None
     stages: StagesRecord | None = None
     baselines: BaselinesRecord | None = None
     refined: RefinementRecord | None = None
@@ -83,6 +85,7 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
         pins=[str(pin) for pin in found.pins],
         profile=None if profile is None else ProfileRecord(name=profile.name, digest=profile.digest),
         bounds=[exact_number(max(0.0, bound)) for bound in found.bounds] or None,
+        limits=found.limits,
         convention=recorded(request.convention),
         cost=CostRecord(
             name=request.cost,
@@ -117,6 +120,20 @@ def decided(request: Request, question: Question, pins: Sequence[Pin], answer: A
         cost=math.fsum(split.cost for split in splits),
         array=request.array,
         bounds=answer.bounds,
+        limits=_limits_of(answer),
+    )
+
+
+def _limits_of(answer: Answer) -> LimitsRecord | None:
+    """Return the record of the limits that kept a search from a proof."""
+    if answer.limits is None:
+        return None
+    cut = answer.cut
+    return LimitsRecord(
+        seconds=exact_number(answer.limits.seconds),
+        bytes=exact_number(answer.limits.bytes),
+        cut=None if cut is None else cut.by,
+        answers=None if cut is None else cut.answers,
     )
 
 
@@ -136,6 +153,12 @@ def even_split(
         ways=level.ways,
         shares=list(equal_shares(level.ways)),
         choices={name: choice.as_degrees() for name, choice in zip(names, choices, strict=True)},
+        numbering={
+            name: [dict([digit]) for digit in choice.order]
+            for name, choice in zip(names, choices, strict=True)
+            if choice.order
+        }
+        or None,
         costs={name: exact_number(cost) for name, cost in zip(names, costs, strict=True)},
         cost=exact_number(math.fsum(costs)),
     )

@@ -13,6 +13,7 @@ from hypar.costs.base import load_cost, parameters_of
 from hypar.errors import OptionError
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.plan.plan import MOST_DEVICES
+from hypar.plan.splits import INTERLEAVED
 from hypar.planning.counting import follows
 from hypar.planning.request import BEST, has_stages
 from hypar.sharding.conventions import PAPER
@@ -73,6 +74,9 @@ REFUSALS = (
     Refusal("stages", "no machine", "stages", *_MACHINE, _TIMED),
     Refusal("a schedule", "no stages", "schedule", *_WITHOUT, "a schedule is the order of the stages' work"),
     Refusal("microbatches", "no stages", "microbatches", *_WITHOUT, "microbatches go through stages"),
+    Refusal("parts", "no stages", "parts", *_WITHOUT, "parts are of stages"),
+    Refusal("parts", "stages in one part", "parts", "given with schedule {schedule}", "schedule 'interleaved'",
+            "every other schedule takes a stage whole"),
     Refusal("a balance", "no stages", "balance", *_WITHOUT, "a balance is of the costliest stage"),
     Refusal("starts", "no stages", "starts", *_WITHOUT, "one stage is a plan without stages"),
     Refusal("starts", "the best stages", "starts", "given together with the best stages", "one of the two",
@@ -91,6 +95,8 @@ REFUSALS = (
             "the levels inside the stages change from try to try"),
     Refusal("the best stages", "a heterogeneous machine", "stages", "found best where hardware {hardware} has several device groups",
             "a number of stages", "each group holds equally many stages, whatever their number"),
+    Refusal("a limit", "stages", "{limit}", "given with stages, each with a search of its own", "none", "stages are many small searches"),
+    Refusal("a limit", "uneven splits", "{limit}", *_DIFFER, "device groups have a search each"),
     Refusal("shares", "stages on device groups", "shares", *_STAGED, "a layer is on one device group"),
     Refusal("whole shares", "stages on device groups", "integral", *_STAGED, "a layer is on one device group"),
     Refusal("an explanation", "stages on device groups", "explain", *_DIFFER, "an explanation of stages is of equal devices yet"),
@@ -140,11 +146,14 @@ class Asked:
     stages: int | str | None = None
     schedule: str | None = None
     microbatches: int | None = None
+    parts: int | None = None
     balance: str | None = None
     starts: str | Sequence[str] | None = None
     optimizer: str = "sgd"
     refine: bool = False
     chunks: str | int | None = None
+    time_limit: float | None = None
+    memory_limit: float | None = None
     explain: bool = False
 
     @classmethod
@@ -165,6 +174,8 @@ class Asked:
             integral=request.integral,
             stages=stages,
             microbatches=request.microbatches,
+            parts=request.parts,
+            schedule=request.schedule if request.parts is not None else None,
             balance=None if request.balance == "time" else request.balance,
             starts=request.starts or None,
             optimizer=request.optimizer,
@@ -222,9 +233,11 @@ class Asked:
             "convention": repr(self.convention),
             "cost": repr(self.cost),
             "everywhere": f"{layer}{rest[rest.find('=') :]}" if at else "",
+            "limit": "memory-limit" if self.time_limit is None else "time-limit",
             "measured": str(self.profile.ways if self.profile else ""),
             "profile": repr(self.profile.name) if self.profile else "",
             "hardware": repr(self.machine.name) if self.machine is not None else "",
+            "schedule": repr(self.schedule or "1f1b"),
             "parameters": ", ".join(self.parameters) or "none",
             "pin": f"{self.pinned_at!r:.200}",
         }
@@ -249,6 +262,8 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "stages without levels": lambda asked: asked.staged and not asked.cut,
     "a schedule": lambda asked: asked.schedule is not None,
     "microbatches": lambda asked: asked.microbatches is not None,
+    "parts": lambda asked: asked.parts is not None,
+    "stages in one part": lambda asked: asked.staged and asked.schedule != INTERLEAVED,
     "a balance": lambda asked: asked.balance is not None,
     "starts": lambda asked: asked.starts is not None,
     "pins": lambda asked: bool(asked.pins),
@@ -256,6 +271,7 @@ FEATURES: dict[str, Callable[[Asked], bool]] = {
     "shares": lambda asked: asked.shares is not None,
     "unequal shares": lambda asked: asked.shares not in (None, "equal"),
     "whole shares": lambda asked: asked.integral,
+    "a limit": lambda asked: asked.time_limit is not None or asked.memory_limit is not None,
     "a profile": lambda asked: asked.profile is not None,
     "a weight between layers": lambda asked: asked.inter_weight is not None,
     "a mode": lambda asked: asked.mode is not None,

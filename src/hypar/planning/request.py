@@ -12,12 +12,13 @@ from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.training import OPTIMIZERS
 from hypar.plan.chunks import CHUNKS, Asked, Manner
 from hypar.plan.plan import MOST_DEVICES, Operators, Plan
-from hypar.plan.splits import BALANCES, RULES
+from hypar.plan.splits import BALANCES, INTERLEAVED, RULES
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import plugin_names
 from hypar.schedule.pipeline_orders import checked_schedule
 from hypar.sharding.conventions import PAPER
 from hypar.sharding.space import parse_space
+from hypar.solve.limits import DEFAULT_BYTES, DEFAULT_S, UNLIMITED, Cut, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,6 +69,7 @@ class Request:
         integral: whether shares are rounded to whole elements.
         stages: the number of pipeline stages, each cut separately, or ``best``; None for no pipeline.
         schedule: the order of work in the pipeline.
+        parts: the number of parts of each stage; None for one.
         microbatches: microbatches in a mini-batch; None for as many as stages, or the next fewer that divide it.
         balance: the quantity of the costliest stage that the partition minimises.
         starts: names of the stages' first layers; empty to search the best partition.
@@ -76,6 +78,9 @@ class Request:
         beyond_space: whether they may have choices outside the space, as no space was requested.
         convention: the convention by which the cost counts bytes.
         counted: the convention by which the engine and the score count them.
+        limits: the limits of a joint search.
+        limited: whether they kept the search of a stored plan from a proof.
+        cut: where the search of a stored plan was cut short; None for one that is to go on.
     """
 
     strategy: str
@@ -97,6 +102,7 @@ class Request:
     integral: bool = False
     stages: int | str | None = None
     schedule: str = "1f1b"
+    parts: int | None = None
     microbatches: int | None = None
     balance: str = "time"
     starts: tuple[str, ...] = ()
@@ -105,6 +111,9 @@ class Request:
     beyond_space: bool = False
     convention: str = PAPER
     counted: str = PAPER
+    limits: Limits = UNLIMITED
+    limited: bool = False
+    cut: Cut | None = None
 
     @property
     def machines(self) -> tuple[Machine, ...]:
@@ -149,6 +158,7 @@ class Request:
             integral=bool(plan.integral),
             stages=None if plan.stages is None else plan.stages.asked,
             schedule="1f1b" if plan.stages is None else plan.stages.schedule,
+            parts=None if plan.stages is None else plan.stages.parts,
             microbatches=None if plan.stages is None else plan.stages.requested_microbatches,
             balance="time" if plan.stages is None else plan.stages.balance or "time",
             starts=() if plan.stages is None else plan.stages.given_starts,
@@ -161,7 +171,42 @@ class Request:
             beyond_space=plan.baselines is not None,
             convention=plan.convention or PAPER,
             counted=(None if plan.score is None else plan.score.convention) or PAPER,
+            # A search that no limit kept from anything takes the same way without one.
+            limits=UNLIMITED if plan.limits is None else Limits(plan.limits.seconds, plan.limits.bytes),
+            limited=plan.limits is not None,
+            cut=cut_of(plan),
         )
+
+
+def cut_of(plan: Plan) -> Cut | None:
+    """Return where the search of a stored plan was cut short."""
+    limits = plan.limits
+    if limits is None or limits.cut is None or limits.answers is None:
+        return None
+    return Cut(limits.cut, limits.answers)
+
+
+def checked_limits(time_limit: float | None, memory_limit: float | None) -> Limits:
+    """Return the limits of a joint search.
+
+    Args:
+        time_limit: seconds; None for the default.
+        memory_limit: bytes; None for the default.
+
+    Raises:
+        OptionError: one is no number above 0.
+    """
+    found = []
+    named = (
+        ("time-limit", time_limit, DEFAULT_S, "seconds"),
+        ("memory-limit", memory_limit, DEFAULT_BYTES, "bytes"),
+    )
+    for name, given, default, unit in named:
+        number = default if given is None else given
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < math.inf:
+            raise OptionError(name, f"found {shown(given)}", f"a number of {unit} above 0")
+        found.append(number)
+    return Limits(*found)
 
 
 def space_text(text: str) -> str:
@@ -201,7 +246,8 @@ class Pipelined(NamedTuple):
         schedule: the order of work.
         microbatches: the number of microbatches; None for the schedule's default.
         balance: the quantity of the costliest stage that the partition minimises.
-        starts: names of the stages' first layers; empty to search the best partition.
+        starts: names of the first layers of the stages, or of their parts; empty to search the best partition.
+        parts: the number of parts of each stage; None for one.
     """
 
     stages: int | str | None
@@ -209,6 +255,7 @@ class Pipelined(NamedTuple):
     microbatches: int | None
     balance: str = "time"
     starts: tuple[str, ...] = ()
+    parts: int | None = None
 
 
 def checked_stages(
@@ -217,6 +264,7 @@ def checked_stages(
     microbatches: int | None,
     balance: str | None = None,
     starts: str | Sequence[str] | None = None,
+    parts: int | None = None,
     *,
     cut: bool = True,
 ) -> Pipelined:
@@ -228,10 +276,11 @@ def checked_stages(
         microbatches: the number of microbatches.
         balance: the quantity that the partition minimises.
         starts: names of the stages' first layers; a text separates them with commas.
+        parts: the number of parts of each stage.
         cut: whether there are levels inside the stages.
 
     Raises:
-        OptionError: a number is out of range, or the starts are not as many as the stages.
+        OptionError: a number is out of range, or the starts are not as many as the parts of all stages.
         UnknownNameError: there is no such schedule or balance.
     """
     for name, number in (("stages", None if stages == BEST else stages), ("microbatches", microbatches)):
@@ -239,17 +288,36 @@ def checked_stages(
         if number is not None and not whole:
             allowed = f"a whole number from 1 to {MOST_DEVICES:,}" + (", or best" if name == "stages" else "")
             raise OptionError(name, f"found {shown(number)}", allowed)
-    names = _checked_starts(starts, stages)
+    order = checked_schedule("1f1b" if schedule is None else schedule)
+    several = _checked_parts(parts, order)
+    names = _checked_starts(starts, stages, several or 1)
     if balance is not None and balance not in BALANCES:
         raise UnknownNameError("balance", str(balance), BALANCES)
-    order = checked_schedule("1f1b" if schedule is None else schedule)
-    count = (len(names) or stages) if has_stages(stages, starts, cut=cut) else None
-    return Pipelined(count, order, microbatches, balance or "time", names)
+    count = (len(names) // (several or 1) or stages) if has_stages(stages, starts, cut=cut) else None
+    return Pipelined(count, order, microbatches, balance or "time", names, several)
+
+
+def _checked_parts(parts: int | None, schedule: str) -> int | None:
+    """Return the number of parts of each stage: for the interleaved schedule 2 if not given, otherwise None."""
+    if schedule != INTERLEAVED:
+        return None
+    if parts is None:
+        return 2
+    if not isinstance(parts, int) or isinstance(parts, bool) or not 2 <= parts <= MOST_DEVICES:
+        raise OptionError("parts", f"found {shown(parts)}", f"a whole number from 2 to {MOST_DEVICES:,}")
+    return parts
 
 
 def named_starts(starts: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the stages' first layers; a text separates them with commas."""
-    return tuple(name.strip() for name in starts.split(",")) if isinstance(starts, str) else tuple(starts)
+    """Return the names of the stages' first layers; a text separates them with commas.
+
+    Raises:
+        OptionError: they are neither a text nor several names.
+    """
+    names = starts.split(",") if isinstance(starts, str) else starts
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise OptionError("starts", f"found {shown(starts)}", "names of layers, as 'conv1,conv3,fc1'")
+    return tuple(name.strip() for name in names)
 
 
 def has_stages(stages: int | str | None, starts: str | Sequence[str] | None, *, cut: bool) -> bool:
@@ -264,14 +332,18 @@ def has_stages(stages: int | str | None, starts: str | Sequence[str] | None, *, 
     return any(count not in none for count in (stages, None if starts is None else len(named_starts(starts))))
 
 
-def _checked_starts(starts: str | Sequence[str] | None, stages: int | str | None) -> tuple[str, ...]:
-    """Return the names of the stages' first layers; empty if none are given."""
+def _checked_starts(
+    starts: str | Sequence[str] | None, stages: int | str | None, parts: int = 1
+) -> tuple[str, ...]:
+    """Return the names of the first layers of the parts of all stages; empty if none are given."""
     if starts is None:
         return ()
     names = named_starts(starts)
     if not names:
         raise OptionError("starts", "found none", "the first layer of each stage")
-    if stages not in {None, len(names)}:
+    if len(names) % parts:
+        raise OptionError("starts", f"found {len(names)}", f"a multiple of the {parts} parts of each stage")
+    if stages not in {None, len(names) // parts}:
         raise OptionError("stages", f"found {shown(stages)} and starts of {len(names)}", "one of the two")
     return names
 

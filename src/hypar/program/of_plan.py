@@ -11,6 +11,7 @@ from hypar.plan.splits import WHOLE_ARRAY
 from hypar.program.cuts import Cuts, LevelCut, array_cuts
 from hypar.program.lowering import lower
 from hypar.program.places import Places, array_places
+from hypar.sharding.numbering import digits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +44,12 @@ def cuts_of(plan: Plan) -> tuple[Places, dict[str, Cuts]]:
         return _stage_cuts(plan)
     if plan.heterogeneous:
         return _tree_cuts(plan)
-    array = tuple(plan.array)
-    return array_places(array), {name: array_cuts(array, plan.choices(name)) for name in plan.layers}
+    array, chosen = tuple(plan.array), tuple(plan.choices(name) for name in plan.layers)
+    digits = digits_of(array, chosen)
+    # Pieces are laid digit by digit, transfers are counted level by level.
+    inner, own = (array, chosen) if digits is None else (digits.array, digits.chosen)
+    cuts = (array_cuts(inner, choices) for choices in own)
+    return array_places(array), dict(zip(plan.layers, cuts, strict=True))
 
 
 def _stage_cuts(plan: Plan) -> tuple[Places, dict[str, Cuts]]:

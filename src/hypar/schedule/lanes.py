@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.machine.setting import degrees, working
+from hypar.network.contraction import ContractedGraph
 from hypar.schedule.joined import joined_latency, joined_seconds
 from hypar.schedule.measured import measured_moves, measured_time
 from hypar.schedule.moves import PHASE, Move, Moves, moves_of
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from hypar.machine.machine import LayerTime
     from hypar.machine.setting import Setting
-    from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.network.contraction import CutLayer, Tensor
     from hypar.schedule.joined import Run
     from hypar.sharding.placement import Options
     from hypar.sharding.uneven.entered import Entered
@@ -46,6 +47,8 @@ class StagePlace(NamedTuple):
         in_flight: the largest number of microbatches whose activations it keeps.
         outside: the tensors that its layers read from other stages; their producers' indices are not the lane's.
         outward: the phases in which other stages send from another device group.
+        parts: the lanes of the stage's parts, if there are several.
+        moments: the numbers of microbatches in flight in each part, at the moments when most are.
     """
 
     stages: int = 0
@@ -53,6 +56,8 @@ class StagePlace(NamedTuple):
     in_flight: int = 1
     outside: tuple[Tensor, ...] = ()
     outward: tuple[str, ...] = ()
+    parts: tuple[Lane, ...] = ()
+    moments: tuple[tuple[int, ...], ...] = ()
 
 
 class _Devices(NamedTuple):
@@ -190,6 +195,24 @@ class Lane(_Devices):
             return joined_latency(setting, move.joined, move.level, move.subgroup_bytes)
         link = setting.machine.links(setting.array)[move.level]
         return link.line(move.collective, move.subgroup_bytes).latency_s
+
+
+def whole_lane(parts: Sequence[Lane]) -> Lane:
+    """Return the lane of a stage with the layers of all its parts, between which it has no tensors."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    layers = tuple(layer for part in parts for layer in part.graph.layers)
+    choices = tuple(options for part in parts for options in part.choices)
+    return Lane(
+        ContractedGraph(layers, ()),
+        choices,
+        first.setting,
+        first.name,
+        first.depth,
+        first.entered,
+        first.place._replace(outside=(), parts=tuple(parts)),
+    )
 
 
 class Receiver(NamedTuple):

@@ -33,13 +33,19 @@ def memory_of(lane: Lane, step: Step | Transfers, number: int) -> dict[str, floa
         for move, lanes in zip(step.moves, step.lanes, strict=True)
         if move is not None and number in lanes
     ]
-    course = course_of(lane.graph, lane.choices, size, lane.place.outside)
+    courses = [
+        course_of(part.graph, part.choices, size, part.place.outside) for part in lane.place.parts or (lane,)
+    ]
+    moments = lane.place.moments or ((lane.place.in_flight,),)
     return {
         "weights": weights,
         "gradients": weights,
         "optimizer": weights * OPTIMIZERS[setting.optimizer],
-        "activations": lane.place.in_flight * course.activations,
-        "errors": max(0.0, course.peak - course.activations),
+        "activations": max(
+            math.fsum(count * course.activations for count, course in zip(moment, courses, strict=True))
+            for moment in moments
+        ),
+        "errors": max(max(0.0, course.peak - course.activations) for course in courses),
         "buffers": max(buffers, default=0.0),
     }
 

@@ -98,11 +98,11 @@ def lower(schedule: Schedule, paces: Sequence[Pace], microbatches: int, minibatc
 
     Args:
         schedule: the order of work.
-        paces: the times of each stage, first to last.
+        paces: the times of each part of each stage, in the order of the network.
         microbatches: the number of microbatches of each mini-batch.
         minibatches: the number of mini-batches.
     """
-    lowering = _Paced(paces)
+    lowering = _Paced(paces, len(paces) // schedule.parts)
     lowering.issue(schedule, microbatches, minibatches)
     return Lowered(tuple(lowering.tasks), tuple(lowering.origins))
 
@@ -112,6 +112,7 @@ class PipelineLowering(ABC):
 
     Attributes:
         count: the number of stages.
+        ends: the number of parts of all stages.
         tasks: the tasks.
         origins: the step, stage and work of each task.
         made: for each work of a stage the tasks that its reader waits for.
@@ -120,11 +121,11 @@ class PipelineLowering(ABC):
 
     def __init__(self, count: int) -> None:
         """Start without tasks."""
-        self.count = count
+        self.count = self.ends = count
         self.tasks: list[Task] = []
         self.origins: list[Origin] = []
         self.made: dict[tuple[int, Work], After] = {}
-        self.unsent: dict[tuple[int, Work], int] = {}
+        self.unsent: dict[tuple[int, Work], tuple[int, Work]] = {}
 
     @abstractmethod
     def work(self, stage: int, work: Work, after: After, *, final: bool) -> After:
@@ -138,12 +139,19 @@ class PipelineLowering(ABC):
         """
 
     @abstractmethod
-    def sends(self, stage: int, reader: int, work: Work) -> bool | None:
-        """Return whether a result is sent as soon as it is made, or just before it is read; None if it is not sent."""
+    def sends(self, stage: int, work: Work, reader: int, reading: Work) -> bool | None:
+        """Return whether a result is sent as soon as it is made, or just before it is read; None if it is not sent.
+
+        Args:
+            stage: number of the stage that makes it.
+            work: the work that makes it.
+            reader: number of the stage that reads it.
+            reading: the work that reads it.
+        """
 
     @abstractmethod
-    def send(self, stage: int, reader: int, work: Work, after: After) -> After:
-        """Add the transfer of a result; return the tasks that its reader waits for."""
+    def send(self, stage: int, work: Work, reader: int, reading: Work, after: After) -> After:
+        """Add the transfer of a result; return the tasks that its reader waits for; arguments as in ``sends``."""
 
     @abstractmethod
     def end(self, step: int) -> None:
@@ -151,11 +159,12 @@ class PipelineLowering(ABC):
 
     def issue(self, schedule: Schedule, microbatches: int, minibatches: int) -> None:
         """Add the tasks of some mini-batches; arguments as in ``lower``."""
+        self.ends = self.count * schedule.parts
         orders = [schedule.steps(stage, self.count, microbatches, minibatches) for stage in range(self.count)]
         for step, works in enumerate(zip(*orders, strict=True)):
             self._open(step, works)
-            for (stage, work), reader in [*self.unsent.items()]:
-                self._send(step, stage, reader, work)
+            for made in [*self.unsent]:
+                self._send(step, *made)
             self.end(step)
             self._note(Origin(step))
 
@@ -170,16 +179,27 @@ class PipelineLowering(ABC):
                 self._add(step, stage, work, final=bool(left[stage]) and left[stage][0].phase == "update")
                 reader = self._reader(stage, work)
                 if reader is not None:
-                    turns.append(reader)
+                    turns.append(reader[0])
         assert not any(left)  # noqa: S101 (a schedule has no work that waits for itself)
 
-    def _reader(self, stage: int, work: Work) -> int | None:
-        reader = stage - NEIGHBOUR.get(work.phase, self.count)
-        return reader if 0 <= reader < self.count else None
+    def number(self, stage: int, work: Work) -> int:
+        """Return the number of the part that work is for, among those of all stages in the network's order."""
+        return work.part * self.count + stage
+
+    def _reader(self, stage: int, work: Work) -> tuple[int, Work] | None:
+        """Return the stage and the work that read a result."""
+        return self._beside(stage, work, -NEIGHBOUR.get(work.phase, self.ends))
 
     def _source(self, stage: int, work: Work) -> tuple[int, Work] | None:
-        other = stage + NEIGHBOUR.get(work.phase, self.count)
-        return (other, work) if 0 <= other < self.count else None
+        """Return the stage and the work whose result work reads."""
+        return self._beside(stage, work, NEIGHBOUR.get(work.phase, self.ends))
+
+    def _beside(self, stage: int, work: Work, offset: int) -> tuple[int, Work] | None:
+        other = self.number(stage, work) + offset
+        if not 0 <= other < self.ends:
+            return None
+        part, stage = divmod(other, self.count)
+        return stage, work._replace(part=part)
 
     def _there(self, stage: int, work: Work) -> bool:
         source = self._source(stage, work)
@@ -189,19 +209,19 @@ class PipelineLowering(ABC):
         """Add work of a stage behind the transfer of its input, and the transfer of its result."""
         source, reader = self._source(stage, work), self._reader(stage, work)
         if source is not None and source in self.unsent:
-            self._send(step, source[0], stage, work)
+            self._send(step, *source)
         after = () if source is None else self.made[source]
         self.made[stage, work] = self.work(stage, work, after, final=final)
         self._note(Origin(step, stage, work))
-        at_once = None if reader is None else self.sends(stage, reader, work)
+        at_once = None if reader is None else self.sends(stage, work, *reader)
         if reader is not None and at_once is not None:
             self.unsent[stage, work] = reader
             if at_once:
-                self._send(step, stage, reader, work)
+                self._send(step, stage, work)
 
-    def _send(self, step: int, stage: int, reader: int, work: Work) -> None:
-        del self.unsent[stage, work]
-        self.made[stage, work] = self.send(stage, reader, work, self.made[stage, work])
+    def _send(self, step: int, stage: int, work: Work) -> None:
+        reader = self.unsent.pop((stage, work))
+        self.made[stage, work] = self.send(stage, work, *reader, self.made[stage, work])
         self._note(Origin(step, stage))
 
     def _note(self, origin: Origin) -> None:
@@ -213,13 +233,13 @@ class _Paced(PipelineLowering):
     """The lowering of stages whose work takes single tasks.
 
     Attributes:
-        paces: the times of each stage.
+        paces: the times of each part of each stage.
         last: the last task of each stage.
         sent: all transfers of the step.
     """
 
-    def __init__(self, paces: Sequence[Pace]) -> None:
-        super().__init__(len(paces))
+    def __init__(self, paces: Sequence[Pace], count: int) -> None:
+        super().__init__(count)
         self.paces = paces
         self.last: dict[int, int] = {}
         self.sent: list[int] = []
@@ -230,8 +250,9 @@ class _Paced(PipelineLowering):
 
     def work(self, stage: int, work: Work, after: After, *, final: bool) -> After:  # noqa: ARG002
         before = (self.last[stage],) if stage in self.last else ()
-        seconds, name = getattr(self.paces[stage], work.phase), f"{work.phase} {work.item + 1}"
-        behind = self.paces[stage].behind if work.phase == "backward" else 0.0
+        pace = self.paces[self.number(stage, work)]
+        seconds, name = getattr(pace, work.phase), f"{work.phase} {work.item + 1}"
+        behind = pace.behind if work.phase == "backward" else 0.0
         made = self._task(Task(name, stage_name(stage), seconds - behind, (*before, *after), work.phase))
         self.last[stage] = made
         if behind:
@@ -239,12 +260,12 @@ class _Paced(PipelineLowering):
             self.last[stage] = self._task(rest)
         return (made,)
 
-    def sends(self, stage: int, reader: int, work: Work) -> bool | None:
-        send = self.paces[stage].send(work.phase)
+    def sends(self, stage: int, work: Work, reader: int, reading: Work) -> bool | None:  # noqa: ARG002
+        send = self.paces[self.number(stage, work)].send(work.phase)
         return None if send is None else send.resource != stage_name(reader)
 
-    def send(self, stage: int, reader: int, work: Work, after: After) -> After:  # noqa: ARG002
-        send = self.paces[stage].send(work.phase)
+    def send(self, stage: int, work: Work, reader: int, reading: Work, after: After) -> After:  # noqa: ARG002
+        send = self.paces[self.number(stage, work)].send(work.phase)
         assert send is not None  # noqa: S101 (it is sent)
         name = f"send {work.phase} {work.item + 1}"
         done = self._task(Task(name, send.resource, send.seconds, after, "communication"))

@@ -6,11 +6,12 @@ step. A stage does one piece of work at a time, in that order; a step ends when 
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError, UnknownNameError, shown
-from hypar.plan.splits import FLUSHES
+from hypar.plan.splits import FLUSHES, INTERLEAVED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,10 +23,12 @@ class Work(NamedTuple):
     Attributes:
         phase: ``forward``, ``backward`` with the gradients, or ``update``.
         item: number of the microbatch, or of the mini-batch whose gradients an update applies, from 0.
+        part: number of the stage's part that does it, from 0; 0 for a stage in one part.
     """
 
     phase: str
     item: int
+    part: int = 0
 
 
 Steps = list[list[Work]]
@@ -78,6 +81,39 @@ def one_forward_one_backward(stage: int, stages: int, microbatches: int, minibat
     return found
 
 
+def interleaved(parts: int, stage: int, stages: int, microbatches: int, minibatches: int) -> Steps:
+    """Return the steps of interleaved 1F1B: a stage works for several parts of the network, a few microbatches each in turn.
+
+    As many microbatches as stages go through the first part, then through the next; errors take the parts in reverse.
+    A stage takes work forward until the first error can be back, then one piece forward and one backward in turn.
+    The weights of a part are updated as soon as its last backward is done. The number of microbatches is a multiple of
+    that of the stages.
+
+    Source: Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM (SC21), 2.2.
+    """
+    total = parts * microbatches
+    first = min(2 * (stages - stage - 1) + (parts - 1) * stages, total)
+    found = []
+    for batch in range(minibatches):
+
+        def work(phase: str, number: int, start: int = batch * microbatches) -> Work:
+            turn, place = divmod(number, parts * stages)
+            part, item = divmod(place, stages)
+            part = part if phase == "forward" else parts - 1 - part
+            return Work(phase, start + turn * stages + item, part)
+
+        works = [work("forward", number) for number in range(first)]
+        for number in range(total):
+            if first + number < total:
+                works.append(work("forward", first + number))
+            back = work("backward", number)
+            works.append(back)
+            if back.item == (batch + 1) * microbatches - 1:
+                works.append(Work("update", batch, back.part))
+        found.append(works)
+    return found
+
+
 class Schedule(NamedTuple):
     """An order of work.
 
@@ -85,11 +121,13 @@ class Schedule(NamedTuple):
         steps: function from a stage (from 0) and the numbers of stages, microbatches and mini-batches to its work.
         flushes: whether the pipeline runs empty after each mini-batch, so that no weights are stale.
         summary: a description in one line.
+        parts: the number of parts of the network that each stage works for.
     """
 
     steps: Callable[[int, int, int, int], Steps]
     flushes: bool
     summary: str
+    parts: int = 1
 
     def minibatches(self, stages: int) -> int:
         """Return a number of mini-batches with a step in which every stage has its full work, and another after it."""
@@ -100,25 +138,61 @@ _ORDERS: dict[str, tuple[Callable[[int, int, int, int], Steps], str]] = {
     "layer-block": (layer_block, "one mini-batch a step, no flush, stale weights"),
     "gpipe": (gpipe, "all microbatches forward, then all backward, flush"),
     "1f1b": (one_forward_one_backward, "microbatches forward and backward in turn, flush"),
+    INTERLEAVED: (one_forward_one_backward, "as 1f1b, each stage in several parts in turn, flush"),
 }
 
 SCHEDULES = {name: Schedule(_ORDERS[name][0], flushes, _ORDERS[name][1]) for name, flushes in FLUSHES.items()}
+"""The schedules by name, each stage in one part: ``interleaved`` is ``1f1b`` then."""
+
+
+def schedule_of(name: str, parts: int | None = None) -> Schedule:
+    """Return a schedule.
+
+    Args:
+        name: one of ``SCHEDULES``.
+        parts: the number of parts of each stage, for ``interleaved``.
+    """
+    if parts is None:
+        return SCHEDULES[name]
+    return SCHEDULES[name]._replace(steps=partial(interleaved, parts), parts=parts)
+
+
+_CHANGES = {"forward": 1, "backward": -1, "update": 0}
+"""The change of the number of microbatches in flight by a piece of work."""
 
 
 def in_flight(works: Iterable[Work]) -> int:
-    """Return the largest number of microbatches that a stage has taken forward, or begun to, and not yet backward."""
-    changes = {"forward": 1, "backward": -1, "update": 0}
-    return max(accumulate(changes[work.phase] for work in works), default=0)
+    """Return the largest number of microbatches that a stage has taken forward, or begun to, and not yet backward.
+
+    A microbatch counts once for each part of the stage.
+    """
+    return max(accumulate(_CHANGES[work.phase] for work in works), default=0)
+
+
+def moments(works: Iterable[Work], parts: int) -> tuple[tuple[int, ...], ...]:
+    """Return the numbers of microbatches in flight in each part, at all moments that no other one exceeds in every part."""
+    held, seen = [0] * parts, set[tuple[int, ...]]()
+    for work in works:
+        held[work.part] += _CHANGES[work.phase]
+        seen.add(tuple(held))
+    return tuple(
+        sorted(
+            one
+            for one in seen
+            if not any(one != other and all(map(int.__le__, one, other)) for other in seen)
+        )
+    )
 
 
 def staleness(works: Iterable[Work], microbatches: int) -> int:
     """Return the largest number of earlier mini-batches whose updates a forward's weights miss."""
-    updates, most = 0, 0
+    updates: dict[int, int] = {}
+    most = 0
     for work in works:
         if work.phase == "update":
-            updates += 1
+            updates[work.part] = updates.get(work.part, 0) + 1
         elif work.phase == "forward":
-            most = max(most, work.item // microbatches - updates)
+            most = max(most, work.item // microbatches - updates.get(work.part, 0))
     return most
 
 
@@ -155,6 +229,8 @@ def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: i
         OptionError: the number does not divide the mini-batch, or is too large, or not allowed by the schedule.
     """
     order = SCHEDULES[schedule]
+    if schedule == INTERLEAVED:
+        return _checked_turns(asked, batch, stages, layers)
     if not order.flushes:
         if asked not in {None, 1}:
             allowed = f"1, as {schedule!r} takes whole mini-batches"
@@ -165,7 +241,22 @@ def checked_microbatches(asked: int | None, schedule: str, batch: int, stages: i
     whole = isinstance(asked, int) and not isinstance(asked, bool)
     if not whole or asked < 1 or batch % asked:
         raise OptionError("microbatches", f"found {shown(asked)}", f"a divisor of the batch {batch:,}")
+    return _limited(asked, order, stages, layers)
+
+
+def _limited(asked: int, order: Schedule, stages: int, layers: int) -> int:
+    """Refuse more microbatches than a timeline has room for."""
     most = MOST_TASKS // (TASKS * max(stages, layers) * order.minibatches(stages))
     if asked > most:
         raise OptionError("microbatches", f"found {asked:,}", f"at most {most:,} in {stages} stages")
     return asked
+
+
+def _checked_turns(asked: int | None, batch: int, stages: int, layers: int) -> int:
+    """Return the number of microbatches of the interleaved schedule: a multiple of the stages, which take turns."""
+    count = stages if asked is None else asked
+    if count % stages or batch % count:
+        found = f"found {count:,} of a batch of {batch:,}"
+        allowed = f"a multiple of the {stages} stages that divides the batch, in schedule {INTERLEAVED!r}"
+        raise OptionError("microbatches", found, allowed)
+    return _limited(count, SCHEDULES[INTERLEAVED], stages, layers)

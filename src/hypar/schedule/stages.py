@@ -13,7 +13,7 @@ from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from hypar.schedule.entering import Entering
-from hypar.schedule.lanes import LaneWork
+from hypar.schedule.lanes import LaneWork, whole_lane
 from hypar.schedule.pipeline import STEPS, PipelineLowering, full_tasks
 from hypar.schedule.step import Flow, Step, lower_lanes, step_of
 from hypar.schedule.tasks import Lowering, TaskList
@@ -22,6 +22,7 @@ from hypar.timeline import Task, run
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.machine.machine import LayerTime
     from hypar.network.contraction import CutLayer
     from hypar.schedule.chunked import Chunks
     from hypar.schedule.lanes import Crossing, Lane
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class StageWork(NamedTuple):
-    """The devices of a stage, or of a step without stages, with their work for a microbatch.
+    """The devices of a stage, or of a step without stages, with their work for a microbatch in one part of the stage.
 
     Attributes:
         lanes: groups of identical devices.
@@ -87,7 +88,7 @@ class StepWork:
     """All devices with their work in a training step.
 
     Attributes:
-        stages: the stages, first to last; one without a pipeline.
+        stages: the parts of the stages in the network's order, in turn of the first stage to the last; one without a pipeline.
         order: the order of their work; None for one stage.
     """
 
@@ -100,9 +101,17 @@ class StepWork:
         return cls(stages=(StageWork(tuple(lanes), tuple(crossings)),))
 
     @property
+    def count(self) -> int:
+        """The number of stages."""
+        return len(self.stages) // (1 if self.order is None else self.order.schedule.parts)
+
+    @cached_property
     def lanes(self) -> tuple[Lane, ...]:
-        """The lanes of all stages."""
-        return tuple(lane for stage in self.stages for lane in stage.lanes)
+        """The lanes of all stages, each with the layers of all its parts."""
+        each = (self.stages[stage :: self.count] for stage in range(self.count))
+        return tuple(
+            whole_lane(lanes) for parts in each for lanes in zip(*(part.lanes for part in parts), strict=True)
+        )
 
     @property
     def layers(self) -> tuple[CutLayer, ...]:
@@ -153,37 +162,41 @@ class _Staged(PipelineLowering):
     """The lowering of stages of several layers."""
 
     def __init__(self, whole: StepWork, chunks: Chunks | None) -> None:
-        super().__init__(len(whole.stages))
+        super().__init__(whole.count)
         self.stages, self.found = whole.stages, TaskList()
         self.tasks = self.found.tasks
-        lanes = accumulate((len(stage.lanes) for stage in whole.stages), initial=0)
-        self.flows = []
-        for stage, *first in zip(whole.stages, lanes, whole.firsts, strict=False):
-            own = None if chunks is None else _of_stage(chunks, first[1], stage.layers)
-            lowering = Lowering(stage.lanes, self.found, (first[0], first[1]))
+        lanes = [*accumulate((len(stage.lanes) for stage in whole.stages[: self.count]), initial=0)]
+        self.flows: list[Flow] = []
+        for number, (stage, first) in enumerate(zip(whole.stages, whole.firsts, strict=False)):
+            own = None if chunks is None else _of_stage(chunks, first, stage.layers)
+            before = self.flows[number - self.count].lowering if number >= self.count else None
+            lowering = Lowering(stage.lanes, self.found, (lanes[number % self.count], first), before)
             self.flows.append(Flow(lowering, stage.lanes, stage.crossings, own))
         self.ready: dict[tuple[int, int], Ready] = {}
 
     def work(self, stage: int, work: Work, after: After, *, final: bool) -> After:
-        flow = self.flows[stage]
+        number = self.number(stage, work)
+        flow = self.flows[number]
         flow.lowering.item = work.item
         if after:
-            after = flow.lowering.hand_on(self.stages[stage].entering(work.phase), work.phase, after)
+            after = flow.lowering.hand_on(self.stages[number].entering(work.phase), work.phase, after)
         if work.phase == "forward":
-            self.ready[stage, work.item] = flow.forward(after)
-            return flow.made(self.ready[stage, work.item])
+            self.ready[number, work.item] = flow.forward(after)
+            return flow.made(self.ready[number, work.item])
         if work.phase == "backward":
-            return flow.sent_back(flow.backward(self.ready.pop((stage, work.item)), after, final=final))
+            return flow.sent_back(flow.backward(self.ready.pop((number, work.item)), after, final=final))
         return ()
 
-    def sends(self, stage: int, reader: int, work: Work) -> bool | None:  # noqa: ARG002
-        if not self.stages[reader].entering(work.phase).from_stages:
+    def sends(self, stage: int, work: Work, reader: int, reading: Work) -> bool | None:  # noqa: ARG002
+        number = self.number(reader, reading)
+        if not self.stages[number].entering(work.phase).from_stages:
             return None
-        return all(lane.setting.machine.overlap for lane in self.stages[reader].lanes)
+        return all(lane.setting.machine.overlap for lane in self.stages[number].lanes)
 
-    def send(self, stage: int, reader: int, work: Work, after: After) -> After:
-        entering, lowering = self.stages[reader].entering(work.phase), self.flows[reader].lowering
-        layer = 0 if work.phase == "forward" else len(self.flows[reader].made_by) - 1
+    def send(self, stage: int, work: Work, reader: int, reading: Work, after: After) -> After:
+        number = self.number(reader, reading)
+        entering, lowering = self.stages[number].entering(work.phase), self.flows[number].lowering
+        layer = 0 if work.phase == "forward" else len(self.flows[number].made_by) - 1
         link = f"link {stage + 1}-{reader + 1}"
         item, lowering.item = lowering.item, work.item
         found = lowering.enter(entering, layer, work.phase, (*lowering.start, *after), link)
@@ -208,13 +221,12 @@ def _of_stage(chunks: Chunks, first: int, layers: int) -> Chunks:
 def _padded(whole: StepWork) -> list[LaneWork]:
     """Return the work of all lanes, each over the layers of all stages."""
     found = []
-    for stage, (first, end) in zip(whole.stages, pairwise(whole.firsts), strict=True):
-        for lane in stage.lanes:
-            behind = whole.firsts[-1] - end
-            found.append(
-                LaneWork(
-                    times=(*(None,) * first, *lane.work.times, *(None,) * behind),
-                    working=(*(0,) * first, *lane.work.working, *(0,) * behind),
-                )
-            )
+    ends = [*pairwise(whole.firsts)]
+    for stage in range(whole.count):
+        for lanes in zip(*(part.lanes for part in whole.stages[stage :: whole.count]), strict=True):
+            times: list[LayerTime | None] = [None] * whole.firsts[-1]
+            working = [0] * whole.firsts[-1]
+            for lane, (first, end) in zip(lanes, ends[stage :: whole.count], strict=True):
+                times[first:end], working[first:end] = lane.work.times, lane.work.working
+            found.append(LaneWork(times=tuple(times), working=tuple(working)))
     return found

@@ -69,14 +69,19 @@ class Lowering:
     """
 
     def __init__(
-        self, lanes: Sequence[Lane], found: TaskList | None = None, first: tuple[int, int] = (0, 0)
+        self,
+        lanes: Sequence[Lane],
+        found: TaskList | None = None,
+        first: tuple[int, int] = (0, 0),
+        before: Lowering | None = None,
     ) -> None:
         """Start without tasks.
 
         Args:
             lanes: the lanes.
             found: the tasks of all stages; None without stages.
-            first: the numbers of lanes and of layers of the stages before.
+            first: the number of the first lane among those of all stages, and of the first layer.
+            before: the lowering of another part of the same stage, with which it shares the devices.
         """
         self.found = TaskList() if found is None else found
         self.item: int | None = None if found is None else 0
@@ -89,7 +94,10 @@ class Lowering:
         self._tag = tags[0]
         self._names = [[f"{tag}{layer.name} " for layer in lanes[0].graph.layers] for tag in (*tags, "")]
         self._own = [(lane,) for lane in range(len(lanes))]
+        self._placed: dict[tuple[int, ...], tuple[int, ...]] = {}
         self._last: list[int | None] = [None if lane.setting.machine.overlap else -1 for lane in lanes]
+        if before is not None:
+            self._last = before._last
         self._serial = any(last is not None for last in self._last)
         alone = len(lanes) == 1 and found is None
         self._before: After | None = () if self._serial and alone else None
@@ -120,10 +128,16 @@ class Lowering:
 
     def _in_step(self, of: tuple[int, ...]) -> tuple[int, ...]:
         """Return the indices of lanes among those of all stages."""
-        return tuple(self._first[0] + lane for lane in of) if self._first[0] else of
+        if of not in self._placed:
+            self._placed[of] = tuple(self._first[0] + lane for lane in of)
+        return self._placed[of]
 
     def _behind(self, of: tuple[int, ...], after: After, index: int) -> After:
         """Return the tasks to wait for on lanes without overlap: the last ones there, and those of other lanes."""
+        last = self._last[of[0]]
+        if after == (last,) and len(of) == 1:
+            self._last[of[0]] = index
+            return after
         before = dict.fromkeys(last for lane in of if (last := self._last[lane]) is not None and last >= 0)
         for lane in of:
             self._last[lane] = None if self._last[lane] is None else index
@@ -137,7 +151,7 @@ class Lowering:
     def wait(self, task: int) -> None:
         """Let all tasks that follow wait for a task."""
         self.start = (task,)
-        self._last = [None if last is None else task for last in self._last]
+        self._last[:] = [None if last is None else task for last in self._last]
 
     def compute(self, lane: int, layer: int, what: str, seconds: float, after: After) -> After:
         """Add a task of a lane's devices; return the tasks to wait for afterwards."""

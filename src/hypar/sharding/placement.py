@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hypar.network.dims import in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from hypar.network.ops.base import Einsum, Roles
 
@@ -56,9 +56,12 @@ class Choice(NamedTuple):
         degrees: each dim with its degree, in the order of ``in_order``. The product of degrees is the number of
             working devices, at most the ways of the level; the others are idle. Without any dim every device
             computes the whole layer.
+        order: the numbering of the devices of a flat level, if the layer has one of its own: runs of digits, outermost
+            first, each with the dim that it divides, or ``COPIES``. Their product is the ways, and no device is idle.
     """
 
     degrees: tuple[tuple[str, int], ...] = ()
+    order: tuple[tuple[str, int], ...] = ()
 
     def degree(self, dim: str) -> int:
         """Return the degree of a dim; 1 if it is not divided."""
@@ -69,6 +72,8 @@ class Choice(NamedTuple):
 
     def devices(self, ways: int) -> int:
         """Return the number of devices that work in a group of ``ways`` devices."""
+        if self.order:
+            return ways
         return math.prod(degree for _, degree in self.degrees) if self.degrees else ways
 
     @property
@@ -95,6 +100,9 @@ class Choice(NamedTuple):
 Options = tuple[Choice, ...]
 """The choices of a layer at a level."""
 
+COPIES = "copies"
+"""The pseudo-dim that divides the devices where each of them computes the same."""
+
 WHOLE = Choice()
 """Every device computes the whole layer: a choice of joins, whose tensors are then replicated."""
 
@@ -107,7 +115,7 @@ def cut(dim: str, degree: int) -> Choice:
 
     Examples:
         >>> cut("batch", 4)
-        Choice(degrees=(('batch', 4),))
+        Choice(degrees=(('batch', 4),), order=())
     """
     return Choice(((dim, degree),))
 
@@ -117,10 +125,37 @@ def grid(degrees: Mapping[str, int]) -> Choice:
 
     Examples:
         >>> grid({"batch": 4, "height": 1, "width": 2}), grid({"batch": 1}) == ALONE
-        (Choice(degrees=(('batch', 4), ('width', 2))), True)
+        (Choice(degrees=(('batch', 4), ('width', 2)), order=()), True)
     """
     found = tuple((dim, degrees[dim]) for dim in in_order(degrees) if degrees[dim] > 1)
     return Choice(found) if found else ALONE
+
+
+def numbered(runs: Iterable[tuple[str, int]]) -> Choice:
+    """Return the choice of a layer whose devices are numbered in some order; one without an order if one run is left.
+
+    Args:
+        runs: the dims that the digits of a device's number divide, or ``COPIES``, outermost first, with their degrees.
+
+    Examples:
+        >>> numbered([("batch", 2), ("batch", 2), ("height", 2)])
+        Choice(degrees=(('batch', 4), ('height', 2)), order=(('batch', 4), ('height', 2)))
+        >>> numbered([("batch", 2), ("batch", 2)]) == cut("batch", 4)
+        True
+    """
+    order: list[tuple[str, int]] = []
+    degrees: dict[str, int] = {}
+    for dim, degree in runs:
+        if order and order[-1][0] == dim:
+            order[-1] = (dim, order[-1][1] * degree)
+        else:
+            order.append((dim, degree))
+        degrees[dim] = degrees.get(dim, 1) * degree
+    if len(order) == 1:
+        dim, ways = order[0]
+        return WHOLE if dim == COPIES else cut(dim, ways)
+    found = tuple((dim, degrees[dim]) for dim in in_order(dim for dim in degrees if dim != COPIES))
+    return Choice(found, tuple(order))
 
 
 class Grid(NamedTuple):

@@ -63,6 +63,11 @@ class Space:
         """Whether several dims may be divided at once."""
         return any("*" in one for named in (*self.by_op.values(), self.default) for one in named)
 
+    @property
+    def whole_grids(self) -> bool:
+        """Whether every op has one grid of dims, so that each part of a level offers what the level does."""
+        return self.grids and all(len(named) == 1 for named in (*self.by_op.values(), self.default))
+
     def choices(self, layer: CutLayer, ways: int, *, idle: bool = False) -> Options:
         """Return the choices of a layer at a level.
 

@@ -93,7 +93,7 @@ class Border(NamedTuple):
 @lru_cache(maxsize=4096)
 def simple(choice: Choice, ways: int) -> bool:
     """Return whether a choice uses all devices of a group, for at most one dim."""
-    return len(choice.divided) <= 1 and choice.devices(ways) == ways
+    return len(choice.divided) <= 1 and not choice.order and choice.devices(ways) == ways
 
 
 @lru_cache(maxsize=16384)

@@ -65,10 +65,11 @@ def partition(costs: Callable[[int], Costs], spans: int, seams: Costs) -> Partit
     if not 1 <= spans <= items:
         raise ProblemError(f"partition: found {spans} spans of {items} items; allowed: 1 to {items}")
     require_entries(items, spans)
-    bottleneck = _bottleneck(costs, spans, items)
+    held = _checked(costs, items)
+    bottleneck = _bottleneck(held, spans, items)
     if bottleneck == np.inf:
         return None
-    ends = _ends(costs, spans, seams, bottleneck)
+    ends = _ends(held, spans, seams, bottleneck)
     bounds = [0]
     for after in ends:
         bounds.append(int(after[bounds[-1]]))
@@ -87,29 +88,38 @@ def require_entries(items: int, spans: int) -> None:
         raise TableLimitError(f"{found}; allowed: {MOST_ENTRIES:,}", entries, MOST_ENTRIES)
 
 
-def _checked(found: Costs, items: int) -> Costs:
-    """Return the costs of one span, with empty spans made infinite."""
-    if found.shape != (items, items + 1):
-        allowed = f"{items} x {items + 1}"
-        raise ProblemError(f"partition: found costs of {found.shape}; allowed: {allowed}")
-    held = np.where(np.arange(items + 1) > np.arange(items)[:, None], found, np.inf)
-    if not (held >= 0).all():
-        raise ProblemError("partition: found a cost that is negative or no number; allowed: from 0")
+def _checked(costs: Callable[[int], Costs], items: int) -> Callable[[int], Costs]:
+    """Return the same costs with empty spans made infinite, checked once where spans one after another have one array."""
+    nonempty = np.arange(items + 1) > np.arange(items)[:, None]
+    last: list[Costs] = []
+
+    def held(span: int) -> Costs:
+        found = costs(span)
+        if last and found is last[0]:
+            return last[1]
+        if found.shape != (items, items + 1):
+            allowed = f"{items} x {items + 1}"
+            raise ProblemError(f"partition: found costs of {found.shape}; allowed: {allowed}")
+        last[:] = found, np.where(nonempty, found, np.inf)
+        if not (last[1] >= 0).all():
+            raise ProblemError("partition: found a cost that is negative or no number; allowed: from 0")
+        return last[1]
+
     return held
 
 
-def _bottleneck(costs: Callable[[int], Costs], spans: int, items: int) -> float:
+def _bottleneck(held: Callable[[int], Costs], spans: int, items: int) -> float:
     """Return the least possible cost of the costliest span."""
     best = np.full(items + 1, np.inf)
     best[items] = 0
     for span in reversed(range(spans)):
-        best[:items] = np.maximum(_checked(costs(span), items), best).min(axis=1)
+        best[:items] = np.maximum(held(span), best).min(axis=1)
         best[items] = np.inf
     return float(best[0])
 
 
 def _ends(
-    costs: Callable[[int], Costs], spans: int, seams: Costs, bottleneck: float
+    held: Callable[[int], Costs], spans: int, seams: Costs, bottleneck: float
 ) -> list[NDArray[np.intp]]:
     """Return the end of each span by its first item, ``[spans][items]``."""
     items, size = len(seams) - 1, -math.frexp(bottleneck)[1]
@@ -117,9 +127,9 @@ def _ends(
     squares[items] = at_seams[items] = 0
     found = []
     for span in reversed(range(spans)):
-        held = _checked(costs(span), items)
+        own = held(span)
         # Scaling by a power of two rounds nothing and keeps every square in range.
-        total = np.ldexp(np.where(held <= bottleneck, held, np.inf), size) ** 2 + squares
+        total = np.ldexp(np.where(own <= bottleneck, own, np.inf), size) ** 2 + squares
         least = total.min(axis=1)
         tied = np.where(total == least[:, None], at_seams, np.inf)
         ends = tied.argmin(axis=1)

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING
 from hypar.errors import InputError, PlanError, ProblemError, TableLimitError
 from hypar.files.json_file import read_json
 from hypar.files.text import read_text
+from hypar.plan.canonical import same
 from hypar.plan.diff import Change, changes_between
 from hypar.plan.plan import SCHEMA, read_plan
 from hypar.planning.planner import follow
+from hypar.planning.question import ask
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.request import Request
+from hypar.planning.searches.base import costs_by_level
 from hypar.planning.sources import machine_of, model_of, profile_of
+from hypar.studies.certificates.record import beside, read_certificate
+from hypar.studies.certificates.verify import verify_certificate
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -33,6 +38,8 @@ FREE = (
     "files",
     "files.*",
     "graph",
+    "limits",
+    "limits.*",
     "model.batch",
     "model.name",
     "pins",
@@ -48,6 +55,7 @@ FREE = (
     "stages.array",
     "stages.asked_microbatches",
     "stages.balance",
+    "stages.parts",
     "stages.schedule",
     "stages.solver",
     "strategy",
@@ -66,11 +74,13 @@ class Verdict:
         model_changed: whether the network differs from the one that was planned.
         changes: every difference between the stored plan's file and the new one's.
         fresh: the new plan.
+        certified: whether a certificate took the place of planning again.
     """
 
     model_changed: bool
     changes: tuple[Change, ...]
     fresh: Plan
+    certified: bool = False
 
     @property
     def ok(self) -> bool:
@@ -84,8 +94,11 @@ def check_plan(
     model: str | Path | None = None,
     hardware: str | Path | None = None,
     profile: str | Path | None = None,
+    certificate: str | Path | None = None,
 ) -> Verdict:
     """Plan again from a stored plan's request, and compare the whole file with the one written today.
+
+    Where there is a certificate, it is verified in place of the search; a plan with a score is planned and scored again besides.
 
     If the model has changed so that the recorded solver no longer suits it, the cheapest exact one is used instead, so
     that the differences are still shown.
@@ -96,15 +109,21 @@ def check_plan(
             the current folder or its ``models/``, or among the models that hypar brings.
         hardware: the hardware file of the plan's score, if it is not found likewise.
         profile: the measured times that the plan's cost counted, if they are not found beside it or here.
+        certificate: the plan's certificate, if it is not beside it.
 
     Raises:
-        InputError: the plan or its model cannot be read.
+        InputError: the plan or its model cannot be read, or a certificate does not prove it.
     """
     stored = read_plan(file)
     graph = model_of(stored, Path(file), model)
     machine = machine_of(stored, Path(file), hardware)
     request = Request.of(stored, machine, profile_of(stored, Path(file), profile))
     changed = graph.digest != stored.model.digest
+    proof = certificate if certificate is not None else beside(file)
+    if certificate is not None or beside(file).is_file():
+        _verified(Path(proof), stored, graph.with_batch(stored.model.batch), f"{file}: splits")
+        if stored.score is None:
+            return Verdict(model_changed=False, changes=(), fresh=stored, certified=True)
     try:
         require_together(Asked.of(request))
         fresh = _followed(request, graph.with_batch(stored.model.batch), changed=changed)
@@ -113,6 +132,21 @@ def check_plan(
         raise PlanError(where, error.found, error.allowed, error.hint) from None
     fresh = fresh.model_copy(update={"files": stored.files})
     return Verdict(model_changed=changed, changes=changes_between(stored, fresh), fresh=fresh)
+
+
+def _verified(proof: Path, stored: Plan, graph: LayerGraph, where: str) -> None:
+    """Verify a plan's certificate, and the costs of its layers.
+
+    Raises:
+        PlanError: the certificate does not prove the plan, or a cost is not what its layer costs.
+    """
+    verify_certificate(read_certificate(proof), stored, graph, str(proof))
+    question, _ = ask(replace(Request.of(stored), pins=()), graph)
+    costs = costs_by_level(question, tuple(stored.choices(layer) for layer in stored.layers))
+    for split, of_layers in zip(stored.splits, costs, strict=True):
+        for (layer, cost), found in zip(split.costs.items(), of_layers, strict=True):
+            if not same(float(cost), float(found)):
+                raise PlanError(f"{where}[{split.level}].costs.{layer}", f"found {cost:,}", f"{found:,.0f}")
 
 
 def _followed(request: Request, graph: LayerGraph, *, changed: bool) -> Plan:

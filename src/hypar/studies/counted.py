@@ -101,7 +101,7 @@ def _costs_of_stages(
 ) -> Iterator[list[float]]:
     """Yield the cost of each level inside each stage."""
     spans = CutSpans.of(replace(request, pins=()), graph, (len(stages.stages), stages.microbatches))
-    bounds = accumulate((len(stage.layers) for stage in stages.stages), initial=0)
-    for ends, stage in zip(pairwise(bounds), stages.stages, strict=True):
-        choices = tuple(plan.choices(layer) for layer in stage.layers)
+    bounds = accumulate((len(layers) for _, layers in stages.spans), initial=0)
+    for ends, (_, layers) in zip(pairwise(bounds), stages.spans, strict=True):
+        choices = tuple(plan.choices(layer) for layer in layers)
         yield [math.fsum(costs) for costs in costs_by_level(spans.question(*ends), choices)]

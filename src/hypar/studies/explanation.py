@@ -204,7 +204,7 @@ def _questions(plan: Plan, request: Request, graph: LayerGraph, whole: Question)
     if plan.stages is None or not plan.staged:
         return [whole]
     spans = CutSpans.of(request, graph, (len(plan.stages.stages), plan.stages.microbatches))
-    bounds = accumulate((len(stage.layers) for stage in plan.stages.stages), initial=0)
+    bounds = accumulate((len(layers) for _, layers in plan.stages.spans), initial=0)
     return [spans.question(*ends) for ends in pairwise(bounds)]
 
 

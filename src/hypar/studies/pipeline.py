@@ -30,6 +30,7 @@ def pipeline_model(
     batch: int | None = None,
     schedule: str = SCHEDULE,
     microbatches: int | None = None,
+    parts: int | None = None,
     balance: str | None = None,
     hardware: Machine | HeterogeneousMachine | str | Path | None = None,
     optimizer: str = "sgd",
@@ -42,8 +43,9 @@ def pipeline_model(
         stages: number of stages; 4 if neither they nor starts are given.
         starts: names of the stages' first layers instead of the best partition, as ``conv1,conv3,fc1``.
         batch: samples in a mini-batch, if not the model's own number.
-        schedule: ``layer-block``, ``gpipe`` or ``1f1b``.
+        schedule: ``layer-block``, ``gpipe``, ``1f1b`` or ``interleaved``.
         microbatches: microbatches in a mini-batch; by default as many as stages, or the next smaller divisor of it.
+        parts: number of parts of the network that each stage works for, in schedule ``interleaved``; 2 if not given.
         balance: quantity to minimise in the costliest stage: ``time``, as by default, ``memory``, ``traffic`` or ``macs``.
         hardware: a machine, the path of a hardware file, or a bare name; it is needed.
         optimizer: ``sgd``, ``momentum`` or ``adam``.
@@ -66,6 +68,7 @@ def pipeline_model(
         batch=batch,
         schedule=schedule,
         microbatches=microbatches,
+        parts=parts,
         balance=balance,
         hardware=hardware,
         optimizer=optimizer,

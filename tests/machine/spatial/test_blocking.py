@@ -12,6 +12,7 @@ import pytest
 from hypar.machine.spatial.blocking import Blocking, best_blocking, counts, least_counts
 from hypar.machine.spatial.nests import Array, Nest, Store
 from hypar.machine.spatial.sets import Layout
+from tests.effort import crossed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -277,8 +278,12 @@ def test_no_mapping_counts_less_than_the_bounds(units: int) -> None:
         )
 
 
-@pytest.mark.parametrize("fewest", ["cycles", "words", "product"])
-@pytest.mark.parametrize("rows", [False, True])
+@crossed(
+    {
+        "rows": [False, True],
+        "fewest": ["cycles", "words", "product"],
+    }
+)
 def test_larger_buffers_and_registers_never_raise_what_mappings_are_chosen_by(
     fewest: str, rows: bool
 ) -> None:

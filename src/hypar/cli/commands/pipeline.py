@@ -20,6 +20,7 @@ from hypar.cli.planning import (
     batch_option,
     convention_option,
     hardware_options,
+    parts_option,
     starts_option,
 )
 from hypar.files.canvas import draw
@@ -54,7 +55,8 @@ if TYPE_CHECKING:
     help="Order of the stages' work: {names}.",
 )
 @option("--microbatches", heading=STAGES, type=int, metavar="N",
-              help="Microbatches in a mini-batch, for gpipe and 1f1b.  [default: the number of stages, or the next smaller divisor of the batch]")  # fmt: skip
+              help="Microbatches in a mini-batch, for gpipe, 1f1b and interleaved.  [default: the number of stages, or the next smaller divisor of the batch]")  # fmt: skip
+@parts_option
 @batch_option
 @hardware_options
 @convention_option("moved")

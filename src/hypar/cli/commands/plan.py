@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hypar.activity import keeping_interrupted
 from hypar.cli.commands.base import (
     as_json,
     complete_model,
@@ -53,6 +54,14 @@ def explain(plan: Plan, network: LayerGraph, *, page: Page | None, **named: Any)
     show(listing.eliminations_table(found), below=[listing.rules_line(found)])
 
 
+def certify(plan: Plan, network: LayerGraph, file: str) -> None:
+    """Write the certificate of a plan."""
+    from hypar.studies.certificates.issue import issue_certificate  # noqa: PLC0415 (only where it is asked for)
+
+    issue_certificate(plan, network.with_batch(plan.model.batch)).write(file)
+    note(f"wrote {file}")
+
+
 def _page(
     plan: Plan,
     network: LayerGraph,
@@ -78,6 +87,14 @@ def _page(
     callback=writable,
     help="Write the plan to a file.",
 )
+@option(
+    "--certificate",
+    heading=OUTPUT,
+    type=click.Path(dir_okay=False),
+    callback=writable,
+    metavar="FILE",
+    help="Write numbers that prove the plan optimal, which hypar check verifies without a search.",
+)
 @plot_option
 @option("--explain", "explained", heading=OUTPUT, is_flag=False, flag_value="", metavar="[LAYER[@LEVEL]]",
               help="Show every elimination and, for a layer, the costs of its other choices, as fc1 or fc1@H2.")  # fmt: skip
@@ -92,6 +109,7 @@ def command(
     hardware: str | None,
     changes: dict[str, Any],
     output: str | None,
+    certificate: str | None,
     plot: str | None,
     explained: str | None,
     full: bool,
@@ -109,8 +127,10 @@ def command(
         from hypar.machine.profiles import read_profile  # noqa: PLC0415 (only where it is asked for)
 
         asked["profile"] = read_profile(asked["profile"])
-    with progress_bar(f"planning {network.name}") as progress:
+    with progress_bar(f"planning {network.name}") as progress, keeping_interrupted():
         plan = plan_model(network, hardware=machine, progress=progress, **asked)
+    if certificate is not None:
+        certify(plan, network, certificate)
     if output is not None:
         used = {"model": model, "hardware": hardware, "profile": ctx.params["profile"]}
         plan = recorded(plan, output, **used)

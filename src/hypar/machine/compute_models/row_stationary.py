@@ -18,34 +18,11 @@ cycles is used, of equal ones the value with the fewest folds, which has the mos
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from hypar.files.quantities import Count, Hertz, Sourced
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, Work, memory_words
+from hypar.machine.spatial.sets import Layout, layouts
 from hypar.network.training import PHASES
-
-
-class Mapping(NamedTuple):
-    """Mapping of sets to the array.
-
-    Attributes:
-        kernel_rows: rows of a set that the array holds at once, R unless R exceeds the rows of the array.
-        kernel_folds: folds of the rows of the kernel.
-        columns: output rows of one piece, e.
-        folds: pieces of a set, processed one after another.
-        sets: sets processed side by side.
-    """
-
-    kernel_rows: int
-    kernel_folds: int
-    columns: int
-    folds: int
-    sets: int
-
-    @property
-    def active(self) -> int:
-        """Processing elements active in a full piece."""
-        return self.kernel_rows * self.columns * self.sets
 
 
 class RowStationary(ComputeModel):
@@ -63,8 +40,8 @@ class RowStationary(ComputeModel):
     input_words: Sourced[Count]
     output_words: Sourced[Count]
 
-    def mapping(self, kernel_height: int, height: int) -> Mapping:
-        """Return the mapping of sets of given kernel and output rows."""
+    def mapping(self, kernel_height: int, height: int) -> Layout:
+        """Return the layout of sets of given kernel and output rows."""
         return _mapping(self.rows.value, self.columns.value, kernel_height, height)
 
     def flop_per_s(self, units: int) -> float:
@@ -96,7 +73,7 @@ class RowStationary(ComputeModel):
             },
         )
 
-    def _accesses(self, shape: LocalShape, phase: str, laid: Mapping, planes: int) -> dict[str, float]:
+    def _accesses(self, shape: LocalShape, phase: str, laid: Layout, planes: int) -> dict[str, float]:
         """Return the words accessed in each memory, scaled to an even share of the work."""
         kernel, height = shape.size("kernel_height"), shape.size("height")
         taps, width = shape.size("kernel_width"), shape.size("width")
@@ -130,24 +107,9 @@ class RowStationary(ComputeModel):
 
 
 @lru_cache(maxsize=4096)
-def _mapping(rows: int, columns: int, kernel_height: int, height: int) -> Mapping:
-    """Return the mapping with the fewest cycles, of equal ones the fewest folds."""
-    kernel_folds = -(-kernel_height // rows)
-    kernel_rows = -(-kernel_height // kernel_folds)
-    bands = rows // kernel_rows
-    best: tuple[float, Mapping] | None = None
-    folds = -(-height // (bands * columns))
-    while best is None or folds <= height // 2:
-        piece = -(-height // folds)
-        stacked = -(-piece // columns)
-        sets = bands // stacked * (columns // piece if stacked == 1 else 1)
-        if best is None or folds / sets < best[0]:
-            best = folds / sets, Mapping(kernel_rows, kernel_folds, piece, folds, sets)
-        if piece == 1:
-            break
-        # Go to the next narrower piece; more folds of the same width only add cycles.
-        folds = -(-height // (piece - 1))
-    return best[1]
+def _mapping(rows: int, columns: int, kernel_height: int, height: int) -> Layout:
+    """Return the layout with the fewest cycles, of equal ones the one with the fewest folds."""
+    return min(layouts(rows, columns, kernel_height, height), key=lambda laid: laid.folds / laid.sets)
 
 
 plugin: type[ComputeModel] = RowStationary

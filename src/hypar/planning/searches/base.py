@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
 from hypar.costs.base import Cost, Items, MovingCost, convention_of
-from hypar.costs.graphs.counted import Counted, counted
-from hypar.costs.graphs.meetings import UncountableError
-from hypar.costs.graphs.moved import Builder, moved_structure
-from hypar.costs.graphs.narrowed import Narrowed, narrowed
 from hypar.costs.graphs.paper import cost_graph, structure
-from hypar.costs.graphs.single import SingleLevel, layer_items
 from hypar.registry import load_plugin
-from hypar.sharding.amounts.above import Above, below_level, outermost
 from hypar.sharding.conventions import FUSED, MOVED
-from hypar.sharding.levels import WHOLE_LAYER, LocalSizes
+from hypar.sharding.levels import WHOLE_LAYER, LocalSizes, levels_of
+from hypar.sharding.numbering import digits_of
 from hypar.solve.solvers.base import Solver, cheapest, load_solver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.costs.graphs.counted import Counted
+    from hypar.costs.graphs.moved import Builder
+    from hypar.costs.graphs.narrowed import Narrowed
     from hypar.network.contraction import ContractedGraph
+    from hypar.sharding.amounts.above import Above
     from hypar.sharding.levels import Level
     from hypar.sharding.placement import Choice, Options
     from hypar.sharding.uneven.entered import Entered
+    from hypar.solve.coarse.ladder import Ladder
     from hypar.solve.cost_graph import CostGraph, Structure
+    from hypar.solve.limits import Cut, Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,10 @@ class Question:
         options: for each layer, the options at each level.
         solver: name of the solver; None for the cheapest exact one.
         entered: the state below uneven splits, by ``moved`` and ``fused``; None if there are none.
+        limits: the limits of a joint search; None for those of work and memory by default, whatever the clock says.
+        limited: whether they are known to have kept the search from a proof.
+        cut: where the search is known to have been cut short; None to search on.
+        numbered: whether each layer numbers the devices of a flat level in an order of its own.
     """
 
     graph: ContractedGraph
@@ -47,6 +53,10 @@ class Question:
     options: tuple[tuple[Options, ...], ...]
     solver: str | None = None
     entered: Entered | None = None
+    limits: Limits | None = None
+    limited: bool = False
+    cut: Cut | None = None
+    numbered: bool = False
 
     @property
     def leaves_no_choice(self) -> bool:
@@ -61,7 +71,11 @@ class Question:
     def structure(self, first: int, last: int) -> Structure:
         """Return the structure of the cost graph of the levels from ``first`` up to ``last``, without costs."""
         options = [at_layer[first:last] for at_layer in self.options]
-        return moved_structure(self.graph, options) if self.by_products else structure(self.graph, options)
+        if not self.by_products:
+            return structure(self.graph, options)
+        from hypar.costs.graphs.moved import moved_structure  # noqa: PLC0415 (only for products over levels)
+
+        return moved_structure(self.graph, options)
 
     def outermost(self) -> list[LocalSizes]:
         """Return the local sizes of each layer above the outermost level."""
@@ -73,51 +87,75 @@ class Question:
         """Return the state above the outermost level, by products over levels."""
         if self.entered is not None:
             return self.entered.above
+        from hypar.sharding.amounts.above import outermost  # noqa: PLC0415 (only for products over levels)
+
         return outermost(self.graph, convention_of(self.cost))
+
+    def _builder(self, first: int, last: int, sizes: list[LocalSizes]) -> Builder:
+        """Return what builds the cost graph of some levels by products over levels."""
+        from hypar.costs.graphs.moved import Builder  # noqa: PLC0415 (only for products over levels)
+
+        options, levels = [at_layer[first:last] for at_layer in self.options], self.levels[first:last]
+        return Builder(cast("MovingCost", self.cost), self.graph, levels, options, cast("Above", sizes))
 
     def cost_graph(self, first: int, last: int, sizes: list[LocalSizes]) -> CostGraph:
         """Return the cost graph of the same levels, given the local sizes of each layer above them."""
         if self.by_products and last - first == 1:
             of_level = [at_layer[first] for at_layer in self.options]
+            from hypar.costs.graphs.single import SingleLevel  # noqa: PLC0415 (only for products over levels)
+
             cost, above = cast("MovingCost", self.cost), cast("Above", sizes)
             return SingleLevel(cost, self.graph, self.levels[first], of_level, above).built()
-        options, levels = [at_layer[first:last] for at_layer in self.options], self.levels[first:last]
         if self.by_products:
-            return Builder(
-                cast("MovingCost", self.cost), self.graph, levels, options, cast("Above", sizes)
-            ).built()
+            return self._builder(first, last, sizes).built()
+        options, levels = [at_layer[first:last] for at_layer in self.options], self.levels[first:last]
         return cost_graph(self.cost, self.graph, levels, options, sizes)
 
     def narrowed(self, known: float) -> Narrowed:
         """Return the cost graph of all levels of the tuples that a plan of a known cost, or a cheaper one, may have."""
-        cost = cast("MovingCost", self.cost)
-        return narrowed(Builder(cost, self.graph, self.levels, self.options, self._above()), known)
+        from hypar.costs.graphs.narrowed import narrowed  # noqa: PLC0415 (only for products over levels)
+
+        return narrowed(self._builder(0, len(self.levels), self._above()), known)
 
     def counted(self) -> Counted | None:
         """Return the problem of counts of all levels; None if costs may depend on the order of the levels."""
         if not self.by_products:
             return None
+        from hypar.costs.graphs.counted import counted  # noqa: PLC0415 (only for products over levels)
+        from hypar.costs.graphs.meetings import UncountableError  # noqa: PLC0415 (only for products over levels)
+
         try:
             return counted(cast("MovingCost", self.cost), self.graph, self.levels, self.options)
         except UncountableError:
             return None
 
+    def stepped(self) -> Ladder:
+        """Return the problem from coarse to fine, where a level sees what those above it have left and not their order."""
+        from hypar.costs.graphs.stepped import stepped  # noqa: PLC0415 (only where tuples are many)
+
+        return stepped(self.cost, self.graph, self.levels, self.options)
+
+    def without_spatial(self) -> Question:
+        """Return the problem without cuts of height and width, where a cut of the batch never costs more."""
+        if self.by_products:
+            return self
+        from hypar.costs.graphs.spatial import without_spatial  # noqa: PLC0415 (only for a joint search)
+
+        return replace(self, options=without_spatial(self.cost, self.graph, self.levels, self.options))
+
     def relaxed_graph(self, index: int, sizes: list[LocalSizes]) -> CostGraph:
         """Return the cost graph of a level with the least costs of all tuples above it, for a lower bound."""
-        options, levels = (
-            [at_layer[index : index + 1] for at_layer in self.options],
-            self.levels[index : index + 1],
-        )
         if self.by_products:
-            return Builder(
-                cast("MovingCost", self.cost), self.graph, levels, options, cast("Above", sizes)
-            ).built()
-        return cost_graph(self.cost, self.graph, levels, options, sizes, relaxed=True)
+            return self._builder(index, index + 1, sizes).built()
+        options = [at_layer[index : index + 1] for at_layer in self.options]
+        return cost_graph(self.cost, self.graph, self.levels[index : index + 1], options, sizes, relaxed=True)
 
     def below(self, sizes: list[LocalSizes], choices: Sequence[Choice], ways: int) -> list[LocalSizes]:
         """Return the local sizes of each layer below a level; equal sizes share one object."""
         options = [(choice,) for choice in choices]
         if self.by_products:
+            from hypar.sharding.amounts.above import below_level  # noqa: PLC0415 (only for products over levels)
+
             return below_level(self.graph, cast("Above", sizes), options, ways)
         return self._divided(sizes, options, ways)
 
@@ -125,6 +163,8 @@ class Question:
         """Return the distinct local sizes of each layer below a level, for all options and tuples above it."""
         options, ways = [at_layer[index] for at_layer in self.options], self.levels[index].ways
         if self.by_products:
+            from hypar.sharding.amounts.above import below_level  # noqa: PLC0415 (only for products over levels)
+
             return below_level(self.graph, cast("Above", sizes), options, ways, least=True)
         return self._divided(sizes, options, ways, distinct=True)
 
@@ -146,6 +186,8 @@ class Question:
         """Return the cost of each option inside a layer at a level item by item, ``[tuples above, options]``."""
         level, cut, options = self.levels[index], self.graph.layers[layer], self.options[layer][index]
         if self.by_products:
+            from hypar.costs.graphs.single import layer_items  # noqa: PLC0415 (only for products over levels)
+
             sums = cast("Above", sizes).flows.sums[layer]
             found = layer_items(cast("MovingCost", self.cost), level, [cut], options, [sizes[layer]], [sums])
             return {name: costs[0] for name, costs in found.items()}
@@ -173,6 +215,8 @@ class Answer:
         exact: whether every cost graph was solved to a proven optimum.
         bounds: the lower bound of each cost graph's optimum; empty if the solver states none.
         costs: for each level the cost of every layer, with the tensors that it reads.
+        limits: the limits that kept the search from a proof; None if none did.
+        cut: how it was cut short; None if it was not.
     """
 
     choices: tuple[Options, ...]
@@ -180,6 +224,8 @@ class Answer:
     solver: str
     exact: bool
     bounds: tuple[float, ...] = ()
+    limits: Limits | None = None
+    cut: Cut | None = None
 
 
 class Search(Protocol):
@@ -211,6 +257,11 @@ def layer_costs(problem: CostGraph, assignment: Sequence[int]) -> tuple[float, .
 
 def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tuple[float, ...], ...]:
     """Return the cost of every layer at each level, given its choices."""
+    array = tuple(level.ways for level in question.levels)
+    digits = digits_of(array, choices)
+    if digits is not None:
+        levels = levels_of(digits.array, question.levels[0].element_bytes)
+        return _of_levels(costs_by_level(replace(question, levels=levels), digits.chosen), digits.of)
     made = replace(question, options=tuple(tuple((choice,) for choice in at_layer) for at_layer in choices))
     sizes = made.outermost()
     costs = []
@@ -222,6 +273,12 @@ def costs_by_level(question: Question, choices: tuple[Options, ...]) -> tuple[tu
                 sizes, [at_layer[index] for at_layer in choices], question.levels[index].ways
             )
     return tuple(costs)
+
+
+def _of_levels(costs: Sequence[Sequence[float]], of: Sequence[int]) -> tuple[tuple[float, ...], ...]:
+    """Return the costs of the digits of levels as costs of the levels."""
+    every = [[own for own, level in zip(costs, of, strict=True) if level == at] for at in range(max(of) + 1)]
+    return tuple(tuple(map(math.fsum, zip(*own, strict=True))) for own in every)
 
 
 def load_search(name: str) -> Search:

@@ -1,10 +1,12 @@
 """Search all levels at once: the choice of a layer is a tuple with one choice for each level.
 
-Where the order of levels does not matter, the search is by counts, of the solver ``counts``. Otherwise, and for few tuples, it
-is a search over tuples. Cost: one search over the product of the levels' choices. Guarantee: the optimum over all levels together if the tables
-of an exact solver fit; otherwise a plan that costs no more than the greedy one, and a lower bound. If not even one
-vector for each layer fits, the plan is the greedy one, and the bound is the sum of the levels' relaxed optima, in which
-every layer has the local sizes that make it cheapest.
+Where the order of levels does not matter, the search is by counts, of the solver ``counts``; where a level sees what those
+above it have left and not their order, and tuples are many, it goes from coarse to fine, as the solver ``coarse``. Otherwise it
+is a search over tuples. Cost: one search over the product of the levels' choices. Guarantee: the optimum over all levels
+together if the tables of an exact solver fit, or plan and bound meet; otherwise a plan that costs no more than the greedy one,
+and a lower bound. If not even one vector for each layer fits, the plan is the greedy one, and the bound is the sum of the levels'
+relaxed optima, in which every layer has the local sizes that make it cheapest. At its limits, or when it is interrupted, the
+search answers with the best plan and the highest bound so far.
 """
 
 from __future__ import annotations
@@ -13,33 +15,20 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from hypar.errors import TableLimitError
-from hypar.planning.searches.base import Answer, Question, Search, costs_by_level, load_search
+from hypar.activity import interruptible, tell
+from hypar.planning.searches.jointly.answers import Standing, better_of, greedy_answer
+from hypar.planning.searches.jointly.coarse import from_coarse, is_coarse
+from hypar.planning.searches.jointly.counts import COUNTS, by_counts
+from hypar.planning.searches.jointly.tuples import MOST_TUPLES, by_tuples
 from hypar.solve.cost_graph import CostGraph
-from hypar.solve.counts.solution import solve as solve_counts
-from hypar.solve.solvers.base import FALLBACK, load_solver, require_tables
+from hypar.solve.limits import Budget, Cut, Limits, OutOfTime, timed
+from hypar.solve.solvers.base import load_solver
+from hypar.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
-    from hypar.costs.graphs.narrowed import Narrowed
-    from hypar.sharding.placement import Options
-    from hypar.solve.cost_graph import Structure
-
-
-COUNTS = "counts"
-"""The solver that searches by counts."""
-
-COUNTING_PAYS = 2**20
-"""Entries of a cost graph of whole matrices from which counts take less time."""
-
-NARROWING_PAYS = 2**20
-"""Entries of a cost graph of whole matrices from which tuples are left out first."""
-
-MOST_TUPLES = 2**22
-"""Most tuples of all layers whose costs are computed one by one."""
+    from hypar.planning.searches.base import Answer, Question, Search
 
 
 class Joint:
@@ -49,135 +38,57 @@ class Joint:
     at_once = True
 
     def run(self, question: Question) -> Answer:
-        """Search one cost graph for all levels."""
-        structure = question.structure(0, len(question.levels))
-        by_counts = _by_counts(question, structure)
-        if by_counts is not None and (
-            by_counts.exact or question.solver == COUNTS or sum(structure.sizes) > MOST_TUPLES
-        ):
-            return by_counts
-        if question.solver == COUNTS:
-            load_solver(COUNTS).solve(CostGraph(nodes=(), edges=()))
-        answer = self._by_tuples(question, structure)
-        return answer if by_counts is None else _better(answer, by_counts)
-
-    def _by_tuples(self, question: Question, structure: Structure) -> Answer:
-        """Search the tuples of choices."""
+        """Search one cost graph for all levels, as far as the limits allow."""
+        limits, known = question.limits or Limits(), question.cut
+        clock_s = math.inf if known is not None or question.limits is None else limits.seconds
+        budget = Budget(limits, struck=question.limited)
+        best, number, cut = None, 0, known
         try:
-            found = _narrowed(question, structure)
-        except TableLimitError:
-            if question.solver is not None:
+            with timed(clock_s):
+                standings = _standings(question, budget)
+                while (known is None or number < known.answers) and (found := next(standings, None)):
+                    best, number = found, number + 1
+                    _tell(question, best)
+        except OutOfTime:
+            cut = Cut("time", number)
+        except KeyboardInterrupt:
+            if not interruptible():
                 raise
-            return _level_by_level(question)
-        if found is not None:
-            structure = found.problem.structure
-        name, solver = question.pick_solver(structure)
-        tables = solver.tables(structure)
-        if name == FALLBACK and tables is not None and not tables.fit:
-            return _level_by_level(question)
-        if tables is not None:
-            require_tables(name, tables)
-        if found is None:
-            solution = solver.solve(question.cost_graph(0, len(question.levels), question.outermost()))
-            assignment = solution.assignment
-        else:
-            solution = solver.solve(found.problem)
-            assignment = found.original(solution.assignment)
-        proven = solver.exact or solution.cost == solution.bound
-        answer = _answer(
-            question,
-            tuple(
-                _decoded(options, chosen)
-                for options, chosen in zip(question.options, assignment, strict=True)
-            ),
-            name,
-            exact=proven,
-            bound=solution.bound,
-        )
-        return (
-            answer
-            if proven or name != FALLBACK
-            else min(answer, _greedy(question, solution.bound), key=_cost)
-        )
+            cut = Cut("interrupt", number)
+        answer = greedy_answer(question, 0.0) if best is None else best.answer()
+        struck = not answer.exact and (budget.struck or cut is not None)
+        return replace(answer, limits=limits, cut=cut) if struck else answer
 
 
-def _by_counts(question: Question, structure: Structure) -> Answer | None:
-    """Search by counts, where that is asked for or whole matrices of pairs would be large; None if it cannot be done."""
-    if question.solver != COUNTS and (question.solver is not None or structure.entries <= COUNTING_PAYS):
-        return None
-    problem = question.counted()
-    found = None if problem is None else solve_counts(problem.graph)
-    if problem is None or found is None:
-        return None
-    choices = problem.choices(found.orders)
-    costs = costs_by_level(question, choices)
-    cost = _total(costs)
-    # Sums in another order differ by rounding where a number of ways is no power of two.
-    bound = cost if found.exact else min(found.bound, cost)
-    return Answer(choices=choices, costs=costs, solver=COUNTS, exact=found.exact, bounds=(bound,))
+def _standings(question: Question, budget: Budget) -> Iterator[Standing]:
+    """Yield how far the search has come, each with no dearer a plan and no lower a bound than those before."""
+    structure = question.structure(0, len(question.levels))
+    counted = None
+    for counted in by_counts(question, structure, budget):
+        yield counted
+    enough = question.solver == COUNTS or sum(structure.sizes) > MOST_TUPLES
+    if counted is not None and (counted.exact or enough):
+        return
+    if question.solver == COUNTS:
+        load_solver(COUNTS).solve(CostGraph(nodes=(), edges=()))
+    question = question.without_spatial()
+    structure = question.structure(0, len(question.levels))
+    answered = False
+    if is_coarse(question, structure):
+        for found in from_coarse(question, budget):
+            answered = True
+            yield found
+    for found in () if answered else by_tuples(question, structure, budget):
+        yield found if counted is None else better_of(found, counted)
 
 
-def _better(one: Answer, other: Answer) -> Answer:
-    """Return the cheaper of two answers, with the higher bound of both; the first one if it is proven."""
-    if one.exact:
-        return one
-    best = min(one, other, key=_cost)
-    return replace(best, bounds=(min(max(*one.bounds, *other.bounds), _cost(best)),))
-
-
-def _narrowed(question: Question, structure: Structure) -> Narrowed | None:
-    """Leave out the tuples that cost more than the greedy plan, where whole matrices of pairs would be large."""
-    exact = question.solver is None or load_solver(question.solver).exact
-    if not (question.by_products and exact and structure.entries > NARROWING_PAYS):
-        return None
-    if sum(structure.sizes) > MOST_TUPLES:
-        return None
-    known = load_search("greedy").run(replace(question, solver=None))
-    return question.narrowed(_cost(known))
-
-
-def _level_by_level(question: Question) -> Answer:
-    """Return the greedy plan, with the sum of the lower bounds of the single levels."""
-    solver = load_solver(FALLBACK)
-    bounds = []
-    left = question.outermost()
-    for index in range(len(question.levels)):
-        solution = solver.solve(question.relaxed_graph(index, left))
-        bounds.append(solution.cost if solution.bound is None else solution.bound)
-        left = question.below_all(index, left)
-    return _greedy(question, math.fsum(bounds))
-
-
-def _greedy(question: Question, bound: float | None) -> Answer:
-    found = load_search("greedy").run(replace(question, solver=None))
-    return _answer(question, found.choices, FALLBACK, exact=False, bound=bound)
-
-
-def _answer(
-    question: Question, choices: tuple[Options, ...], solver: str, *, exact: bool, bound: float | None
-) -> Answer:
-    return Answer(
-        choices=choices,
-        costs=costs_by_level(question, choices),
-        solver=solver,
-        exact=exact,
-        bounds=() if bound is None else (bound,),
-    )
-
-
-def _cost(answer: Answer) -> float:
-    return _total(answer.costs)
-
-
-def _total(costs: Sequence[Sequence[float]]) -> float:
-    """Return the cost of all levels, added up as a plan does."""
-    return math.fsum(math.fsum(at_level) for at_level in costs)
-
-
-def _decoded(options: tuple[Options, ...], chosen: int) -> Options:
-    """Return the tuple of options at an index into the product of the levels' options."""
-    indices = np.unravel_index(chosen, [len(at_level) for at_level in options])
-    return tuple(at_level[int(index)] for at_level, index in zip(options, indices, strict=True))
+def _tell(question: Question, found: Standing) -> None:
+    """Tell how far plan and bound are apart."""
+    if found.exact or not found.bound:
+        return
+    both = (found.cost, found.bound)
+    named = [format_bytes(own) if question.cost.unit == "bytes" else f"{own:.4g} s" for own in both]
+    tell(f"best plan {named[0]}, bound {named[1]}, gap {1 - found.bound / found.cost:.2%}")
 
 
 plugin: Search = Joint()

@@ -19,7 +19,6 @@ from hypar.machine.setting import degrees
 from hypar.network.training import OPTIMIZERS
 from hypar.planning.question import question_of
 from hypar.planning.stages.span import LayerBounds
-from hypar.schedule.entering import seconds_of
 from hypar.schedule.moves import moves_inside, timed
 from hypar.schedule.totals import repeated
 from hypar.sharding.amounts.counted import received_inside
@@ -109,19 +108,10 @@ def lower_bounds_of(spans: CutSpans, microbatches: int) -> LowerBounds:
     )
 
 
-def crossing_bytes(spans: CutSpans) -> list[float]:
-    """Return the bytes of a microbatch's F that cross each place between layers, ``[layers + 1]``; E has as many."""
-    found: list[dict[int, int]] = [{} for _ in range(len(spans.microbatch.layers) + 1)]
-    for tensor in spans.microbatch.tensors:
-        for place in range(tensor.producer + 1, tensor.consumer + 1):
-            found[place][tensor.producer] = max(found[place].get(tensor.producer, 0), tensor.elements)
-    return [spans.setting.element_bytes * math.fsum(at.values()) for at in found]
-
-
 def _least_received(spans: CutSpans) -> tuple[Costs, Costs]:
     """Return the bytes of F, and of E, that each span receives from others at least, ``[starts, ends]``."""
-    crossing = np.array([crossing_bytes(spans)])
     if spans.setting.convention == PAPER:
+        crossing = spans.crossing_bytes[None, :]
         return crossing.T[:-1], crossing
     count, size = len(spans.microbatch.layers), spans.setting.element_bytes
     received, returned = np.zeros((count, count + 1)), np.zeros((count, count + 1))
@@ -133,9 +123,10 @@ def _least_received(spans: CutSpans) -> tuple[Costs, Costs]:
 
 
 def _seconds(link: Link | None, num_bytes: Costs) -> Costs:
-    """Return the seconds to receive some bytes from other stages, each number once."""
-    distinct, which = np.unique(num_bytes, return_inverse=True)
-    return np.array([seconds_of(link, each) for each in distinct.tolist()])[which.reshape(num_bytes.shape)]
+    """Return the seconds to receive some bytes from other stages."""
+    if link is None:
+        return np.zeros(num_bytes.shape)
+    return np.where(num_bytes > 0, link.seconds("neighbours", num_bytes), 0.0)
 
 
 def _sums(amounts: Sequence[float]) -> Costs:

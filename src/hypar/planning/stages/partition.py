@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hypar.planning.stages.lower_bounds import ROUNDING, crossing_bytes, lower_bounds_of
+from hypar.planning.stages.lower_bounds import ROUNDING, lower_bounds_of
 from hypar.solve.partition import Partition, partition
 
 if TYPE_CHECKING:
@@ -35,31 +35,37 @@ class _Table(NamedTuple):
         costs: for each number of microbatches in flight the costs, ``[starts, ends]``.
         room: the largest number of microbatches in flight that fits the memory, or may.
         planned: whether each span is planned.
+        share: the number of spans that share a device's memory equally.
     """
 
     spans: CutSpans
     costs: dict[int, Costs]
     room: Costs
     planned: NDArray[np.bool_]
+    share: int = 1
 
     @classmethod
-    def of(cls, spans: CutSpans, microbatches: int, counts: Collection[int], balance: str) -> _Table:
+    def of(
+        cls, spans: CutSpans, microbatches: int, counts: Collection[int], balance: str, share: int = 1
+    ) -> _Table:
         """Return the lower bounds."""
         least = lower_bounds_of(spans, microbatches)
-        room = least.room(spans.setting.machine.memory_bytes)
+        capacity = spans.setting.machine.memory_bytes
+        room = least.room(None if capacity is None else capacity / share)
         # Memory alone depends on the number of microbatches in flight.
         alike = least.of(balance, 0).copy()
         costs = {count: least.of(balance, count) if balance == "memory" else alike for count in counts}
-        return cls(spans, costs, room, np.zeros(room.shape, dtype=bool))
+        return cls(spans, costs, room, np.zeros(room.shape, dtype=bool), share)
 
     def fitting(self, in_flight: int) -> Costs:
         """Return the cost of each span with microbatches in flight; infinite if it does not fit the memory."""
-        return np.where(self.room >= in_flight, self.costs[in_flight], np.inf)
+        fits = self.room >= in_flight
+        return self.costs[in_flight] if fits.all() else np.where(fits, self.costs[in_flight], np.inf)
 
     def plan(self, ends: tuple[int, int], microbatches: int, balance: str) -> None:
         """Replace the lower bounds of a span by its costs."""
         span = self.spans.span(*ends)
-        self.planned[ends], self.room[ends] = True, _room(span, self.costs)
+        self.planned[ends], self.room[ends] = True, _room(span, self.costs, self.share)
         for count, own in self.costs.items():
             own[ends] = span.cost(balance, microbatches, count)
 
@@ -70,6 +76,7 @@ def best_partition(
     kept: Sequence[int],
     limit: float = math.inf,
     balance: str = "time",
+    share: int = 1,
 ) -> Partition | None:
     """Return the best partition into stages, or None if none that fits the memory is within a limit.
 
@@ -79,10 +86,11 @@ def best_partition(
         kept: for each stage, the largest number of microbatches whose activations it keeps.
         limit: what the costliest stage may cost.
         balance: the quantity that a stage costs, one of ``BALANCES``.
+        share: the number of stages that share a device's memory equally.
     """
-    seams = np.array(crossing_bytes(spans[0]))
+    seams = spans[0].crossing_bytes
     each = {id(own): own for own in spans}
-    known = {key: _Table.of(own, microbatches, {*kept}, balance) for key, own in each.items()}
+    known = {key: _Table.of(own, microbatches, {*kept}, balance, share) for key, own in each.items()}
     tables = [known[id(own)] for own in spans]
 
     def fitting(stage: int) -> Costs:
@@ -103,7 +111,9 @@ def best_partition(
             table.plan(ends, microbatches, balance)
 
 
-def _room(span: CutSpan, kept: Collection[int]) -> int:
+def _room(span: CutSpan, kept: Collection[int], share: int) -> int:
     """Return the largest of several numbers of microbatches in flight that fits the memory."""
     machine = span.cuts.lane.setting.machine
-    return max((count for count in kept if machine.fits(math.fsum(span.held(count).values()))), default=0)
+    return max(
+        (count for count in kept if machine.fits(share * math.fsum(span.held(count).values()))), default=0
+    )

@@ -86,6 +86,7 @@ def stages_of(staging: Staging, request: Request) -> StagesRecord:
         asked_microbatches=request.microbatches if request.stages == "best" else None,
         solver=request.solver,
         schedule=request.schedule,
+        parts=request.parts,
         starts=True if request.starts else None,
         balance=_balance(request),
         bottleneck=None if _balance(request) is None else exact_number(staging.costliest(request.balance)),
@@ -93,14 +94,15 @@ def stages_of(staging: Staging, request: Request) -> StagesRecord:
         bottleneck_s=staging.bottleneck_s,
         stages=[
             StageRecord(
-                group=span.site.group,
-                layers=[layer.name for layer in span.cuts.lane.graph.layers],
-                busy_s=span.seconds(staging.microbatches),
+                group=parts[0].site.group,
+                layers=[layer.name for span in parts for layer in span.cuts.lane.graph.layers],
+                parts=None if request.parts is None else [span.layers for span in parts],
+                busy_s=math.fsum(span.seconds(staging.microbatches) for span in parts),
                 in_flight=in_flight,
                 staleness=stale,
             )
-            for span, in_flight, stale in zip(
-                staging.stages, staging.in_flight, staging.staleness, strict=True
+            for parts, in_flight, stale in zip(
+                staging.by_stage, staging.in_flight, staging.staleness, strict=True
             )
         ],
     )
@@ -125,6 +127,7 @@ def _no_stages(request: Request, whole: Decided) -> StagesRecord:
         asked_microbatches=request.microbatches,
         solver=request.solver,
         schedule=request.schedule,
+        parts=request.parts,
         balance=_balance(request),
         microbatches=1,
         bottleneck_s=time_s,
@@ -138,7 +141,11 @@ def _claim(request: Request, staging: Staging) -> str:
     fitting = " that fit" if any(each.memory_bytes is not None for each in request.machines) else ""
     least = {"time": "bottleneck", "macs": "arithmetic in the costliest"}
     words = least.get(request.balance, f"{request.balance} in the costliest")
-    bounds = f"{tried}stages of the least {words} of all partitions{fitting}"
+    stages = "stages" if request.parts is None else f"stages of {request.parts} parts"
+    part = "" if request.parts is None else " part"
+    bounds = f"{tried}{stages} of the least {words}{part} of all partitions{fitting}"
+    if request.parts is not None and request.balance == "time":
+        bounds = f"{bounds}, their ends then shifted as long as the step is estimated to be shorter"
     if request.starts:
         bounds = "stages as given"
     if request.heterogeneous is not None:

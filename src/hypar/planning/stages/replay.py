@@ -35,9 +35,11 @@ def stored_stages(
     Raises:
         HardwareError: the array does not fit the machine.
     """
-    own = replace(request, array=tuple(plan.array), pins=(), schedule=stages.schedule)
+    own = replace(
+        request, array=tuple(plan.array), pins=(), schedule=stages.schedule, parts=stages.parts_of_each
+    )
     spans = spans_of(own, graph, [stage.group for stage in stages.stages], stages.microbatches)
-    bounds = accumulate((len(stage.layers) for stage in stages.stages), initial=0)
+    bounds = accumulate((len(layers) for _, layers in stages.spans), initial=0)
     found = [
         of_stage.given(start, end, tuple(choices[start:end]))
         for of_stage, (start, end) in zip(spans, pairwise(bounds), strict=True)

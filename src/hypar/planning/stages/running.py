@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -10,9 +11,10 @@ from hypar.plan.splits import stage_name
 from hypar.planning.chunks.replay import chunks_of
 from hypar.planning.chunks.search import Chunked, run_chunked
 from hypar.planning.stages.spans import outer_array
+from hypar.planning.stages.within import within_stage
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.pipeline import Pace, Send, full_step, lower
-from hypar.schedule.pipeline_orders import SCHEDULES, in_flight, staleness
+from hypar.schedule.pipeline_orders import in_flight, moments, schedule_of, staleness
 from hypar.schedule.scoring import summarise
 from hypar.schedule.stages import Order, StageWork, StepWork
 from hypar.timeline import run
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from hypar.plan.score import Score
     from hypar.planning.request import Request
     from hypar.planning.stages.span import CutSpan
-    from hypar.schedule.pipeline_orders import Work
+    from hypar.schedule.pipeline_orders import Schedule, Work
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,9 +36,9 @@ class Staging:
     Attributes:
         request: the request; its array is the one inside a stage.
         microbatches: microbatches in a mini-batch.
-        stages: the stages, first to last.
-        work: the devices of each stage, with their work for a microbatch.
-        in_flight: for each stage, the largest number of microbatches whose activations it keeps.
+        stages: the parts of the stages in the network's order, in turn of the first stage to the last.
+        work: the devices of each part, with their work for a microbatch.
+        in_flight: for each stage, the largest number of microbatches whose activations it keeps, each once for every part.
         staleness: for each stage, the largest number of mini-batches by which the weights that a forward reads are behind.
         ran: a mini-batch, with its chunks.
     """
@@ -59,24 +61,42 @@ class Staging:
     @property
     def bottleneck_s(self) -> float:
         """Seconds for which a mini-batch keeps the busiest stage busy."""
-        return self.costliest("time")
+        return max(
+            math.fsum(span.cost("time", self.microbatches, 1) for span in parts) for parts in self.by_stage
+        )
+
+    @property
+    def by_stage(self) -> tuple[tuple[CutSpan, ...], ...]:
+        """The parts of each stage."""
+        return tuple(self.stages[stage :: self.work.count] for stage in range(self.work.count))
 
     def costliest(self, balance: str) -> float:
-        """Return what the costliest stage costs, by one of ``BALANCES``."""
-        pairs = zip(self.stages, self.in_flight, strict=True)
+        """Return what the costliest part of a stage costs, by one of ``BALANCES``."""
+        kept = kept_in_flight(self.request.schedule, self.work.count, self.microbatches, self.request.parts)
+        pairs = zip(self.stages, kept, strict=True)
         return max(span.cost(balance, self.microbatches, in_flight) for span, in_flight in pairs)
 
 
-def kept_in_flight(schedule: str, stages: int, microbatches: int) -> tuple[int, ...]:
-    """Return for each stage the largest number of microbatches whose activations it keeps."""
-    return tuple(map(in_flight, _works(schedule, stages, microbatches)))
+def kept_in_flight(
+    schedule: str, stages: int, microbatches: int, parts: int | None = None
+) -> tuple[int, ...]:
+    """Return for each part of each stage, in the network's order, the largest number of microbatches that it keeps."""
+    kept = fullest_moments(schedule, stages, microbatches, parts)
+    return tuple(max(moment[part] for moment in own) for part in range(parts or 1) for own in kept)
 
 
-def _works(schedule: str, stages: int, microbatches: int) -> Iterator[list[Work]]:
+def fullest_moments(
+    schedule: str, stages: int, microbatches: int, parts: int | None = None
+) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """Return for each stage the numbers of microbatches in flight in its parts, at the moments when most are."""
+    return tuple(moments(works, parts or 1) for works in _works(schedule, stages, microbatches, parts))
+
+
+def _works(schedule: str, stages: int, microbatches: int, parts: int | None) -> Iterator[list[Work]]:
     """Yield the work of each stage in order."""
+    order = schedule_of(schedule, parts)
     for stage in range(stages):
-        steps = SCHEDULES[schedule].steps(stage, stages, microbatches, _minibatches(schedule, stages))
-        yield [*chain.from_iterable(steps)]
+        yield [*chain.from_iterable(order.steps(stage, stages, microbatches, _minibatches(order, stages)))]
 
 
 def run_stages(
@@ -87,19 +107,26 @@ def run_stages(
     Args:
         request: the request, with the schedule and the requested chunks.
         microbatches: microbatches in a mini-batch.
-        stages: the stages, first to last.
+        stages: the parts of the stages in the network's order.
         stored: the chunks of a stored plan, in place of the requested ones.
     """
-    schedule, count = request.schedule, len(stages)
-    kept = kept_in_flight(schedule, count, microbatches)
+    schedule, parts = schedule_of(request.schedule, request.parts), request.parts
+    count = len(stages) // schedule.parts
+    if parts is not None:
+        stages = within_stage(stages, count)
+    own_works = [*_works(request.schedule, count, microbatches, parts)]
+    kept = [in_flight(own) for own in own_works]
     works = []
-    for number, (span, most) in enumerate(zip(stages, kept, strict=True)):
+    for number, span in enumerate(stages):
+        stage = number % count
         places = outer_array(span.cuts.lane.setting, span.site.stages)[0]
-        outside, outward = span.cuts.lane.place.outside, span.site.outward
-        place = StagePlace(places, microbatches, most, outside, outward)
-        lane = span.cuts.lane.at(stage_name(number), place)
+        outside, outward = span.cuts.lane.place.outside, _outward(stages[stage::count])
+        place = StagePlace(places, microbatches, kept[stage], outside, outward)
+        if parts is not None:
+            place = place._replace(moments=moments(own_works[stage], parts))
+        lane = span.cuts.lane.at(stage_name(stage), place)
         works.append(StageWork((lane,), (), span.received, span.returned))
-    order = Order(SCHEDULES[schedule], microbatches, _minibatches(schedule, count))
+    order = Order(schedule, microbatches, _minibatches(schedule, count))
     work = StepWork(stages=tuple(works), order=order)
     chunks = chunks_of(stored, work, "chunks.layers")
     return Staging(
@@ -107,10 +134,15 @@ def run_stages(
         microbatches=microbatches,
         stages=tuple(stages),
         work=work,
-        in_flight=kept,
-        staleness=tuple(staleness(own, microbatches) for own in _works(schedule, count, microbatches)),
+        in_flight=tuple(kept),
+        staleness=tuple(staleness(own, microbatches) for own in own_works),
         ran=run_chunked(work, request.chunks) if chunks is None else Chunked(*work.run(chunks), stored),
     )
+
+
+def _outward(parts: Sequence[CutSpan]) -> tuple[str, ...]:
+    """Return the phases in which a stage with some parts receives from another device group."""
+    return tuple(dict.fromkeys(phase for part in parts for phase in part.site.outward))
 
 
 def estimated_s(request: Request, microbatches: int, stages: Sequence[CutSpan]) -> float:
@@ -118,28 +150,34 @@ def estimated_s(request: Request, microbatches: int, stages: Sequence[CutSpan]) 
 
     Arguments as in ``run_stages``.
     """
-    paces = [_pace(stages, stage) for stage in range(len(stages))]
-    order = SCHEDULES[request.schedule]
-    lowered = lower(order, paces, microbatches, _minibatches(request.schedule, len(stages)))
+    order = schedule_of(request.schedule, request.parts)
+    count = len(stages) // order.parts
+    paces = [_pace(stages, part, count) for part in range(len(stages))]
+    lowered = lower(order, paces, microbatches, _minibatches(order, count))
     return full_step(lowered, run(lowered.tasks)).makespan
 
 
-def _minibatches(schedule: str, stages: int) -> int:
+def _minibatches(order: Schedule, stages: int) -> int:
     """Return the number of mini-batches that gives every stage its full work in a step: 1 if the pipeline flushes."""
-    order = SCHEDULES[schedule]
     return 1 if order.flushes else order.minibatches(stages)
 
 
-def _pace(stages: Sequence[CutSpan], stage: int) -> Pace:
-    """Return a stage's times for a microbatch; its sends occupy the receiver, or a link if transfers overlap there."""
-    cuts = stages[stage].cuts
+def _pace(stages: Sequence[CutSpan], part: int, count: int) -> Pace:
+    """Return the times of a part of a stage for a microbatch; its sends occupy the receiver, or a link if transfers overlap.
+
+    Args:
+        stages: the parts of the stages in the network's order.
+        part: the number of the part among them.
+        count: the number of stages.
+    """
+    cuts = stages[part].cuts
 
     def send(other: int, seconds: float) -> Send | None:
         overlap = stages[other].cuts.lane.setting.machine.overlap
-        resource = f"link {stage + 1}-{other + 1}" if overlap else stage_name(other)
+        resource = f"link {part % count + 1}-{other % count + 1}" if overlap else stage_name(other % count)
         return Send(seconds, resource) if seconds else None
 
-    ahead = send(stage + 1, stages[stage + 1].received.seconds) if stage + 1 < len(stages) else None
-    back = send(stage - 1, stages[stage - 1].returned.seconds) if stage else None
+    ahead = send(part + 1, stages[part + 1].received.seconds) if part + 1 < len(stages) else None
+    back = send(part - 1, stages[part - 1].returned.seconds) if part else None
     forward, backward, once, behind = cuts.phases
     return Pace(forward, backward, once, ahead, back, behind)

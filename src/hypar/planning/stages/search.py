@@ -17,8 +17,10 @@ from hypar.activity import tell
 from hypar.errors import HardwareError, MemoryLimitError, OptionError, TableLimitError
 from hypar.planning.request import BEST
 from hypar.planning.stages.partition import best_partition
-from hypar.planning.stages.running import estimated_s, kept_in_flight, run_stages
+from hypar.planning.stages.running import estimated_s, fullest_moments, kept_in_flight, run_stages
+from hypar.planning.stages.shifting import shifted
 from hypar.planning.stages.sites import orders_of, spans_of
+from hypar.planning.stages.span import held_by
 from hypar.planning.stages.starts import given_bounds
 from hypar.schedule.pipeline_orders import SCHEDULES, checked_microbatches
 from hypar.sharding.pins import parse_pin
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from hypar.planning.stages.sites import KnownOf
     from hypar.planning.stages.span import CutSpan
     from hypar.planning.stages.spans import CutSpans
+    from hypar.schedule.lanes import Lane
     from hypar.sharding.pins import Pin
 
 MOST_LAYERS = 512
@@ -56,8 +59,8 @@ class Divided(NamedTuple):
     Attributes:
         request: the request; its array is the one inside a stage.
         microbatches: microbatches in a mini-batch.
-        stages: the stages, first to last.
-        spans: for each stage all spans of the network on its devices.
+        stages: the parts of the stages in the network's order.
+        spans: for each of them all spans of the network on its devices.
     """
 
     request: Request
@@ -164,7 +167,12 @@ def _tries(request: Request, graph: LayerGraph, machine: Machine) -> Iterator[tu
         stages = math.prod(request.array[:outer])
         for inner in range(outer, len(request.array) + 1):
             array = request.array[inner:]
-            if stages <= layers and machine.num_devices % math.prod((stages, *array)) == 0:
+            several = request.parts is not None and graph.batch % stages
+            if (
+                stages * (request.parts or 1) <= layers
+                and not several
+                and machine.num_devices % math.prod((stages, *array)) == 0
+            ):
                 for microbatches in _microbatches(request, graph.batch, stages):
                     yield stages, replace(request, array=array, microbatches=microbatches)
 
@@ -203,43 +211,94 @@ def _divided(
     layers, stages = len(graph.nodes(request.graph).layers), len(groups)
     if not 1 <= stages <= layers:
         raise OptionError("stages", f"found {stages}", f"1 to {layers}, one for each layer that is cut")
+    _require_room(request.parts, stages, layers)
     microbatches = checked_microbatches(request.microbatches, request.schedule, graph.batch, stages, layers)
     spans = spans_of(request, graph, groups, microbatches, known)
-    kept = kept_in_flight(request.schedule, stages, microbatches)
     if request.starts:
         bounds = given_bounds(request.starts, graph, spans[0].whole)
         found = [own.span(*ends) for own, ends in zip(spans, pairwise(bounds), strict=True)]
-        _require_fits(found, kept)
+        _require_fits(found, fullest_moments(request.schedule, stages, microbatches, request.parts))
         return Divided(request, microbatches, found, spans)
     if layers > MOST_LAYERS:
         message = f"stages: found {layers:,} layers that are cut; allowed: {MOST_LAYERS:,}; try --starts"
         raise TableLimitError(message, layers, MOST_LAYERS)
     most = limit if request.balance == "time" else math.inf
-    best = best_partition(spans, microbatches, kept, most, request.balance)
+    best = _best(replace(request, microbatches=microbatches), spans, stages, most)
     if best is not None:
-        found = [own.span(*ends) for own, ends in zip(spans, pairwise(best.bounds), strict=True)]
-        return Divided(request, microbatches, found, spans)
+        return Divided(request, microbatches, best, spans)
     if most < math.inf:
         return None
     machines = [own.setting.machine for own in spans]
     sizes = " and ".join(
         dict.fromkeys(format_bytes(own.memory_bytes) for own in machines if own.memory_bytes is not None)
     )
-    held = f"no {stages} stages fit {sizes}, the memory of a device"
+    words = "" if request.parts is None else f" of {request.parts} parts that share it equally"
+    problem = f"no {stages} stages{words} fit {sizes}, the memory of a device"
     name = (request.heterogeneous or machines[0]).name
-    raise MemoryLimitError(f"hardware {name!r}", held, hint="try more stages, or a smaller batch")
+    raise MemoryLimitError(f"hardware {name!r}", problem, hint="try more stages, or a smaller batch")
 
 
-def _require_fits(stages: Sequence[CutSpan], kept: Sequence[int]) -> None:
+def _best(request: Request, spans: Sequence[CutSpans], stages: int, limit: float) -> list[CutSpan] | None:
+    """Return the parts of the best partition that fits the memory, or None if there is none within a limit.
+
+    The parts of a stage share its memory: if all that each alone could take is too much, each gets an equal share.
+
+    Args:
+        request: the request, with the number of microbatches.
+        spans: for each part the spans on its devices.
+        stages: the number of stages.
+        limit: what the costliest part may cost.
+    """
+    microbatches, parts = request.microbatches or 1, request.parts
+    order = (request.schedule, stages, microbatches, parts)
+    kept, held = kept_in_flight(*order), fullest_moments(*order)
+
+    def fits(found: Sequence[CutSpan]) -> bool:
+        return all(fit for *_, fit in _held(found, held))
+
+    for share in dict.fromkeys((1, parts or 1)):
+        best = best_partition(spans, microbatches, kept, limit, request.balance, share)
+        if best is None:
+            return None
+        found = [own.span(*ends) for own, ends in zip(spans, pairwise(best.bounds), strict=True)]
+        if parts is None:
+            return found
+        if fits(found):
+            shifts = request.balance == "time"
+            return shifted(request, microbatches, spans, best.bounds, fits) if shifts else found
+    return None
+
+
+def _require_room(parts: int | None, stages: int, layers: int) -> None:
+    """Refuse more parts than layers, and parts of a single stage, between which nothing would be sent."""
+    if parts is None:
+        return
+    if stages == 1:
+        raise OptionError("parts", f"found {parts} of a single stage", "2 stages or more")
+    if stages * parts > layers:
+        found = f"found {parts} of each of {stages} stages"
+        raise OptionError("parts", found, f"at most {layers} in all, one for each layer that is cut")
+
+
+def _held(
+    stages: Sequence[CutSpan], moments: Sequence[Sequence[Sequence[int]]]
+) -> Iterator[tuple[Lane, float, bool]]:
+    """Yield for each stage the lane of its first part, the bytes on a device, and whether they fit."""
+    for stage, own in enumerate(moments):
+        parts = stages[stage :: len(moments)]
+        lane, held = parts[0].cuts.lane, math.fsum(held_by(parts, own).values())
+        yield lane, held, lane.setting.machine.fits(held)
+
+
+def _require_fits(stages: Sequence[CutSpan], moments: Sequence[Sequence[Sequence[int]]]) -> None:
     """Refuse given stages of which one does not fit the memory.
 
     Raises:
         MemoryLimitError: one does not fit.
     """
-    for number, (span, in_flight) in enumerate(zip(stages, kept, strict=True), 1):
-        lane, held = span.cuts.lane, math.fsum(span.held(in_flight).values())
+    for number, (lane, held, fits) in enumerate(_held(stages, moments), 1):
         machine = lane.setting.machine
-        if not machine.fits(held):
+        if not fits:
             found = f"found {format_bytes(held)} in stage {number}, from {lane.graph.layers[0].name!r} on"
             allowed = f"{format_bytes(machine.memory_bytes or 0.0)}, the memory of a device"
             hint = "try more stages, or a smaller batch"

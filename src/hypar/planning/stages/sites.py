@@ -114,7 +114,7 @@ def spans_of(
     microbatches: int,
     known: KnownOf | None = None,
 ) -> tuple[CutSpans, ...]:
-    """Return for each stage the spans of a network on its devices.
+    """Return for each part of each stage, in the network's order, the spans of a network on its devices.
 
     Args:
         request: the request; its arrays are the ones inside a stage.
@@ -129,8 +129,9 @@ def spans_of(
     kinds: dict[tuple[str | None, bool, bool], CutSpans] = {}
     known = {} if known is None else known
     found = []
-    for number, name in enumerate(groups):
-        before, behind = groups[number - 1 : number], groups[number + 1 : number + 2]
+    parts = tuple(groups) * (request.parts or 1)
+    for number, name in enumerate(parts):
+        before, behind = parts[number - 1 : number] if number else (), parts[number + 1 : number + 2]
         kind = (name, not {*before} <= {name}, not {*behind} <= {name})
         if kind not in kinds:
             own = known.setdefault(name, Known({}, {}))

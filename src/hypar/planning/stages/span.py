@@ -12,6 +12,7 @@ from hypar.timeline import run
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hypar.network.contraction import Tensor
     from hypar.planning.searches.base import Answer
     from hypar.schedule.entering import Entering
     from hypar.schedule.lanes import Lane
@@ -64,6 +65,7 @@ class CutSpan(NamedTuple):
         returned: its E that they send.
         in_step: whether all stages wait for each other after each mini-batch.
         site: the devices that it is for.
+        tensors: the tensors of the whole network for a microbatch.
     """
 
     cuts: Cuts
@@ -71,6 +73,12 @@ class CutSpan(NamedTuple):
     returned: Entering
     in_step: bool = False
     site: Site = Site()
+    tensors: tuple[Tensor, ...] = ()
+
+    @property
+    def layers(self) -> int:
+        """The number of its layers."""
+        return len(self.cuts.lane.graph.layers)
 
     def seconds(self, microbatches: int) -> float:
         """Return its busy time for a mini-batch without waiting; with overlap, at least the time of its links."""
@@ -112,6 +120,22 @@ class CutSpan(NamedTuple):
         received = max(self.received.num_bytes, self.returned.num_bytes)
         buffer = max(memory["buffers"], received / devices)
         return {**memory, "activations": in_flight * memory["activations"], "buffers": buffer}
+
+
+def held_by(parts: Sequence[CutSpan], moments: Sequence[Sequence[int]]) -> dict[str, float]:
+    """Return the bytes on each device of a stage with some parts, which work in turn.
+
+    Args:
+        parts: the parts.
+        moments: the numbers of microbatches in flight in each part, at the moments when most are.
+    """
+    each = [part.held(1) for part in parts]
+    found = {item: math.fsum(own[item] for own in each) for item in each[0]}
+    found["activations"] = max(
+        math.fsum(count * own["activations"] for count, own in zip(moment, each, strict=True))
+        for moment in moments
+    )
+    return {**found, **{item: max(own[item] for own in each) for item in ("errors", "buffers")}}
 
 
 class LayerBounds(NamedTuple):

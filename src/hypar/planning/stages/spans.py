@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
 from hypar.costs.base import load_cost
 from hypar.network.contraction import ContractedGraph
 from hypar.plan.splits import FLUSHES
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from hypar.sharding.amounts.flows import Flows
     from hypar.sharding.pins import Pin
     from hypar.sharding.placement import Options
+    from hypar.solve.edge import Costs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -128,12 +131,27 @@ class CutSpans:
         lane = cuts.lane
         network = (self.microbatch, self.flows)
         arriving = entering(network, (start, end), lane.choices, self.setting, self.site.links)
-        return CutSpan(cuts, *arriving, in_step=not FLUSHES[self.request.schedule], site=self.site)
+        return CutSpan(
+            cuts,
+            *arriving,
+            in_step=not FLUSHES[self.request.schedule],
+            site=self.site,
+            tensors=self.microbatch.tensors,
+        )
 
     @cached_property
     def flows(self) -> Flows:
         """The tensors that move whatever the choices, if sums are added up before they leave a stage."""
         return flows_of(self.microbatch, MOVED)
+
+    @cached_property
+    def crossing_bytes(self) -> Costs:
+        """The bytes of a microbatch's F that cross each place between layers, ``[layers + 1]``; E has as many."""
+        found: list[dict[int, int]] = [{} for _ in range(len(self.microbatch.layers) + 1)]
+        for tensor in self.microbatch.tensors:
+            for place in range(tensor.producer + 1, tensor.consumer + 1):
+                found[place][tensor.producer] = max(found[place].get(tensor.producer, 0), tensor.elements)
+        return np.array([self.setting.element_bytes * math.fsum(at.values()) for at in found])
 
     def _of(self, graph: ContractedGraph, start: int, end: int) -> ContractedGraph:
         """Return the layers of a span, with the tensors between them; by other counts than ``paper`` also its ends."""

@@ -67,10 +67,13 @@ def level_names(plan: Plan) -> list[str]:
 
 def words_of(plan: Plan) -> int:
     """Return the index of the words in which a plan's choices are shown: those of grids for all if one is a grid."""
-    space = parse_space(plan.space)
-    choices = {(split.choice(layer).degrees, split.ways) for split in plan.splits for layer in split.choices}
-    words = vocabulary({dim for degrees, _ in choices for dim, _ in degrees}.union(space.dims))
-    texts = (choice_word(degrees, ways, words, grids=space.grids) for degrees, ways in choices)
+    space = parse_space(plan.space, None)
+    choices = {(split.choice(layer), split.ways) for split in plan.splits for layer in split.choices}
+    words = vocabulary({dim for choice, _ in choices for dim, _ in choice.degrees}.union(space.dims))
+    texts = (
+        choice_word(choice.degrees, ways, words, grids=space.grids, order=choice.order)
+        for choice, ways in choices
+    )
     return GRIDS if any(text[-1].isdecimal() for text in texts) else words
 
 
@@ -79,12 +82,13 @@ def namer(plan: Plan) -> Callable[[Split, str], str]:
 
     At a split inside the stages of another device group a layer has no choice, and the name is empty.
     """
-    grids, words = parse_space(plan.space).grids, words_of(plan)
+    grids, words = parse_space(plan.space, None).grids, words_of(plan)
 
     def word(split: Split, layer: str) -> str:
         if layer not in split.choices:
             return ""
-        return choice_word(split.choice(layer).degrees, split.ways, words, grids=grids)
+        choice = split.choice(layer)
+        return choice_word(choice.degrees, split.ways, words, grids=grids, order=choice.order)
 
     return word
 
@@ -250,13 +254,13 @@ def schedule_line(stages: StagesRecord) -> str:
     each = f"{_counted(stages)} by {stages.schedule}, mini-batches whole"
     if SCHEDULES[stages.schedule].flushes:
         several = f"{stages.microbatches} microbatch{'es' * (stages.microbatches > 1)}"
-        each = f"{_counted(stages)} by {stages.schedule}, {several} a mini-batch"
+        parts = f" in {stages.parts} parts" if stages.parts_of_each else ""
+        each = f"{_counted(stages)} by {stages.schedule}{parts}, {several} a mini-batch"
     return f"{each}; bottleneck: the costliest is busy {format_seconds(stages.bottleneck_s)} a step"
 
 
 def _stage_line(group: GroupScore, stage: StageRecord) -> str:
     """Return the times and the memory of one stage."""
-    ends = " to ".join(dict.fromkeys((stage.layers[0], stage.layers[-1])))
     spent = {
         "busy": stage.busy_s,
         "computes": group.computing_s,
@@ -267,7 +271,7 @@ def _stage_line(group: GroupScore, stage: StageRecord) -> str:
     devices = f"{group.devices} device{'s' * (group.devices > 1)}"
     devices += f" of {stage.group}" if stage.group is not None else ""
     kept = f"{stage.in_flight} in flight, staleness {stage.staleness}"
-    return f"{group.group}, {ends}: {devices}, {times}, {kept}, {memory_line(group)}"
+    return f"{group.group}, {stage.ends}: {devices}, {times}, {kept}, {memory_line(group)}"
 
 
 def unfit_line(score: Score | None) -> str:

@@ -50,7 +50,7 @@ class Strips:
         """Find the strips of a plan."""
         self.plan = plan
         self.groups = _groups(plan)
-        space = parse_space(plan.space)
+        space = parse_space(plan.space, None)
         self.used = {
             dim for split in plan.splits for layer in split.choices for dim in split.choice(layer).divided
         }
@@ -163,7 +163,7 @@ def _rows(plan: Plan) -> list[Row]:
     fits = plan.staged and len(plan.layers) * max(1, len(plan.splits)) <= MOST_CELLS
     if fits or len(plan.layers) <= MOST_ROWS:
         return [Row(layer, (layer,)) for layer in plan.layers]
-    spans = [plan.layers] if plan.stages is None else [stage.layers for stage in plan.stages.stages]
+    spans = [plan.layers] if plan.stages is None else [layers for _, layers in plan.stages.spans]
     return [part for span in spans for part in parts(span)]
 
 

@@ -41,7 +41,7 @@ def pipeline_table(ran: ScoredStep) -> Sheet:
         )
         table.add_row(
             str(number + 1),
-            " to ".join(dict.fromkeys((stage.layers[0], stage.layers[-1]))),
+            stage.ends,
             format_bytes(held["weights"]),
             format_bytes(held["gradients"]),
             str(stage.in_flight),
@@ -109,6 +109,8 @@ def _balance_line(plan: Plan) -> str:
     stages = _record(plan)
     if stages.starts:
         return "starts as given"
+    if stages.parts_of_each:
+        return plan.claim
     name = stages.balance or "time"
     least = amount(stages.bottleneck_s if stages.bottleneck is None else stages.bottleneck, BALANCES[name])
     count = len(stages.stages)

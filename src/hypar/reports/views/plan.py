@@ -84,7 +84,7 @@ def _split_row(plan: Plan, split: Split, layer: str, words: int) -> dict[str, An
         "level": f"H{split.level + 1}",
         "ways": split.ways,
         "dim": split.dim(layer) or "whole",
-        "choice": choice_word(choice.degrees, split.ways, words, grids=grids),
+        "choice": choice_word(choice.degrees, split.ways, words, grids=grids, order=choice.order),
         "cost": split.costs[layer],
         "unit": plan.cost.unit,
     }

@@ -70,6 +70,7 @@ def timeline_figure(ran: ScoredStep) -> TimelineFigure:
         colours=COLOURS,
         shown=seconds,
         rows=[names[layer] for layer in ran.step.layers],
+        order=names,
         strips=[] if ran.stages is not None else [(min(lanes), max(lanes) + 1) for lanes in ran.step.lanes],
     )
 

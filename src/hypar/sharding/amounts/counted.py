@@ -13,10 +13,13 @@ from hypar.sharding.amounts.inside import added, computing, elements_of
 from hypar.sharding.amounts.products import OUTERMOST, Products, received
 from hypar.sharding.amounts.rows import cut_windows, windowed
 from hypar.sharding.levels import WHOLE_LAYER, Level, LocalSizes, levels_of
+from hypar.sharding.numbering import digits_of
 from hypar.sharding.placement import WHOLE
 from hypar.sharding.transfers import phase_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from hypar.network.ops.base import Einsum, Roles
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.flows import Sums
@@ -63,6 +66,10 @@ def received_inside(
     einsum: Einsum, sums: Sums, array: tuple[int, ...], chosen: Options
 ) -> tuple[Received, ...]:
     """Return the transfers of all levels inside a layer, innermost first, so that wider groups exchange sums."""
+    digits = digits_of(array, (chosen,))
+    if digits is not None:
+        moves = received_inside(einsum, sums, digits.array, digits.chosen[0])
+        return _together(reversed(moves), digits.of)[::-1]
     if sums.input and _divides(einsum, chosen):
         amounts = _added(einsum, sums, array, chosen)
     else:
@@ -125,6 +132,10 @@ def received_between(
         chosen: the choices of producer and consumer.
         above: the products above the outermost level.
     """
+    digits = digits_of(array, chosen)
+    if digits is not None:
+        ends = (digits.chosen[0], digits.chosen[1])
+        return _together(received_between(reader, between, parts, digits.array, ends, above), digits.of)
     products = above
     found: list[list[Received]] = [[] for _ in parts]
     receivers = tuple(_receivers(array, own) for own in chosen)
@@ -139,6 +150,39 @@ def received_between(
                 own.append(Received(level, part.phase, part.tensor, kind, elements, to, part.inside))
         products = Products._make(map(operator.mul, products, factors))
     return tuple(one for own in found for one in own)
+
+
+def _together(moves: Iterable[Received], of: Sequence[int]) -> tuple[Received, ...]:
+    """Return the transfers of digits, outermost first, as transfers of the levels that they are digits of."""
+    found: list[Received] = []
+    digits: list[int] = []
+    for move in moves:
+        level = of[move.level]
+        last = found[-1] if found else None
+        same = last is not None and (last.level, last.phase, last.tensor, last.inside) == (
+            level,
+            move.phase,
+            move.tensor,
+            move.inside,
+        )
+        if last is None or not same or digits[-1] >= move.level:
+            found.append(move._replace(level=level, whole=move.whole and of.count(level) == 1))
+            digits = [move.level]
+            continue
+        digits.append(move.level)
+        found[-1] = last._replace(
+            collective=_either(last.collective, move.collective),
+            elements=last.elements + move.elements,
+            receivers=max(last.receivers, move.receivers),
+        )
+    return tuple(found)
+
+
+def _either(one: str, other: str) -> str:
+    """Return the collective of a transfer of which two digits have collectives of their own."""
+    if one == other:
+        return one
+    return "all_reduce" if "all_reduce" in {one, other} else "all_to_all"
 
 
 @lru_cache(maxsize=16384)

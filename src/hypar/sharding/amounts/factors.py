@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from hypar.sharding.grids.intersection import boxes, shared_elements
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE, back, forth, undivided
 from hypar.sharding.grids.tensor_dims import divided
+from hypar.sharding.numbering import digits_of
 from hypar.sharding.placement import terms
 from hypar.sharding.rates import all_simple
 from hypar.sharding.redistribution import COLLECTIVES
@@ -70,9 +72,28 @@ def plain(between: Between, options: tuple[Options, Options], ways: int) -> Plai
         left=np.where(straight, need, terms[:, None])[:, None],
     )
     apart = np.array([[_apart(names, maker, reader) for reader in options[1]] for maker in options[0]])
+    if made.ordered or read.ordered:
+        flat = _with_orders(flat, between, options, ways)
     growth = less_one(flat)
     at_level = AtLevel(flat, growth, spread_all(growth, Factors._fields, None))
     return Plain(at_level, _manners(between, (made, read), names, straight), apart & ~straight)
+
+
+def _with_orders(flat: Factors, between: Between, options: tuple[Options, Options], ways: int) -> Factors:
+    """Return factors with those of the pairs of which one has an order of its own: the products over their digits."""
+    shape = (len(options[0]), 1, len(options[1]))
+    found = Factors(*[np.broadcast_to(factor, shape).copy() for factor in flat])
+    for row, maker in enumerate(options[0]):
+        for column, reader in enumerate(options[1]):
+            digits = digits_of((ways,), ((maker,), (reader,))) if maker.order or reader.order else None
+            if digits is not None:
+                levels = [
+                    _plain_pair(between, (one, other), own)[0]
+                    for one, other, own in zip(*digits.chosen, digits.array, strict=True)
+                ]
+                for table, factors in zip(found, zip(*levels, strict=True), strict=True):
+                    table[row, 0, column] = math.prod(factors)
+    return found
 
 
 def factors_of_pair(

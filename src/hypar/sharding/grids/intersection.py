@@ -119,7 +119,7 @@ def _factor(made: Layout, read: Layout, one: Intersections) -> Costs | None:
     if len(shared) == 1:
         return np.asarray(shared[:, read.first(one.read)]) if _even(shared[0], read, one.read) else None
     # Both grids number their first dim outermost, so a device has the same relative position in both.
-    if not (one.made == one.read == ORDER[0] and made.spread and read.spread):
+    if not (one.made == one.read == ORDER[0] and made.spread and read.spread) or made.ordered or read.ordered:
         return None
     mine = _along(made.of(one.made), made.ways)[made.taken(one.made)]
     theirs = _along(read.of(one.read), read.ways)[read.taken(one.read)]

@@ -2,7 +2,8 @@
 
 A choice of degrees makes a grid of shards. The working devices are numbered through it, the first dim of
 ``ORDER`` outermost. If fewer devices work than there are ways, they are spread evenly, so that a device of a
-coarser grid lies among the devices that have the same shard of a finer grid.
+coarser grid lies among the devices that have the same shard of a finer grid. A choice with an order of its own numbers
+them through the digits of that order: the digits of a dim, outermost first, are the number of its shard.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hypar.network.dims import in_order
-from hypar.sharding.placement import Choice, grids
+from hypar.sharding.placement import COPIES, Choice, grids
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,9 +25,6 @@ Numbers = NDArray[np.int64]
 
 ORDER = ("batch", "height", "width", "groups", "in_channels", "out_channels", "channels")
 """The dims in the order in which devices are numbered, outermost first."""
-
-COPIES = "copies"
-"""The pseudo-dim that divides the devices if each of them computes the whole layer."""
 
 
 def device_order(dims: Collection[str]) -> tuple[str, ...]:
@@ -52,6 +50,7 @@ class Layout:
         rows: shard of each divided dim that each device has, as a row of ``bounds``, ``[choices, ways]``.
         active: whether each device works, ``[choices, ways]``.
         spread: whether the number of working devices always divides the ways.
+        ordered: whether some choice has an order of its own.
         among: the larger layout of which this is a selection, and the indices selected; None for no selection.
     """
 
@@ -62,6 +61,7 @@ class Layout:
     rows: dict[str, Numbers]
     active: NDArray[np.bool_]
     spread: bool
+    ordered: bool = False
     among: tuple[Layout, Numbers] | None = None
 
     def of(self, dim: str | None) -> tuple[int, ...]:
@@ -132,8 +132,8 @@ def _layout(choices: tuple[Choice, ...], ways: int) -> Layout:
     index = {dim: row for row, dim in enumerate((*order, COPIES))}
     own: Numbers = np.ones((len(index), len(choices)), np.int64)
     for column, choice in enumerate(choices):
-        for dim, degree in choice.degrees or ((COPIES, ways),):
-            own[index[dim], column] = degree
+        for dim, degree in choice.order or choice.degrees or ((COPIES, ways),):
+            own[index[dim], column] *= degree
     chosen = {dim: own[row] for dim, row in index.items() if own[row].max() > 1}
     working: Numbers = own.prod(axis=0)
     device = np.arange(ways)
@@ -144,6 +144,9 @@ def _layout(choices: tuple[Choice, ...], ways: int) -> Layout:
         starts = np.cumsum([0, *degrees[dim]])[np.searchsorted(degrees[dim], each)]
         left //= each[:, None]
         rows[dim] = starts[:, None] + turn // left % each[:, None]
+        for column, choice in enumerate(choices):
+            if choice.order:
+                rows[dim][column] = starts[column] + _shards(choice.order, dim, ways)
     return Layout(
         ways=ways,
         working=working,
@@ -152,4 +155,15 @@ def _layout(choices: tuple[Choice, ...], ways: int) -> Layout:
         rows=rows,
         active=turn * ways // working[:, None] == device,
         spread=bool((ways % working == 0).all()),
+        ordered=any(choice.order for choice in choices),
     )
+
+
+def _shards(order: tuple[tuple[str, int], ...], dim: str, ways: int) -> Numbers:
+    """Return the shard of a dim that each device has in an order of its own."""
+    shard, left, device = np.zeros(ways, np.int64), ways, np.arange(ways)
+    for own, degree in order:
+        left //= degree
+        if own == dim:
+            shard = shard * degree + device // left % degree
+    return shard

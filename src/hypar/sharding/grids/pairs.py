@@ -75,7 +75,7 @@ def _significant(
     made: Layout, read: Layout, dims: tuple[tuple[str | None, str | None], ...]
 ) -> tuple[Numbers, Numbers] | None:
     """Return the bits of a device number that determine its shards of given dims; None if no bits do."""
-    if made.ways & (made.ways - 1) or not (made.spread and read.spread):
+    if made.ways & (made.ways - 1) or not (made.spread and read.spread) or made.ordered or read.ordered:
         return None
     return _bits(made, {mine for mine, _ in dims}), _bits(read, {theirs for _, theirs in dims})
 

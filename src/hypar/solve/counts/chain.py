@@ -15,7 +15,7 @@ from hypar.solve.counts.entries import Entry, TooMany
 from hypar.solve.counts.tables import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.solve.counts.blocks import Block
     from hypar.solve.counts.relaxed import Relaxed
@@ -137,12 +137,13 @@ class Chain:
                 exact &= bool(turn.table.exact[turn.entry(states)])
         return Path(states, bound, exact)
 
-    def close(self, known: float) -> Path:
-        """Make entries exact until the best path is, or costs no less than a known plan, or there are too many."""
+    def closing(self, known: float) -> Iterator[Path]:
+        """Yield the best path after entries are made exact, until it is, or costs no less than a known plan, or there are too many."""
         while True:
             path = self.best()
+            yield path
             if path.exact or path.bound >= known * (1 - ROUNDING):
-                return path
+                return
             open_entries = {}
             for turn in self.turns:
                 if turn.table is not None and not turn.table.exact[turn.entry(path.states)]:
@@ -151,7 +152,7 @@ class Chain:
                 for (_, entry), table in open_entries.items():
                     self._raise(table, entry, known, known - path.bound)
             except TooMany:
-                return path
+                return
 
     def _raise(self, table: Table, entry: tuple[int, int], known: float, gap: float) -> None:
         """Make an entry exact, or raise its bound."""

@@ -7,6 +7,7 @@ Guarantee: none; the result is an upper bound that is seldom far from the optimu
 
 from __future__ import annotations
 
+from collections import deque
 from functools import lru_cache
 from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.solve.counts.eliminate import Elimination
+from hypar.solve.limits import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,18 +78,24 @@ class Columns:
 
     def improved(self, plan: Plan, width: int) -> Plan:
         """Return a plan that no choice of some levels anew improves."""
+        return deque([plan, *self.improving(plan, width)], maxlen=1).pop()
+
+    def improving(self, plan: Plan, width: int) -> Iterator[Plan]:
+        """Yield better and better plans, until no choice of some levels anew improves the last one."""
         orders, cost = plan.orders, plan.cost
         changed: set[int] = set()
         while True:
+            checkpoint()
             tried = (self.renewed(orders, some) for some in self._sets(orders, width, changed))
             better, value = min(tried, key=lambda one: one[1], default=(orders, cost))
             if value < cost * (1 - ROUNDING):
                 changed = {*np.flatnonzero((better != orders).any(axis=0)).tolist()}
                 orders, cost = better, value
+                yield Plan(orders, self.groups, self.graph.cost(orders, self.groups))
             elif changed:
                 changed = set()
             else:
-                return Plan(orders, self.groups, self.graph.cost(orders, self.groups))
+                return
 
     def _sets(self, orders: Indices, width: int, changed: set[int]) -> Iterator[list[tuple[int, ...]]]:
         """Yield sets of unlike levels, some at a time, of which each has the same groups.

@@ -14,8 +14,11 @@ import numpy as np
 from hypar.solve.counts.forms import Cells, node_costs, pair_costs, priced
 from hypar.solve.counts.states import splits
 from hypar.solve.counts.tables import Placed
+from hypar.solve.limits import checkpoint
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from hypar.solve.counts.blocks import Branch
@@ -162,11 +165,13 @@ class Entry:
         costs = pair_costs(form, made, read, self.cells)
         return costs if first else costs.T
 
-    def _blocks(self, rows: int, columns: int) -> list[tuple[int, int]]:
+    def _blocks(self, rows: int, columns: int) -> Iterator[tuple[int, int]]:
         if rows * columns > MOST_PAIRS:
             raise TooMany
         step = max(1, ROWS // max(1, columns))
-        return [(first, min(rows, first + step)) for first in range(0, rows, step)]
+        for first in range(0, rows, step):
+            checkpoint()
+            yield first, min(rows, first + step)
 
     def _joined(self, some: dict[int, _Some]) -> tuple[float, Placed]:
         """Return the least cost of some states of all nodes, tree by tree."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hypar.solve.counts.forms import node_costs, pair_costs
 from hypar.solve.counts.states import states_of
+from hypar.solve.marginals import marginals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,85 +60,18 @@ class Relaxed:
     def narrow(self, known: float) -> None:
         """Leave out the states that no plan of a known cost takes."""
         for far in (False, True):
-            least = _marginals(self, far=far)
+            least = self._marginals(far=far)
             most = known * (1 + ROUNDING)
             self._set([own[costs <= most] for own, costs in zip(self.states, least, strict=True)])
 
     def bound(self) -> float:
         """Return a lower bound of all plans."""
-        return float(_marginals(self, far=False)[0].min())
+        return float(self._marginals(far=False)[0].min())
 
     def between(self, link: int, first: int) -> Costs:
         """Return the costs of pairs of a link, one of its ends first."""
         return self.pairs[link] if self.graph.links[link].source == first else self.pairs[link].T
 
-
-def _marginals(relaxed: Relaxed, *, far: bool) -> list[Costs]:
-    """Return for each state a lower bound of every plan with it."""
-    order, above, floor = _spanning(relaxed, far=far)
-    least = [costs.copy() for costs in relaxed.nodes]
-    sent: dict[int, Costs] = {}
-    for node in reversed(order):
-        if node in above:
-            other, link = above[node]
-            sent[node] = (relaxed.between(link, other) + least[node]).min(axis=1)
-            least[other] += sent[node]
-    roots = {node: float(least[node].min()) for node in order if node not in above}
-    whole = sum(roots.values()) + floor
-    own: dict[int, float] = {}
-    for node in order:
-        if node in above:
-            other, link = above[node]
-            rest = least[other] - sent[node]
-            least[node] = least[node] + (relaxed.between(link, node) + rest).min(axis=1)
-            own[node] = own[other]
-        else:
-            own[node] = whole - roots[node]
-    return [costs + own[node] for node, costs in enumerate(least)]
-
-
-def _spanning(relaxed: Relaxed, *, far: bool) -> tuple[list[int], dict[int, tuple[int, int]], float]:
-    """Return the nodes of a spanning forest from its roots on, the neighbour and link of each, and the cost of the others.
-
-    Args:
-        relaxed: the problem.
-        far: whether links between layers that are far apart come first.
-    """
-    links = relaxed.graph.links
-    parent = list(range(len(relaxed.nodes)))
-
-    def root(node: int) -> int:
-        while parent[node] != node:
-            parent[node] = parent[parent[node]]
-            node = parent[node]
-        return node
-
-    around: list[list[tuple[int, int]]] = [[] for _ in parent]
-    floor = 0.0
-    span = {at: abs(link.source - link.target) for at, link in enumerate(links)}
-    least: dict[int, float] = {}
-    for at in sorted(span, key=lambda at: -span[at] if far else span[at]):
-        source, target, _ = links[at]
-        ends = root(source), root(target)
-        if ends[0] != ends[1]:
-            parent[ends[0]] = ends[1]
-            around[source].append((target, at))
-            around[target].append((source, at))
-        else:
-            pairs = relaxed.pairs[at]
-            floor += least.setdefault(id(pairs), float(pairs.min()))
-    order: list[int] = []
-    above: dict[int, tuple[int, int]] = {}
-    seen: set[int] = set()
-    for first in range(len(parent)):
-        todo = [] if first in seen else [first]
-        seen.add(first)
-        while todo:
-            node = todo.pop()
-            order.append(node)
-            for other, at in around[node]:
-                if other not in seen:
-                    seen.add(other)
-                    above[other] = (node, at)
-                    todo.append(other)
-    return order, above, floor
+    def _marginals(self, *, far: bool) -> list[Costs]:
+        ends = [(link.source, link.target) for link in self.graph.links]
+        return marginals(self.nodes, ends, self.pairs, far=far)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,8 +14,12 @@ from hypar.solve.counts.forms import MOST_LEVELS
 from hypar.solve.counts.orders import written
 from hypar.solve.counts.relaxed import Relaxed
 from hypar.solve.counts.states import number_of
+from hypar.solve.limits import Budget
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hypar.solve.counts.columns import Plan
     from hypar.solve.counts.forms import CountGraph
     from hypar.solve.edge import Indices
 
@@ -43,34 +48,50 @@ class Found(NamedTuple):
 
 def solve(graph: CountGraph) -> Found | None:
     """Return a plan and a lower bound; None if there are too many levels or states of a layer, or the network is too wide."""
-    states = (number_of(graph, node) for node in range(len(graph.nodes)))
-    if sum(graph.depths) > MOST_LEVELS or max(states) > MOST_STATES:
-        return None
+    return next(iter(deque(improving(graph, Budget()), maxlen=1)), None)
+
+
+def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
+    """Yield plans that are no dearer and bounds that are no lower than those before; nothing where ``solve`` finds nothing."""
+    sizes = [number_of(graph, node) for node in range(len(graph.nodes))]
+    if sum(graph.depths) > MOST_LEVELS or max(sizes) > MOST_STATES:
+        return
+    tables = {(form, sizes[a], sizes[b]): sizes[a] * sizes[b] for a, b, form in graph.links}
     search = Columns(graph)
-    if not search.widest:
-        return None
+    if not search.widest or not budget.allows(stored=2 * sum(tables.values())):
+        return
     plan = search.greedy()
     relaxed = Relaxed(graph)
     relaxed.narrow(plan.cost)
     bound = relaxed.bound()
+    yield _found(graph, plan, bound)
     if bound < plan.cost * (1 - ROUNDING):
-        plan = search.improved(plan, search.widest)
+        for better in search.improving(plan, search.widest):
+            plan = better
+            yield _found(graph, plan, bound)
         relaxed.narrow(plan.cost)
         bound = relaxed.bound()
-    orders, cost = plan.orders, plan.cost
-    proven = bound >= cost * (1 - ROUNDING)
+        yield _found(graph, plan, bound)
+    proven = bound >= plan.cost * (1 - ROUNDING)
     blocks = None if proven else blocks_of([link[:2] for link in graph.links], len(graph.nodes))
-    if blocks is not None:
-        chain = Chain(relaxed, blocks)
-        path = chain.close(cost)
-        bound = min(path.bound, cost)
-        if path.exact and bound < cost * (1 - ROUNDING):
-            found = written(chain, path)
-            value = graph.cost(found, search.groups)
-            if value < cost:
-                orders, cost = found, value
-    bound = cost if bound >= cost * (1 - ROUNDING) else bound
-    return Found(_sorted(graph, orders), cost, bound)
+    if blocks is None:
+        return
+    chain = Chain(relaxed, blocks)
+    for path in chain.closing(plan.cost):
+        bound = max(bound, min(path.bound, plan.cost))
+        yield _found(graph, plan, bound)
+        if path.exact and bound < plan.cost * (1 - ROUNDING):
+            orders = written(chain, path)
+            value = graph.cost(orders, search.groups)
+            yield _found(
+                graph, plan._replace(orders=orders, cost=value) if value < plan.cost else plan, bound
+            )
+
+
+def _found(graph: CountGraph, plan: Plan, bound: float) -> Found:
+    """Return a plan and a bound, which is the cost if they differ by rounding alone."""
+    proven = bound >= plan.cost * (1 - ROUNDING)
+    return Found(_sorted(graph, plan.orders), plan.cost, plan.cost if proven else bound)
 
 
 def _sorted(graph: CountGraph, orders: Indices) -> Indices:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.solve.edge import Costs, Edge, Indices
+from hypar.solve.limits import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,6 +81,7 @@ class Folding:
 
     def fold(self, step: Step) -> Taken:
         """Eliminate a step's node and put the resulting table in its place."""
+        checkpoint()
         taken = self._take(step.node, step.scope)
         if step.scope:
             key = _inputs(step, taken)

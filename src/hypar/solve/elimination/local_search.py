@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from hypar.solve.edge import entries_computed
 from hypar.solve.elimination.reparametrisation import OVERHEAD
+from hypar.solve.limits import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,6 +79,7 @@ class LocalSearch:
     def _exchange_two(self, found: list[int], beside: list[Costs], edge: Edge) -> bool:
         """Give the ends of an edge their best pair; return whether that gains."""
         a, b = edge.source, edge.target
+        checkpoint()
         self._work -= 3 * OVERHEAD * len(edge.terms) + entries_computed(
             tuple(len(term) for term in edge.terms), tuple(term.shape[2] for term in edge.terms)
         )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from hypar.solve.edge import entries_computed
+from hypar.solve.limits import checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -86,6 +87,7 @@ class Messages:
         """Send messages in one direction; return the lower bound that they give."""
         bound = []
         for node in order:
+            checkpoint()
             ends = self._ends[node]
             ahead = [end for end in ends if (end.other - node) * onward > 0]
             part = 1 / max(len(ahead), len(ends) - len(ahead), 1)

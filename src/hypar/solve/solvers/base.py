@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, runtime_checkable
 
-from hypar.errors import TableLimitError
+from hypar.errors import ProblemError, TableLimitError
 from hypar.registry import load_plugin, plugin_names
 from hypar.units import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hypar.solve.cost_graph import CostGraph, Solution, Structure
+    from hypar.solve.limits import Budget
 
 STORED_LIMIT = 2**28
 """Limit of table entries held at once: 2 GiB of 64-bit numbers."""
@@ -43,6 +47,10 @@ class Tables(NamedTuple):
         """Whether both sizes are within the limits."""
         return self.stored <= STORED_LIMIT and self.work <= WORK_LIMIT
 
+    def within(self, budget: Budget) -> bool:
+        """Return whether both sizes are within the limits of all solvers, and those of a search."""
+        return self.fit and budget.allows(stored=self.stored, work=self.work)
+
 
 class Solver(Protocol):
     """A minimiser of the cost of a CostGraph's assignments."""
@@ -61,6 +69,38 @@ class Solver(Protocol):
             ProblemError: the solver does not support the graph.
             TableLimitError: the tables would be too large.
         """
+
+
+@runtime_checkable
+class Improving(Protocol):
+    """A solver that gives solutions before its last one."""
+
+    def improving(self, problem: CostGraph) -> Iterator[Solution]:
+        """Yield solutions, each with no higher a cost and no lower a bound than those before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levelled:
+    """The name of a search over levels, which takes no cost graph: that does not say which choices are orders of others.
+
+    Attributes:
+        refusal: the message about a cost graph.
+    """
+
+    exact = False
+    refusal: str
+
+    def tables(self, structure: Structure) -> Tables | None:  # noqa: ARG002 (the solvers' interface)
+        """Return None: no cost graph is supported."""
+        return None
+
+    def solve(self, problem: CostGraph) -> NoReturn:  # noqa: ARG002 (as above)
+        """Refuse a cost graph.
+
+        Raises:
+            ProblemError: always.
+        """
+        raise ProblemError(self.refusal)
 
 
 def load_solver(name: str) -> Solver:

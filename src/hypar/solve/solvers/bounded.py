@@ -24,7 +24,7 @@ from hypar.solve.elimination.ties import eliminated
 from hypar.solve.solvers.base import Solver, Tables, load_solver, require_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hypar.solve.cost_graph import CostGraph, Structure
 
@@ -67,6 +67,11 @@ class Bounded:
 
     def solve(self, problem: CostGraph) -> Solution:
         """Eliminate where that fits; else bound by messages, and improve."""
+        *_, last = self.improving(problem)
+        return last
+
+    def improving(self, problem: CostGraph) -> Iterator[Solution]:
+        """Yield the same after every round of messages, and every start that is improved."""
         left = undominated(problem.summable())
         exact = left.problem
         structure = exact.structure
@@ -74,16 +79,17 @@ class Bounded:
         if tables is not None and tables.fit:
             assignment = left.original(eliminated(exact, structure))
             cost = problem.cost(assignment)
-            return Solution(assignment=assignment, cost=cost, bound=cost)
+            yield Solution(assignment=assignment, cost=cost, bound=cost)
+            return
         require_tables("bounded", self.tables(structure))
-        found, bound = self._search(exact)
-        assignment = left.original(found)
-        cost = problem.cost(assignment)
-        proven = exact.cost(found) <= bound
-        return Solution(assignment=assignment, cost=cost, bound=cost if proven else min(bound, cost))
+        for found, bound in self._search(exact):
+            assignment = left.original(found)
+            cost = problem.cost(assignment)
+            proven = exact.cost(found) <= bound
+            yield Solution(assignment=assignment, cost=cost, bound=cost if proven else min(bound, cost))
 
-    def _search(self, problem: CostGraph) -> tuple[tuple[int, ...], float]:
-        """Return an assignment, and a lower bound that holds however its sums were rounded."""
+    def _search(self, problem: CostGraph) -> Iterator[tuple[tuple[int, ...], float]]:
+        """Yield an assignment, and a lower bound that holds however its sums were rounded."""
         grain = problem.grain()
         rounding = _rounding(problem)
         messages = Messages(problem)
@@ -95,19 +101,17 @@ class Bounded:
             if (cost := problem.cost(choices)) < least:
                 best, least = choices, cost
             proven = _raised(bound - rounding, grain)
-            if least <= proven:
-                return tuple(best), proven
-            if least <= bound + rounding:
-                # No assignment costs less by more than the sums' rounding: there is nothing left to search for.
-                return tuple(best), proven
+            yield tuple(best), proven
+            # No assignment costs less by more than the sums' rounding: there is nothing left to search for.
+            if least <= max(proven, bound + rounding):
+                return
             if bound - before <= PAYS * abs(bound):
                 break
         search = LocalSearch(problem, self.work)
-        starts = [best, *_starts(problem.nodes, self.starts)]
-        found = min(
-            (search.improved(start) for start in starts), key=lambda each: (problem.cost(each), each[::-1])
-        )
-        return found, proven
+        found: list[tuple[int, ...]] = []
+        for start in [best, *_starts(problem.nodes, self.starts)]:
+            found.append(search.improved(start))
+            yield min(found, key=lambda each: (problem.cost(each), each[::-1])), proven
 
 
 def _starts(nodes: Sequence[np.typing.NDArray[np.float64]], count: int) -> list[list[int]]:

@@ -12,34 +12,9 @@ It needs more than a cost graph: the joint search builds its problem from layers
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from hypar.solve.solvers.base import Levelled, Solver
 
-from hypar.errors import ProblemError
-
-if TYPE_CHECKING:
-    from hypar.solve.cost_graph import CostGraph, Structure
-    from hypar.solve.solvers.base import Solver, Tables
-
-
-class Counts:
-    """A search over counts, which takes no cost graph."""
-
-    exact = False
-
-    def tables(self, structure: Structure) -> Tables | None:  # noqa: ARG002 (the solvers' interface)
-        """Return None: a cost graph does not say which of its choices are orders of one another."""
-        return None
-
-    def solve(self, problem: CostGraph) -> NoReturn:  # noqa: ARG002 (as above)
-        """Refuse a cost graph.
-
-        Raises:
-            ProblemError: always.
-        """
-        raise ProblemError(
-            "solver 'counts': found costs that depend on the order of levels, or one level at a time; allowed: cost "
-            "'volume' by 'moved' or 'fused', --search joint, one dim a level"
-        )
-
-
-plugin: Solver = Counts()
+plugin: Solver = Levelled(
+    refusal="solver 'counts': found costs that depend on the order of levels, or one level at a time; allowed: cost "
+    "'volume' by 'moved' or 'fused', --search joint, one dim a level"
+)

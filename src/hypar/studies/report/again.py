@@ -165,6 +165,8 @@ def _of_stages(stages: StagesRecord, batch: int) -> Iterator[tuple[str, object]]
     usual = checked_microbatches(None, stages.schedule, batch, len(stages.stages))
     if stages.requested_microbatches not in {None, usual} or stages.asked_microbatches is not None:
         yield "--microbatches", stages.requested_microbatches
+    if stages.parts not in {None, 2}:
+        yield "--parts", stages.parts
     if stages.starts:
         yield "--starts", ",".join(stages.given_starts)
     if stages.balance is not None:

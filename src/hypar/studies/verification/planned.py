@@ -181,7 +181,13 @@ def _of_stages(staging: Staging, nodes: ContractedGraph) -> Amounts:
             times = 1 if item.phase == "gradient" else microbatches
             found.setdefault(item, np.zeros(levels))[: len(own)] += times * own
         for phase, entering in (("forward", span.received), ("backward", span.returned)):
-            _add(found, seam(number, phase), 0, levels, microbatches * entering.from_stages)
+            _add(
+                found,
+                seam(number % staging.work.count, phase),
+                0,
+                levels,
+                microbatches * entering.from_stages,
+            )
             for arrival in entering.arrivals:
                 if arrival.tensor is None:
                     continue

@@ -134,10 +134,9 @@ def groups_table(score: Score | None, stages: StagesRecord | None = None) -> lis
             table.add_row(group.group, str(group.devices), *times, *held)
             continue
         stage = stages.stages[at]
-        ends = " to ".join(dict.fromkeys((stage.layers[0], stage.layers[-1])))
         kept = [str(stage.in_flight), str(stage.staleness)]
         devices = f"{group.devices} {stage.group or ''}".rstrip()
-        table.add_row(str(at + 1), ends, devices, format_seconds(stage.busy_s), *times, *kept, *held)
+        table.add_row(str(at + 1), stage.ends, devices, format_seconds(stage.busy_s), *times, *kept, *held)
     return [table]
 
 

@@ -1,0 +1,121 @@
+"""The joint search over tuples of choices, and the plan and bound level by level where these are too many."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hypar.errors import TableLimitError
+from hypar.planning.searches.base import load_search
+from hypar.planning.searches.jointly.answers import Standing, answer_of, cost_of, greedy_answer
+from hypar.solve.solvers.base import FALLBACK, Improving, load_solver, require_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hypar.costs.graphs.narrowed import Narrowed
+    from hypar.planning.searches.base import Answer, Question
+    from hypar.sharding.placement import Options
+    from hypar.solve.cost_graph import CostGraph, Solution, Structure
+    from hypar.solve.limits import Budget
+    from hypar.solve.solvers.base import Solver
+
+NARROWING_PAYS = 2**20
+"""Entries of a cost graph of whole matrices from which tuples are left out first."""
+
+MOST_TUPLES = 2**22
+"""Most tuples of all layers whose costs are computed one by one."""
+
+
+def by_tuples(question: Question, structure: Structure, budget: Budget) -> Iterator[Standing]:
+    """Search the tuples of choices."""
+    try:
+        left = _narrowed(question, structure)
+    except TableLimitError:
+        if question.solver is not None:
+            raise
+        yield _standing(level_by_level(question))
+        return
+    if left is not None:
+        structure = left.problem.structure
+    name, solver = _solver(question, structure, budget)
+    tables = solver.tables(structure)
+    if name == FALLBACK and tables is not None and not tables.within(budget):
+        yield _standing(level_by_level(question))
+        return
+    if tables is not None:
+        require_tables(name, tables)
+    problem = left.problem if left else question.cost_graph(0, len(question.levels), question.outermost())
+    for solution in _solutions(solver, problem):
+        exact = solver.exact or solution.cost == solution.bound
+        answer = partial(_answer, question, solution, left, name, exact=exact)
+        yield Standing(solution.cost, solution.bound, exact, answer)
+
+
+def _standing(answer: Answer) -> Standing:
+    """Return an answer that nothing follows."""
+    return Standing(cost_of(answer), answer.bounds[0], answer.exact, lambda: answer)
+
+
+def level_by_level(question: Question) -> Answer:
+    """Return the greedy plan, with the sum of the lower bounds of the single levels."""
+    solver = load_solver(FALLBACK)
+    bounds = []
+    left = question.outermost()
+    for index in range(len(question.levels)):
+        solution = solver.solve(question.relaxed_graph(index, left))
+        bounds.append(solution.cost if solution.bound is None else solution.bound)
+        left = question.below_all(index, left)
+    return greedy_answer(question, math.fsum(bounds), FALLBACK)
+
+
+def _solver(question: Question, structure: Structure, budget: Budget) -> tuple[str, Solver]:
+    """Return the solver, a bounded one if the limits are too low for the cheapest exact one."""
+    name, solver = question.pick_solver(structure)
+    tables = solver.tables(structure)
+    if question.solver is None and tables is not None and not tables.within(budget):
+        return FALLBACK, load_solver(FALLBACK)
+    return name, solver
+
+
+def _solutions(solver: Solver, problem: CostGraph) -> Iterator[Solution]:
+    """Yield better and better solutions."""
+    if isinstance(solver, Improving):
+        yield from solver.improving(problem)
+    else:
+        yield solver.solve(problem)
+
+
+def _answer(
+    question: Question, solution: Solution, left: Narrowed | None, solver: str, *, exact: bool
+) -> Answer:
+    """Return the answer of a solution: the greedy plan if that is cheaper."""
+    assignment = solution.assignment if left is None else left.original(solution.assignment)
+    choices = tuple(
+        _decoded(options, chosen) for options, chosen in zip(question.options, assignment, strict=True)
+    )
+    answer = answer_of(question, choices, solver, exact=exact, bound=solution.bound)
+    if exact or solver != FALLBACK:
+        return answer
+    return min(answer, greedy_answer(question, solution.bound, FALLBACK), key=cost_of)
+
+
+def _narrowed(question: Question, structure: Structure) -> Narrowed | None:
+    """Leave out the tuples that cost more than the greedy plan, where whole matrices of pairs would be large."""
+    exact = question.solver is None or load_solver(question.solver).exact
+    if not (question.by_products and exact and structure.entries > NARROWING_PAYS):
+        return None
+    if sum(structure.sizes) > MOST_TUPLES:
+        return None
+    known = load_search("greedy").run(replace(question, solver=None))
+    return question.narrowed(cost_of(known))
+
+
+def _decoded(options: tuple[Options, ...], chosen: int) -> Options:
+    """Return the tuple of options at an index into the product of the levels' options."""
+    indices = np.unravel_index(chosen, [len(at_level) for at_level in options])
+    return tuple(at_level[int(index)] for at_level, index in zip(options, indices, strict=True))

@@ -1,0 +1,118 @@
+"""Limits of a search: the time and the memory after which it answers with what it has.
+
+Work and tables are counted in entries before they are computed, so that the same search takes the same way on every
+machine. The clock is asked as well, for machines that are slower than was counted on.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ENTRIES_PER_S = 2**27
+"""Table entries that a second is counted for."""
+
+ENTRY_BYTES = 8
+"""Bytes of a table entry."""
+
+DEFAULT_S = 60.0
+DEFAULT_BYTES = 10**9
+
+
+class Limits(NamedTuple):
+    """The limits of a search.
+
+    Attributes:
+        seconds: the time that it may take.
+        bytes: the memory that its tables may take.
+    """
+
+    seconds: float = DEFAULT_S
+    bytes: float = DEFAULT_BYTES
+
+
+UNLIMITED = Limits(math.inf, math.inf)
+"""No limits: a search that was not cut short takes the same way again."""
+
+
+class Cut(NamedTuple):
+    """The end of a search that was cut short.
+
+    Attributes:
+        by: the clock, or an interrupt.
+        answers: how many answers it had given, so that a search that stops there gives the same one.
+    """
+
+    by: Literal["time", "interrupt"]
+    answers: int
+
+
+@dataclass(slots=True)
+class Budget:
+    """The entries that a search may still compute.
+
+    Attributes:
+        limits: the limits.
+        spent: the entries computed so far.
+        struck: whether a limit kept the search from something.
+    """
+
+    limits: Limits = UNLIMITED
+    spent: float = 0
+    struck: bool = False
+
+    @property
+    def left(self) -> float:
+        """The entries that may still be computed."""
+        return self.limits.seconds * ENTRIES_PER_S - self.spent
+
+    def allows(self, *, stored: float = 0, work: float = 0) -> bool:
+        """Return whether some entries may be held, and others computed; a refusal is remembered."""
+        found = work <= self.left and stored * ENTRY_BYTES <= self.limits.bytes
+        self.struck = self.struck or not found
+        return found
+
+    def spend(self, work: float) -> None:
+        """Count some entries as computed."""
+        self.spent += work
+
+
+class OutOfTime(Exception):  # noqa: N818 (no error: the search answers with what it has)
+    """The clock has reached the limit of a search."""
+
+
+_END_S: ContextVar[float] = ContextVar("end", default=math.inf)
+
+
+@contextmanager
+def timed(seconds: float) -> Iterator[None]:
+    """Let ``checkpoint`` end what is inside after some seconds."""
+    token = _END_S.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _END_S.reset(token)
+
+
+def checkpoint() -> None:
+    """End a search whose time is over.
+
+    Raises:
+        OutOfTime: it is.
+
+    Examples:
+        >>> checkpoint()
+        >>> with timed(-1):
+        ...     checkpoint()
+        Traceback (most recent call last):
+        hypar.solve.limits.OutOfTime
+    """
+    if time.monotonic() > _END_S.get():
+        raise OutOfTime

@@ -1,0 +1,112 @@
+"""The joint search over one flat level whose devices each layer numbers in an order of its own."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hypar import check_plan, load_model, plan_model, read_plan, score_plan, verify_plan
+from hypar.planning.question import ask
+from hypar.planning.request import Request
+from hypar.planning.searches.base import costs_by_level
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hypar.plan.plan import Plan
+
+
+def flat(model: Any, ways: int, **asked: Any) -> Plan:
+    return plan_model(model, array=[ways], strategy="optimal", **asked)
+
+
+@pytest.mark.parametrize(("model", "levels"), [("alexnet", 4), ("vgg16", 8), ("resnet18", 3)])
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+def test_a_flat_level_costs_what_its_digits_cost_as_levels(model: str, levels: int, convention: str) -> None:
+    one = flat(model, 2**levels, convention=convention)
+    several = plan_model(model, levels=levels, strategy="optimal", convention=convention)
+    assert one.cost.value == several.cost.value
+    assert one.claim.startswith("optimal, all levels jointly, over (all), grids of dims, numbered freely")
+    assert one.array == [2**levels]
+
+
+def test_no_numbering_through_is_cheaper() -> None:
+    through = flat("alexnet", 16, pins="conv1=batch16")
+    assert "numbered freely" not in through.claim
+    assert through.splits[0].numbering is None
+    assert flat("alexnet", 16).cost.value < 0.95 * through.cost.value
+
+
+def test_a_plan_with_numberings_is_read_back_and_checked(tmp_path: Path) -> None:
+    plan = flat("resnet18", 16)
+    file = tmp_path / "plan.json"
+    plan.write(file)
+    assert read_plan(file) == plan
+    assert plan.splits[0].numbering
+    assert plan.choices("layer4.0.conv2")[0].order
+    assert check_plan(file).ok
+    score = score_plan(file, hardware="hmc")
+    assert score.communication_bytes == plan.cost.value
+    assert any(" c2" in line for line in str(plan).splitlines())
+
+
+def test_another_numbering_costs_more_and_drifts(tmp_path: Path) -> None:
+    plan = flat("alexnet", 16)
+    turned = plan.to_data()
+    digits = turned["splits"][0]["numbering"]
+    digits["fc2"] = digits["fc2"][::-1]
+    file = tmp_path / "plan.json"
+    type(plan).model_validate(turned).write(file)
+    verdict = check_plan(file)
+    assert [(change.layer, change.what) for change in verdict.changes] == [("fc2", "choice")]
+    assert score_plan(file, hardware="hmc").communication_bytes > plan.cost.value
+
+
+@pytest.mark.parametrize("model", ["alexnet", "resnet18"])
+def test_execution_moves_the_bytes_of_the_proven_optimum(model: str) -> None:
+    found = verify_plan(flat(model, 8), shrink=True)
+    assert found.ok
+
+
+def test_where_the_batch_is_exhausted_height_and_width_are_cut_and_the_gap_is_stated() -> None:
+    plan = flat("lenet-c", 64, batch=2)
+    assert {"height", "width"} & {dim for layer in plan.layers for dim in plan.choices(layer)[0].divided}
+    for layer in plan.layers:
+        sizes = next(
+            own for own in load_model("lenet-c").with_batch(2).contracted.layers if own.name == layer
+        )
+        assert all(degree <= sizes.einsum.sizes[dim] for dim, degree in plan.choices(layer)[0].degrees)
+    assert plan.bounds is not None
+    assert 0.9 * plan.cost.value < plan.bounds[0] < plan.cost.value
+    assert "at most" in plan.claim
+    assert verify_plan(plan, shrink=True).ok
+
+
+def test_all_divisors_are_counted() -> None:
+    plan = flat("alexnet", 12, space="all divisors")
+    through = flat("alexnet", 12, space="all divisors", pins="conv1=batch12")
+    assert plan.claim.startswith("optimal,")
+    assert plan.cost.value < through.cost.value
+    degrees = {degree for layer in plan.layers for _, degree in plan.choices(layer)[0].degrees}
+    assert any(degree % 3 == 0 for degree in degrees)
+
+
+@pytest.mark.parametrize(
+    "asked", [{"pins": ("conv1=batch",)}, {"cost": "time", "hardware": "hmc"}, {"convention": "paper"}]
+)
+def test_other_requests_number_devices_through(asked: dict[str, Any]) -> None:
+    assert flat("lenet-c", 4, **asked).splits[0].numbering is None
+
+
+def test_an_explanation_prices_the_plan_as_the_plan_does() -> None:
+    plan = flat("alexnet", 16)
+    (one,) = (own for own in plan.explain("fc1").explained)
+    chosen = next(each for each in one.alternatives if each.chosen)
+    assert chosen.choice == plan.choices("fc1")[0]
+    graph = load_model("alexnet")
+    question, _ = ask(Request.of(plan), graph)
+    costs = costs_by_level(question, tuple(plan.choices(layer) for layer in plan.layers))
+    assert math.fsum(costs[0]) == plan.cost.value
+    assert min(each.total for each in one.alternatives) >= chosen.total * (1 - 1e-12)

@@ -1,0 +1,168 @@
+"""A joint search within limits: it always answers, says what it proved, and is found again by ``hypar check``."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import settings
+
+from hypar import plan_model
+from hypar.activity import keeping_interrupted, listening
+from hypar.cli.main import main
+from hypar.errors import OptionError
+from hypar.plan.plan import read_plan
+from hypar.planning.searches import joint
+from hypar.solve import limits
+from hypar.studies.check import check_plan
+from tests.effort import LONG, late
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hypar.plan.plan import Plan
+
+CASES: dict[str, dict[str, Any]] = {
+    "coarse": {"model": "resnet18", "levels": 5, "convention": "paper"},
+    "counts": {"model": "resnet18", "levels": 8, "convention": "moved"},
+    "bounded": {"model": "alexnet", "levels": 4, "convention": "paper", "solver": "bounded"},
+    "elimination": {"model": "alexnet", "levels": 3, "convention": "paper", "solver": "elimination"},
+}
+"""A plan of each way of the joint search that takes some time."""
+
+
+def planned(case: str, **asked: Any) -> Plan:
+    """The plan of a case."""
+    return plan_model(**{"strategy": "optimal", **CASES[case], **asked})
+
+
+class Clock:
+    """A clock that goes on by a second each time it is looked at."""
+
+    def __init__(self) -> None:
+        self.now = itertools.count()
+
+    def monotonic(self) -> float:
+        return float(next(self.now))
+
+
+def require_found_again(plan: Plan, folder: Path) -> None:
+    """Check that planning again gives the same file."""
+    plan.write(folder / "plan.json")
+    assert read_plan(folder / "plan.json") == plan
+    verdict = check_plan(folder / "plan.json")
+    assert verdict.ok, verdict.changes
+
+
+def require_bounds(plan: Plan, optimum: float) -> None:
+    """Check that the optimum is between bound and cost."""
+    bound = plan.cost.value if plan.bounds is None else plan.bounds[0]
+    assert bound <= optimum * (1 + 1e-12)
+    assert plan.cost.value >= optimum * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_of_time_is_recorded_where_no_limit_is_reached(case: str, tmp_path: Path) -> None:
+    plan = planned(case)
+    assert plan.limits is None
+    assert plan == planned(case, time_limit=1000, memory_limit=10**10)
+    require_found_again(plan, tmp_path)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_clock_cuts_a_search_short_and_check_stops_where_it_did(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    optimum = planned(case).cost.value
+    seen = set()
+    for seconds in (1, 100) if settings().max_examples < LONG else (1, 20, 50, 100, 200, 400):
+        with monkeypatch.context() as patched:
+            patched.setattr(limits, "time", Clock())
+            plan = planned(case, time_limit=seconds)
+        require_bounds(plan, optimum)
+        if plan.limits is not None:
+            assert (plan.limits.cut, plan.limits.seconds) == ("time", seconds)
+            assert f"; joint search cut short after {seconds} s, over" in plan.claim
+            seen.add(plan.limits.answers)
+        require_found_again(plan, tmp_path)
+    assert seen
+
+
+@pytest.mark.parametrize("case", ["coarse", "counts"])
+def test_an_interrupt_keeps_the_best_plan_where_that_is_asked_for(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    optimum = planned(case).cost.value
+    monkeypatch.setattr(joint, "_tell", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        planned(case)
+    with keeping_interrupted():
+        plan = planned(case)
+    monkeypatch.undo()
+    require_bounds(plan, optimum)
+    assert plan.limits is not None
+    assert (plan.limits.cut, plan.limits.answers) == ("interrupt", 1)
+    assert "; joint search cut short by an interrupt, over" in plan.claim
+    require_found_again(plan, tmp_path)
+
+
+@pytest.mark.parametrize("size", late([10**4, 10**5, 10**6, 3 * 10**6], 10**4, 10**6, 3 * 10**6))
+@pytest.mark.parametrize("case", ["coarse", "counts"])
+def test_little_memory_leaves_a_gap_that_check_finds_again(case: str, size: int, tmp_path: Path) -> None:
+    plan = planned(case, memory_limit=size)
+    if plan.limits is None:
+        assert plan.bounds == [plan.cost.value]
+    else:
+        require_bounds(plan, planned(case).cost.value)
+        assert (plan.limits.bytes, plan.limits.cut) == (size, None)
+        assert "; joint search within 60 s and " in plan.claim
+    require_found_again(plan, tmp_path)
+
+
+def test_little_work_leaves_a_gap_that_check_finds_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work is counted: the clock stands still."""
+    monkeypatch.setattr(Clock, "monotonic", lambda _: 0.0)
+    monkeypatch.setattr(limits, "time", Clock())
+    plan = planned("coarse", time_limit=0.001)
+    assert plan.limits is not None
+    assert plan.limits.cut is None
+    require_bounds(plan, planned("coarse").cost.value)
+    require_found_again(plan, tmp_path)
+
+
+def test_plan_and_bound_are_told_as_they_close() -> None:
+    told: list[str] = []
+    with listening(told.append):
+        planned("coarse")
+    gaps = [float(text.rpartition("gap ")[2].rstrip("%")) for text in told if "gap" in text]
+    assert len(gaps) > 1
+    assert gaps == sorted(gaps, reverse=True)
+    assert told[1].startswith("best plan ")
+
+
+@pytest.mark.parametrize("name", ["time_limit", "memory_limit"])
+@pytest.mark.parametrize("value", [0, -1, float("inf"), float("nan"), True, "60"])
+def test_limits_are_numbers_above_nothing(name: str, value: Any) -> None:
+    with pytest.raises(
+        OptionError, match=rf"^{name.replace('_', '-')}: found .*; allowed: a number of \w+ above 0"
+    ):
+        planned("coarse", **{name: value})
+
+
+def test_a_plan_file_says_both_of_a_cut_or_neither(tmp_path: Path) -> None:
+    plan = planned("coarse", memory_limit=10**5)
+    text = plan.to_json()
+    file = tmp_path / "plan.json"
+    assert plan.limits is not None
+    assert '"limits": {' in text
+    file.write_text(text.replace('"limits": {', '"limits": {"answers": 1, '), encoding="utf-8")
+    result = CliRunner().invoke(main, ["check", str(file)])
+    assert result.exit_code == 3
+    assert "limits: found one of cut and answers; allowed: both or none" in result.stderr

@@ -1,0 +1,88 @@
+"""Numberings of flat levels: their digits, and the amounts that they leave as they are."""
+
+from __future__ import annotations
+
+import math
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hypar import load_model
+from hypar.sharding.amounts.listing import amounts
+from hypar.sharding.numbering import common_digits, digits_of, runs_of
+from hypar.sharding.placement import COPIES, WHOLE, cut, grid, numbered
+
+DIMS = ("batch", "in_channels", "out_channels")
+
+
+def test_equal_digits_beside_each_other_are_one_run() -> None:
+    runs = [("batch", 2), ("batch", 2), ("in_channels", 2), ("batch", 2)]
+    found = numbered(runs)
+    assert found.order == (("batch", 4), ("in_channels", 2), ("batch", 2))
+    assert found.degrees == (("batch", 8), ("in_channels", 2))
+    assert numbered([(COPIES, 2), (COPIES, 4)]) == WHOLE
+
+
+def test_copies_are_at_work() -> None:
+    join = numbered([("batch", 4), (COPIES, 2)])
+    assert (join.devices(8), join.degree("batch"), join.divided) == (8, 4, ("batch",))
+
+
+def test_digits_are_the_fewest_that_suit_all_layers() -> None:
+    chosen = (
+        (numbered([("batch", 4), ("height", 4)]),),
+        (numbered([("batch", 2), (COPIES, 8)]),),
+        (cut("batch", 16),),
+    )
+    found = digits_of((16,), chosen)
+    assert found is not None
+    assert found.array == (2, 2, 4)
+    assert found.of == (0, 0, 0)
+    assert found.chosen[1] == (cut("batch", 2), WHOLE, WHOLE)
+
+
+def test_levels_without_numberings_stay() -> None:
+    one = ((cut("batch", 4), grid({"batch": 2, "height": 2})),)
+    assert digits_of((4, 4), one) is None
+    found = digits_of((4, 4), ((cut("batch", 4), numbered([("batch", 2), ("height", 2)])),))
+    assert found is not None
+    assert (found.array, found.of) == ((4, 2, 2), (0, 1, 1))
+
+
+def test_a_grid_beside_a_numbering_is_numbered_through() -> None:
+    assert runs_of(grid({"in_channels": 2, "batch": 4}), 8) == (("batch", 4), ("in_channels", 2))
+    with pytest.raises(ValueError, match="found 4 of 8 devices"):
+        runs_of(grid({"batch": 4}), 8)
+
+
+def test_numberings_without_common_digits_are_refused() -> None:
+    with pytest.raises(ValueError, match="end at 2 and at 3"):
+        common_digits([(("batch", 2), ("height", 3)), (("batch", 3), ("height", 2))])
+
+
+@given(st.lists(st.lists(st.sampled_from(DIMS), min_size=3, max_size=3), min_size=4, max_size=4))
+def test_a_flat_level_moves_what_the_levels_of_its_digits_move(orders: list[list[str]]) -> None:
+    graph = load_model("sfc").contracted
+    for convention in ("moved", "fused"):
+        flat = [(numbered((dim, 2) for dim in own),) for own in orders]
+        levels = [tuple(cut(dim, 2) for dim in own) for own in orders]
+        one = math.fsum(own.elements for own in amounts(graph, (8,), flat, convention))
+        several = math.fsum(own.elements for own in amounts(graph, (2, 2, 2), levels, convention))
+        assert one == pytest.approx(several)
+
+
+def test_an_order_common_to_all_layers_changes_nothing() -> None:
+    graph = load_model("sfc").contracted
+    rows = [
+        ("batch", "in_channels", "batch"),
+        ("out_channels", "batch", "batch"),
+        ("batch",) * 3,
+        ("in_channels",) * 3,
+    ]
+    totals = set()
+    for places in permutations(range(3)):
+        chosen = [(numbered((row[at], 2) for at in places),) for row in rows]
+        totals.add(round(math.fsum(own.elements for own in amounts(graph, (8,), chosen, "moved"))))
+    assert len(totals) == 1

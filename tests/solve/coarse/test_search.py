@@ -1,0 +1,161 @@
+"""The search from coarse to fine against every sequence counted out, on arrays alone."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+from hypar.solve.coarse import exchanges, search
+from hypar.solve.coarse.cliques import Cliques
+from hypar.solve.coarse.search import Found, fits, improving
+from hypar.solve.coarse.states import Coarse, Spans
+from hypar.solve.limits import UNLIMITED, Budget, Limits
+from hypar.solve.marginals import marginals
+from tests.effort import examples
+from tests.ladders import cost_of, ladders, sequences
+
+if TYPE_CHECKING:
+    from hypar.solve.coarse.ladder import Ladder
+    from hypar.solve.edge import Costs, Indices
+
+MOST = 3000
+"""Plans that are counted out."""
+
+
+def fine(ladder: Ladder) -> Coarse:
+    """The problem of single levels, with every sequence, where the plans are few."""
+    found = [np.array(sequences(ladder, node), dtype=np.intp) for node in range(len(ladder.nodes))]
+    assume(math.prod(map(len, found)) <= MOST)
+    return Coarse(Spans(ladder), (1,) * ladder.levels, found)
+
+
+def costs_of(coarse: Coarse) -> Costs:
+    """The cost of every plan, with an axis for each node."""
+    sizes = [len(own) for own in coarse.states]
+    costs: Costs = np.zeros(sizes)
+    for axis, own in enumerate(coarse.nodes):
+        costs += own.reshape([-1 if axis == other else 1 for other in range(len(sizes))])
+    for (a, b), own in zip(coarse.ladder.ends, coarse.pairs, strict=True):
+        turned = own if a < b else own.T
+        costs += turned.reshape([size if axis in {a, b} else 1 for axis, size in enumerate(sizes)])
+    return costs
+
+
+def least(ladder: Ladder) -> float:
+    """The optimum, of all plans."""
+    return float(costs_of(fine(ladder)).min())
+
+
+def first(ladder: Ladder) -> Indices:
+    """The plan of every node's first options."""
+    return np.zeros((len(ladder.nodes), ladder.levels), dtype=np.intp)
+
+
+def last(ladder: Ladder, budget: Budget) -> Found:
+    """The last answer; none is worse than one before it."""
+    found = [*improving(ladder, first(ladder), budget)]
+    for one, other in itertools.pairwise(found):
+        assert other.cost <= one.cost
+        assert other.bound >= one.bound
+    return found[-1]
+
+
+@settings(max_examples=examples(100))
+@given(ladder=ladders())
+def test_a_plan_costs_what_counting_level_by_level_says(ladder: Ladder) -> None:
+    generator = np.random.default_rng(0)
+    plan = [
+        own[int(generator.integers(len(own)))]
+        for own in (sequences(ladder, n) for n in range(len(ladder.nodes)))
+    ]
+    assert Spans(ladder).cost(np.array(plan, dtype=np.intp)) == cost_of(ladder, plan)
+
+
+@pytest.mark.parametrize("exchanging", [True, False])
+@settings(max_examples=examples(200))
+@given(ladder=ladders())
+def test_without_limits_it_is_the_optimum(exchanging: bool, ladder: Ladder) -> None:
+    best = least(ladder)
+    with pytest.MonkeyPatch.context() as patched:
+        if not exchanging:
+            patched.setattr(search, "exchanged", lambda *_: iter(()))
+        budget = Budget()
+        found = last(ladder, budget)
+    assert found.exact
+    assert found.cost == best == Spans(ladder).cost(found.orders)
+    assert not budget.struck
+
+
+@settings(max_examples=examples(100))
+@given(ladder=ladders())
+def test_within_limits_the_bound_is_below_the_optimum_and_the_plan_above(ladder: Ladder) -> None:
+    best = least(ladder)
+    for seconds, size in ((1e-6, 10**9), (60, 1000), (1e-5, 10**5)):
+        budget = Budget(Limits(seconds, size))
+        found = last(ladder, budget)
+        assert found.bound <= best <= found.cost == Spans(ladder).cost(found.orders)
+        assert found.exact or budget.struck
+
+
+@settings(max_examples=examples(100))
+@given(ladder=ladders())
+def test_marginals_are_bounds_and_those_of_cliques_least_costs(ladder: Ladder) -> None:
+    coarse = fine(ladder)
+    costs = costs_of(coarse)
+    exact = [
+        np.moveaxis(costs, axis, 0).reshape(size, -1).min(axis=1) for axis, size in enumerate(costs.shape)
+    ]
+    found = Cliques(coarse.nodes, ladder.ends, coarse.pairs)
+    assert found.least == costs.min()
+    assert all((one == other).all() for one, other in zip(found.marginals, exact, strict=True))
+    for far in (False, True):
+        bounds = marginals(coarse.nodes, ladder.ends, coarse.pairs, far=far)
+        assert all((one <= other).all() for one, other in zip(bounds, exact, strict=True))
+
+
+@settings(max_examples=examples(50))
+@given(ladder=ladders())
+def test_halving_keeps_every_sequence_once_and_never_lowers_the_bound(ladder: Ladder) -> None:
+    coarse = Coarse.coarsest(ladder)
+    bound = Cliques(coarse.nodes, ladder.ends, coarse.pairs).least
+    while not coarse.fine:
+        which = [block for block, width in enumerate(coarse.blocks) if width > 1]
+        sizes = coarse.sizes_after(which)
+        entries = coarse.entries_after(which)
+        coarse = coarse.halved(which)
+        assert [len(own) for own in coarse.states] == sizes
+        assert coarse.entries <= entries
+        finer = Cliques(coarse.nodes, ladder.ends, coarse.pairs).least
+        assert finer >= bound
+        bound = finer
+    for node, own in enumerate(coarse.states):
+        assert sorted(map(tuple, own.tolist())) == sequences(ladder, node)
+
+
+@given(ladder=ladders())
+@settings(max_examples=examples(20))
+def test_exchanges_are_never_worse_and_stop_where_they_are_too_many(ladder: Ladder) -> None:
+    spans, start = Spans(ladder), first(ladder)
+    cost = spans.cost(start)
+    for orders, value in exchanges.exchanged(spans, start, cost, Budget()):
+        assert value < cost
+        assert spans.cost(orders) == value
+        cost = value
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(exchanges, "MOST_WORK", 0)
+        assert not [*exchanges.exchanged(spans, start, cost, Budget(UNLIMITED))]
+
+
+@given(ladder=ladders())
+@settings(max_examples=2)
+def test_too_many_states_do_not_fit(ladder: Ladder) -> None:
+    assert fits(ladder, Budget())
+    assert fits(ladder, Budget(Limits(60, 1))) == (not ladder.links)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(search, "MOST_STATES", 0)
+        assert not fits(ladder, Budget())

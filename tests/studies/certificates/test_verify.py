@@ -1,0 +1,190 @@
+"""The checker of certificates: what it accepts, that it refuses any other number, and what it knows."""
+
+from __future__ import annotations
+
+import ast
+import math
+from copy import deepcopy
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import ValidationError
+
+import hypar
+from hypar import check_plan, load_model, plan_model
+from hypar.errors import InputError, OptionError, PlanError
+from hypar.studies.certificates.issue import issue_certificate
+from hypar.studies.certificates.problem import orders_of, problem_of
+from hypar.studies.certificates.record import Certificate, beside, read_certificate
+from hypar.studies.certificates.verify import verify_certificate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hypar.network.graph import LayerGraph
+    from hypar.plan.plan import Plan
+
+
+def certified(model: str, **asked: Any) -> tuple[Plan, LayerGraph, Certificate]:
+    """A plan, its network and its certificate."""
+    plan, graph = plan_model(model, strategy="optimal", **asked), load_model(model)
+    return plan, graph, issue_certificate(plan, graph)
+
+
+@pytest.mark.parametrize(
+    ("model", "asked"),
+    [
+        ("sfc", {"levels": 12}),
+        ("alexnet", {"levels": 6}),
+        ("vgg16", {"array": [256]}),
+        ("vgg-e", {"levels": 4, "space": "batch,in_channels"}),
+        ("resnet18", {"levels": 3}),
+        ("resnet50", {"levels": 4}),
+        ("lenet-c", {"array": [3, 3], "space": "batch,in_channels,out_channels"}),
+        ("alexnet", {"levels": 3, "inter_weight": 0.5}),
+    ],
+)
+def test_the_checker_accepts_what_is_issued(model: str, asked: dict[str, Any]) -> None:
+    plan, graph, certificate = certified(model, **asked)
+    assert plan.claim.startswith("optimal")
+    verify_certificate(certificate, plan, graph, "here")
+    again = Certificate.model_validate_json(certificate.to_json())
+    verify_certificate(again, plan, graph, "here")
+
+
+def numbers(data: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The places of all numbers of a document."""
+    if isinstance(data, dict | list):
+        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from numbers(value, (*place, key))
+    elif isinstance(data, int | float):
+        yield place
+
+
+def changed(data: dict[str, Any], place: tuple[Any, ...], by: float) -> dict[str, Any]:
+    found = deepcopy(data)
+    at: Any = found
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] += by
+    return found
+
+
+@pytest.mark.parametrize(
+    ("model", "asked"),
+    [
+        ("alexnet", {"levels": 3}),
+        ("lenet-c", {"array": [16]}),
+        pytest.param("resnet18", {"levels": 3}, marks=pytest.mark.slow),
+    ],
+)
+def test_a_certificate_with_any_number_changed_is_refused(model: str, asked: dict[str, Any]) -> None:
+    plan, graph, certificate = certified(model, **asked)
+    data = certificate.model_dump(mode="json", by_alias=True)
+    places = [*numbers(data)]
+    assert len(places) > 20
+    for place, by in product(places, (1, -1)):
+        other = changed(data, place, by)
+        # A number outside its range is refused when the file is read.
+        with pytest.raises((InputError, ValidationError)):
+            verify_certificate(Certificate.model_validate(other), plan, graph, "here")
+
+
+def test_messages_and_floors_cannot_be_left_out() -> None:
+    plan, graph, certificate = certified("resnet18", levels=3)
+    data = certificate.model_dump(mode="json", by_alias=True)
+    for kind in ("messages", "floors"):
+        for at in range(len(data["rounds"][0][kind])):
+            other = deepcopy(data)
+            del other["rounds"][0][kind][at]
+            with pytest.raises(InputError):
+                verify_certificate(Certificate.model_validate(other), plan, graph, "here")
+
+
+def test_a_dearer_plan_is_refused() -> None:
+    plan, graph, certificate = certified("alexnet", levels=3)
+    dearer = plan_model(
+        "alexnet", levels=3, strategy="dp", space="all", pins="conv1=out_channels", search="greedy"
+    )
+    dearer = dearer.model_copy(update={"pins": [], "space": plan.space})
+    claimed = certificate.model_copy(update={"cost": dearer.cost.value})
+    with pytest.raises(PlanError, match=r"bound: found .*, the plan's cost"):
+        verify_certificate(claimed, dearer, graph, "here")
+    with pytest.raises(OptionError, match="below the cost of 'alexnet'"):
+        issue_certificate(dearer, graph)
+
+
+@pytest.mark.parametrize("model", ["alexnet", "resnet18", "googlenet"])
+def test_its_formulas_give_the_cost_of_any_plan(model: str) -> None:
+    graph = load_model(model)
+    for space in ("batch,in_channels", "out_channels,batch", "batch,in_channels,out_channels"):
+        plan = plan_model(graph, levels=3, strategy="dp", space=space, search="greedy")
+        cost = problem_of(plan, graph).cost(orders_of(plan))
+        assert math.isclose(cost, plan.cost.value, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"levels": 3, "convention": "paper"}, "found volume, counted by paper"),
+        ({"levels": 3, "convention": "fused"}, "found volume, counted by fused"),
+        ({"levels": 3, "pins": "fc1=batch"}, "found stages, pins"),
+        ({"array": [4, 2]}, "found an array of 4x2"),
+        ({"levels": 3, "space": "height,out_channels"}, "found the space"),
+        ({"array": [12], "space": "all divisors"}, "found one level of 12 ways"),
+    ],
+)
+def test_other_plans_are_refused_in_one_line(asked: dict[str, Any], found: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        certified("lenet-c", **asked)
+    assert found in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_cycles_whose_bound_is_too_low_are_refused_with_the_gap() -> None:
+    with pytest.raises(
+        OptionError, match=r"the bound of spanning trees is 0\.\d+% below the cost of 'resnet18'"
+    ):
+        certified("resnet18", levels=4)
+
+
+def test_a_plan_is_checked_by_the_certificate_beside_it(tmp_path: Path) -> None:
+    plan, _, certificate = certified("alexnet", levels=3)
+    file = tmp_path / "plan.json"
+    plan.write(file)
+    assert not check_plan(file).certified
+    certificate.write(beside(file))
+    assert beside(file).name == "plan.certificate.json"
+    assert check_plan(file).certified
+    assert read_certificate(beside(file)) == certificate
+    data = plan.to_data()
+    data["splits"][0]["costs"]["fc1"] += 4
+    type(plan).model_validate(data).write(file)
+    with pytest.raises(PlanError, match=r"splits\[0\]\.costs\.fc1"):
+        check_plan(file)
+    other = tmp_path / "other.json"
+    certificate.model_copy(update={"batch": 1}).write(other)
+    plan.write(file)
+    with pytest.raises(PlanError, match=r"other\.json: batch: found 1; allowed: 256"):
+        check_plan(file, certificate=other)
+
+
+@pytest.mark.parametrize("text", ["[]", '{"schema": "hypar.certificate/1"}', '{"schema": "hypar.plan/1"}'])
+def test_a_damaged_certificate_is_one_line(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "plan.certificate.json"
+    file.write_text(text)
+    with pytest.raises(PlanError) as caught:
+        read_certificate(file)
+    assert str(file) in str(caught.value)
+
+
+def test_it_imports_no_solver() -> None:
+    folder = Path(hypar.__file__).parent / "studies" / "certificates"
+    for file in folder.glob("*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        names = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        assert not [
+            name for name in names if name.startswith(("hypar.solve", "hypar.costs", "hypar.planning"))
+        ]
