@@ -11,8 +11,8 @@ from hypar import load_machine, load_model
 from hypar.machine.compute_models import blocked_row_stationary
 from hypar.machine.machine import local_shape
 from hypar.machine.spatial import blocking, passes, sets, tiles
+from hypar.network.dims import CUTTABLE
 from hypar.network.training import PHASES
-from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,10 +18,11 @@ from hypar.files.yaml_file import parse_yaml
 from hypar.machine.changes import CHANGEABLE
 from hypar.machine.load import parse_change
 from hypar.network.build import build_graph, load_model
+from hypar.network.dims import CUTTABLE
 from hypar.network.spec.load import parse_spec
 from hypar.plan.plan import Plan
 from hypar.registry import data_folder, plugin_names
-from hypar.sharding.dims import CUTTABLE, WORDS
+from hypar.sharding.dims import WORDS
 from hypar.sharding.pins import apply_pins, parse_pin
 from hypar.sharding.space import parse_space
 from tests.effort import examples

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from hypar.machine.compute_models.base import ComputeModel, LocalShape, memory_words
 from hypar.machine.load import load_machine
 from hypar.machine.machine import local_shape
+from hypar.network.dims import CUTTABLE
 from hypar.network.ops.conv import Conv
 from hypar.network.ops.conv_transpose import ConvTranspose
 from hypar.network.ops.linear import Linear
 from hypar.network.training import PHASES
 from hypar.network.windows import Window
 from hypar.registry import load_plugin, plugin_names
-from hypar.sharding.dims import CUTTABLE
 
 NAMES = plugin_names("compute_models")
 

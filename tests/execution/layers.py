@@ -66,10 +66,35 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
 }
 BATCH = 3
 
+POSITIONS = {"sequence": 3, "heads": 2, "head_dim": 4}
+TOKENS = {"sequence": 3, "hidden": 4}
+QUERIES = {"sequence": 3, "heads": 2, "group": 2, "head_dim": 4}
+SECOND = {"keys": 5, "heads": 2, "head_dim": 4}
+
+NAMED: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
+    "linear of heads": ("linear", {"in": ["heads", "head_dim"], "out": {"hidden": 5}}, [POSITIONS]),
+    "embedding": ("embedding", {"over": {"vocab": 7}, "out": {"hidden": 4}}, [{"sequence": 3}]),
+    "attention": ("attention", {}, [POSITIONS] * 3),
+    "causal attention": ("attention", {"causal": True}, [POSITIONS] * 3),
+    "grouped attention": ("attention", {"causal": True}, [QUERIES, POSITIONS, POSITIONS]),
+    "matmul": ("matmul", {"over": "head_dim"}, [POSITIONS, SECOND]),
+    "layer_norm": ("layer_norm", {"over": "hidden"}, [TOKENS]),
+    "layer_norm of heads": ("layer_norm", {"over": ["heads", "head_dim"], "shift": False}, [POSITIONS]),
+    "rms_norm": ("rms_norm", {"over": "hidden"}, [TOKENS]),
+    "position": ("position", {}, [TOKENS]),
+    "rope": ("rope", {}, [POSITIONS]),
+    "gelu of a dim": ("gelu", {}, [TOKENS]),
+    "silu of a dim": ("silu", {}, [TOKENS]),
+    "multiply": ("multiply", {}, [TOKENS, TOKENS]),
+    "softmax of a dim": ("softmax", {"over": "heads"}, [POSITIONS]),
+    "cross_entropy": ("cross_entropy", {"over": "hidden"}, [TOKENS]),
+}
+"""Ops over named dims, of which a piece may not divide every one."""
+
 
 def layer_of(case: str) -> Layer:
     """The layer of a case."""
-    op_name, fields, shapes = CASES[case]
+    op_name, fields, shapes = {**CASES, **NAMED}[case]
     op = load_plugin("ops", op_name)(**fields)
     return Layer(
         name="layer",
@@ -117,7 +142,7 @@ def backward(bench: Bench, piece: Piece) -> Gradients:
     """The gradients, where one piece is the whole; what nothing reads has no error."""
     layer, kernel, inputs, error = bench.layer, bench.kernel, bench.inputs, bench.error
     sums = kernel.sums(layer, inputs, piece)
-    back_sums = kernel.back_sums(layer, inputs, error, piece, sums)
+    back_sums = kernel.back_sums(layer, inputs, bench.parameters, error, piece, sums)
     found = kernel.backward(layer, inputs, bench.parameters, error, piece, sums, back_sums)
     bias = kernel.bias(error, kernel.output(layer, piece), bench.parameters)
     return found._replace(parameters={**found.parameters, **bias, **back_sums})

@@ -7,7 +7,7 @@ import pytest
 
 from hypar.execution.boxes import whole_piece
 from hypar.registry import plugin_names
-from tests.execution.layers import BATCH, CASES, Bench, backward, bench, forward
+from tests.execution.layers import BATCH, CASES, NAMED, Bench, backward, bench, forward
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ STEP = 1e-5
 
 def test_every_op_has_a_kernel_and_a_case() -> None:
     assert plugin_names("kernels") == plugin_names("ops")
-    assert {op for op, _, _ in CASES.values()} == set(plugin_names("ops"))
+    assert {op for op, _, _ in (*CASES.values(), *NAMED.values())} == set(plugin_names("ops"))
 
 
 def numeric(function: Callable[[Array], float], at: Array) -> Array:
@@ -33,7 +33,7 @@ def numeric(function: Callable[[Array], float], at: Array) -> Array:
     return found
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [*CASES, *NAMED])
 def test_gradients_are_those_of_finite_differences(case: str) -> None:
     run = bench(case)
     piece = whole_piece(run.layer, BATCH)
@@ -46,6 +46,9 @@ def test_gradients_are_those_of_finite_differences(case: str) -> None:
             return float((forward(run, inputs, run.parameters, piece) * run.error).sum())
 
         assert (np.isnan(back) == ~read).all()
+        if case == "embedding":
+            assert not back.any(), "tokens have no error"
+            continue
         np.testing.assert_allclose(np.where(read, back, 0.0), numeric(of_input, at), atol=1e-8)
     for name, at in run.parameters.items():
 
@@ -55,6 +58,22 @@ def test_gradients_are_those_of_finite_differences(case: str) -> None:
 
         np.testing.assert_allclose(found.parameters[name], numeric(of_parameter, at), atol=1e-8)
     assert set(run.parameters) == set(run.layer.op.parameters(run.layer.input_shapes))
+
+
+@pytest.mark.parametrize("case", ["attention", "causal attention"])
+def test_attention_is_that_of_pytorch(case: str) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is an extra")
+    run = bench(case)
+    piece = whole_piece(run.layer, BATCH)
+    inputs = [torch.tensor(value, requires_grad=True) for value in run.inputs]
+    heads_first = [value.transpose(1, 2) for value in inputs]
+    attend = torch.nn.functional.scaled_dot_product_attention
+    output = attend(*heads_first, is_causal=case != "attention").transpose(1, 2)
+    output.backward(torch.tensor(run.error))
+    value = forward(run, run.inputs, run.parameters, piece)
+    np.testing.assert_allclose(value, output.detach().numpy(), atol=1e-12)
+    for ours, theirs in zip(backward(run, piece).inputs, inputs, strict=True):
+        np.testing.assert_allclose(ours, theirs.grad.numpy(), atol=1e-12)
 
 
 def by_torch(  # noqa: C901, PLR0911, PLR0912 (one case an op)

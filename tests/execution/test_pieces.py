@@ -122,7 +122,7 @@ def test_pieces_make_up_the_whole(case: str, seed: int, data: st.DataObject) -> 
     for piece, value in zip(devices.pieces, finished, strict=True):
         np.testing.assert_allclose(value, only(expected, devices.outputs(piece)), atol=1e-12)
 
-    back_sums = all_added(devices.each("back_sums", error, itself, needed[-1]))
+    back_sums = all_added(devices.each("back_sums", devices.parameters, error, itself, needed[-1]))
     found = devices.each(
         "backward",
         devices.parameters,
@@ -184,7 +184,7 @@ def test_what_is_missing_shows(case: str, data: st.DataObject) -> None:
     reads, held = kernel.reads(layer, BATCH, piece), devices.parameters(piece)
     whole = whole_piece(layer, BATCH)
     sums = kernel.sums(layer, run.inputs, whole)
-    back_sums = kernel.back_sums(layer, run.inputs, run.error, whole, sums)
+    back_sums = kernel.back_sums(layer, run.inputs, run.parameters, run.error, whole, sums)
     if not outputs.any() or not any(read.any() for read in reads):
         return
 

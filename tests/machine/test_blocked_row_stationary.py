@@ -17,11 +17,11 @@ from hypar.machine.compute_models.blocked_row_stationary import BlockedRowStatio
 from hypar.machine.load import machine_in
 from hypar.machine.machine import local_shape
 from hypar.machine.spatial.zeros import run_length_words
+from hypar.network.dims import CUTTABLE
 from hypar.network.ops.conv import Conv
 from hypar.network.ops.conv_transpose import ConvTranspose
 from hypar.network.training import PHASES
 from hypar.registry import data_file
-from hypar.sharding.dims import CUTTABLE
 from tests.contracts.test_compute_models import FIELDS, shapes, sourced
 
 if TYPE_CHECKING:

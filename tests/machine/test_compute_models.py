@@ -15,10 +15,10 @@ from hypar.machine.compute_models.roofline import Roofline
 from hypar.machine.compute_models.row_stationary import RowStationary
 from hypar.machine.load import load_machine
 from hypar.machine.machine import local_shape
+from hypar.network.dims import CUTTABLE
 from hypar.network.ops.linear import Linear
 from hypar.network.training import PHASES
 from hypar.network.windows import Window
-from hypar.sharding.dims import CUTTABLE
 from tests.contracts.test_compute_models import FIELDS, shapes, sourced
 
 ARRAYS = [(12, 14), (1, 1), (3, 2), (16, 16), (5, 30), (32, 4)]

@@ -8,9 +8,9 @@ import pytest
 
 from hypar import load_machine
 from hypar.machine.energy import COMPONENTS, phase_energy
+from hypar.network.dims import CUTTABLE
 from hypar.network.ops.linear import Linear
 from hypar.network.training import PHASES
-from hypar.sharding.dims import CUTTABLE
 
 WHOLE = (1,) * len(CUTTABLE)
 FC = Linear(out_features=300).einsum(8, ({"channels": 200},), {"channels": 300})

@@ -56,7 +56,18 @@ PARAMETERS = {
     )
     + sum((4 * 2 * o + 1) * o + (9 * 2 * o + 1) * o + (9 * o + 1) * o for o in (512, 256, 128, 64))
     + (64 + 1) * 2,
+    # Released weights: Hugging Face's num_parameters of gpt2, bert-large-uncased (BertForMaskedLM), Llama-2-7b and Llama-3.
+    "gpt2": 124_439_808,
+    "bert-large": 335_174_458,
+    "llama2-7b": 6_738_415_616,
+    "llama3-8b": 8_030_261_248,
+    "llama3-70b": 70_553_706_496,
+    "llama3-405b": 405_853_388_800,
+    # 174,600 M in Brown et al., Table D.1, of 96 blocks of 12 h^2 + 13 h, the two embeddings and the last norm.
+    "gpt3-175b": 96 * (12 * 12288**2 + 13 * 12288) + (50257 + 2048 + 2) * 12288,
 }
+
+TRANSFORMERS = {"gpt2", "bert-large", "gpt3-175b", "llama2-7b", "llama3-8b", "llama3-70b", "llama3-405b"}
 
 MILLION_PARAMETERS = {"vgg-a": 133, "vgg-b": 133, "vgg-c": 134, "vgg-d": 138, "vgg-e": 144}
 """Simonyan and Zisserman, Table 2."""
@@ -204,14 +215,35 @@ def test_model_loads(model: str) -> None:
     graph = load_model(model)
     assert graph.name == model
     assert graph.source.strip()
-    assert graph.batch == 256
+    assert graph.batch == (32 if model in TRANSFORMERS else 256)
 
 
-@pytest.mark.parametrize("model", sorted({*MODELS} - {"unet"}))
+@pytest.mark.parametrize("model", sorted({*MODELS} - {"unet"} - TRANSFORMERS))
 def test_classes(model: str) -> None:
     shape = load_model(model).layers[-1].shape
     classes = 10 if model in {"sfc", "sconv", "lenet-c", "cifar-c"} else 1000
     assert shape["channels"] == math.prod(shape.values()) == classes
+
+
+def test_gpt3_has_the_parameters_of_table_d_1() -> None:
+    assert round(load_model("gpt3-175b").num_parameters / 1e8) * 100 == 174_600
+
+
+@pytest.mark.parametrize("model", sorted(TRANSFORMERS))
+def test_a_transformer_multiplies_twice_its_matrices_and_scores(model: str) -> None:
+    """Kaplan et al. (2020), section 2.1: 2 N + 2 layers context width operations a token, N without embeddings."""
+    graph = load_model(model)
+    (first, *_) = [layer for layer in graph.layers if layer.op_name == "attention"]
+    attended = [layer for layer in graph.layers if layer.op_name == "attention"]
+    tokens = first.input_shapes[0]["sequence"]
+    width = math.prod(first.shape.values()) // tokens
+    matrices = sum(
+        math.prod(layer.einsum(1).sizes[dim] for dim in layer.einsum(1).weight)
+        for layer in graph.layers
+        if layer.op_name == "linear"
+    )
+    causal = 1 if first.einsum(1).fraction < 1 else 2
+    assert graph.macs() == tokens * matrices + causal * len(attended) * tokens**2 * width
 
 
 @pytest.mark.parametrize(("alias", "model"), ALIASES.items())

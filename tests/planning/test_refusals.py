@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from hypar import profile_model
 from hypar.cli.main import main
+from hypar.network.dims import CUTTABLE
 from hypar.planning.refusals import FEATURES, REFUSALS
-from hypar.sharding.dims import CUTTABLE
 from tests.benches import FakeBench
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from hypar import LayerGraph, load_model, plan_model
 from hypar.errors import OptionError
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.build import build_graph
+from hypar.network.dims import CUTTABLE
 from hypar.network.spec.load import parse_spec
-from hypar.sharding.dims import CUTTABLE, dim_of, vocabulary
+from hypar.sharding.dims import dim_of, vocabulary
 from hypar.sharding.placement import ALONE, WHOLE, Choice, cut, grid, partial_results, placement
 from hypar.sharding.space import parse_space
 from tests.effort import examples

@@ -75,7 +75,7 @@ def change_forms() -> tuple[str, ...]:
 
 def space_names() -> tuple[str, ...]:
     """Return the words of a space that stand alone."""
-    from hypar.sharding.dims import CUTTABLE  # noqa: PLC0415 (only for a help page or a completion)
+    from hypar.network.dims import CUTTABLE  # noqa: PLC0415 (only for a help page or a completion)
 
     return ("all", *CUTTABLE)
 

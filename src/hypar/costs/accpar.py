@@ -60,7 +60,7 @@ class AccPar:
 
     def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Return the seconds of a device's operations, at the innermost level."""
-        if not (level.innermost and layer.weighted and self.machine is not None):
+        if not (level.innermost and layer.timed and self.machine is not None):
             return {}
         left = sizes.divided(layer.einsum, options, level.ways)
         own = left.of_dims.prod(axis=0)

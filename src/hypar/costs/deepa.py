@@ -140,14 +140,14 @@ class Deepa:
             if self.profile is not None:
                 seconds = [self.profile.of(layer.name, choice.as_degrees()) for choice in options]
                 return np.broadcast_to(np.array(seconds, dtype=np.float64), shape)
-            if not layer.weighted:
+            if not layer.timed:
                 return np.zeros(shape)
             left = sizes.divided(layer.einsum, options, level.ways)
             return computation(setting, layer.einsum, left).reshape(shape)
         if self.profile is not None:
             whole = np.full(shape[0], self.profile.of(layer.name, {}))
         else:
-            whole = computation(setting, layer.einsum, sizes) if layer.weighted else np.zeros(shape[0])
+            whole = computation(setting, layer.einsum, sizes) if layer.timed else np.zeros(shape[0])
         devices = np.array([choice.devices(level.ways) for choice in options], dtype=np.float64)
         return np.asarray(whole[:, None] / devices)
 

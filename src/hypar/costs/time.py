@@ -67,7 +67,7 @@ class Time:
 
     def work(self, level: Level, layer: CutLayer, options: Options, sizes: LocalSizes) -> Items:
         """Return the seconds of a device's computation, at the innermost level."""
-        if not (level.innermost and layer.weighted):
+        if not (level.innermost and layer.timed):
             return {}
         left = sizes.divided(layer.einsum, options, level.ways)
         seconds = computation(self._setting(level), layer.einsum, left)

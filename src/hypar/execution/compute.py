@@ -118,7 +118,9 @@ def _statistics(task: Task) -> dict[str, Array]:
 
 
 def _back_statistics(task: Task) -> dict[str, Array]:
-    return task.kernel.back_sums(task.layer, task.inputs, task.reads["error"], task.piece, task.sums)
+    return task.kernel.back_sums(
+        task.layer, task.inputs, task.own, task.reads["error"], task.piece, task.sums
+    )
 
 
 def _backward(task: Task) -> dict[str, Array]:

@@ -26,7 +26,7 @@ def last_reads(program: Program) -> dict[int, tuple[str, ...]]:
     kept = set(program.accumulated)
     for step in program.steps:
         if isinstance(step, Update):
-            kept.add(step.gradient)
+            kept |= {*reads(step)}
         elif exchanges_gradients(step):
             kept |= {*reads(step), *writes(step)}
     last: dict[str, int] = {}
@@ -42,7 +42,7 @@ def last_reads(program: Program) -> dict[int, tuple[str, ...]]:
 def reads(step: Step) -> tuple[str, ...]:
     """Return the arrays that a step reads."""
     if isinstance(step, Update):
-        return (step.gradient,)
+        return (step.gradient, *(name for _, name in step.ties))
     return tuple(step.reads.values()) if isinstance(step, Compute) else (step.source,)
 
 

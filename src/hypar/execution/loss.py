@@ -6,7 +6,8 @@ mean square of the distance to a target for every element. Labels and targets ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,10 @@ from hypar.execution.draws import uniform
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
+
+
+SHARES = frozenset({"softmax", "cross_entropy"})
+"""The ops whose outputs are shares."""
 
 
 class Loss(NamedTuple):
@@ -46,9 +51,10 @@ def loss(layer: Layer, output: Array, box: Box) -> Loss:
         output: its output, of the whole size.
         box: the elements to add up.
     """
-    if layer.op_name == "softmax":
+    over = layer.op.statistics_over
+    if layer.op_name in SHARES:
         value, error = _cross_entropy(layer, take(output, box), box)
-        count = output.size // layer.shape["channels"]
+        count = output.size // math.prod(layer.shape[dim] for dim in over)
     else:
         value, error = _square(layer, take(output, box), box)
         count = output.size
@@ -58,10 +64,16 @@ def loss(layer: Layer, output: Array, box: Box) -> Loss:
 
 def _cross_entropy(layer: Layer, local: Array, box: Box) -> tuple[Array, Array]:
     """Return minus the logarithm of the label's share, at the label, and its derivative."""
-    batch, channels, *image = box
-    places = [size for dim, size in layer.shape.items() if dim != "channels"]
-    labels = np.floor(uniform(places, (batch, *image)) * layer.shape["channels"])
-    hits = labels[:, None] == channels.reshape(-1, *[1] * len(image))
+    own = dict(zip(("batch", *layer.shape), box, strict=True))
+    over = [dim for dim in layer.shape if dim in layer.op.statistics_over]
+    kept = [dim for dim in layer.shape if dim not in over]
+    classes = math.prod(layer.shape[dim] for dim in over)
+    drawn = uniform([layer.shape[dim] for dim in kept], tuple(own[dim] for dim in ("batch", *kept)))
+    labels = np.expand_dims(np.floor(drawn * classes), tuple([*own].index(dim) for dim in over))
+    place: Any = 0
+    for dim in over:
+        place = place * layer.shape[dim] + own[dim].reshape([-1 if dim == other else 1 for other in own])
+    hits = labels == place
     return -np.log(local) * hits, -(hits / local)
 
 

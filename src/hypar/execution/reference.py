@@ -63,6 +63,8 @@ def start(graph: LayerGraph, seed: int = 0) -> Start:
         if not layer.inputs:
             data[layer.name] = random.normal(size=(graph.batch, *layer.shape.values()))
         parameters[layer.name] = kernel_of(layer).parameters(layer, random)
+    for tie in graph.ties:
+        parameters[tie.user]["weight"] = np.transpose(parameters[tie.owner]["weight"], tie.back)
     return Start(data=data, parameters=parameters)
 
 
@@ -84,8 +86,11 @@ def step_from(graph: LayerGraph, begin: Start) -> Step:
     total = run.lose()
     for layer in reversed(graph.layers):
         run.backward(layer)
-    before = by_name(begin.parameters)
     gradients = by_name(run.gradients)
+    for tie in graph.ties:
+        own = np.transpose(gradients.pop(f"{tie.user}.weight"), tie.axes)
+        gradients[f"{tie.owner}.weight"] = gradients[f"{tie.owner}.weight"] + own
+    before = {name: value for name, value in by_name(begin.parameters).items() if name in gradients}
     return Step(
         activations=run.activations,
         errors=run.errors,
@@ -150,7 +155,7 @@ class _Run:
         """Compute a layer's gradients, and add its inputs' errors to those of their other readers."""
         kernel, inputs, piece = kernel_of(layer), self.inputs(layer), whole_piece(layer, self.graph.batch)
         held, sums, error = self.begin.parameters[layer.name], self.sums[layer.name], self.errors[layer.name]
-        back_sums = kernel.back_sums(layer, inputs, error, piece, sums)
+        back_sums = kernel.back_sums(layer, inputs, held, error, piece, sums)
         found = kernel.backward(layer, inputs, held, error, piece, sums, back_sums)
         bias = kernel.bias(error, kernel.output(layer, piece), held)
         every = {**found.parameters, **bias, **back_sums}

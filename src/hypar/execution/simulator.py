@@ -79,6 +79,9 @@ def _load(devices: Devices, start: Start) -> None:
             devices.values[name], devices.held[name] = own, held
             for device, values in enumerate(own):
                 devices.parameters[device].setdefault(update.layer, {})[update.parameter] = values
+                for tie, _ in update.ties:
+                    tied = devices.parameters[device].setdefault(tie.user, {})
+                    tied[update.parameter] = np.transpose(values, tie.back)
 
 
 def _copy(devices: Devices, step: Copy, number: int, *, drop: bool) -> None:

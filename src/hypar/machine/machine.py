@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hypar.machine.collectives.schedules import LEVELS
-from hypar.machine.compute_models.base import LocalShape
+from hypar.machine.compute_models.base import LocalShape, Work, memory_words
 from hypar.machine.routing import LevelLink, joined_link, level_links
 from hypar.network.training import PHASES
-from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from hypar.machine.compute_models.base import ComputeModel, Work
+    from hypar.machine.compute_models.base import ComputeModel
     from hypar.machine.schema import HardwareFile
     from hypar.machine.step_times import StepTimes
     from hypar.machine.tiers import Tier
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Degrees = Sequence[Any]
-"""Degree of each of ``CUTTABLE``: numbers, or arrays of equal length."""
+"""Degree of each of the dims that a layer counts: numbers, or arrays of equal length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,13 +139,13 @@ class Machine:
 
         Args:
             einsum: the whole layer.
-            degrees: the degree of each of ``CUTTABLE``.
+            degrees: the degree of each of the dims that the layer counts, ``Einsum.counted``.
             element_bytes: bytes of one element.
         """
         return _layer_time(self, einsum, degrees, element_bytes)
 
     def layer_times(self, einsum: Einsum, degrees: NDArray[np.int64], element_bytes: int) -> list[LayerTime]:
-        """Return ``layer_time`` for several rows ``[shards, CUTTABLE]``: one of arrays, or one per row.
+        """Return ``layer_time`` for several rows ``[shards, dims]``: one of arrays, or one per row.
 
         A compute model that takes arrays is called once.
         """
@@ -222,10 +221,14 @@ def _timed(machine: Machine, einsum: Einsum, degrees: Degrees, element_bytes: in
     """Compute the times of a layer's phases on one device, for numbers or arrays of degrees."""
     shape = local_shape(einsum, degrees)
     assumed = machine.content.assumptions
-    work = {phase: machine.compute.work(shape, phase, assumed.units_per_device.value) for phase in PHASES}
+    units = assumed.units_per_device.value
+    work = {
+        phase: machine.compute.work(shape, phase, units) if einsum.macs else _copying(shape, phase)
+        for phase in PHASES
+    }
     # Accesses are counted for an even share; those of the fullest device grow in proportion to its words.
     fullest = {
-        tensor: einsum.elements(tensor) * fullest_share(einsum, degrees, tensor) for tensor in shape.words
+        tensor: einsum.elements(tensor) * fullest_share(einsum, degrees, tensor) for tensor in einsum.tensors
     }
     uneven = sum(fullest.values()) / sum(shape.words.values())
     seconds = {
@@ -235,7 +238,23 @@ def _timed(machine: Machine, einsum: Einsum, degrees: Degrees, element_bytes: in
         )
         for phase, done in work.items()
     }
+    if einsum.others:
+        # Both errors of a product of activations come before any layer that reads them.
+        seconds |= {
+            "backward": seconds["backward"] + seconds["gradient"],
+            "gradient": seconds["gradient"] * 0,
+        }
     return LayerTime(seconds=seconds, work=work, macs=shape.macs, words=shape.words, fullest=fullest)
+
+
+_TENSORS = ("input", "weight", "output")
+
+
+def _copying(shape: LocalShape, phase: str) -> Work:
+    """Return the work of a phase that only moves words, as that of an embedding."""
+    words = memory_words(shape, phase)
+    accesses = {"registers": 0.0, "array": 0.0, "buffer": words, "memory": words}
+    return Work(seconds=0.0, accesses=accesses, mapping={})
 
 
 def _slower(one: Any, other: Any) -> Any:
@@ -244,24 +263,60 @@ def _slower(one: Any, other: Any) -> Any:
 
 def local_shape(einsum: Einsum, degrees: Degrees) -> LocalShape:
     """Return a layer's shape on one device; shards of the fullest device are rounded up to whole elements."""
-    degree = dict(zip(CUTTABLE, degrees, strict=True))
-    tensors = ("input", "weight", "output")
+    degree = dict(zip(einsum.counted, degrees, strict=True))
+    sizes = {dim: fullest(size, degree.get(dim, 1)) for dim, size in einsum.steps.items()}
+    words = {
+        tensor: einsum.elements(tensor) / math.prod(degree.get(dim, 1) for dim in einsum.dims(tensor))
+        for tensor in einsum.tensors
+    }
+    if einsum.others:
+        # The further inputs of a product of activations are the weight of its three products.
+        words = {
+            "input": words["input"],
+            "weight": sum(words[tensor] for tensor in einsum.tensors[len(_TENSORS) :]),
+            "output": words["output"],
+        }
     return LocalShape(
-        sizes={dim: fullest(size, degree.get(dim, 1)) for dim, size in einsum.steps.items()},
+        sizes=as_matrices(einsum, sizes) if einsum.roles.extra or einsum.products else sizes,
         windows=einsum.windows,
-        words={
-            tensor: einsum.elements(tensor) / math.prod(degree.get(dim, 1) for dim in einsum.dims(tensor))
-            for tensor in tensors
-        },
-        macs=einsum.macs / math.prod(degree.get(dim, 1) for dim in einsum.sizes),
+        words=words,
+        macs=einsum.macs_among(degree),
         zeros=einsum.zeros,
     )
+
+
+def as_matrices(einsum: Einsum, sizes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the sizes of a layer as those of products of matrices, whose dims every compute model knows.
+
+    A named dim counts as ``batch`` where no weight has it, as ``in_channels`` or ``out_channels`` where the weight contracts
+    or makes it, and as ``groups`` where all tensors have it. A chain of products counts as one of as many operations.
+    """
+    named = einsum.roles.extra
+    if einsum.products:
+        shared = frozenset.intersection(*map(frozenset, einsum.products))
+        inner = [math.prod(sizes[dim] for dim in own if dim not in shared) for own in einsum.products]
+        rows = math.prod(sizes[dim] for dim in shared) * einsum.fraction
+        return {"batch": rows, "in_channels": sum(inner), "out_channels": 1}
+    found = {dim: size for dim, size in sizes.items() if dim not in named}
+    for dim in named:
+        carried = [tensor for tensor in ("input", "weight", "output") if dim in einsum.dims(tensor)]
+        role = _AS_MATRICES.get(tuple(carried), "groups")
+        found[role] = found.get(role, 1) * sizes[dim]
+    return found
+
+
+_AS_MATRICES: dict[tuple[str, ...], str] = {
+    ("input", "output"): "batch",
+    ("input", "weight"): "in_channels",
+    ("weight", "output"): "out_channels",
+}
+"""The dim of a convolution that stands for dims of some tensors."""
 
 
 def fullest_share(einsum: Einsum, degrees: Degrees, tensor: str) -> Any:
     """Return the fraction of a tensor on the fullest device, its shard of each dim rounded up."""
     share, carried = 1.0, einsum.dims(tensor)
-    for dim, degree in zip(CUTTABLE, degrees, strict=True):
+    for dim, degree in zip(einsum.counted, degrees, strict=True):
         size = einsum.sizes[dim] if dim in carried else 0
         if size:
             share *= fullest(size, degree) / size

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.rates import Rate, Rates
 from hypar.sharding.redistribution import COLLECTIVES
 from hypar.sharding.shares import divided_einsum
@@ -52,7 +51,7 @@ def computation(setting: Setting, einsum: Einsum, left: LocalSizes) -> Costs:
         einsum: the whole layer.
         left: the fraction of the layer that all levels leave on a device.
     """
-    shards = np.rint(1 / np.stack([left.of(dim) for dim in CUTTABLE], axis=1)).astype(np.int64)
+    shards = np.rint(1 / np.stack([left.of(dim) for dim in einsum.counted], axis=1)).astype(np.int64)
     if setting.machine.compute.takes_arrays:
         return _seconds(setting, einsum, shards)
     distinct, which = np.unique(shards, axis=0, return_inverse=True)
@@ -72,12 +71,12 @@ def group_seconds(setting: Setting, einsum: Einsum, dim: str | None, share: floa
     """
     own = einsum if dim is None else divided_einsum(einsum, dim, share, integral=False)
     further = "batch" if dim is None else dim
-    counts = [devices if name == further else 1 for name in CUTTABLE]
+    counts = [devices if name == further else 1 for name in own.counted]
     return float(_seconds(setting, own, np.array([counts], dtype=np.int64))[0])
 
 
 def _seconds(setting: Setting, einsum: Einsum, shards: NDArray[np.int64]) -> Costs:
-    """Return the seconds for each row of shard counts, ``[shards, CUTTABLE]``."""
+    """Return the seconds for each row of shard counts, ``[shards, dims]``."""
     times = setting.machine.layer_times(einsum, shards, setting.element_bytes)
     seconds = [sum(time.seconds.values()) + setting.update_seconds(time) for time in times]
     found = np.concatenate([np.atleast_1d(each) for each in seconds])

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+from hypar.network.dims import CUTTABLE
 from hypar.network.training import OPTIMIZERS
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
     from hypar.machine.machine import LayerTime, Machine
@@ -56,9 +56,9 @@ class Setting:
 
 
 @lru_cache(maxsize=16384)
-def degrees(chosen: Options) -> tuple[int, ...]:
-    """Return the product of the degrees of all levels, for each of ``CUTTABLE``."""
-    return tuple(math.prod(choice.degree(dim) for choice in chosen) for dim in CUTTABLE)
+def degrees(chosen: Options, dims: tuple[str, ...] = CUTTABLE) -> tuple[int, ...]:
+    """Return the product of the degrees of all levels, for each of some dims: a layer's ``counted``."""
+    return tuple(math.prod(choice.degree(dim) for choice in chosen) for dim in dims)
 
 
 @lru_cache(maxsize=16384)

@@ -13,8 +13,9 @@ from hypar.files.validation import Faults
 from hypar.files.yaml_file import parse_yaml
 from hypar.network.graph import LayerGraph, digraph_of
 from hypar.network.layer import Layer
-from hypar.network.ops.base import LARGEST_SIZE, Shape, describe
+from hypar.network.ops.base import IMAGE, LARGEST_SIZE, Shape, describe
 from hypar.network.spec.load import ModelSpec, load_spec, parse_spec
+from hypar.network.ties import ties_of
 from hypar.network.windows import ShapeError
 from hypar.registry import data_file, load_plugin
 
@@ -86,6 +87,12 @@ def build_graph(spec: ModelSpec) -> LayerGraph:
         faults.found.append(
             ModelError(spec.layers[0].where, "no layer has a weight", "one conv or linear at least")
         )
+    if not faults.found:
+        with faults:
+            try:
+                ties_of(layers)
+            except ModelError as error:
+                raise ModelError(specs[error.where].where, error.found, error.allowed) from None
     if faults.found:
         raise faults.error()
     return LayerGraph(
@@ -126,7 +133,7 @@ def _shaped(spec: LayerSpec, shapes: dict[str, Shape]) -> Layer:
         shape = spec.op.output_shape(inputs)
     except ShapeError as error:
         raise ModelError(spec.where, str(error)) from None
-    if max(shape.values()) > LARGEST_SIZE:
+    if max((size for dim, size in shape.items() if dim in IMAGE), default=1) > LARGEST_SIZE:
         raise ModelError(spec.where, f"found an output of {describe(shape)}", f"sizes up to {LARGEST_SIZE:,}")
     return Layer(
         name=spec.name, op_name=spec.op_name, op=spec.op, inputs=spec.inputs, input_shapes=inputs, shape=shape

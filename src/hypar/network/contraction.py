@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from hypar.network.dims import atom_of
 from hypar.network.trails import trails_of
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class CutLayer:
         output_elements: elements of F_out as its readers see it, after pooling and other unplanned ops.
         trail: the layer itself, then the ops behind it; its tensors are numbered from 0, the layer's own output.
         ahead: the network's input and the ops between it and the layer; empty if the layer reads other cut layers alone.
+        channels: the dims that some weight of the network contracts or makes.
     """
 
     name: str
@@ -45,6 +47,7 @@ class CutLayer:
     output_elements: int
     trail: tuple[Trailing, ...]
     ahead: tuple[Trailing, ...]
+    channels: tuple[str, ...] = ()
 
     @property
     def weighted(self) -> bool:
@@ -52,9 +55,18 @@ class CutLayer:
         return bool(self.einsum.weight)
 
     @property
+    def timed(self) -> bool:
+        """Whether its computation takes time: a layer with a weight, or a product of activations."""
+        return self.einsum.contracts
+
+    @property
     def empty(self) -> bool:
         """Whether an uneven split has left nothing of the layer to this device group."""
-        return not (self.einsum.macs if self.weighted else self.einsum.input_elements)
+        return not (all(self.einsum.steps.values()) if self.timed else self.einsum.input_elements)
+
+    def read_at(self, operand: int) -> CutLayer:
+        """Return the layer with one of its operands as the first; see ``Einsum.read_at``."""
+        return replace(self, einsum=self.einsum.read_at(operand)) if operand else self
 
     def elements(self, tensor: str) -> int:
         """Return the elements of ``input``, ``weight`` or ``output`` for the whole mini-batch."""
@@ -84,12 +96,14 @@ class Tensor:
         consumer: index of the layer that reads it.
         content: its size and shape.
         number: its number among the tensors of the producer's trail.
+        operand: the consumer's operand that it is; 0 for joins, which read all their inputs alike.
     """
 
     producer: int
     consumer: int
     content: Content
     number: int
+    operand: int = 0
 
     @property
     def elements(self) -> int:
@@ -118,6 +132,16 @@ class ContractedGraph(_Fields):
 
     Results that depend on the graph alone are kept with it: see ``kept_with_graph``.
     """
+
+    def ends(self, tensor: Tensor) -> tuple[CutLayer, CutLayer]:
+        """Return the producer of a tensor, and its consumer with the tensor as its first input."""
+        return self.layers[tensor.producer], self.layers[tensor.consumer].read_at(tensor.operand)
+
+    @cached_property
+    def named_dims(self) -> frozenset[str]:
+        """The dims that the model names, and those of its ops."""
+        dims = {dim for layer in self.layers for dim in layer.einsum.roles.extra}
+        return frozenset(dims | {atom_of(dim) for dim in dims})
 
     @cached_property
     def kept(self) -> dict[Hashable, Any]:
@@ -165,13 +189,22 @@ def contract(layers: Sequence[Layer], batch: int, *, operators: bool = False) ->
     trails = trails_of(layers, index, batch)
     tensors = []
     for consumer, layer in enumerate(cut):
-        for name, shape in zip(layer.inputs, layer.input_shapes, strict=True):
+        operands = layer.op.operands
+        for at, (name, shape) in enumerate(zip(layer.inputs, layer.input_shapes, strict=True)):
             producer, contracted, before = _producer(name, shape, by_name, index)
             if producer is not None:
                 elements = batch * math.prod(shape.values())
                 content = Content(elements, contracted, tuple(before.items()))
                 number = trails.number_of(name)
-                tensors.append(Tensor(producer=producer, consumer=consumer, content=content, number=number))
+                tensors.append(
+                    Tensor(
+                        producer=producer,
+                        consumer=consumer,
+                        content=content,
+                        number=number,
+                        operand=at if operands > 1 else 0,
+                    )
+                )
     return ContractedGraph(layers=_cut_layers(cut, layers, batch, trails), tensors=tuple(tensors))
 
 
@@ -183,13 +216,18 @@ def _cut_layers(
     for layer in layers:
         for name in layer.inputs:
             readers.setdefault(name, []).append(layer)
-    shared: dict[tuple[Op, tuple[tuple[tuple[str, int], ...], ...]], Einsum] = {}
+    shared: dict[tuple[Op, tuple[tuple[tuple[str, int], ...], ...], frozenset[str]], Einsum] = {}
     equal: dict[object, Einsum] = {}
     found, kept = [], {layer.name for layer in cut}
+    together, features = _together(layers, kept), _features(cut, batch)
     for layer in cut:
-        key = (layer.op, tuple(tuple(shape.items()) for shape in layer.input_shapes))
+        undivided = together.get(layer.name, frozenset())
+        key = (layer.op, tuple(tuple(shape.items()) for shape in layer.input_shapes), undivided)
         if key not in shared:
             einsum = layer.einsum(batch)
+            if undivided:
+                whole = {dim for dim, atom in einsum.output.items() if atom in undivided}
+                einsum = replace(einsum, whole=einsum.whole | whole)
             shared[key] = equal.setdefault(einsum.content, einsum)
         found.append(
             CutLayer(
@@ -197,12 +235,35 @@ def _cut_layers(
                 op_name=layer.op_name,
                 join=layer.op.join,
                 einsum=shared[key],
+                channels=tuple(dim for dim in shared[key].cuttable if atom_of(dim) in features),
                 output_elements=batch * math.prod(_as_read(layer, readers, kept).shape.values()),
                 trail=trails.behind(layer),
                 ahead=trails.before(layer),
             )
         )
     return tuple(found)
+
+
+def _together(layers: Sequence[Layer], cut: set[str]) -> dict[str, frozenset[str]]:
+    """Return, for each cut layer, the dims of its output that an op behind it needs whole."""
+    found: dict[str, frozenset[str]] = {}
+    maker: dict[str, str] = {}
+    for layer in layers:
+        maker[layer.name] = layer.name if layer.name in cut or not layer.inputs else maker[layer.inputs[0]]
+        if layer.op.together:
+            own = maker[layer.name]
+            found[own] = found.get(own, frozenset()) | layer.op.together
+    return found
+
+
+def _features(cut: Sequence[Layer], batch: int) -> frozenset[str]:
+    """Return the names in tensors of the dims that weights contract or make; of a convolution and a join ``channels``."""
+    found = {"channels"}
+    for layer in cut:
+        if layer.op.weighted and layer.op.names_dims:
+            einsum = layer.einsum(batch)
+            found |= {atom_of(dim) for dim in einsum.weight}
+    return frozenset(found)
 
 
 def _as_read(layer: Layer, readers: dict[str, list[Layer]], kept: set[str]) -> Layer:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hypar.errors import OptionError
 from hypar.network.contraction import ContractedGraph, contract
 from hypar.network.ops.base import LARGEST_SIZE
+from hypar.network.ties import ties_of
 from hypar.units import DTYPE_BYTES, format_count
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from hypar.network.layer import Layer
     from hypar.network.spec.expansion import LayerSpec
+    from hypar.network.ties import Tie
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -79,6 +81,11 @@ class LayerGraph:
     def _by_batch(self) -> dict[int, LayerGraph]:
         """The networks with another mini-batch, so that what is known of their layers is found again."""
         return {}
+
+    @cached_property
+    def ties(self) -> tuple[Tie, ...]:
+        """The layers that use the weight of another."""
+        return ties_of(self.layers)
 
     @cached_property
     def digraph(self) -> nx.DiGraph[str]:

@@ -93,7 +93,7 @@ def _trailing(
         target=target,
         elements=batch * math.prod(layer.shape.values()),
         contracted=contracted,
-        passes=layer.op.join,
+        passes=layer.op.passes,
         keeps_input=kept.input,
         keeps_output=kept.output,
         more_elements=batch * kept.elements,

@@ -11,13 +11,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from hypar.errors import OptionError, PlanError, UnknownNameError, Where, field_name, shown
 from hypar.files.json_file import format_json, read_json
 from hypar.files.record import Record
 from hypar.files.text import write_text
 from hypar.files.validation import validated
+from hypar.network.dims import CUTTABLE
 from hypar.plan.chunks import ChunksRecord
 from hypar.plan.conventions import Recorded
 from hypar.plan.score import Amount, Score
@@ -28,6 +29,8 @@ from hypar.sharding.space import parse_space
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+    from pydantic_core import InitErrorDetails
 
     from hypar.sharding.placement import Choice
 
@@ -43,6 +46,7 @@ class ModelRecord(Record):
     name: str
     digest: str
     batch: Annotated[int, Field(ge=1)]
+    dims: list[str] | None = None
 
 
 class ProfileRecord(Record):
@@ -215,6 +219,7 @@ class Plan(Result, Record):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         """Check that levels, layers, choices and shares agree."""
+        self._require_dims()
         if not self.splits and self.stages is None:
             raise ValueError("splits: found []; allowed: at least 1 where there are no stages")
         if math.prod(self.array) > MOST_DEVICES:
@@ -242,8 +247,31 @@ class Plan(Result, Record):
             )
         self._require_bounds()
         self._require_timed()
-        parse_space(self.space)
+        parse_space(self.space, self.model.dims or ())
         return self
+
+    def _require_dims(self) -> None:
+        """Check that every dim that is divided is one of all networks, or one that this network names.
+
+        Raises:
+            ValidationError: one is not.
+        """
+        known = (*CUTTABLE, *(self.model.dims or ()))
+        expected = {"expected": ", ".join(map(repr, known))}
+        lines: list[InitErrorDetails] = [
+            {
+                "type": "literal_error",
+                "loc": ("splits", number, "choices", layer, dim),
+                "input": dim,
+                "ctx": expected,
+            }
+            for number, split in enumerate(self.splits)
+            for layer, degrees in split.choices.items()
+            for dim in degrees
+            if dim not in known
+        ]
+        if lines:
+            raise ValidationError.from_exception_data("plan", lines)
 
     def _require_timed(self) -> None:
         """Check that a plan with chunks or baselines can have them.
@@ -455,7 +483,7 @@ class Plan(Result, Record):
         """Return whether a level may divide several dims at once, or leave devices idle."""
         return (
             not self.heterogeneous
-            and parse_space(self.space).grids
+            and parse_space(self.space, self.model.dims or ()).grids
             and (
                 max(self.array, default=1) > 2
                 or any(self.devices(layer) < math.prod(self.array) for layer in self.layers)
@@ -484,6 +512,7 @@ class Plan(Result, Record):
     def to_data(self) -> dict[str, Any]:
         """Return the plan as plain data, without keys of absent entries."""
         data = self.model_dump(mode="json", by_alias=True)
+        data["model"] = _given(data["model"])
         data["splits"] = [_given(split) for split in data["splits"]]
         if self.files is not None:
             data["files"] = _given(data["files"])

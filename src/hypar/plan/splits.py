@@ -12,16 +12,21 @@ from pydantic import AfterValidator, Field
 
 from hypar.errors import field_name, shown
 from hypar.files.record import Record
+from hypar.network.dims import CUTTABLE, NAME
 from hypar.plan.score import Amount
-from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.numbering import digits_of
-from hypar.sharding.placement import ALONE, COPIES, WHOLE, Choice, grid, numbered
+from hypar.sharding.placement import ALONE, WHOLE, Choice, grid, numbered
 
-Degrees = dict[Literal[CUTTABLE], Annotated[int, Field(ge=1)]]  # type: ignore[valid-type]
-Digit = Annotated[
-    dict[Literal[(*CUTTABLE, COPIES)], Annotated[int, Field(ge=2)]],  # type: ignore[valid-type]
-    Field(min_length=1, max_length=1),
-]
+
+def _known_dim(dim: str) -> str:
+    if dim not in CUTTABLE and not NAME.fullmatch(dim):
+        raise ValueError(", ".join(map(repr, CUTTABLE)))
+    return dim
+
+
+Dim = Annotated[str, AfterValidator(_known_dim)]
+Degrees = dict[Dim, Annotated[int, Field(ge=1)]]
+Digit = Annotated[dict[Dim, Annotated[int, Field(ge=2)]], Field(min_length=1, max_length=1)]
 """A run of digits of a device's number: the dim that it divides, and its degree."""
 
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -71,7 +71,7 @@ def by_digits(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin,
 
 def _free(request: Request) -> bool:
     """Return whether a request is for one level of which every grid may be numbered in any order."""
-    space = parse_space(request.space)
+    space = parse_space(request.space, None)
     ways = math.prod(request.array)
     return (
         len(request.array) == 1

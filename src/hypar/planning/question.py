@@ -53,7 +53,7 @@ def question_of(
         pins: choices to hold.
         element_bytes: bytes of an element.
     """
-    space = space_of(request)
+    space = space_of(request, graph)
     levels = levels_of(request.array, element_bytes)
     cost = load_cost(request.cost, request.parameters, context_of(request))
     # Level by level, computation counts at the innermost level only: otherwise all devices but one would be left idle.
@@ -85,13 +85,13 @@ def context_of(request: Request) -> dict[str, Any]:
     }
 
 
-def space_of(request: Request) -> Space:
+def space_of(request: Request, graph: ContractedGraph) -> Space:
     """Parse the space of a request.
 
     Raises:
         InputError: it is not a space, or names an unknown op.
     """
-    space = parse_space(request.space)
+    space = parse_space(request.space, graph.named_dims)
     for op in space.by_op:
         load_plugin("ops", op)
     return space

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hypar.costs.base import load_cost, parameters_of
+from hypar.network.dims import in_order
 from hypar.plan.conventions import recorded
 from hypar.plan.plan import CostRecord, LimitsRecord, ModelRecord, Plan, ProfileRecord
 from hypar.plan.splits import WHOLE_ARRAY, Split
@@ -71,7 +72,12 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
     cost = load_cost(request.cost, request.parameters, context_of(request))
     groups, profile = request.heterogeneous is not None, request.profile
     return Plan(
-        model=ModelRecord(name=graph.name, digest=graph.digest, batch=graph.batch),
+        model=ModelRecord(
+            name=graph.name,
+            digest=graph.digest,
+            batch=graph.batch,
+            dims=in_order(graph.nodes(request.graph).named_dims) or None,
+        ),
         graph=request.graph,
         strategy=request.strategy,
         space=request.space,

@@ -222,7 +222,7 @@ def space_text(text: str) -> str:
     """Return the text of a space, with the name of a strategy replaced by that strategy's space."""
     named = plugin_names("strategies")
     words = (load_strategy(word).space if word in named else word for word in text.split())
-    return parse_space(" ".join(words)).text
+    return parse_space(" ".join(words), None).text
 
 
 def checked_optimizer(name: str) -> str:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.network.dims import MADE, READ
 from hypar.program.counting import overlapping
-from hypar.program.flow import AXES, pieces_of
+from hypar.program.flow import axes_of, pieces_of
 from hypar.program.holding import Holding
 from hypar.program.reads import owned
 from hypar.program.steps import Compute, Item, Update
@@ -43,21 +44,23 @@ def backward(flow: Flow, layer: Layer) -> None:
             Compute(
                 kind="bias",
                 layer=layer.name,
-                pieces=pieces_of(dict(zip(AXES, work.output.members, strict=False))),
+                pieces=pieces_of(dict(zip(axes_of(layer), work.output.members, strict=True))),
                 reads={"error": error},
                 writes={"bias": f"d terms {layer.name} bias"},
             )
         )
     for number in sent:
         _send(flow, layer, work, number)
-    for name in layer.op.parameters(layer.input_shapes):
+    for name in dict.fromkeys(
+        (*(["weight"] if layer.op.tied else []), *layer.op.parameters(layer.input_shapes))
+    ):
         _update(flow, layer, work, name, sums.get(f"back {name}"))
 
 
 def _error(flow: Flow, layer: Layer) -> str:
     """Add up what the readers of a layer's output have sent back; at an output of the network take the loss."""
     made = flow.made[layer.name]
-    pieces = pieces_of(dict(zip(AXES, made.holding.members, strict=False)))
+    pieces = pieces_of(dict(zip(axes_of(layer), made.holding.members, strict=True)))
     sent = flow.errors.get(layer.name, [])
     kind = "error" if flow.readers(layer) else "loss"
     reads = {str(number): array for number, (array, _) in enumerate(sent)} or {"output": made.array}
@@ -121,21 +124,58 @@ def _one_each(reading: Holding, held: Holding) -> tuple[Members, ...]:
 
 def _update(flow: Flow, layer: Layer, work: Work, name: str, summed: str | None) -> None:
     """Add up the gradient of a trained tensor, and update it where it is held."""
-    holding = Holding(_held(flow, layer, work, name))
+    own = Holding(_held(flow, layer, work, name))
+    holding = own if name != "weight" else _of_users(flow, layer, own)
     if summed is None:
-        dims = [dim for dim in work.dims if name == "weight" or dim != "in_channels"]
-        terms = holding if name == "weight" else Holding((work.output.members[1],))
+        dims = [dim for dim in work.dims if name == "weight" or not dim.startswith(READ)]
+        terms = own if name == "weight" else Holding(_bias(layer, work.output))
         item = Item(layer.name, None, "gradient", name)
         array, copies = f"d terms {layer.name} {name}", flow.cuts[layer.name].copies(dims)
         summed = flow.add(array, f"d {layer.name} {name}", terms, holding, copies, item)
-    flow.updates.append(Update(layer=layer.name, parameter=name, gradient=summed, holding=holding))
+    tie = next((tie for tie in flow.graph.ties if (tie.user, "weight") == (layer.name, name)), None)
+    if tie is not None:
+        flow.tied.setdefault(tie.owner, []).append((tie, summed))
+        return
+    ties = tuple(flow.tied.get(layer.name, ())) if name == "weight" else ()
+    flow.updates.append(Update(layer=layer.name, parameter=name, gradient=summed, holding=holding, ties=ties))
+
+
+def _of_users(flow: Flow, layer: Layer, own: Holding) -> Holding:
+    """Return who holds what of a weight that other layers use as well: what any of them needs on a device."""
+    ties = [tie for tie in flow.graph.ties if layer.name in {tie.user, tie.owner}]
+    if not ties:
+        return own
+    owner = ties[0].owner
+    layers = {one.name: one for one in flow.graph.layers}
+    found = list(_held(flow, layers[owner], flow.work[owner], "weight"))
+    back: tuple[int, ...] = tuple(range(len(found)))
+    for tie in flow.graph.ties:
+        if tie.owner == owner:
+            theirs = _held(flow, layers[tie.user], flow.work[tie.user], "weight")
+            found = [members | theirs[axis] for members, axis in zip(found, tie.axes, strict=True)]
+            back = tie.back if tie.user == layer.name else back
+    return Holding(tuple(found[axis] for axis in back))
+
+
+def _bias(layer: Layer, output: Holding) -> tuple[Members, ...]:
+    """Return the indices of each dim of a bias that devices have, from those of the output."""
+    dims = [dim.removeprefix(MADE) for dim in layer.einsum(1).weight if dim.startswith(MADE)]
+    axes = axes_of(layer)
+    return tuple(output.members[axes.index(dim)] for dim in dims)
 
 
 def _held(flow: Flow, layer: Layer, work: Work, name: str) -> tuple[Members, ...]:
     """Return the indices of each dim of a trained tensor that each device holds."""
-    if not layer.op.weighted or name == "bias":
-        return (work.output.members[1] | flow.made[layer.name].holding.members[1],)
+    if name == "bias" and layer.op.weighted:
+        made = flow.made[layer.name].holding
+        return tuple(map(np.logical_or, _bias(layer, work.output), _bias(layer, made)))
+    if not layer.op.weighted:
+        axes, made = axes_of(layer), flow.made[layer.name].holding
+        at = [axes.index(dim) for dim in layer.op.parameter_dims(name, layer.shape)]
+        return tuple(work.output.members[axis] | made.members[axis] for axis in at)
     dims, devices = work.dims, work.output.devices
+    if layer.op.names_dims:
+        return tuple(dims[dim] for dim in layer.einsum(flow.graph.batch).weight)
     matrix = (dims["in_channels"], dims["out_channels"])
     if "height" not in dims:
         return matrix

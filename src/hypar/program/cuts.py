@@ -139,22 +139,38 @@ MADE_AS = {
 }
 
 
-def scattered(maker: Cuts, reader: Cuts) -> Cuts:
+def scattered(
+    maker: Cuts,
+    reader: Cuts,
+    names: tuple[Mapping[str, str], Mapping[str, str]] = (MADE_AS, READ_AS),
+    terms: frozenset[str] = frozenset({"in_channels"}),
+) -> Cuts:
     """Return the cuts of a maker's output whose sums go to the shards that its reader divides, level by level.
 
     At a level that leaves terms the sums are divided as the reader divides its input there, or go to all where it does
     not; at any other level they lie as they are made. Dims are those of the tensor.
+
+    Args:
+        maker: the cuts of the layer that makes the tensor.
+        reader: the cuts of its only reader.
+        names: the tensor's names for the dims of both.
+        terms: the maker's dims whose division leaves terms.
     """
     return Cuts(
         maker.places,
-        tuple(_scattered(made, read) for made, read in zip(maker.levels, reader.levels, strict=True)),
+        tuple(
+            _scattered(made, read, names, terms)
+            for made, read in zip(maker.levels, reader.levels, strict=True)
+        ),
     )
 
 
-def _scattered(made: LevelCut, read: LevelCut) -> LevelCut:
-    alone = [*made.bounds] == ["in_channels"] and len(read.bounds) == 1
-    names, cut = (READ_AS, read) if alone and (made.working & read.working).all() else (MADE_AS, made)
-    return LevelCut({names[dim]: own for dim, own in cut.bounds.items() if dim in names}, made.working)
+def _scattered(
+    made: LevelCut, read: LevelCut, names: tuple[Mapping[str, str], Mapping[str, str]], terms: frozenset[str]
+) -> LevelCut:
+    alone = bool(made.bounds) and {*made.bounds} <= terms and len(read.bounds) == 1
+    own, cut = (names[1], read) if alone and (made.working & read.working).all() else (names[0], made)
+    return LevelCut({own[dim]: bounds for dim, bounds in cut.bounds.items() if dim in own}, made.working)
 
 
 @lru_cache(maxsize=64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.program.counting import lacking, overlapping
 from hypar.program.steps import Add, Copy, Item, Step, Update
@@ -14,12 +14,19 @@ if TYPE_CHECKING:
 
     from hypar.network.graph import LayerGraph
     from hypar.network.layer import Layer
+    from hypar.network.ties import Tie
     from hypar.program.cuts import Cuts
     from hypar.program.holding import Holding, Members, Piece
     from hypar.program.places import Numbers, Places
 
 SPATIAL = ("height", "width")
 AXES = ("batch", "channels", *SPATIAL)
+"""The dims of an image and of a vector."""
+
+
+def axes_of(layer: Layer) -> tuple[str, ...]:
+    """Return the dims of a layer's output, in the order of its array."""
+    return ("batch", *layer.shape)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -69,6 +76,20 @@ def pieces_of(dims: Mapping[str, Members]) -> tuple[Piece | None, ...]:
     return tuple(dict(zip(dims, row, strict=True)) if all(map(len, row)) else None for row in rows)
 
 
+class Reader(NamedTuple):
+    """The planned layer that reads a tensor.
+
+    Attributes:
+        layer: the layer.
+        operand: the operand as which it reads the tensor.
+        cuts: its cuts.
+    """
+
+    layer: Layer
+    operand: int
+    cuts: Cuts
+
+
 @dataclass(frozen=True, kw_only=True)
 class Flow:
     """A lowering under way.
@@ -83,6 +104,7 @@ class Flow:
         errors: for each layer, the arrays of what its readers have sent back, and who has what of them.
         steps: the steps so far.
         updates: the updates, which come last.
+        tied: for each layer whose weight others use too, the arrays of their parts of its gradient.
     """
 
     graph: LayerGraph
@@ -95,6 +117,7 @@ class Flow:
     trained: set[str] = field(default_factory=set)
     steps: list[Step] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
+    tied: dict[str, list[tuple[Tie, str]]] = field(default_factory=dict)
 
     def copy(self, source: str, target: str, have: Holding, need: Holding, item: Item) -> str:
         """Copy a tensor to those who need it, and return the new array; the old one where all have what they need."""
@@ -118,12 +141,13 @@ class Flow:
         self.steps.append(Add(source=source, target=target, terms=terms, need=need, copies=copies, item=item))
         return target
 
-    def next_choice(self, layer: Layer) -> Cuts | None:
-        """Return the cuts of the only planned layer that reads a layer's output, through ops without choices; or None."""
+    def next_choice(self, layer: Layer) -> Reader | None:
+        """Return the only planned layer that reads a layer's output, through ops without choices; or None."""
         while len(readers := self.readers(layer)) == 1:
-            (layer,) = readers
+            name, (layer,) = layer.name, readers
             if layer.name in self.cuts:
-                return self.cuts[layer.name]
+                operand = layer.inputs.index(name) if layer.op.operands > 1 else 0
+                return Reader(layer, operand, self.cuts[layer.name])
         return None
 
     def readers(self, layer: Layer) -> tuple[Layer, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypar.program.contracted import contracted
 from hypar.program.cuts import uncut
 from hypar.program.flow import Made
 from hypar.program.holding import everywhere
 from hypar.program.unweighted import unweighted
-from hypar.program.weighted import weighted
 
 if TYPE_CHECKING:
     from hypar.network.layer import Layer
@@ -24,4 +24,4 @@ def forward(flow: Flow, layer: Layer) -> None:
         return
     if layer.num_parameters or any(name in flow.trained for name in layer.inputs):
         flow.trained.add(layer.name)
-    (weighted if layer.op.weighted else unweighted)(flow, layer)
+    (contracted if layer.op.weighted or layer.op.operands > 1 else unweighted)(flow, layer)

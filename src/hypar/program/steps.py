@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hypar.network.graph import LayerGraph
+    from hypar.network.ties import Tie
     from hypar.program.holding import Holding, Piece
     from hypar.program.places import Numbers, Places
 
@@ -114,12 +115,14 @@ class Update:
         parameter: name of the tensor, as ``weight``.
         gradient: the array of its summed gradient.
         holding: who holds what of it.
+        ties: the other layers that use the tensor, each with the array of its own part of the gradient.
     """
 
     layer: str
     parameter: str
     gradient: str
     holding: Holding
+    ties: tuple[tuple[Tie, str], ...] = ()
 
 
 Step = Copy | Add | Compute | Update
@@ -149,5 +152,6 @@ class Program:
         """The arrays that microbatches add to: the terms of gradients, and the gradients that need no addition."""
         adds = [step for step in self.steps if isinstance(step, Add) and step.item.phase == "gradient"]
         summed = {step.target for step in adds}
-        alone = {step.gradient for step in self.steps if isinstance(step, Update)} - summed
+        updates = [step for step in self.steps if isinstance(step, Update)]
+        alone = {name for step in updates for name in (step.gradient, *dict(step.ties).values())} - summed
         return frozenset(alone | {step.source for step in adds})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hypar.network.dims import CONTRACTED, CUTTABLE, READ
 from hypar.program.flow import AXES, SPATIAL, Made, Work
 from hypar.program.holding import Holding, flattened
 from hypar.program.pieces import divide
@@ -21,8 +22,15 @@ if TYPE_CHECKING:
     from hypar.program.flow import Flow
     from hypar.program.holding import Members
 
-MADE = (*AXES, "out_channels", "groups")
-"""The dims of outputs, by the names of every op."""
+KNOWN = (*AXES, "out_channels", "groups")
+
+
+def _made(cuts: Cuts) -> tuple[str, ...]:
+    """Return the dims of outputs that cuts divide, by the names of every op."""
+    divided = dict.fromkeys(dim for level in cuts.levels for dim in level.bounds)
+    return tuple(
+        dim for dim in divided if dim in KNOWN or not (dim in CUTTABLE or dim.startswith((READ, CONTRACTED)))
+    )
 
 
 def unweighted(flow: Flow, layer: Layer) -> None:
@@ -39,7 +47,7 @@ def unweighted(flow: Flow, layer: Layer) -> None:
         output = Holding((dims["batch"], flattened(flat)))
         dims = {"batch": output.members[0], "channels": output.members[1]}
     left = cuts if name in flow.cuts else cuts.without(layer.op.contracts(layer.input_shapes))
-    copies = (cuts if partial else left).copies(MADE)
+    copies = (cuts if partial else left).copies(_made(cuts if partial else left))
     work = Work(dims=dims | partial, needs=needs, operands=operands, output=output, copies=copies, reads={})
     reads = {f"input {number}": operand for number, operand in enumerate(operands)}
     statistics = _statistics(flow, layer, work, reads)
@@ -73,14 +81,19 @@ def _dims(flow: Flow, layer: Layer, cuts: Cuts) -> dict[str, Members]:
     batch = [source.holding.members[0] for source in made]
     if layer.name not in flow.cuts:
         held = made[0].holding.members
-        found = {"batch": batch[0], "channels": held[1]}
+        found = {"batch": batch[0], "channels": held[1]} if layer.op.view else {"batch": batch[0]}
         windows = layer.op.windows_on(layer.input_shapes)
-        for number, dim in enumerate(SPATIAL, start=2):
-            if dim in layer.shape:
-                whole = dim not in windows
-                found[dim] = held[number] if whole else _resized(layer, cuts, dim)
+        for number, dim in enumerate(layer.shape if not layer.op.view else (), start=1):
+            resized = dim in SPATIAL and dim in windows
+            found[dim] = _resized(layer, cuts, dim) if resized else held[number]
         return found
     found = {"batch": divide(flow.graph.batch, cuts, "batch", batch)}
+    if "channels" not in layer.shape:
+        for number, dim in enumerate(layer.shape, start=1):
+            found[dim] = divide(
+                layer.shape[dim], cuts, dim, [source.holding.members[number] for source in made]
+            )
+        return found
     if layer.op.concatenates:
         parts = [
             divide(shape["channels"], cuts, "channels", source.holding.members[1:2])
@@ -148,8 +161,9 @@ def add_statistic(flow: Flow, layer: Layer, work: Work, name: str, array: str, p
 
     Devices that compute nothing need the sum only if it is the gradient of a tensor that they hold.
     """
+    reduced = layer.op.reduced(name.removeprefix("back "), layer.shape)
     active = np.all([members.any(axis=1) for members in work.dims.values()], axis=0)
-    own = [members for dim, members in work.dims.items() if dim not in layer.op.statistics_over]
+    own = [members for dim, members in work.dims.items() if dim not in reduced]
     terms = need = Holding(tuple(members & active[:, None] for members in own))
     if phase == "backward" and name.removeprefix("back ") in layer.op.parameters(layer.input_shapes):
         need = Holding(tuple(own))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from hypar.network.dims import like
+
 
 class DimColours(NamedTuple):
     """The colours of a choice that cuts one dim.
@@ -67,4 +69,4 @@ PAGE = {
 
 def colours_of(dim: str | None) -> DimColours:
     """Return the colours of a dim; a join's ``channels`` have those of ``in_channels``, no dim those of a whole layer."""
-    return DIMS.get("in_channels" if dim == "channels" else dim or "whole", DIMS["whole"])
+    return DIMS.get("in_channels" if dim == "channels" else like(dim) or "whole", DIMS["whole"])

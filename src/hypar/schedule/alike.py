@@ -76,7 +76,7 @@ def _published(graph: ContractedGraph) -> tuple[tuple[Within | None, ...], tuple
     layers = tuple(None if one.empty else _within(one.einsum, one.output_elements) for one in graph.layers)
     tensors: list[Across | None] = []
     for tensor in graph.tensors:
-        made, read = graph.layers[tensor.producer], graph.layers[tensor.consumer]
+        made, read = graph.ends(tensor)
         gone = made.empty or read.empty
         tensors.append(None if gone else _across((made.einsum, read.einsum), tensor.content))
     return layers, tuple(tensors)
@@ -88,7 +88,8 @@ def _counted(graph: ContractedGraph, convention: str) -> tuple[tuple[Within, ...
     layers = zip(graph.layers, network.flows.sums, strict=True)
     tensors = []
     for tensor, between, parts in zip(graph.tensors, network.between, network.parts, strict=True):
-        ends = (graph.layers[tensor.producer].einsum.unsized(), graph.layers[tensor.consumer].einsum)
+        made, read = graph.ends(tensor)
+        ends = (made.einsum.unsized(), read.einsum)
         tensors.append(_across(ends, None, between, parts))
     return tuple(_within(layer.einsum, 0, sums) for layer, sums in layers), tuple(tensors)
 

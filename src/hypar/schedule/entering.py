@@ -223,7 +223,7 @@ def _received(
     graph, flow = network[0], network[1].tensors[index]
     tensor = graph.tensors[index]
     between = between_of(graph, tensor, flow)
-    reader = graph.layers[tensor.consumer].einsum
+    reader = graph.ends(tensor)[1].einsum
     for part in parts_of(flow, between):
         if part.forward is reads:
             seam, handed = received_apart(reader, between, part, setting.array, own, others)

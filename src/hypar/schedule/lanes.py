@@ -117,10 +117,12 @@ class Lane(_Devices):
         return LaneWork(times=times, working=devices)
 
     def _time(self, layer: CutLayer, chosen: Options) -> LayerTime | None:
-        if not layer.weighted or layer.empty:
+        if not layer.timed or layer.empty:
             return None
         machine = self.setting.machine
-        time = machine.layer_time(layer.einsum, degrees(chosen), self.setting.element_bytes)
+        time = machine.layer_time(
+            layer.einsum, degrees(chosen, layer.einsum.counted), self.setting.element_bytes
+        )
         if machine.measured is None:
             return time
         return measured_time(machine.measured, layer.name, chosen, time)

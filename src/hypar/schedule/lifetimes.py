@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypar.machine.machine import fullest
 from hypar.machine.setting import degrees
 from hypar.schedule.tape import tape_of
-from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,7 +89,7 @@ def course_of(
     tape = tape_of(graph, element_bytes, tuple(outside), trail_of)
     tensors = _Tensors()
     for block in tape:
-        tensors.run(block, degrees(choices[block.layer]))
+        tensors.run(block, degrees(choices[block.layer], block.einsum.counted))
     return _course(tape, tensors, len(graph.layers))
 
 
@@ -313,9 +312,9 @@ def _placed(einsum: Einsum, divisions: tuple[Division, ...], counts: tuple[int, 
     """Return some divisions of a layer's input and output; ops behind the layer may have contracted dims of them."""
     found = []
     for tensor, whole, scale in divisions:
-        names = getattr(einsum, tensor)
+        names = einsum.names(tensor)
         shards, share = [], 1.0
-        for dim, count in zip(CUTTABLE, counts, strict=True):
+        for dim, count in zip(einsum.counted, counts, strict=True):
             if count > 1 and dim in names and names[dim] not in whole:
                 size = einsum.sizes[dim]
                 shards.append((names[dim], count))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import ProfileError
 from hypar.machine.setting import degrees
+from hypar.network.dims import CUTTABLE
 from hypar.schedule.moves import PHASE
-from hypar.sharding.dims import CUTTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

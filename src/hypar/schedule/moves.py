@@ -11,11 +11,11 @@ from hypar.schedule.alike import alike
 from hypar.schedule.joined import joined, joined_seconds
 from hypar.sharding.amounts.counted import received_between, received_inside
 from hypar.sharding.conventions import PAPER
-from hypar.sharding.dims import CUTTABLE, SPATIAL
+from hypar.sharding.dims import SPATIAL
 from hypar.sharding.grids.reshard import Gap, reshard
+from hypar.sharding.levels import is_tensor
 from hypar.sharding.placement import divisor
 from hypar.sharding.transfers import (
-    PHASE_OF,
     Transfer,
     between,
     borders,
@@ -23,6 +23,7 @@ from hypar.sharding.transfers import (
     dim_of,
     halo,
     inside,
+    phase_of,
     simple,
 )
 
@@ -204,7 +205,7 @@ def _left(einsum: Roles, chosen: Options, name: str) -> tuple[float, ...]:
     found, total = [], 1.0
     for choice in chosen:
         found.append(total)
-        total /= choice.degree(name) if name in CUTTABLE else divisor(einsum, choice, name)
+        total /= divisor(einsum, choice, name) if is_tensor(name) else choice.degree(name)
     return tuple(found)
 
 
@@ -236,7 +237,7 @@ def moves_inside(setting: Setting, einsum: Einsum, output_elements: int, chosen:
             found.append(_move(setting, transfer, level, whole * left, groups))
         for border in borders(einsum, choice, ways) if reaching else ():
             fraction = float(halo(border, _left(roles, chosen, border.dim)[level]))
-            transfer = Transfer(PHASE_OF["input"], "input", "neighbours", fraction, choice.devices(ways))
+            transfer = Transfer(phase_of("input"), "input", "neighbours", fraction, choice.devices(ways))
             amount = einsum.input_elements * _left(roles, chosen, "input")[level]
             found.append(_move(setting, transfer, level, amount, working(chosen[:level], array)))
     return tuple(found)

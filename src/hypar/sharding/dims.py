@@ -6,27 +6,35 @@ import re
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, shown, suggestion
+from hypar.network.dims import CUTTABLE, NAME, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-WORDS = {
-    "batch": ("dp", "I", "n"),
-    "in_channels": ("mp", "II", "i"),
-    "out_channels": ("out", "III", "c"),
-    "height": ("h", "h", "h"),
-    "width": ("w", "w", "w"),
-    "groups": ("groups", "groups", "g"),
-    "channels": ("mp", "ch", "c"),
-    None: ("rep", "rep", "rep"),
-}
+
+class _Words(dict[str | None, tuple[str, str, str]]):
+    """The words for dims; a dim that a model names has its own name in all vocabularies."""
+
+    def __missing__(self, dim: str | None) -> tuple[str, str, str]:
+        return (str(dim),) * 3
+
+
+WORDS = _Words(
+    {
+        "batch": ("dp", "I", "n"),
+        "in_channels": ("mp", "II", "i"),
+        "out_channels": ("out", "III", "c"),
+        "height": ("h", "h", "h"),
+        "width": ("w", "w", "w"),
+        "groups": ("groups", "groups", "g"),
+        "channels": ("mp", "ch", "c"),
+        None: ("rep", "rep", "rep"),
+    }
+)
 """Each dim in the words of HyPar, AccPar and DeePa; ``channels`` is a join's, None stands for replication."""
 
 GRIDS = 2
 """Index of the words in which grids are written."""
-
-CUTTABLE = ("batch", "in_channels", "out_channels", "height", "width", "groups", "channels")
-"""Every dim that a choice may divide."""
 
 SPATIAL = ("height", "width")
 """The dims along which windows reach across borders."""
@@ -78,12 +86,18 @@ def grid_word(degrees: Mapping[str, int]) -> str:
     """
     channels = "channels" if degrees.get("channels", 1) > 1 else "out_channels"
     image = {"height", "width"} if {"height", "width"} & {*degrees} else set()
-    shown = {"batch", channels, *image, *(dim for dim, degree in degrees.items() if degree > 1)}
-    order = ("batch", "in_channels", "groups", "out_channels", "channels", "height", "width")
+    named = in_order(dim for dim, degree in degrees.items() if degree > 1 and dim not in CUTTABLE)
+    shown = {
+        "batch",
+        *({channels} if not named else ()),
+        *image,
+        *(dim for dim, degree in degrees.items() if degree > 1),
+    }
+    order = ("batch", "in_channels", "groups", "out_channels", "channels", "height", "width", *named)
     return " ".join(f"{WORDS[dim][2]}{degrees.get(dim, 1)}" for dim in order if dim in shown)
 
 
-def grid_of(text: str, where: str) -> dict[str, int] | None:
+def grid_of(text: str, where: str, named: Collection[str] | None = ()) -> dict[str, int] | None:
     """Return the degrees in a text as ``n4 c1 h2 w2`` or ``batch4 height2``; None for a text without numbers.
 
     Raises:
@@ -93,7 +107,7 @@ def grid_of(text: str, where: str) -> dict[str, int] | None:
         return None
     found: dict[str, int] = {}
     for digits, word, number in re.findall(r"(\d+)|([^\d\s]+)\s*(\d*)", text):
-        dim = None if digits else dim_of(word, where)
+        dim = None if digits else dim_of(word, where, named)
         degree = int(number) if number and len(number) <= LONGEST_DEGREE else 0
         if dim is None or dim in found or degree < 1:
             raise OptionError(
@@ -105,17 +119,19 @@ def grid_of(text: str, where: str) -> dict[str, int] | None:
 
 def vocabulary(dims: set[str]) -> int:
     """Return the index of the words that suit a space: HyPar's (dp, mp), AccPar's (three types), DeePa's."""
+    dims = {dim for dim in dims if dim in CUTTABLE}
     if dims <= {"batch", "in_channels", "channels", "groups"}:
         return 0
     return 1 if dims <= {"batch", "in_channels", "out_channels", "channels", "groups"} else 2
 
 
-def dim_of(word: str, where: str) -> str | None:
+def dim_of(word: str, where: str, named: Collection[str] | None = ()) -> str | None:
     """Return the dim that a word stands for; None for ``rep``.
 
     Args:
         word: a dim, or any paper's word for it.
         where: the place to name in an error.
+        named: the dims that the model names; None if any name may be one of them.
 
     Raises:
         OptionError: the word is unknown.
@@ -124,9 +140,14 @@ def dim_of(word: str, where: str) -> str | None:
         >>> dim_of("mp", "--pin"), dim_of("III", "--pin"), dim_of("rep", "--pin")
         ('in_channels', 'out_channels', None)
     """
+    if named is not None and word in named:
+        return word
     for dim, words in WORDS.items():
         if word in words or word == dim:
             return dim
-    named = (name for words in WORDS.values() for name in words)
-    hint = suggestion(word, [*CUTTABLE, *named])
-    raise OptionError(where, f"found {word!r}", f"{', '.join(CUTTABLE)}, or a paper's word", hint)
+    if named is None and NAME.fullmatch(word):
+        return word
+    words_known = (name for words in WORDS.values() for name in words)
+    hint = suggestion(word, [*CUTTABLE, *(named or ()), *words_known])
+    allowed = ", ".join((*CUTTABLE, *in_order(named or ())))
+    raise OptionError(where, f"found {word!r}", f"{allowed}, or a paper's word", hint)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hypar.sharding.dims import CUTTABLE
+from hypar.network.dims import CUTTABLE
+from hypar.network.ops.base import operand_name
 from hypar.sharding.grids.layouts import layout
 
 if TYPE_CHECKING:
@@ -21,6 +22,21 @@ TENSORS = ("input", "weight", "output")
 WORKING = "working"
 QUANTITIES = (*TENSORS, *CUTTABLE, WORKING)
 """The divided quantities: a layer's tensors, its dims, and the groups that compute it."""
+
+
+def is_tensor(name: str) -> bool:
+    """Return whether a quantity is a tensor."""
+    return name in TENSORS or name.startswith("input ")
+
+
+@lru_cache(maxsize=4096)
+def quantities(roles: Roles) -> tuple[str, ...]:
+    """Return the divided quantities of a layer: ``QUANTITIES``, its further inputs and its named dims."""
+    return (*QUANTITIES[:-1], *roles.tensors[len(TENSORS) :], *roles.extra, WORKING)
+
+
+def _swapped(name: str, other: str) -> str:
+    return {"input": other, other: "input"}.get(name, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,23 +79,42 @@ class LocalSizes:
     """Fractions of a layer that one group holds, for each tuple of choices of the levels above.
 
     Attributes:
-        fractions: the remaining fraction of each of ``QUANTITIES``, ``[quantities, tuples]``.
+        fractions: the remaining fraction of each quantity, ``[quantities, tuples]``.
         idle: whether a choice above may leave groups idle.
+        names: the quantities: ``QUANTITIES``, with the further inputs and the named dims of a layer that has some.
     """
 
     fractions: Costs
     idle: bool = False
+    names: tuple[str, ...] = QUANTITIES
 
     def of(self, quantity: str) -> Costs:
-        """Return the remaining fraction of one of ``QUANTITIES``, ``[tuples]``."""
-        left: Costs = self.fractions[QUANTITIES.index(quantity)]
+        """Return the remaining fraction of one of ``names``, ``[tuples]``; all of any other."""
+        if quantity not in self.names:
+            return np.ones(self.fractions.shape[1])
+        left: Costs = self.fractions[self.names.index(quantity)]
         return left
+
+    def of_tensors(self, einsum: Einsum | Roles) -> Costs:
+        """Return the remaining fraction of each of a layer's tensors, ``[tensors, tuples]``."""
+        if not einsum.others:
+            left: Costs = self.fractions[: len(TENSORS)]
+            return left
+        return np.stack([self.of(tensor) for tensor in einsum.tensors])
 
     @property
     def of_dims(self) -> Costs:
-        """The remaining fraction of each of ``CUTTABLE``, ``[dims, tuples]``."""
-        left: Costs = self.fractions[len(TENSORS) : -1]
+        """The remaining fraction of each dim, ``[dims, tuples]``."""
+        rows = [row for row, name in enumerate(self.names) if name != WORKING and not is_tensor(name)]
+        left: Costs = self.fractions[rows]
         return left
+
+    def read_at(self, operand: int) -> LocalSizes:
+        """Return the sizes as ``Einsum.read_at`` has the tensors: an input in the place of the first."""
+        if not operand:
+            return self
+        other = operand_name(operand)
+        return LocalSizes(self.fractions, self.idle, tuple(_swapped(name, other) for name in self.names))
 
     def at_work(self, costs: Costs) -> Costs:
         """Scale costs ``[..., tuples, options]`` of all groups to the groups that compute the layer."""
@@ -88,12 +123,16 @@ class LocalSizes:
     def divided(self, einsum: Einsum, options: Options, ways: int) -> LocalSizes:
         """Return the sizes below a level of some ways, for each tuple above and each option of the level."""
         divisors, idle = _divisors(einsum.roles, options, ways)
-        left = self.fractions[:, :, None] / divisors[:, None, :]
-        return LocalSizes(left.reshape(len(QUANTITIES), -1), self.idle or idle)
+        names = quantities(einsum.roles)
+        before = self.fractions
+        if names != self.names:
+            before = np.stack([self.of(name) for name in names])
+        left = before[:, :, None] / divisors[:, None, :]
+        return LocalSizes(left.reshape(len(names), -1), self.idle or idle, names)
 
     def distinct(self) -> LocalSizes:
         """Return the same sizes without duplicate tuples."""
-        return LocalSizes(np.unique(self.fractions, axis=1), self.idle)
+        return LocalSizes(np.unique(self.fractions, axis=1), self.idle, self.names)
 
 
 WHOLE_LAYER = LocalSizes(np.ones((len(QUANTITIES), 1)))
@@ -103,13 +142,14 @@ WHOLE_LAYER = LocalSizes(np.ones((len(QUANTITIES), 1)))
 @lru_cache(maxsize=4096)
 def _divisors(roles: Roles, options: Options, ways: int) -> tuple[Costs, bool]:
     """Return each option's divisor of each quantity, ``[quantities, options]``, and whether one leaves devices idle."""
-    found = np.ones((len(QUANTITIES), len(options)))
+    names = quantities(roles)
+    found = np.ones((len(names), len(options)))
     grids = layout(options, ways)
     for dim, degree in grids.chosen.items():
-        for row, tensor in enumerate(TENSORS):
+        for tensor in roles.tensors:
             if dim in roles.dims(tensor):
-                found[row] *= degree
-        if dim in CUTTABLE:
-            found[QUANTITIES.index(dim)] = degree
+                found[names.index(tensor)] *= degree
+        if dim in names:
+            found[names.index(dim)] = degree
     found[-1] = ways / grids.working
     return found, bool((grids.working < ways).any())

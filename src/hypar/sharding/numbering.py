@@ -11,7 +11,7 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from hypar.sharding.grids.layouts import ORDER
+from hypar.sharding.grids.layouts import device_order
 from hypar.sharding.placement import COPIES, WHOLE, cut
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def runs_of(choice: Choice, ways: int) -> tuple[tuple[str, int], ...]:
         return choice.order
     if not choice.degrees:
         return ((COPIES, ways),)
-    found = tuple((dim, choice.degree(dim)) for dim in ORDER if choice.degree(dim) > 1)
+    found = tuple((dim, choice.degree(dim)) for dim in device_order({*choice.divided}))
     if math.prod(degree for _, degree in found) != ways:
         raise ValueError(
             f"found {choice.devices(ways):,} of {ways:,} devices; allowed: all where one layer numbers them"

@@ -8,8 +8,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, suggestion
-from hypar.sharding.dims import CUTTABLE, dim_of, grid_of
+from hypar.sharding.dims import dim_of, grid_of
 from hypar.sharding.placement import WHOLE, Choice, Options, cut, grid
+from hypar.sharding.space import dims_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,9 +64,9 @@ def parse_pin(text: str, graph: ContractedGraph, num_levels: int) -> Pin:
         names = [known.name for known in graph.layers]
         raise OptionError(place, f"no layer that is cut is named {layer!r}", hint=suggestion(layer, names))
     level = level_of(level_text, num_levels, place) if at else None
-    degrees = grid_of(word, place)
+    degrees = grid_of(word, place, graph.named_dims)
     if degrees is None:
-        dim = dim_of(word, place)
+        dim = dim_of(word, place, graph.named_dims)
         degrees = {} if dim is None else {dim: 0}
     return Pin(layer=layer, level=level, degrees=tuple(degrees.items()), text=text)
 
@@ -94,16 +95,16 @@ def _place(text: str) -> str:
 def _held_choice(pin: Pin, layer: CutLayer, ways: int) -> Choice:
     """Return the choice to which a pin holds a layer."""
     place, sizes = _place(pin.text), layer.einsum.sizes
-    if not pin.degrees and not layer.weighted:
+    if not pin.degrees and not layer.einsum.contracts:
         return WHOLE
     channels = {} if layer.weighted else dict.fromkeys(("in_channels", "out_channels"), "channels")
-    named = [(channels.get(dim, dim), degree) for dim, degree in pin.degrees if degree != 1 or dim in sizes]
+    own = {dim: next(iter(dims_named(layer, dim)), channels.get(dim, dim)) for dim, _ in pin.degrees}
+    named = [(own[dim], degree) for dim, degree in pin.degrees if degree != 1 or dim in sizes]
     degrees = dict(named)
     if len(degrees) < len(named):
         raise OptionError(place, f"channels of {layer.name!r} given twice", "each dim once")
-    if not pin.degrees or not {*degrees} <= {*sizes}:
-        open_dims = [known for known in CUTTABLE if known in sizes]
-        raise OptionError(place, f"{layer.name!r} has no such choice", ", ".join(open_dims))
+    if not pin.degrees or not {*degrees} <= {*layer.einsum.cuttable}:
+        raise OptionError(place, f"{layer.name!r} has no such choice", ", ".join(layer.einsum.cuttable))
     if [*degrees.values()] == [0]:
         return cut(next(iter(degrees)), ways)
     return _held_grid(degrees, layer, ways, place)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypar.network.training import PHASES
-from hypar.sharding.dims import CUTTABLE
+from hypar.network.dims import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,7 +53,7 @@ class Choice(NamedTuple):
     """A degree for each dim of a layer that a level divides.
 
     Attributes:
-        degrees: each dim with its degree, in the order of ``CUTTABLE``. The product of degrees is the number of
+        degrees: each dim with its degree, in the order of ``in_order``. The product of degrees is the number of
             working devices, at most the ways of the level; the others are idle. Without any dim every device
             computes the whole layer.
         order: the numbering of the devices of a flat level, if the layer has one of its own: runs of digits, outermost
@@ -128,7 +127,7 @@ def grid(degrees: Mapping[str, int]) -> Choice:
         >>> grid({"batch": 4, "height": 1, "width": 2}), grid({"batch": 1}) == ALONE
         (Choice(degrees=(('batch', 4), ('width', 2)), order=()), True)
     """
-    found = tuple((dim, degrees[dim]) for dim in CUTTABLE if degrees.get(dim, 1) > 1)
+    found = tuple((dim, degrees[dim]) for dim in in_order(degrees) if degrees[dim] > 1)
     return Choice(found) if found else ALONE
 
 
@@ -155,7 +154,7 @@ def numbered(runs: Iterable[tuple[str, int]]) -> Choice:
     if len(order) == 1:
         dim, ways = order[0]
         return WHOLE if dim == COPIES else cut(dim, ways)
-    found = tuple((dim, degrees[dim]) for dim in CUTTABLE if dim in degrees)
+    found = tuple((dim, degrees[dim]) for dim in in_order(dim for dim in degrees if dim != COPIES))
     return Choice(found, tuple(order))
 
 
@@ -212,24 +211,42 @@ def placement(einsum: Einsum, dim: str | None, tensor: str) -> Placement:
     """
     if dim is None or dim not in einsum.dims(tensor):
         return Replicate()
-    names = {"input": einsum.input, "output": einsum.output}.get(tensor, {})
-    return Shard(names.get(dim, dim))
+    return Shard(einsum.names(tensor).get(dim, dim))
 
 
 def partial_results(einsum: Einsum | Roles, dim: str | None) -> tuple[str, ...]:
     """Return the results that dividing one dim leaves Partial: those of phases that contract the dim.
 
+    The forward phase makes ``output`` of all other tensors; every other tensor has a phase that makes its error or its
+    gradient of the error of ``output`` and of the others. A result without the dim is Partial if any of these has it.
+
     Returns:
-        Those of ``output`` (forward), ``input`` (backward) and ``weight`` (gradient) that are partial sums.
+        Those of ``output`` (forward), of the inputs (backward) and of ``weight`` (gradient) that are partial sums.
     """
-    if dim is None or not einsum.weight:
+    if dim is None:
         return ()
+    carrying = {tensor for tensor in einsum.tensors if dim in einsum.dims(tensor)}
+    if not carrying:
+        return ()
+    order = ("output", "input", *einsum.tensors[len(("input", "weight", "output")) :], "weight")
     return tuple(
-        phase.result
-        for phase in PHASES.values()
-        if dim not in einsum.dims(phase.result)
-        and any(dim in einsum.dims(operand) for operand in phase.operands)
+        tensor for tensor in order if tensor not in carrying and (tensor != "weight" or einsum.weight)
     )
+
+
+def terms(einsum: Einsum | Roles, tensor: str, degrees: Mapping[str, Any]) -> Any:
+    """Return the number of devices that have terms of each element of a result.
+
+    Args:
+        einsum: the layer, or the roles of its dims.
+        tensor: the result.
+        degrees: the degree of each divided dim: a number, or an array over choices.
+    """
+    found = 1
+    for dim, degree in degrees.items():
+        if tensor in partial_results(einsum, dim):
+            found = found * degree
+    return found
 
 
 def divisor(einsum: Einsum | Roles, choice: Choice, tensor: str) -> int:

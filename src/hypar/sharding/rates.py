@@ -94,13 +94,13 @@ def inside_costs(
         ``update`` for weight gradients; ``sums`` for F_out, E_in, and the halo of a sharded image's error.
     """
     einsum = layer.einsum
-    amounts = elements_of(einsum, layer.output_elements) * sizes.fractions[:3]
+    amounts = elements_of(einsum, layer.output_elements) * sizes.of_tensors(einsum)
     found = least_of(
         amounts[:, :, None] * each[:, None] + once[:, None]
         for each, once in _inside(einsum, options, ways, rates)
     )
-    items = dict(zip(TENSORS, found, strict=True))
-    sums = items["input"] + items["output"]
+    items = dict(zip(einsum.tensors, found, strict=True))
+    sums = sum((items[tensor] for tensor in einsum.tensors[len(TENSORS) :]), items["input"] + items["output"])
     for column, border in () if rates.direct else _borders(einsum, options, ways):
         fraction = halo(border, sizes.of(border.dim))
         devices = options[column].devices(ways) if rates.together else 1
@@ -224,9 +224,10 @@ def all_simple(options: tuple[Options, Options], ways: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def elements_of(einsum: Einsum, output_elements: int) -> Costs:
-    """Return the elements of each of ``TENSORS``, ``[TENSORS, 1]``."""
+    """Return the elements of each tensor, ``[tensors, 1]``."""
+    others = [[einsum.elements(tensor)] for tensor in einsum.tensors[len(TENSORS) :]]
     return np.array(
-        [[einsum.input_elements], [einsum.elements("weight")], [output_elements]], dtype=np.float64
+        [[einsum.input_elements], [einsum.elements("weight")], [output_elements], *others], dtype=np.float64
     )
 
 
@@ -243,11 +244,11 @@ def _inside_of(roles: Roles, options: Options, ways: int, rates: Rates) -> list[
     devices = grids.working if rates.together else 1
     found = []
     for line in rates.lines:
-        each, once = np.zeros((2, len(TENSORS), len(options)))
+        each, once = np.zeros((2, len(roles.tensors), len(options)))
         for tensor, collective, fractions in insides(roles, grids.working, grids.chosen, rates.direct):
             code = CODE[collective]
-            each[TENSORS.index(tensor)] += line.per_element[code] * fractions / devices
-            once[TENSORS.index(tensor)] += line.once[code] * (fractions > 0)
+            each[roles.tensors.index(tensor)] += line.per_element[code] * fractions / devices
+            once[roles.tensors.index(tensor)] += line.once[code] * (fractions > 0)
         found.append((each, once))
     return found
 

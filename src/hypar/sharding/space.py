@@ -15,11 +15,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from hypar.errors import OptionError, shown
-from hypar.sharding.dims import CUTTABLE, dim_of
+from hypar.network.dims import CUTTABLE, MADE, READ, atom_of
+from hypar.sharding.dims import dim_of
 from hypar.sharding.placement import WHOLE, cut, grids
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from hypar.network.contraction import CutLayer
     from hypar.sharding.placement import Options
@@ -47,6 +48,7 @@ class Space:
         by_op: dims for ops that have their own, with ``*`` between dims divided at once.
         default: dims for the other ops: the dims named without an op, or all if there are none.
         divisors: whether every divisor of the ways is a degree.
+        every: whether all dims that a model names may be divided too, at once with those of ``all``.
     """
 
     text: str
@@ -54,6 +56,7 @@ class Space:
     by_op: dict[str, Alternatives]
     default: Alternatives
     divisors: bool = False
+    every: bool = False
 
     @property
     def grids(self) -> bool:
@@ -89,7 +92,7 @@ class Space:
             else:
                 limits = tuple((dim, sizes[dim]) for dim in dims)
                 found.append(_grids(limits, self._degrees(ways), ways, idle, self.text))
-        whole = not layer.weighted and (
+        whole = not layer.einsum.contracts and (
             not self.grids or not found or bool({"in_channels", "channels"} & {*self.dims})
         )
         if len(found) == 1 and not whole:
@@ -129,18 +132,44 @@ class Space:
         sizes, named = layer.einsum.sizes, self._named(layer)
         extra = "groups" if layer.weighted else "channels"
         at_once = [one.split("*") for one in named if "*" in one]
-        several = [tuple(dim for dim in (*dims, *_extra(extra, dims)) if dim in sizes) for dims in at_once]
+        several = [self._of(layer, (*dims, *_extra(extra, dims)), all_dims=self.every) for dims in at_once]
         alone = [one for one in named if "*" not in one]
-        single = [dim for dim in (*alone, *_extra(extra, alone)) if dim in sizes]
-        if layer.weighted and not single and not any(several):
-            allowed = ", ".join(dim for dim in CUTTABLE if dim in sizes)
+        single = self._of(layer, (*alone, *_extra(extra, alone)))
+        if layer.einsum.contracts and not single and not any(several):
+            allowed = ", ".join(layer.einsum.cuttable)
             raise OptionError(f"space {self.text!r}", f"no dim of {layer.op_name} {layer.name!r}", allowed)
         large = [dim for dim in single if sizes[dim] > 1] or single
         return [*(((dim,), False) for dim in large), *((dims, True) for dims in several if dims)]
 
+    @staticmethod
+    def _of(layer: CutLayer, words: Sequence[str], *, all_dims: bool = False) -> tuple[str, ...]:
+        """Return the dims of a layer that some words of a space name."""
+        found = [dim for word in words for dim in dims_named(layer, word)]
+        named = [dim for dim in layer.einsum.cuttable if all_dims and dim not in CUTTABLE]
+        return tuple(dict.fromkeys((*found, *named)))
+
     def _degrees(self, ways: int) -> tuple[int, ...]:
         divisors = (degree for degree in range(1, ways + 1) if ways % degree == 0)
         return tuple(d for d in divisors if self.divisors or d in {ways, d & -d})
+
+
+def dims_named(layer: CutLayer, word: str) -> tuple[str, ...]:
+    """Return the dims of a layer that a word stands for: one of its own dims, or those whose name in tensors it is.
+
+    In a layer of named dims ``in_channels`` are those that its weight contracts, ``out_channels`` those that it makes, and
+    ``channels`` of an op without a weight are those that some weight of the network has.
+    """
+    einsum = layer.einsum
+    if word in einsum.sizes:
+        return () if word in einsum.whole else (word,)
+    if not einsum.roles.extra:
+        return ()
+    prefix = {"in_channels": READ, "out_channels": MADE}.get(word)
+    if prefix is not None:
+        return tuple(dim for dim in einsum.cuttable if dim.startswith(prefix))
+    if word == "channels":
+        return layer.channels
+    return tuple(dim for dim in einsum.cuttable if atom_of(dim) == word)
 
 
 def _extra(dim: str, beside: Sequence[str]) -> tuple[str, ...]:
@@ -167,8 +196,12 @@ def _grids(
     return found
 
 
-def parse_space(text: str) -> Space:
+def parse_space(text: str, named: Collection[str] | None = ()) -> Space:
     """Read a space.
+
+    Args:
+        text: the space.
+        named: the dims that the model names; None if any name may be one of them, as it is not known yet.
 
     Raises:
         OptionError: a word is no dim, or the text names none.
@@ -192,7 +225,7 @@ def parse_space(text: str) -> Space:
         if word == _DIVISORS:
             continue
         texts = ["*".join(CUTTABLE[:5])] if listed == "all" else listed.split(",")
-        found = tuple(dict.fromkeys(_at_once(named, place) for named in texts if named))
+        found = tuple(dict.fromkeys(_at_once(one, place, named) for one in texts if one))
         if colon and (not op or op in by_op):
             raise OptionError(
                 place, f"no op before {word!r}" if not op else f"op {op!r} given twice", "OP:dims, once"
@@ -211,6 +244,7 @@ def parse_space(text: str) -> Space:
         by_op=by_op,
         default=default or _merged(by_op),
         divisors=_DIVISORS in words,
+        every=any(word.rpartition(":")[2] == "all" for word in words),
     )
 
 
@@ -218,16 +252,16 @@ def _merged(by_op: Mapping[str, Alternatives]) -> Alternatives:
     return tuple(dict.fromkeys(one for found in by_op.values() for one in found))
 
 
-def _at_once(word: str, place: str) -> str:
+def _at_once(word: str, place: str, named: Collection[str] | None) -> str:
     """Return the names of dims that are divided at once, joined by ``*``."""
-    found = [_dim(dim, place) for dim in word.split("*")]
+    found = [_dim(dim, place, named) for dim in word.split("*")]
     if len(set(found)) < len(found):
         raise OptionError(place, f"found {word!r}", "each dim once")
     return "*".join(found)
 
 
-def _dim(word: str, place: str) -> str:
-    dim = dim_of(word, place)
+def _dim(word: str, place: str, named: Collection[str] | None) -> str:
+    dim = dim_of(word, place, named)
     if dim is None:
         raise OptionError(place, f"found {word!r}", ", ".join(CUTTABLE))
     return dim

@@ -22,6 +22,7 @@ from hypar.sharding.placement import (
     divisor,
     partial_results,
     placement,
+    terms,
 )
 from hypar.sharding.redistribution import (
     Number,
@@ -43,8 +44,15 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
 
-PHASE_OF = {phase.result: name for name, phase in PHASES.items()}
-"""The phase that computes each tensor."""
+
+def phase_of(tensor: str) -> str:
+    """Return the phase that computes a tensor: its value, its error, or its gradient.
+
+    Examples:
+        >>> phase_of("output"), phase_of("input 2"), phase_of("weight")
+        ('forward', 'backward', 'gradient')
+    """
+    return {"output": "forward", "weight": "gradient"}.get(tensor, "backward")
 
 
 class Transfer(NamedTuple):
@@ -103,7 +111,7 @@ def inside(einsum: Einsum | Roles, choice: Choice, ways: int, direct: bool = Fal
     degrees = {dim: np.array([degree]) for dim, degree in choice.degrees}
     devices = choice.devices(ways)
     return tuple(
-        Transfer(PHASE_OF[tensor], tensor, kind, float(fraction[0]), devices)
+        Transfer(phase_of(tensor), tensor, kind, float(fraction[0]), devices)
         for tensor, kind, fraction in insides(einsum, np.array([devices]), degrees, direct)
         if fraction[0]
     )
@@ -124,17 +132,16 @@ def insides(
         A tensor, its collective, and the fraction of it that all devices receive, for each choice.
     """
     sums = (Partial(), resolve(Partial()))
-    for tensor in ("output", "weight") if direct else ("output", "input", "weight"):
-        terms, shards = np.ones_like(working), np.ones_like(working)
+    first, weight, output, *others = einsum.tensors
+    for tensor in (output, weight) if direct else (output, first, *others, weight):
+        shards, summed = np.ones_like(working), terms(einsum, tensor, degrees) * np.ones_like(working)
         for dim, degree in degrees.items():
-            if tensor in partial_results(einsum, dim):
-                terms = terms * degree
             if dim in einsum.dims(tensor):
                 shards = shards * degree
-        if terms.max() > 1:
-            received_by = {count: _total(*sums, count) for count in set(terms.tolist())}
-            each = np.array([received_by[count] for count in terms.tolist()])
-            yield tensor, collective(*sums), each * (working // terms) / shards
+        if summed.max() > 1:
+            received_by = {count: _total(*sums, count) for count in set(summed.tolist())}
+            each = np.array([received_by[count] for count in summed.tolist()])
+            yield tensor, collective(*sums), each * (working // summed) / shards
 
 
 @lru_cache(maxsize=16384)

@@ -265,7 +265,7 @@ def _in_tree(
         return
     if asked.level in {None, branch.depth}:
         split = SplitQuestion.of(planner, branch, entered)
-        space = parse_space(asked.plan.space)
+        space = parse_space(asked.plan.space, None)
         for name in asked.layers:
             node = asked.plan.layers.index(name)
             yield LayerExplanation(
@@ -341,7 +341,7 @@ def _explained(
     """Yield the explained layers at one level or level by level, each level given the plan's choices above it."""
     plan, depth = asked.plan, 0 if lane is None else lane.depth
     sizes = question.outermost()
-    space = parse_space(plan.space)
+    space = parse_space(plan.space, None)
     layers = [layer.name for layer in question.graph.layers]
     named = [name for name in asked.layers if name in layers]
     for level in question.levels if named else ():

@@ -9,6 +9,7 @@ import pytest
 from hypar import plan_model, verify_plan
 from hypar.studies.verification.cases import REASONS
 from tests.studies.verification.nets import chain, layer, mlp, network, planned, residual
+from tests.transformers import gpt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,6 +42,7 @@ CASES: dict[str, tuple[LayerGraph, Sequence[int], Mapping[str, Sequence[str]], t
     ),
     "j": (chain(), (2,), {"c1": (B,)}, ("c1", "gradient", "H1"), (0, 64)),
     "l": (mlp(), (2,), {"l1": (OUT,)}, ("l1", "backward", "H1"), (1024, 0)),
+    "o": (gpt(), (2,), {"wte": ("in_vocab",), "head": (B,)}, ("wte", "gradient", "H1"), (0, 2 * 12 * 16 * 4)),
 }  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def of_layers(
 ) -> Costs:
     """Return the costs of layers of equal roles, each below one tuple, ``[layers, options]``."""
     elements = [elements_of(layer.einsum, layer.output_elements) for layer in layers]
-    beside = _beside(sizes, np.concatenate(elements, axis=1))
+    beside = _beside(layers[0].einsum, sizes, np.concatenate(elements, axis=1))
     moved = cost.inside(level, _unit(layers[0].einsum.unsized()), options, beside)
     work = {name: costs[:, 0] for name, costs in work_of(cost, level, layers, options, sizes).items()}
     return reduce(np.add, {**moved, **work}.values())
@@ -82,20 +82,27 @@ def of_tensors(
     elements = np.array([tensor.elements for tensor in tensors], dtype=np.float64)
     one = Tensor(producer=0, consumer=1, content=Content(1, tensors[0].content.contracted, ()), number=0)
     made, read = (_unit(end.einsum.unsized()) for end in ends)
-    costs = cost.tensor_costs(level, one, (made, read), options, _beside(sizes, elements))
+    costs = cost.tensor_costs(level, one, (made, read), options, _beside(ends[1].einsum, sizes, elements))
     return np.ascontiguousarray(costs.swapaxes(0, 1))[:, :, None]
 
 
-def _beside(sizes: Sequence[LocalSizes], elements: Costs) -> LocalSizes:
-    """Return the elements of each tensor, ``[TENSORS, layers]``, that the levels above leave, for each layer as a tuple."""
+def _beside(einsum: Einsum, sizes: Sequence[LocalSizes], elements: Costs) -> LocalSizes:
+    """Return the elements of each tensor, ``[tensors, layers]``, that the levels above leave, for each layer as a tuple."""
     found = np.concatenate([own.fractions for own in sizes], axis=1)
-    found[: len(TENSORS)] *= elements
-    return LocalSizes(found, any(own.idle for own in sizes))
+    names = sizes[0].names
+    if einsum.others:
+        tensors = np.concatenate([own.of_tensors(einsum) for own in sizes], axis=1)
+        rest = [row for row, name in enumerate(names) if name not in einsum.tensors]
+        names = (*einsum.tensors, *(names[row] for row in rest))
+        found = np.concatenate([tensors * elements, found[rest]])
+    else:
+        found[: len(TENSORS)] *= elements
+    return LocalSizes(found, any(own.idle for own in sizes), names)
 
 
 @lru_cache(maxsize=1024)
 def _unit(unsized: Einsum) -> CutLayer:
     """Return a layer of some dims whose tensors have one element each."""
-    dims = dict.fromkeys((*unsized.input, *unsized.weight, *unsized.output), 1)
+    dims = dict.fromkeys((dim for tensor in unsized.tensors for dim in sorted(unsized.dims(tensor))), 1)
     einsum = replace(unsized, sizes=dims, input_elements=1)
     return CutLayer(name="", op_name="", join=False, einsum=einsum, output_elements=1, trail=(), ahead=())

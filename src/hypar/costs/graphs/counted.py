@@ -180,13 +180,15 @@ class _Amounts:
         return [[*found[key]] for key in keys]
 
     def _inside(self, einsum: Einsum, sums: Sums, dims: Dims) -> list[Term]:
-        if not einsum.weight:
+        if not einsum.contracts:
             return []
         found = []
         for row, elements in enumerate((elements_of(einsum, sums)[:, 0] * self.prices[0]).tolist()):
             powers = {
                 tuple(
-                    powers_of(computing(einsum.roles, options_of(dims, ways), ways)[row, :, 0], ways).tolist()
+                    powers_of(
+                        1.0 + computing(einsum.roles, options_of(dims, ways), ways)[row, :, 1] / 2.0, ways
+                    ).tolist()
                 )
                 for ways in self.ways
             }

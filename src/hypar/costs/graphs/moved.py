@@ -85,15 +85,18 @@ class Builder:
             ends, products = (tensor.producer, tensor.consumer), above.products[at]
             made, read = (self.keys[end][:3] for end in ends)
             # Equal parts are one object, of equal dims at both ends.
-            pair = (made, read, id(above.parts[at]), id(products))
+            pair = (made, read, id(above.parts[at]), id(products), tensor.operand)
             if pair not in shared:
                 shared[pair] = Way(
                     rates=rates,
                     between=above.between[at],
                     parts=above.parts[at],
-                    reader=graph.layers[ends[1]].einsum,
+                    reader=graph.ends(tensor)[1].einsum,
                     options=(options[ends[0]], options[ends[1]]),
-                    sizes=(nodes[self.keys[ends[0]]][1], nodes[self.keys[ends[1]]][1]),
+                    sizes=(
+                        nodes[self.keys[ends[0]]][1],
+                        [left.read_at(tensor.operand) for left in nodes[self.keys[ends[1]]][1]],
+                    ),
                     products=as_arrays(products),
                     least=above.least,
                 )
@@ -138,7 +141,7 @@ class Builder:
             key = (id(way), *map(id, pair or ()))
             if key not in edges:
                 costs = way.costs(self.levels, pair)
-                read = self.graph.layers[ends[1]]
+                read = self.graph.ends(tensor)[1]
                 edges[key] = (even(costs, read) if self.rounds else costs)[:, None, :]
             found.append(Edge(source=ends[0], target=ends[1], terms=(edges[key],)))
         if kept is None:

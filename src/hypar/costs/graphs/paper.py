@@ -88,16 +88,16 @@ def cost_graph(
                 nodes[key] = (least, nodes[key][1])
     made = [numbers.setdefault((key[0], key[2]), len(numbers)) for key in keys]
     read = [numbers.setdefault(key, len(numbers)) for key in keys]
-    pairs = [(made[one.producer], read[one.consumer], one.content) for one in graph.tensors]
+    pairs = [(made[one.producer], read[one.consumer], one.content, one.operand) for one in graph.tensors]
     if together:
         edges |= _edges(cost, levels[0], graph, options, keys, pairs)
     found = []
     for tensor, pair in zip(graph.tensors, pairs, strict=True):
         ends = (tensor.producer, tensor.consumer)
         if pair not in edges:
-            layers = (graph.layers[ends[0]], graph.layers[ends[1]])
             choices_of_both = (options[ends[0]], options[ends[1]])
-            edges[pair] = _terms(cost, tensor, levels, layers, choices_of_both, nodes[keys[ends[1]]][1])
+            left = [own.read_at(tensor.operand) for own in nodes[keys[ends[1]]][1]]
+            edges[pair] = _terms(cost, tensor, levels, graph.ends(tensor), choices_of_both, left)
             if relaxed:
                 edges[pair] = tuple(term.min(axis=1, keepdims=True) for term in edges[pair])
         found.append(Edge(source=ends[0], target=ends[1], terms=edges[pair]))
@@ -133,7 +133,7 @@ def _edges(
     graph: ContractedGraph,
     options: Sequence[tuple[Options, ...]],
     keys: Sequence[Key],
-    pairs: Sequence[tuple[int, int, Content]],
+    pairs: Sequence[tuple[int, int, Content, int]],
 ) -> dict[object, tuple[Costs, ...]]:
     """Return the terms of distinct tensors at a level, those between equal dims with equal options computed together."""
     distinct = dict(zip(reversed(pairs), reversed(range(len(pairs))), strict=True))
@@ -141,15 +141,22 @@ def _edges(
     for pair, at in reversed(distinct.items()):
         tensor = graph.tensors[at]
         made, read = keys[tensor.producer], keys[tensor.consumer]
-        bare = (made[0].unsized(), made[2], read[0].unsized(), read[2], tensor.content.contracted)
+        bare = (
+            made[0].unsized(),
+            made[2],
+            read[0].unsized(),
+            read[2],
+            tensor.content.contracted,
+            tensor.operand,
+        )
         alike.setdefault(bare, {})[pair] = at
     found: dict[object, tuple[Costs, ...]] = {}
     for same in alike.values():
         tensors = [graph.tensors[at] for at in same.values()]
         ends = (tensors[0].producer, tensors[0].consumer)
         both = (options[ends[0]][0], options[ends[1]][0])
-        left = [keys[tensor.consumer][3] for tensor in tensors]
-        costs = of_tensors(cost, level, tensors, (graph.layers[ends[0]], graph.layers[ends[1]]), both, left)
+        left = [keys[tensor.consumer][3].read_at(tensor.operand) for tensor in tensors]
+        costs = of_tensors(cost, level, tensors, graph.ends(tensors[0]), both, left)
         found |= {pair: (own,) for pair, own in zip(same, costs, strict=True)}
     return found
 

@@ -126,6 +126,7 @@ class SingleLevel:
         """Return what the costs of a tensor depend on; equal products and transfers are one object."""
         above, ends = self.above, (tensor.producer, tensor.consumer)
         key = (id(above.parts[at]), id(above.products[at]), *[self.numbers[end] for end in ends])
+        key = (*key, tensor.operand) if tensor.operand else key
         if self.prices is not None and not self.reaches:
             return key
         return (*key, *[(self.graph.layers[end].einsum, above[end]) for end in ends])
@@ -134,13 +135,13 @@ class SingleLevel:
         """Return the costs of one tensor, ``[options of the producer, options of the consumer]``."""
         tensor, above = self.graph.tensors[at], self.above
         ends = (tensor.producer, tensor.consumer)
-        read = self.graph.layers[ends[1]]
+        read = self.graph.ends(tensor)[1]
         of_level = LevelOf(
             self.level,
             above.between[at],
             read.einsum,
             (self.options[ends[0]], self.options[ends[1]]),
-            (above[ends[0]], above[ends[1]]),
+            (above[ends[0]], above[ends[1]].read_at(tensor.operand)),
         )
         costs = moved_costs(above.parts[at], of_level, above.products[at], self.cost.rates(self.level), None)
         return even(costs, read) if self.rounds else costs

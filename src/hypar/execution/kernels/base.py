@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -48,6 +48,9 @@ from hypar.execution.taps import Reading, gather, matrix, reading, scatter
 if TYPE_CHECKING:
     from hypar.network.layer import Layer
     from hypar.network.windows import Window
+
+EPSILON = 1e-5
+"""Added to every variance, as PyTorch does by default."""
 
 Inputs = tuple[Array, ...]
 Parameters = Mapping[str, Array]
@@ -106,7 +109,7 @@ class Kernel(ABC):
         return {}
 
     def back_sums(
-        self, layer: Layer, inputs: Inputs, error: Array, piece: Piece, sums: Sums
+        self, layer: Layer, inputs: Inputs, parameters: Parameters, error: Array, piece: Piece, sums: Sums
     ) -> dict[str, Array]:
         """Return the piece's terms of the statistics that ``backward`` needs; those named as a parameter are its gradient."""
         return {}
@@ -128,6 +131,27 @@ class Kernel(ABC):
 def output_shape(layer: Layer, inputs: Inputs) -> tuple[int, ...]:
     """Return the whole output's shape."""
     return len(inputs[0]), *layer.shape.values()
+
+
+def letters(layer: Layer, tensor: str) -> str:
+    """Return a letter for each dim of a tensor in the order of its array, as ``np.einsum`` takes them."""
+    known = {dim: chr(ord("a") + number) for number, dim in enumerate(layer.einsum(1).sizes)}
+    return "".join(known[dim] for dim in _dims(layer, tensor))
+
+
+def boxed(layer: Layer, tensor: str, piece: Piece) -> Box:
+    """Return the box of a tensor that a piece has."""
+    return tuple(piece[dim] for dim in _dims(layer, tensor))
+
+
+def _dims(layer: Layer, tensor: str) -> tuple[str, ...]:
+    """Return the op dims of a tensor, in the order of its array."""
+    einsum = layer.einsum(1)
+    if tensor == "weight":
+        return einsum.weight
+    shape = layer.shape if tensor == "output" else layer.input_shapes[int(tensor.removeprefix("input") or 0)]
+    own = {axis: dim for dim, axis in einsum.names(tensor).items()}
+    return tuple(own[axis] for axis in ("batch", *shape))
 
 
 class Elementwise(Kernel):
@@ -170,6 +194,59 @@ class Elementwise(Kernel):
         return Gradients((put(inputs[0].shape, box, value),), {})
 
 
+class Function(NamedTuple):
+    """An elementwise function and its derivative."""
+
+    value: Callable[[Array], Array]
+    slope: Callable[[Array], Array]
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def _normal(x: Array) -> Array:
+    """Return the cumulative distribution of the normal distribution."""
+    return (1 + np.asarray(_erf(x / math.sqrt(2)), dtype=np.float64)) / 2
+
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+FUNCTIONS = {
+    "elu": Function(lambda x: np.where(x > 0, x, np.expm1(x)), lambda x: np.exp(np.minimum(x, 0))),
+    "gelu": Function(
+        lambda x: x * _normal(x), lambda x: _normal(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    ),
+    "hardswish": Function(
+        lambda x: x * np.clip(x + 3, 0, 6) / 6,
+        lambda x: np.where(x <= -3, 0, np.where(x < 3, (2 * x + 3) / 6, 1)),
+    ),
+    "leaky_relu": Function(lambda x: np.where(x > 0, x, 0.01 * x), lambda x: np.where(x > 0, 1, 0.01)),
+    "other": Function(lambda x: x * x / 2, lambda x: x),
+    "relu6": Function(lambda x: np.clip(x, 0, 6), lambda x: np.where((x > 0) & (x < 6), 1.0, 0.0)),
+    "sigmoid": Function(_sigmoid, lambda x: _sigmoid(x) * _sigmoid(-x)),
+    "silu": Function(lambda x: x * _sigmoid(x), lambda x: _sigmoid(x) * (1 + x * _sigmoid(-x))),
+    "tanh": Function(np.tanh, lambda x: 1 - np.tanh(x) ** 2),
+}
+"""Every function that reads one element alone; ``other`` is computed as half the square, which needs its input too."""
+
+
+class Named(Elementwise):
+    """An elementwise function."""
+
+    def __init__(self, function: Function) -> None:
+        """Store the function."""
+        self.function = function
+
+    def value(self, layer: Layer, local: Array, box: Box) -> Array:
+        """Return the function's value."""
+        return self.function.value(local)
+
+    def slope(self, layer: Layer, local: Array, box: Box) -> Array:
+        """Return the function's derivative."""
+        return np.where(np.isnan(local), np.nan, self.function.slope(local))
+
+
 class Weighted(Kernel):
     """A kernel of an op with a weight and perhaps a bias for every output channel."""
 
@@ -186,8 +263,12 @@ class Weighted(Kernel):
         scale = 1 / math.sqrt(self.fan_in(layer))
         values = {"weight": random.normal(scale=scale, size=self.weight_shape(layer))}
         if "bias" in layer.op.parameters(layer.input_shapes):
-            values["bias"] = random.normal(scale=0.1, size=layer.shape["channels"])
+            values["bias"] = random.normal(scale=0.1, size=self.bias_shape(layer))
         return values
+
+    def bias_shape(self, layer: Layer) -> tuple[int, ...]:
+        """Return the bias's shape: a number for each channel."""
+        return (layer.shape["channels"],)
 
     def finish(self, value: Array, parameters: Parameters) -> Array:
         """Return the sum of all terms with the bias added."""
@@ -378,3 +459,147 @@ class Resampling(Kernel):
         (box,) = self.boxes(layer, piece)
         value = down.T @ take(error, self.output(layer, piece)) @ across
         return Gradients((put(inputs[0].shape, box, value),), {})
+
+
+def summed(layer: Layer, local: Array, piece: Piece, name: str, batch: int) -> Array:
+    """Return the sum of a piece's elements over the dims that a statistic runs over, as an array over all others."""
+    reduced, shape = layer.op.reduced(name, layer.shape), {"batch": batch, **layer.shape}
+    over = tuple(axis for axis, dim in enumerate(shape) if dim in reduced)
+    kept = [dim for dim in shape if dim not in reduced]
+    return put(tuple(shape[dim] for dim in kept), tuple(piece[dim] for dim in kept), local.sum(over))
+
+
+def applied(layer: Layer, values: Array, piece: Piece, name: str) -> Array:
+    """Return a statistic's numbers for a piece so that they apply to activations."""
+    reduced = layer.op.reduced(name, layer.shape)
+    dims = ("batch", *layer.shape)
+    local = take(values, tuple(piece[dim] for dim in dims if dim not in reduced))
+    return np.expand_dims(local, tuple(axis for axis, dim in enumerate(dims) if dim in reduced))
+
+
+class Shares(Kernel):
+    """``exp(x) / sum of exp(x)``; the largest x is not subtracted first, so that sums alone need all of a dim."""
+
+    def sums(self, layer: Layer, inputs: Inputs, piece: Piece) -> dict[str, Array]:
+        """Return the sums of the piece's exponentials."""
+        exponentials = np.exp(take(inputs[0], self.output(layer, piece)))
+        return {"exponential": summed(layer, exponentials, piece, "exponential", len(inputs[0]))}
+
+    def forward(
+        self, layer: Layer, inputs: Inputs, parameters: Parameters, piece: Piece, sums: Sums
+    ) -> Array:
+        """Return the exponentials over their sums."""
+        return put(inputs[0].shape, self.output(layer, piece), self._shares(layer, inputs[0], piece, sums))
+
+    def back_sums(
+        self, layer: Layer, inputs: Inputs, parameters: Parameters, error: Array, piece: Piece, sums: Sums
+    ) -> dict[str, Array]:
+        """Return the sums of the error times the piece's output."""
+        products = take(error, self.output(layer, piece)) * self._shares(layer, inputs[0], piece, sums)
+        return {"product": summed(layer, products, piece, "product", len(error))}
+
+    def backward(
+        self,
+        layer: Layer,
+        inputs: Inputs,
+        parameters: Parameters,
+        error: Array,
+        piece: Piece,
+        sums: Sums,
+        back_sums: Sums,
+    ) -> Gradients:
+        """Return the output times the error less its mean."""
+        box = self.output(layer, piece)
+        mean = applied(layer, back_sums["product"], piece, "product")
+        value = self._shares(layer, inputs[0], piece, sums) * (take(error, box) - mean)
+        return Gradients((put(error.shape, box, value),), {})
+
+    def _shares(self, layer: Layer, whole: Array, piece: Piece, sums: Sums) -> Array:
+        """Return the piece's output."""
+        total = applied(layer, sums["exponential"], piece, "exponential")
+        shares: Array = np.exp(take(whole, self.output(layer, piece))) / total
+        return shares
+
+
+class Normalised(Kernel):
+    """Normalisation over some dims of each position: of what is left of the input after its mean, if it takes one."""
+
+    def parameters(self, layer: Layer, random: np.random.Generator) -> dict[str, Array]:
+        """Return weights around 1 and biases around 0."""
+        means = {"weight": 1.0, "bias": 0.0}
+        return {
+            name: random.normal(
+                means[name], 0.1, [layer.shape[dim] for dim in layer.op.parameter_dims(name, layer.shape)]
+            )
+            for name in layer.op.parameters(layer.input_shapes)
+        }
+
+    def sums(self, layer: Layer, inputs: Inputs, piece: Piece) -> dict[str, Array]:
+        """Return the sums of the elements and of their squares at each position."""
+        local = take(inputs[0], self.output(layer, piece))
+        every = {"sum": local, "square": local**2}
+        return {name: summed(layer, every[name], piece, name, len(inputs[0])) for name in layer.op.statistics}
+
+    def forward(
+        self, layer: Layer, inputs: Inputs, parameters: Parameters, piece: Piece, sums: Sums
+    ) -> Array:
+        """Return the normalised elements, scaled and shifted."""
+        value, _ = self._normalised(layer, inputs[0], piece, sums)
+        for name, apply in (("weight", np.multiply), ("bias", np.add)):
+            if name in parameters:
+                value = apply(value, applied(layer, parameters[name], piece, name))
+        return put(inputs[0].shape, self.output(layer, piece), value)
+
+    def back_sums(
+        self, layer: Layer, inputs: Inputs, parameters: Parameters, error: Array, piece: Piece, sums: Sums
+    ) -> dict[str, Array]:
+        """Return the sums of what the error of the normalised elements is made of, and the parameters' gradients."""
+        normalised, _ = self._normalised(layer, inputs[0], piece, sums)
+        local = take(error, self.output(layer, piece))
+        scaled = self._scaled(layer, local, parameters, piece)
+        every = {"error": scaled, "product": scaled * normalised, "weight": local * normalised, "bias": local}
+        return {
+            name: summed(layer, every[name], piece, name, len(error)) for name in layer.op.back_statistics
+        }
+
+    def backward(
+        self,
+        layer: Layer,
+        inputs: Inputs,
+        parameters: Parameters,
+        error: Array,
+        piece: Piece,
+        sums: Sums,
+        back_sums: Sums,
+    ) -> Gradients:
+        """Return the error of the input; the parameters' gradients are ``back_sums``."""
+        normalised, deviation = self._normalised(layer, inputs[0], piece, sums)
+        box, count = self.output(layer, piece), self._count(layer)
+        value = self._scaled(layer, take(error, box), parameters, piece)
+        value = value - normalised * applied(layer, back_sums["product"], piece, "product") / count
+        if "error" in back_sums:
+            value = value - applied(layer, back_sums["error"], piece, "error") / count
+        return Gradients((put(error.shape, box, value / deviation),), {})
+
+    def _normalised(self, layer: Layer, whole: Array, piece: Piece, sums: Sums) -> tuple[Array, Array]:
+        """Return the normalised elements of a piece, and what they were divided by."""
+        count, local = self._count(layer), take(whole, self.output(layer, piece))
+        square = applied(layer, sums["square"], piece, "square") / count
+        if "sum" not in sums:
+            deviation = np.sqrt(square + EPSILON)
+            return local / deviation, deviation
+        mean = applied(layer, sums["sum"], piece, "sum") / count
+        deviation = np.sqrt(square - mean**2 + EPSILON)
+        return (local - mean) / deviation, deviation
+
+    @staticmethod
+    def _count(layer: Layer) -> int:
+        """Return the number of elements that are normalised together."""
+        return math.prod(layer.shape[dim] for dim in layer.op.statistics_over)
+
+    @staticmethod
+    def _scaled(layer: Layer, error: Array, parameters: Parameters, piece: Piece) -> Array:
+        """Return the error of the normalised elements."""
+        return (
+            error * applied(layer, parameters["weight"], piece, "weight") if "weight" in parameters else error
+        )

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.execution.boxes import put, take
-from hypar.execution.kernels.base import Gradients, Kernel
+from hypar.execution.kernels.base import EPSILON, Gradients, Kernel
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Piece
     from hypar.execution.kernels.base import Inputs, Parameters, Sums
     from hypar.network.layer import Layer
-
-EPSILON = 1e-5
-"""Added to every variance, as PyTorch does by default."""
 
 
 class BatchNorm(Kernel):
@@ -49,7 +46,7 @@ class BatchNorm(Kernel):
         return put(inputs[0].shape, self.output(layer, piece), value)
 
     def back_sums(
-        self, layer: Layer, inputs: Inputs, error: Array, piece: Piece, sums: Sums
+        self, layer: Layer, inputs: Inputs, parameters: Parameters, error: Array, piece: Piece, sums: Sums
     ) -> dict[str, Array]:
         """Return the sums of the error and of its products with the normalised elements."""
         normalised, _ = self._normalised(layer, inputs[0], piece, sums)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -18,12 +18,14 @@ from pydantic import BeforeValidator, Field
 
 from hypar.files.quantities import AsNumber
 from hypar.files.record import Record
+from hypar.network.dims import CUTTABLE, in_order
 from hypar.network.keeping import Keeps
+from hypar.network.named import Names
 from hypar.network.training import PHASES
 from hypar.network.windows import ShapeError, Window
 
 LARGEST_SIZE = 2**24
-"""Largest size of a dim or a mini-batch."""
+"""Largest size of channels, height, width or a mini-batch."""
 
 Size = Annotated[int, Field(ge=1, le=LARGEST_SIZE)]
 Count = Annotated[int, Field(ge=0, le=LARGEST_SIZE)]
@@ -53,16 +55,55 @@ class Roles(NamedTuple):
         input: op dims of F_in and E_in.
         weight: op dims of W and dW.
         output: op dims of F_out and E_out.
+        others: op dims of the further inputs of a product of activations.
     """
 
     input: tuple[str, ...]
     weight: tuple[str, ...]
     output: tuple[str, ...]
+    others: tuple[tuple[str, ...], ...] = ()
 
     def dims(self, tensor: str) -> frozenset[str]:
         """Return the op dims of a tensor."""
-        carried: frozenset[str] = frozenset(getattr(self, tensor))
-        return carried
+        return _carried(self)[tensor]
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The names of all tensors: ``input``, ``weight``, ``output``, and ``input 1`` and so on for further inputs."""
+        return tensors_of(len(self.others))
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """The dims besides those of convolutions that the tensors carry, in their order on devices."""
+        return _extra(self)
+
+
+@lru_cache(maxsize=4096)
+def _carried(roles: Roles) -> Mapping[str, frozenset[str]]:
+    own = (roles.input, roles.weight, roles.output, *roles.others)
+    return {name: frozenset(dims) for name, dims in zip(roles.tensors, own, strict=True)}
+
+
+@lru_cache(maxsize=4096)
+def _extra(roles: Roles) -> tuple[str, ...]:
+    dims = frozenset().union(*_carried(roles).values())
+    return tuple(dim for dim in in_order(dims) if not (dim in CUTTABLE or dim.startswith("kernel_")))
+
+
+@lru_cache(maxsize=16)
+def tensors_of(others: int) -> tuple[str, ...]:
+    """Return the names of the tensors of a layer with some further inputs.
+
+    Examples:
+        >>> tensors_of(1)
+        ('input', 'weight', 'output', 'input 1')
+    """
+    return ("input", "weight", "output", *(operand_name(number) for number in range(1, others + 1)))
+
+
+def operand_name(number: int) -> str:
+    """Return the name of an input by its number among the operands, ``input`` or ``input 1``."""
+    return f"input {number}" if number else "input"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -83,6 +124,10 @@ class Einsum:
         windows: windows on F_in along the op's spatial dims.
         input_sizes: sizes of F_in along those dims.
         zeros: fraction of zeros in F_in and F_out, where the network gives it.
+        others: op dims of the further inputs of a product of activations, with the tensor's name for each.
+        products: the op dims of each product of two tensors, where the op is a chain of several; empty for one product.
+        fraction: the part of these products that is computed, as a half below the diagonal of causal attention.
+        whole: op dims that no choice may divide.
     """
 
     sizes: Mapping[str, int]
@@ -93,24 +138,75 @@ class Einsum:
     windows: Mapping[str, Window] = field(default_factory=dict)
     input_sizes: Mapping[str, int] = field(default_factory=dict)
     zeros: Mapping[str, float] = field(default_factory=dict)
+    others: tuple[Mapping[str, str], ...] = ()
+    products: tuple[tuple[str, ...], ...] = ()
+    fraction: float = 1.0
+    whole: frozenset[str] = frozenset()
 
     def dims(self, tensor: str) -> frozenset[str]:
-        """Return the op dims of a tensor: ``input``, ``weight`` or ``output``."""
+        """Return the op dims of a tensor: ``input``, ``weight``, ``output`` or ``input 1``."""
         return self._carried[tensor]
 
     @cached_property
     def _carried(self) -> Mapping[str, frozenset[str]]:
-        return {
-            "input": frozenset(self.input),
-            "weight": frozenset(self.weight),
-            "output": frozenset(self.output),
-        }
+        return _carried(self.roles)
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The names of all tensors."""
+        return tensors_of(len(self.others))
+
+    @property
+    def contracts(self) -> bool:
+        """Whether tensors are multiplied: by a weight, or activations by each other."""
+        return bool(self.weight or self.others)
+
+    @cached_property
+    def cuttable(self) -> tuple[str, ...]:
+        """The dims that a choice may divide, in their order in plan files."""
+        dims = in_order(dim for dim in self.sizes if not dim.startswith("kernel_") and dim not in self.whole)
+        return tuple(dims)
+
+    @cached_property
+    def counted(self) -> tuple[str, ...]:
+        """The dims for which degrees are counted: those of convolutions, and the layer's own."""
+        return (*CUTTABLE, *self.roles.extra)
+
+    def names(self, tensor: str) -> Mapping[str, str]:
+        """Return the tensor's name for each op dim that it carries; none for a weight."""
+        operands = {operand_name(number): own for number, own in enumerate((self.input, *self.others))}
+        return {**operands, "output": self.output}.get(tensor, {})
+
+    def read_at(self, operand: int) -> Einsum:
+        """Return the einsum as a tensor's transfer to one of its inputs sees it: with that one as ``input``.
+
+        The input that was first changes places with it, so that every dim keeps the tensors that carry it.
+        """
+        return self._read_at[operand] if operand else self
+
+    @cached_property
+    def _read_at(self) -> tuple[Einsum, ...]:
+        found = [self]
+        for number, own in enumerate(self.others):
+            others = (*self.others[:number], self.input, *self.others[number + 1 :])
+            elements = math.prod([self.sizes[dim] for dim in own])
+            found.append(replace(self, input=own, others=others, input_elements=elements))
+        return tuple(found)
 
     @property
     def content(self) -> object:
         """A key that einsums of equal fields share, as joins of two and of three inputs do."""
-        mappings = (self.sizes, self.input, self.output, self.windows, self.input_sizes, self.zeros)
-        return self.weight, self.input_elements, *[tuple(mapping.items()) for mapping in mappings]
+        mappings = (
+            self.sizes,
+            self.input,
+            self.output,
+            self.windows,
+            self.input_sizes,
+            self.zeros,
+            *self.others,
+        )
+        chain = (self.products, self.fraction, self.whole)
+        return self.weight, self.input_elements, chain, *[tuple(mapping.items()) for mapping in mappings]
 
     def unsized(self) -> Einsum:
         """Return the einsum of the same dims without sizes; einsums with equal dims share one object."""
@@ -118,18 +214,20 @@ class Einsum:
 
     @cached_property
     def _without_sizes(self) -> Einsum:
-        return _unsized(tuple(self.input.items()), self.weight, tuple(self.output.items()))
+        others = tuple(tuple(own.items()) for own in self.others)
+        return _unsized(tuple(self.input.items()), self.weight, tuple(self.output.items()), others)
 
     @cached_property
     def roles(self) -> Roles:
         """The op dims of each tensor."""
-        return Roles(tuple(self.input), self.weight, tuple(self.output))
+        others = tuple(tuple(own) for own in self.others)
+        return Roles(tuple(self.input), self.weight, tuple(self.output), others)
 
     def elements(self, tensor: str) -> int:
         """Return the elements of the whole tensor; 0 for the weight of an op without one."""
         if tensor == "input":
             return self.input_elements
-        dims: tuple[str, ...] = tuple(getattr(self, tensor))
+        dims = self.weight if tensor == "weight" else tuple(self.names(tensor))
         return math.prod([self.sizes[dim] for dim in dims]) if dims else 0
 
     @cached_property
@@ -142,8 +240,22 @@ class Einsum:
 
     @cached_property
     def macs(self) -> int:
-        """Number of multiply-accumulates in the forward phase; 0 without a weight."""
-        return math.prod(self.steps.values()) if self.weight else 0
+        """Number of multiply-accumulates in the forward phase; 0 where nothing is multiplied."""
+        if self.products:
+            return int(self.fraction * self.products_among({}))
+        return math.prod(self.steps.values()) if self.contracts else 0
+
+    def macs_among(self, degrees: Mapping[str, Any]) -> Any:
+        """Return the multiply-accumulates of each of the devices that divide some dims alike."""
+        if self.products:
+            return self.fraction * self.products_among(degrees)
+        return self.macs / math.prod(degrees.get(dim, 1) for dim in self.sizes)
+
+    def products_among(self, degrees: Mapping[str, Any]) -> Any:
+        """Return the multiply-accumulates of a chain's products on each of the devices that divide some dims."""
+        if not degrees:
+            return sum(math.prod(self.sizes[dim] for dim in dims) for dims in self.products)
+        return sum(math.prod(self.sizes[dim] / degrees.get(dim, 1) for dim in dims) for dims in self.products)
 
     def flop(self, phase: str) -> int:
         """Return the floating-point operations of a phase: ``2 n - 1`` for every result element that contracts n terms.
@@ -160,6 +272,8 @@ class Einsum:
 def _flop(einsum: Einsum, phase: str) -> int:
     if not einsum.macs:
         return 0
+    if einsum.products or einsum.others:
+        return 2 * einsum.macs
     result, steps = PHASES[phase].result, einsum.steps
     contracted = math.prod(size for dim, size in steps.items() if dim not in einsum.dims(result))
     if result == "output" and steps != einsum.sizes:
@@ -169,9 +283,15 @@ def _flop(einsum: Einsum, phase: str) -> int:
 
 @lru_cache(maxsize=1024)
 def _unsized(
-    carried: tuple[tuple[str, str], ...], weight: tuple[str, ...], left: tuple[tuple[str, str], ...]
+    carried: tuple[tuple[str, str], ...],
+    weight: tuple[str, ...],
+    left: tuple[tuple[str, str], ...],
+    others: tuple[tuple[tuple[str, str], ...], ...],
 ) -> Einsum:
-    return Einsum(sizes={}, input=dict(carried), weight=weight, output=dict(left), input_elements=0)
+    further = tuple(dict(own) for own in others)
+    return Einsum(
+        sizes={}, input=dict(carried), weight=weight, output=dict(left), input_elements=0, others=further
+    )
 
 
 class Op(Record):
@@ -180,6 +300,9 @@ class Op(Record):
     Attributes:
         weighted: whether it has a weight to cut.
         join: whether it combines several tensors.
+        operands: number of inputs that have dims of their own; 1 for a join, whose inputs are alike.
+        sized: fields of dims with their sizes, which a model file may name alone.
+        passes: whether the error of an input is the error of the output, or a part of it.
         pools: whether it makes an image of another size, so that it is a node of the operator graph.
         view: whether its output is its input in another shape, without memory of its own.
         flop_per_element: floating-point operations on each input element, for an op without a weight.
@@ -192,6 +315,9 @@ class Op(Record):
 
     weighted: ClassVar[bool] = False
     join: ClassVar[bool] = False
+    operands: ClassVar[int] = 1
+    sized: ClassVar[tuple[str, ...]] = ()
+    passes: ClassVar[bool] = False
     pools: ClassVar[bool] = False
     view: ClassVar[bool] = False
     flop_per_element: ClassVar[int] = 0
@@ -200,6 +326,21 @@ class Op(Record):
     statistics: ClassVar[tuple[str, ...]] = ()
     back_statistics: ClassVar[tuple[str, ...]] = ()
     statistics_over: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def together(self) -> frozenset[str]:
+        """Return the dims that the maker of its input may not divide."""
+        return frozenset()
+
+    @property
+    def tied(self) -> str | None:
+        """The layer whose weight it uses; None if it has its own."""
+        return None
+
+    @property
+    def names_dims(self) -> bool:
+        """Whether the model names its dims, so that they are more than channels, height and width."""
+        return False
 
     @property
     def averages(self) -> bool:
@@ -213,6 +354,14 @@ class Op(Record):
     def contracts(self, inputs: tuple[Shape, ...]) -> frozenset[str]:  # noqa: ARG002
         """Return the dims that an op without a weight reduces to one element by a sum or a comparison."""
         return frozenset()
+
+    def reduced(self, name: str, shape: Shape) -> frozenset[str]:  # noqa: ARG002
+        """Return the dims that one of its sums runs over."""
+        return self.statistics_over
+
+    def parameter_dims(self, name: str, shape: Shape) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the dims of a trained tensor that lies as its output does: of one number for each channel."""
+        return ("channels",)
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
         """Return the shape of one output sample.
@@ -396,6 +545,97 @@ class Pointwise(Op):
     flop_per_element: ClassVar[int] = 1
 
 
+class Norm(Op):
+    """A normalisation over some dims of each position, with a trained scale for each of their elements."""
+
+    over: Names
+    scale: bool = True
+
+    @property
+    def statistics_over(self) -> frozenset[str]:  # type: ignore[override]
+        """The dims that it normalises over."""
+        return frozenset(self.over)
+
+    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
+        """Return the input's shape."""
+        shape = one_input(inputs)
+        require_dims(shape, self.over)
+        return shape
+
+    def reduced(self, name: str, shape: Shape) -> frozenset[str]:
+        """Return the dims that a sum runs over: the others for the gradient of a trained tensor."""
+        if name in self.trained:
+            return frozenset({"batch", *shape}) - frozenset(self.over)
+        return frozenset(self.over)
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """The names of its trained tensors."""
+        return ("weight",) if self.scale else ()
+
+    def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
+        """Return the elements of its trained tensors."""
+        return sum(self.parameters(inputs).values())
+
+    def parameters(self, inputs: tuple[Shape, ...]) -> Mapping[str, int]:
+        """Return the elements of each trained tensor."""
+        shape = one_input(inputs)
+        return dict.fromkeys(self.trained, math.prod(shape[dim] for dim in self.over))
+
+    def parameter_dims(self, name: str, shape: Shape) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the dims of a trained tensor, in the order of the input."""
+        return tuple(dim for dim in shape if dim in self.over)
+
+    def keeps(self, inputs: tuple[Shape, ...]) -> Keeps:
+        """Return that it keeps its input, and the statistics of each position."""
+        shape = one_input(inputs)
+        positions = math.prod(size for dim, size in shape.items() if dim not in self.over)
+        return Keeps(input=True, elements=len(self.statistics) * positions)
+
+
+class Shares(Op):
+    """A softmax over some dims: an exponential, an addition and a division an element."""
+
+    flop_per_element: ClassVar[int] = 3
+    statistics: ClassVar[tuple[str, ...]] = ("exponential",)
+    back_statistics: ClassVar[tuple[str, ...]] = ("product",)
+    over: Names
+
+    @property
+    def statistics_over(self) -> frozenset[str]:  # type: ignore[override]
+        """The dims that are summed over."""
+        return frozenset(self.over)
+
+    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
+        """Return the input's shape."""
+        shape = one_input(inputs)
+        require_dims(shape, self.over)
+        return shape
+
+    def keeps(self, inputs: tuple[Shape, ...]) -> Keeps:  # noqa: ARG002
+        """Return that it keeps its output."""
+        return Keeps(output=True)
+
+
+class Alike(Op):
+    """A join of tensors of one shape, element by element."""
+
+    join: ClassVar[bool] = True
+
+    def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
+        """Return the common shape of all inputs."""
+        if len(inputs) < 2:
+            raise ShapeError(f"found {len(inputs)} input; allowed: 2 or more")
+        for shape in inputs[1:]:
+            if dict(shape) != dict(inputs[0]):
+                raise ShapeError(f"found {describe(inputs[0])} and {describe(shape)}; allowed: equal shapes")
+        return inputs[0]
+
+    def unweighted_flop(self, inputs: tuple[Shape, ...]) -> int:
+        """Return one operation for each element of every input after the first."""
+        return (len(inputs) - 1) * elements_of(inputs[0])
+
+
 def one_input(inputs: tuple[Shape, ...]) -> Shape:
     """Return the only input of an op with one input.
 
@@ -405,6 +645,17 @@ def one_input(inputs: tuple[Shape, ...]) -> Shape:
     if len(inputs) != 1:
         raise ShapeError(f"found {len(inputs)} inputs; allowed: 1")
     return inputs[0]
+
+
+def require_dims(shape: Shape, names: Collection[str]) -> None:
+    """Check that an input has some dims.
+
+    Raises:
+        ShapeError: it lacks one.
+    """
+    missing = [name for name in names if name not in shape]
+    if missing:
+        raise ShapeError(f"found an input of {describe(shape)}; allowed: one with {', '.join(missing)}")
 
 
 def image_input(inputs: tuple[Shape, ...]) -> Shape:

@@ -12,6 +12,7 @@ class Concat(Op):
     """A join along ``channels``. With channels cut, a device holds its shard of every input's channels."""
 
     join: ClassVar[bool] = True
+    passes: ClassVar[bool] = True
     concatenates: ClassVar[bool] = True
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:

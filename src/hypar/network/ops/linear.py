@@ -2,24 +2,91 @@
 
 from __future__ import annotations
 
-from hypar.network.ops.base import Contraction, Einsum, Op, Shape, Size, describe, one_input
+import math
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from hypar.network.dims import MADE, READ
+from hypar.network.named import Names, Sized, missing
+from hypar.network.ops.base import Contraction, Einsum, Op, Shape, Size, describe, one_input, require_dims
 from hypar.network.windows import ShapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Linear(Contraction):
-    """``F_out = F_in . W`` on a vector of features."""
+    """``F_out = F_in . W`` on a vector of features; with ``out``, over every position of the dims that are not contracted.
 
-    out_features: Size
+    ``out_features`` makes channels of channels. ``in`` names the dims of the input that are contracted, by default its
+    last one, and ``out`` the dims that are made in their place. ``weight`` names a layer whose weight is used.
+    """
+
+    sized: ClassVar[tuple[str, ...]] = ("out",)
+    out_features: Size | None = None
+    contracted: Names | None = Field(default=None, alias="in")
+    out: Sized | None = None
     bias: bool = True
+    weight: Annotated[str, Field(max_length=200)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _some(cls, data: Any) -> Any:
+        """Require ``out_features`` where there is no ``out``."""
+        if isinstance(data, dict) and not {"out", "out_features"} & {*data}:
+            raise missing("out_features", data)
+        return data
+
+    @model_validator(mode="after")
+    def _features_or_dims(self) -> Self:
+        """Require either ``out_features`` or ``out``."""
+        if (self.out_features is None) is (self.out is None):
+            msg = "one of out_features and out; give one of them"
+            raise ValueError(msg)
+        if self.out is None and self.contracted is not None:
+            msg = "in stands beside out alone, not beside out_features"
+            raise ValueError(msg)
+        if self.out is None and self.weight is not None:
+            msg = "weight stands beside out alone, not beside out_features"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def tied(self) -> str | None:
+        """The layer whose weight it uses; None if it has its own."""
+        return self.weight
+
+    @property
+    def names_dims(self) -> bool:
+        """Whether its dims are named."""
+        return self.out is not None
+
+    @property
+    def made(self) -> Mapping[str, int]:
+        """The dims that it makes, with their sizes."""
+        return dict(self.out) if self.out is not None else {"channels": self.out_features or 1}
+
+    def read(self, shape: Shape) -> Mapping[str, int]:
+        """Return the dims of an input that it contracts, with their sizes, in the order of the input."""
+        names = tuple(shape)[-1:] if self.contracted is None else self.contracted
+        return {dim: size for dim, size in shape.items() if dim in names}
 
     def output_shape(self, inputs: tuple[Shape, ...]) -> Shape:
-        """Return ``out_features`` as channels."""
+        """Return ``out_features`` as channels, or the dims that are not contracted and behind them those of ``out``."""
         shape = one_input(inputs)
-        if tuple(shape) != ("channels",):
-            raise ShapeError(
-                f"found an input of {describe(shape)}; allowed: a vector, so put a flatten before"
-            )
-        return {"channels": self.out_features}
+        if self.out is None:
+            if tuple(shape) != ("channels",):
+                raise ShapeError(
+                    f"found an input of {describe(shape)}; allowed: a vector, so put a flatten before"
+                )
+            return self.made
+        require_dims(shape, self.contracted or ())
+        kept = {dim: size for dim, size in shape.items() if dim not in self.read(shape)}
+        twice = [dim for dim in self.made if dim in kept]
+        if twice:
+            raise ShapeError(f"found {', '.join(twice)} in the input and in out; allowed: each dim once")
+        return {**kept, **self.made}
 
     def num_parameters(self, inputs: tuple[Shape, ...]) -> int:
         """Return the elements of the matrix and the biases."""
@@ -27,18 +94,28 @@ class Linear(Contraction):
 
     def parameters(self, inputs: tuple[Shape, ...]) -> dict[str, int]:
         """Return the elements of the matrix and the biases."""
-        bias = {"bias": self.out_features} if self.bias else {}
-        return {"weight": self.out_features * one_input(inputs)["channels"], **bias}
+        made = math.prod(self.made.values())
+        bias = {"bias": made} if self.bias else {}
+        weight = {"weight": made * math.prod(self.read(one_input(inputs)).values())}
+        return {**(weight if self.weight is None else {}), **bias}
 
-    def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:
-        """Return ``F_out[n,o] = F_in[n,i] . W[i,o]``."""
-        features = one_input(inputs)["channels"]
+    def einsum(self, batch: int, inputs: tuple[Shape, ...], output: Shape) -> Einsum:  # noqa: ARG002
+        """Return ``F_out[n,p,o] = F_in[n,p,i] . W[i,o]`` for all positions p of the dims that are not contracted."""
+        shape = one_input(inputs)
+        read, made = self.read(shape), self.made
+        kept = {"batch": batch, **{dim: size for dim, size in shape.items() if dim not in read}}
+        contracted, left = ({f"{READ}{dim}": dim for dim in read}, {f"{MADE}{dim}": dim for dim in made})
+        free = {dim: dim for dim in kept}
         return Einsum(
-            sizes={"batch": batch, "in_channels": features, "out_channels": output["channels"]},
-            input={"batch": "batch", "in_channels": "channels"},
-            weight=("in_channels", "out_channels"),
-            output={"batch": "batch", "out_channels": "channels"},
-            input_elements=batch * features,
+            sizes={
+                **kept,
+                **{dim: read[own] for dim, own in contracted.items()},
+                **{dim: made[own] for dim, own in left.items()},
+            },
+            input={**free, **contracted},
+            weight=(*contracted, *left),
+            output={**free, **left},
+            input_elements=batch * math.prod(shape.values()),
             zeros=self.zeros,
         )
 

@@ -1,24 +1,15 @@
-"""Softmax over the channels."""
+"""Softmax over the channels, or over dims that the model names."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from hypar.network.keeping import Keeps
-from hypar.network.ops.base import Op, Shape
+from hypar.network.named import Names
+from hypar.network.ops.base import Op, Shares
 
 
-class Softmax(Op):
-    """``exp(x) / sum of exp(x)``: an exponential, an addition and a division an element."""
+class Softmax(Shares):
+    """``exp(x) / sum of exp(x)``."""
 
-    flop_per_element: ClassVar[int] = 3
-    statistics: ClassVar[tuple[str, ...]] = ("exponential",)
-    back_statistics: ClassVar[tuple[str, ...]] = ("product",)
-    statistics_over: ClassVar[frozenset[str]] = frozenset({"channels"})
-
-    def keeps(self, inputs: tuple[Shape, ...]) -> Keeps:  # noqa: ARG002
-        """Return that it keeps its output."""
-        return Keeps(output=True)
+    over: Names = ("channels",)
 
 
 plugin: type[Op] = Softmax

@@ -87,8 +87,10 @@ class _Pending:
 class Expansion:
     """Expands blocks, then resolves the names of inputs, which may refer to later layers."""
 
-    def __init__(self, document: Document, blocks: dict[str, Block]) -> None:
-        self.document, self.blocks = document, blocks
+    def __init__(
+        self, document: Document, blocks: dict[str, Block], dims: dict[str, int] | None = None
+    ) -> None:
+        self.document, self.blocks, self.dims = document, blocks, dims or {}
         self.layers: list[_Pending] = []
         self.used: set[str] = set()
         self.faults = Faults()
@@ -110,7 +112,7 @@ class Expansion:
                     LayerSpec(
                         name=layer.name,
                         op_name=layer.op_name,
-                        op=layer.op,
+                        op=self.with_tie(layer),
                         inputs=tuple(self.resolve(name, layer.scope, layer.where) for name in layer.inputs),
                         where=self.place(layer.where, layer.name),
                     )
@@ -118,6 +120,15 @@ class Expansion:
         if self.faults.found:
             raise self.faults.error()
         return tuple(specs)
+
+    def with_tie(self, layer: _Pending) -> Op:
+        """Return the op of a layer with the full name of the layer whose weight it uses."""
+        tied = layer.op.tied
+        if tied is None:
+            return layer.op
+        return layer.op.model_copy(
+            update={"weight": self.resolve(tied, layer.scope, (*layer.where, "weight"))}
+        )
 
     def check_blocks(self) -> None:
         """Gather the faults of blocks; a block may be unused because the entry that uses it is invalid."""
@@ -201,6 +212,8 @@ class Expansion:
             raise UnknownNameError("op", error.name, error.known, self.place((*where, "op"))) from None
         local = "" if head is None else head.name or self.free_name(head.op, scope)
         with faults:
+            entry |= {key: self.sized(entry[key], (*where, key)) for key in op_type.sized if key in entry}
+        with faults:
             op = validated(
                 op_type,
                 {key: value for key, value in entry.items() if key not in shared},
@@ -217,6 +230,25 @@ class Expansion:
         self.register(local, name, scope, where)
         self.layers.append(_Pending(name, head.op, op, inputs, scope, where))
         return local
+
+    def sized(self, value: Any, where: Where) -> Any:
+        """Return dims with their sizes: names, one or in a list, of dims that the file declares, or names with sizes.
+
+        Raises:
+            InputError: a name is not declared.
+        """
+        if isinstance(value, dict) or not isinstance(value, str | list):
+            return value
+        found: dict[str, int] = {}
+        for name in [value] if isinstance(value, str) else value:
+            if not isinstance(name, str):
+                return value
+            if name not in self.dims:
+                raise UnknownNameError("dim", name, self.dims, self.place(where))
+            if name in found:
+                raise ModelError(self.place(where), f"found {name!r} twice", "each dim once")
+            found[name] = self.dims[name]
+        return found
 
     def add_block(self, entry: dict[str, Any], where: Where, scope: _Scope, before: list[str]) -> str:
         """Add the layers of a block, repeated on request; return the entry's name within the scope."""
@@ -284,5 +316,6 @@ class Expansion:
         if local not in scope.outputs:
             named = [name for name in scope.outputs if not name.startswith(UNNAMED)]
             known = [*named, *(["input"] if scope.outer else [])]
-            raise UnknownNameError("layer", local, known, self.place((*where, "inputs")))
+            place = where if where[-1:] == ("weight",) else (*where, "inputs")
+            raise UnknownNameError("layer", local, known, self.place(place))
         return scope.outputs[local]

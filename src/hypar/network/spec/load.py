@@ -99,7 +99,7 @@ def parse_spec(document: Document, name: str) -> ModelSpec:
     content = _content(document, document.data, faults)
     if content is not None:
         with faults:
-            layers = Expansion(document, content.blocks).run(content.layers)
+            layers = Expansion(document, content.blocks, content.dims).run(content.layers)
     if content is None or faults.found:
         raise faults.error()
     return ModelSpec(
@@ -112,6 +112,6 @@ def _content(document: Document, data: dict[str, Any], faults: Faults) -> ModelF
     with faults:
         return validated(ModelFile, data, place=document.at, error=ModelError, every=True)
     with suppress(InputError):
-        layers = {key: data[key] for key in ("blocks", "layers") if key in data}
+        layers = {key: data[key] for key in ("dims", "blocks", "layers") if key in data}
         return validated(ModelFile, {"source": "", "batch": 1, **layers}, place=document.at, error=ModelError)
     return None

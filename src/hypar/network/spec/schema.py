@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from hypar.files.record import Record
+from hypar.network.named import DimName, DimSize
 from hypar.network.ops.base import Size
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$")]
@@ -34,6 +35,7 @@ class ModelFile(Record):
     source: str
     batch: Size
     dtype: Literal["float64", "float32", "float16", "bfloat16"] = "float32"
+    dims: dict[DimName, DimSize] = Field(default={})
     blocks: dict[Name, Block] = Field(default={})
     layers: Annotated[list[dict[str, Any]], Field(min_length=1)]
 

@@ -221,9 +221,9 @@ def _added_up(spans: CutSpans) -> tuple[Sums, ...]:
 
 def _under(layer: CutLayer, sums: Sums, chosen: Options, setting: Setting, microbatches: int) -> LayerBounds:
     """Return the time and memory of a layer under a choice at each level."""
-    divisors = degrees(chosen)
+    divisors = degrees(chosen, layer.einsum.counted)
     output = fullest_share(layer.einsum, divisors, "output")
-    if not layer.weighted:
+    if not layer.timed:
         return LayerBounds(output=output, error=output * layer.trail[-1].elements)
     time = setting.machine.layer_time(layer.einsum, divisors, setting.element_bytes)
     spent = [microbatches * seconds for seconds in time.seconds.values()]

@@ -139,7 +139,7 @@ class ByLayer:
                 kept[key] = self.split.layer_costs(at, _taken(offers))
             nodes.append(kept[key])
         for at, tensor in enumerate(self.split.graph.tensors):
-            made, read = (self.split.graph.layers[end] for end in (tensor.producer, tensor.consumer))
+            made, read = self.split.graph.ends(tensor)
             pair = (self.offered[tensor.producer], self.offered[tensor.consumer])
             parts = None if entered is None else (id(entered.network[2][at]), id(entered.products[at]))
             key = (made.einsum, read.einsum, tensor.content, parts, pair)

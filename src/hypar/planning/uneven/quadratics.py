@@ -215,7 +215,7 @@ def _by_paper(graph: ContractedGraph, options: tuple[Options, ...], count: int) 
     )
     edges = []
     for tensor in graph.tensors:
-        ends = (graph.layers[tensor.producer], graph.layers[tensor.consumer])
+        ends = graph.ends(tensor)
         pair = (options[tensor.producer], options[tensor.consumer])
         edges.append(
             place(
@@ -267,7 +267,7 @@ def _counted(graph: ContractedGraph, options: tuple[Options, ...], count: int, e
     for at, tensor in enumerate(graph.tensors):
         made, read = options[tensor.producer], options[tensor.consumer]
         parts = entered.network[2][at]
-        reader = graph.layers[tensor.consumer].einsum
+        reader = graph.ends(tensor)[1].einsum
         key = (reader, id(entered.network[1][at]), id(parts), id(entered.products[at]), made, read)
         amounts = partial(entered.between, graph, at, offered[made], offered[read])
         edges.append(place(key, len(made) * len(read), amounts, [part.inside for part in parts]))

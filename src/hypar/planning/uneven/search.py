@@ -434,7 +434,7 @@ def split_options(
     Raises:
         OptionError: a layer has none.
     """
-    space = space_of(request)
+    space = space_of(request, graph)
     free = [(space.choices(layer, ways),) for layer in graph.layers]
     held = apply_pins(pins, graph, free, (ways,))
     found = [tuple(choice for choice in options if simple(choice, ways)) for (options,) in held]
@@ -475,7 +475,7 @@ def solver_for(request: Request, graph: ContractedGraph) -> str:
     """Return the requested solver, or the cheapest one for all uneven splits and groups of identical devices."""
     if request.solver is not None:
         return request.solver
-    space = space_of(request)
+    space = space_of(request, graph)
     arrays = {(2,), *(request.arrays.values() if load_search(request.search).at_once else ())}
     return cheapest(
         tuple(

@@ -117,7 +117,7 @@ class UnevenSplit:
                 found += self._prices([amount], prices, shape)
             return found
         prices = [rates.between for rates in self.rates]
-        ends = (self.graph.layers[tensor.producer], self.graph.layers[tensor.consumer])
+        ends = self.graph.ends(tensor)
         rows = [
             [
                 self._paid(between(tensor, ends, (maker, reader), _alike(mine, theirs)), prices)

@@ -253,7 +253,7 @@ def _by_paper(branch: Branching) -> tuple[list[tuple[Amount, ...]], list[tuple[A
             amounts[key] = tuple(inside(layer, *taken))
         of_layers.append(amounts[key])
     for tensor in graph.tensors:
-        ends = (graph.layers[tensor.producer], graph.layers[tensor.consumer])
+        ends = graph.ends(tensor)
         made, read = offers[tensor.producer], offers[tensor.consumer]
         key = (ends[0].einsum, ends[1].einsum, tensor.content, made, read)
         if key not in amounts:

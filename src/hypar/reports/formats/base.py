@@ -67,7 +67,7 @@ def level_names(plan: Plan) -> list[str]:
 
 def words_of(plan: Plan) -> int:
     """Return the index of the words in which a plan's choices are shown: those of grids for all if one is a grid."""
-    space = parse_space(plan.space)
+    space = parse_space(plan.space, None)
     choices = {(split.choice(layer), split.ways) for split in plan.splits for layer in split.choices}
     words = vocabulary({dim for choice, _ in choices for dim, _ in choice.degrees}.union(space.dims))
     texts = (
@@ -82,7 +82,7 @@ def namer(plan: Plan) -> Callable[[Split, str], str]:
 
     At a split inside the stages of another device group a layer has no choice, and the name is empty.
     """
-    grids, words = parse_space(plan.space).grids, words_of(plan)
+    grids, words = parse_space(plan.space, None).grids, words_of(plan)
 
     def word(split: Split, layer: str) -> str:
         if layer not in split.choices:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hypar.network.dims import in_order
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.reports.formats.base import (
     Report,
@@ -22,7 +23,6 @@ from hypar.reports.page.fragment import cell as notebook_cell
 from hypar.reports.page.html import Markup, markup, tag
 from hypar.reports.page.numbers import TIMES, amount, prose
 from hypar.reports.page.rows import MOST_ROWS, Row, parts
-from hypar.sharding.dims import CUTTABLE
 from hypar.sharding.space import parse_space
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Strips:
         """Find the strips of a plan."""
         self.plan = plan
         self.groups = _groups(plan)
-        space = parse_space(plan.space)
+        space = parse_space(plan.space, None)
         self.used = {
             dim for split in plan.splits for layer in split.choices for dim in split.choice(layer).divided
         }
@@ -101,7 +101,7 @@ class Strips:
 
     def legend(self) -> Markup:
         """Return the legend of the dims that are cut."""
-        dims: list[str | None] = [dim for dim in CUTTABLE if dim in self.used and dim != "channels"]
+        dims: list[str | None] = [dim for dim in in_order(filter(None, self.used)) if dim != "channels"]
         if "channels" in self.used and not {"in_channels", "out_channels"} & {*dims}:
             dims.append("channels")
         if any(not split.choice(layer).degrees for split in self.plan.splits for layer in split.choices):

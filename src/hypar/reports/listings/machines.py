@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from hypar.machine.collectives.schedules import SETS
 from hypar.machine.heterogeneous import HeterogeneousMachine
+from hypar.network.dims import CUTTABLE
 from hypar.network.training import PHASES
 from hypar.reports.columns import Cell
 from hypar.reports.listings.base import Data, make_table
-from hypar.sharding.dims import CUTTABLE
 from hypar.units import format_bytes, format_count, format_joules, format_seconds
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from hypar.network.dims import like
 from hypar.reports.page.html import Markup, spaced, tag
 from hypar.sharding.dims import GRIDS, WORDS, choice_word, grid_word
 from hypar.sharding.placement import COPIES
@@ -14,16 +15,26 @@ if TYPE_CHECKING:
 
     from hypar.sharding.placement import Choice
 
-DIM_TEXTS = {
-    "batch": "cut in batch",
-    "in_channels": "cut in input channels",
-    "out_channels": "cut in output channels",
-    "height": "cut in height",
-    "width": "cut in width",
-    "groups": "cut in groups of channels",
-    "channels": "a join, cut in channels",
-    None: "not cut: every device has the whole",
-}
+
+class _Texts(dict[str | None, str]):
+    """The meaning of colours; a dim that a model names is named."""
+
+    def __missing__(self, dim: str | None) -> str:
+        return f"cut in {dim}"
+
+
+DIM_TEXTS = _Texts(
+    {
+        "batch": "cut in batch",
+        "in_channels": "cut in input channels",
+        "out_channels": "cut in output channels",
+        "height": "cut in height",
+        "width": "cut in width",
+        "groups": "cut in groups of channels",
+        "channels": "a join, cut in channels",
+        None: "not cut: every device has the whole",
+    }
+)
 """The meaning of a choice's colour."""
 
 WIDTHS = ((8, ""), (16, "w2"), (math.inf, "w3"))
@@ -39,7 +50,7 @@ def colour(dim: str | None, words: int) -> str:
     """Return the class of a dim's colour."""
     if dim == "channels":
         return "out_channels" if words == GRIDS else "in_channels"
-    return dim or "whole"
+    return like(dim) or "whole"
 
 
 def cell(choice: Choice, ways: int, words: int, *, grids: bool, level: str = "") -> Markup:
@@ -75,7 +86,7 @@ def parts_of(choice: Choice, ways: int, words: int, *, grids: bool) -> list[tupl
         return [(None if dim == COPIES else dim, text, degree) for (dim, degree), text in own]
     if len(cut) <= 1 and word in {WORDS[dim][words] for dim in (*(dim for dim, _ in cut), None)}:
         return [(cut[0][0] if cut else None, word, ways)]
-    shown = {text[0]: text for text in grid_word(dict(cut)).split()} if cut else {}
+    shown = {text.rstrip("0123456789"): text for text in grid_word(dict(cut)).split()} if cut else {}
     parts: list[tuple[str | None, str, int]] = [
         (dim, shown[WORDS[dim][GRIDS]], degree) for dim, degree in cut
     ]

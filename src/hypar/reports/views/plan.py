@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from hypar.files.grids import Cell, Grid, Row
+from hypar.network.dims import like
 from hypar.planning.sources import network_of, scored_on, times_of
 from hypar.reports.formats.base import columns, grid, on_machine, question, stage_numbers, words_of
 from hypar.reports.page import numbers as page
@@ -77,7 +78,7 @@ class PlanView:
 
 def _split_row(plan: Plan, split: Split, layer: str, words: int) -> dict[str, Any]:
     """Return the choice of a layer at a level, and its cost there."""
-    choice, grids = split.choice(layer), parse_space(plan.space).grids
+    choice, grids = split.choice(layer), parse_space(plan.space, None).grids
     return {
         **({"group": split.group} if plan.heterogeneous else {}),
         "level": f"H{split.level + 1}",
@@ -91,7 +92,7 @@ def _split_row(plan: Plan, split: Split, layer: str, words: int) -> dict[str, An
 
 def _cells(plan: Plan, splits: tuple[Split, ...], layer: str, words: int) -> Iterator[Cell]:
     """Yield a cell for each part of a layer's choice at some levels, as wide as the halvings of its degree."""
-    grids = parse_space(plan.space).grids
+    grids = parse_space(plan.space, None).grids
     for split in (own for own in splits if layer in own.choices):
         for dim, word, degree in parts_of(split.choice(layer), split.ways, words, grids=grids):
             yield _cell(dim, word, halvings(degree), words)
@@ -111,7 +112,8 @@ def _legend(plan: Plan, words: int) -> Mapping[str, Cell]:
             used.update(dict.fromkeys(split.choice(layer).divided or (None,)))
     order = [*DIMS, "channels", None]
     return {
-        DIM_TEXTS[dim]: _cell(dim, WORDS[dim][words], 1.0, words) for dim in sorted(used, key=order.index)
+        DIM_TEXTS[dim]: _cell(dim, WORDS[dim][words], 1.0, words)
+        for dim in sorted(used, key=lambda dim: order.index(like(dim)))
     }
 
 

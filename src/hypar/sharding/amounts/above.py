@@ -84,7 +84,7 @@ def network_of(graph: ContractedGraph, convention: str) -> Network:
 
 def between_of(graph: ContractedGraph, tensor: Tensor, flow: Flow) -> Between:
     """Return a tensor's dims at both ends."""
-    made, read = (graph.layers[end].einsum.unsized() for end in (tensor.producer, tensor.consumer))
+    made, read = (end.einsum.unsized() for end in graph.ends(tensor))
     dims = tuple(dim for dim, _ in tensor.content.shape)
     return Between(made, read, dims, tensor.content.contracted, bool(flow.made))
 
@@ -126,8 +126,8 @@ def below_level(
             if least:
                 kept[place] = least_below(products, plain(between, pair, ways).at_level.factors)
             else:
-                read = graph.layers[ends[1]].einsum
-                factors = factors_of_pair(read, between, (pair[0][0], pair[1][0]), above[ends[1]], ways)[0]
+                read, left_above = graph.ends(tensor)[1].einsum, above[ends[1]].read_at(tensor.operand)
+                factors = factors_of_pair(read, between, (pair[0][0], pair[1][0]), left_above, ways)[0]
                 kept[place] = below(products, factors, names_of(parts))
         found.append(kept[place])
     return Above(left, above.network, found, least=least)

@@ -12,10 +12,10 @@ from hypar.sharding.amounts.factors import factors_of_pair
 from hypar.sharding.amounts.inside import added, computing, elements_of
 from hypar.sharding.amounts.products import OUTERMOST, Products, received
 from hypar.sharding.amounts.rows import cut_windows, windowed
-from hypar.sharding.levels import TENSORS, WHOLE_LAYER, Level, LocalSizes, levels_of
+from hypar.sharding.levels import WHOLE_LAYER, Level, LocalSizes, levels_of
 from hypar.sharding.numbering import digits_of
 from hypar.sharding.placement import WHOLE
-from hypar.sharding.transfers import PHASE_OF
+from hypar.sharding.transfers import phase_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -80,17 +80,17 @@ def received_inside(
     found, receivers = [], _receivers(array, chosen)
     for level, (ways, choice) in enumerate(zip(array, chosen, strict=True)):
         at_level = _computing(einsum.roles, choice, ways)
-        for tensor, amount, (copies, summed) in zip(TENSORS, amounts[level], at_level, strict=True):
+        for tensor, amount, (copies, summed) in zip(einsum.tensors, amounts[level], at_level, strict=True):
             if amount:
                 kind = "all_reduce" if summed else "neighbours"
                 to, whole = receivers[level], copies == ways
-                found.append(Received(level, PHASE_OF[tensor], tensor, kind, amount, to, True, whole))
+                found.append(Received(level, phase_of(tensor), tensor, kind, amount, to, True, whole))
     return tuple(reversed(found))
 
 
 def _added_evenly(einsum: Einsum, sums: Sums, array: tuple[int, ...], chosen: Options) -> list[list[float]]:
     """Return the elements of each tensor that each level adds up, if no image with borders is divided."""
-    found, above = [], (1.0,) * len(TENSORS)
+    found, above = [], (1.0,) * len(einsum.tensors)
     elements: list[float] = elements_of(einsum, sums)[:, 0].tolist()
     for ways, choice in zip(array, chosen, strict=True):
         at_level = _computing(einsum.roles, choice, ways)

@@ -26,6 +26,7 @@ from hypar.sharding.grids.layouts import layout
 from hypar.sharding.grids.manners import CODE, back, forth, undivided
 from hypar.sharding.grids.tensor_dims import divided
 from hypar.sharding.numbering import digits_of
+from hypar.sharding.placement import terms
 from hypar.sharding.rates import all_simple
 from hypar.sharding.redistribution import COLLECTIVES
 from hypar.sharding.transfers import simple
@@ -142,12 +143,7 @@ def _apart(names: Names, maker: Choice, reader: Choice) -> bool:
 
 def _terms(einsum: Einsum, own: Layout, tensor: str) -> Costs:
     """Return the number of devices that have terms of each element, ``[choices]``."""
-    terms: Costs = own.working.astype(np.float64)
-    if not einsum.weight:
-        return np.ones_like(terms)
-    for dim in einsum.dims(tensor):
-        terms = terms / own.degree(dim)
-    return terms
+    return np.asarray(terms(einsum, tensor, own.chosen) * np.ones(len(own.working)))
 
 
 def _straight(between: Between, made: Layout, ways: int) -> NDArray[np.bool_]:

@@ -69,8 +69,8 @@ def flows_of(graph: ContractedGraph, convention: str) -> Flows:
         made, read = layers[tensor.producer], layers[tensor.consumer]
         error = made.weighted or needed[tensor.producer]
         needed[tensor.consumer] |= error
-        onward = fused and made.weighted and readers[tensor.producer] == 1
-        terms = fused and read.weighted and error
+        onward = fused and made.einsum.contracts and readers[tensor.producer] == 1
+        terms = fused and read.einsum.contracts and error
         if onward:
             sums[tensor.producer] = sums[tensor.producer]._replace(output=False)
         sums[tensor.consumer] = sums[tensor.consumer]._replace(input=needed[tensor.consumer] and not terms)

@@ -12,6 +12,7 @@ from hypar.sharding.amounts.rows import border_of, rest_of, rows_read, windowed
 from hypar.sharding.dims import SPATIAL
 from hypar.sharding.grids.layouts import layout
 from hypar.sharding.levels import QUANTITIES, TENSORS
+from hypar.sharding.placement import terms
 from hypar.sharding.transfers import Border, halo
 
 if TYPE_CHECKING:
@@ -36,10 +37,10 @@ def added(
     Terms go to an owner of each element, and its sum to all that had terms of it; rows beside a border have one owner.
 
     Returns:
-        Elements that all devices receive, ``[layers, TENSORS, tuples above, options]``.
+        Elements that all devices receive, ``[layers, tensors, tuples above, options]``.
     """
     left = np.array([own.fractions for own in sizes])
-    copies = level.groups * left[:, -1:] * left[:, : len(TENSORS)]
+    copies = level.groups * left[:, -1:] * np.array([own.of_tensors(einsums[0]) for own in sizes])
     at_level = computing(einsums[0].roles, options, level.ways)
     elements = np.array([elements_of(*own) for own in zip(einsums, sums, strict=True)])
     total: Costs = (elements * copies)[..., None] * at_level[:, None, :, 1]
@@ -65,28 +66,28 @@ _IMAGE = [QUANTITIES.index(dim) for dim in SPATIAL]
 
 @lru_cache(maxsize=4096)
 def computing(roles: Roles, options: Options, ways: int) -> Costs:
-    """Return the devices that compute each element of each of ``TENSORS``, and the copies of it that are received.
+    """Return the devices that compute each element of each tensor, and the copies of it that are received as terms.
 
     Returns:
-        ``[TENSORS, options, 2]``; no copies are received of the results of an op without a weight, which have no terms.
+        ``[tensors, options, 2]``; no copies are received of the results of an op that multiplies nothing.
     """
     own = layout(options, ways)
-    found = np.zeros((len(TENSORS), len(options), 2))
-    for row, tensor in enumerate(TENSORS):
+    found = np.zeros((len(roles.tensors), len(options), 2))
+    for row, tensor in enumerate(roles.tensors):
         found[row, :, 0] = own.working
         for dim in roles.dims(tensor):
             found[row, :, 0] /= own.degree(dim)
-    if roles.weight:
-        found[:, :, 1] = 2.0 * (found[:, :, 0] - 1.0)
+        found[row, :, 1] = 2.0 * (terms(roles, tensor, own.chosen) - 1.0)
     return found
 
 
 @lru_cache(maxsize=4096)
 def elements_of(einsum: Einsum, sums: Sums) -> Costs:
-    """Return the elements of each of ``TENSORS``, none of those whose sums are not added up inside the layer."""
+    """Return the elements of each tensor, none of those whose sums are not added up inside the layer."""
     read = einsum.input_elements * fraction_read(einsum) if sums.input else 0.0
     made = einsum.elements("output") if sums.output else 0.0
-    return np.array([[read], [einsum.elements("weight")], [made]], dtype=np.float64)
+    others = [[einsum.elements(tensor) if sums.input else 0.0] for tensor in einsum.tensors[len(TENSORS) :]]
+    return np.array([[read], [einsum.elements("weight")], [made], *others], dtype=np.float64)
 
 
 def _borders(

@@ -77,7 +77,7 @@ def amounts(
         moves = received_inside(layer.einsum, sums, ways, own)
         found += [Amount(layer.name, one.level, one.phase, one.tensor, one.elements) for one in moves]
     for tensor, between, parts, own_products in zip(graph.tensors, dims, every, products, strict=True):
-        made, read = graph.layers[tensor.producer], graph.layers[tensor.consumer]
+        made, read = graph.ends(tensor)
         pair = (choices[tensor.producer], choices[tensor.consumer])
         moves = received_between(read.einsum, between, parts, ways, pair, own_products)
         for one in moves:

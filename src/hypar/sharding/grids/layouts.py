@@ -10,18 +10,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hypar.network.dims import in_order
 from hypar.sharding.placement import COPIES, Choice, grids
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 Numbers = NDArray[np.int64]
 
 ORDER = ("batch", "height", "width", "groups", "in_channels", "out_channels", "channels")
 """The dims in the order in which devices are numbered, outermost first."""
 
-_ROWS = {dim: row for row, dim in enumerate((*ORDER, COPIES))}
+
+def device_order(dims: Collection[str]) -> tuple[str, ...]:
+    """Return dims in the order in which devices are numbered, outermost first: those that a model names come last.
+
+    Examples:
+        >>> device_order({"sequence", "width", "out_heads", "batch"})
+        ('batch', 'width', 'out_heads', 'sequence')
+    """
+    known = tuple(dim for dim in ORDER if dim in dims)
+    return known if len(known) == len(dims) else (*known, *in_order(dim for dim in dims if dim not in ORDER))
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -80,7 +94,7 @@ def layout(choices: tuple[Choice, ...], ways: int) -> Layout:
     Choices that make up most of a whole grid are selected from its layout, so that similar layers share it.
     """
     divided = {dim for choice in choices for dim, degree in choice.degrees if degree > 1}
-    dims = tuple(dim for dim in ORDER if dim in divided)
+    dims = device_order(divided)
     if len(dims) > 1 and ways & (ways - 1) == 0:
         index = _whole_grid(dims, ways)
         if tuple(index) == choices:
@@ -114,11 +128,13 @@ def _some_of(whole: Layout, which: Numbers) -> Layout:
 @lru_cache(maxsize=512)
 def _layout(choices: tuple[Choice, ...], ways: int) -> Layout:
     """Compute the layout of choices without reference to a larger one."""
-    own: Numbers = np.ones((len(ORDER) + 1, len(choices)), np.int64)
+    order = device_order({dim for choice in choices for dim, _ in choice.degrees})
+    index = {dim: row for row, dim in enumerate((*order, COPIES))}
+    own: Numbers = np.ones((len(index), len(choices)), np.int64)
     for column, choice in enumerate(choices):
         for dim, degree in choice.order or choice.degrees or ((COPIES, ways),):
-            own[_ROWS[dim], column] *= degree
-    chosen = {dim: own[row] for dim, row in _ROWS.items() if own[row].max() > 1}
+            own[index[dim], column] *= degree
+    chosen = {dim: own[row] for dim, row in index.items() if own[row].max() > 1}
     working: Numbers = own.prod(axis=0)
     device = np.arange(ways)
     turn = -(-device * working[:, None] // ways)

@@ -10,7 +10,7 @@ from hypar.sharding.amounts.factors import factors_of_pair
 from hypar.sharding.amounts.flows import fraction_read
 from hypar.sharding.amounts.rows import border_of
 from hypar.sharding.levels import TENSORS, WHOLE_LAYER
-from hypar.sharding.transfers import PHASE_OF
+from hypar.sharding.transfers import phase_of
 from hypar.sharding.uneven.fractions import Interval, Rows, cut_by, shards_of, working
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Inside(NamedTuple):
     @property
     def phase(self) -> str:
         """The phase that computes the result."""
-        return PHASE_OF[self.tensor]
+        return phase_of(self.tensor)
 
 
 def received_inside(einsum: Einsum, sums: Sums, offered: Offered) -> Iterator[Inside]:

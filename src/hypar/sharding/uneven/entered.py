@@ -60,7 +60,7 @@ class Entered(NamedTuple):
 
     def factors(self, graph: ContractedGraph, at: int, made: Offered, read: Offered) -> Factors:
         """Return the factors of each group of a split, for a tensor and the options of its ends."""
-        return fractions_of(graph.layers[graph.tensors[at].consumer].einsum, self.network[1][at], made, read)
+        return fractions_of(graph.ends(graph.tensors[at])[1].einsum, self.network[1][at], made, read)
 
     def inside(self, graph: ContractedGraph, at: int, offered: Offered) -> list[Amount]:
         """Return what the groups of a split receive inside a layer, ``[..., options]`` each."""
@@ -76,7 +76,7 @@ class Entered(NamedTuple):
     ) -> list[Amount]:
         """Return the same for factors that are known."""
         shares = (as_producer(made.shares), as_consumer(read.shares))
-        reader = graph.layers[graph.tensors[at].consumer].einsum
+        reader = graph.ends(graph.tensors[at])[1].einsum
         kinds = kinds_of(reader, self.network[1][at], (made.options[0], read.options[0]))
         return [
             Amount(
@@ -137,7 +137,7 @@ class Entered(NamedTuple):
 
     def _key(self, graph: ContractedGraph, at: int) -> tuple[Hashable, ...]:
         """Return what the amounts of a tensor depend on besides its options; equal parts and products are one object."""
-        reader = graph.layers[graph.tensors[at].consumer].einsum
+        reader = graph.ends(graph.tensors[at])[1].einsum
         return reader, id(self.network[1][at]), id(self.network[2][at]), id(self.products[at])
 
 

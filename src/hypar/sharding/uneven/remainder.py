@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from hypar.network.ops.base import operand_name
 from hypar.sharding.shares import divided_einsum, divided_size
 from hypar.sharding.transfers import dim_of
 
@@ -63,7 +64,7 @@ def _read(
 ) -> Tensor:
     """Return a tensor reduced to the shard that its consumer reads."""
     dim, share = dim_of(choices[tensor.consumer]), shares[tensor.consumer]
-    names = layers[tensor.consumer].einsum.input
+    names = layers[tensor.consumer].einsum.names(operand_name(tensor.operand))
     if dim is None or dim not in names:
         return tensor
     shape: Any = tuple(

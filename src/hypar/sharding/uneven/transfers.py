@@ -12,7 +12,7 @@ import numpy as np
 
 from hypar.sharding.placement import Partial, Replicate, Shard, partial_results
 from hypar.sharding.redistribution import Number, collective, received, resolve
-from hypar.sharding.transfers import PHASE_OF, borders, changes, dim_of
+from hypar.sharding.transfers import borders, changes, dim_of, phase_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,11 +56,11 @@ def inside(layer: CutLayer, choice: Choice, shares: Shares) -> Iterator[Amount]:
     sums = (Partial(), resolve(Partial()))
     for tensor in partial_results(layer.einsum, dim_of(choice)):
         whole = layer.elements(tensor)
-        yield Amount(PHASE_OF[tensor], collective(*sums), tuple(each * whole for each in _added_up(shares)))
+        yield Amount(phase_of(tensor), collective(*sums), tuple(each * whole for each in _added_up(shares)))
     halo = _halo(layer.einsum, choice, shares)
     if any(map(any, halo)):
         elements = tuple(sum(past) * layer.einsum.input_elements for past in halo)
-        yield Amount(PHASE_OF["input"], "neighbours", elements)
+        yield Amount(phase_of("input"), "neighbours", elements)
 
 
 def _added_up(shares: Shares) -> list[Number]:

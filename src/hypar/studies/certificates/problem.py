@@ -241,7 +241,7 @@ def _levels_of(plan: Plan) -> tuple[int, int]:
 def _options(plan: Plan, layer: CutLayer, ways: int) -> tuple[Word, ...]:
     """Return the dims that a layer may divide at a level; the batch takes the place of height and width (theorem 3)."""
     found: dict[Word, None] = {}
-    for choice in parse_space(plan.space).choices(layer, ways):
+    for choice in parse_space(plan.space, None).choices(layer, ways):
         if len(choice.divided) > 1:
             raise _refused(
                 f"found grids in levels of {ways} ways", "one dim a level, or one flat level with numberings"

@@ -34,6 +34,7 @@ REASONS = {
     "l": "no error is sent to the network's input, which the cost counts",
     "m": "sums go straight to the devices that read them next, which the cost does not count so",
     "n": "each layer of a stage gets what it reads, an element once; the cost counts a tensor once, but for every device",
+    "o": "a weight that several layers use: its gradient goes to all devices that have it for one of them",
     "?": "none of the known cases",
 }
 """What each case means. The letters a to k are those of the algebra's page."""
@@ -116,6 +117,8 @@ class Facts:
     def _inside(self, place: Place) -> Iterator[str]:
         """Yield the cases of sums inside a layer."""
         item, node = place.item, self.nodes[place.item.layer]
+        if item.tensor == "weight" and any(item.layer in {tie.user, tie.owner} for tie in self.graph.ties):
+            yield "o"
         if item.tensor == "output" and node.einsum.elements("output") != node.output_elements:
             yield "b"
         if item.tensor == "input" and self._gaps(item.layer):

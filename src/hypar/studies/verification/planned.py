@@ -108,7 +108,8 @@ def _by_products(lane: Lane, depth: int) -> Amounts:
     setting, levels = lane.setting, depth + len(lane.setting.array)
     for one in amounts(lane.graph, setting.array, lane.choices, setting.convention, lane.entered):
         if isinstance(one.layer, str):
-            item = Item(one.layer, None, one.phase, one.tensor)
+            # The errors of all inputs of a product of activations are one item.
+            item = Item(one.layer, None, one.phase, "input" if one.phase == "backward" else one.tensor)
         elif one.tensor == "output":
             item = Item(one.layer[0], None, one.phase, "output")
         else:

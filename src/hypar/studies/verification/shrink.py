@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hypar.errors import ModelError
 from hypar.network.build import with_ops
+from hypar.studies.verification.shrink_dims import named_dims, with_smaller_dims
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -47,9 +48,12 @@ def shrunk(plan: Plan, graph: LayerGraph, microbatches: int, batch: int | None) 
         microbatches: number of microbatches of a mini-batch.
         batch: the mini-batch, if it is given.
     """
-    least = _Shrinking.of(plan, graph)
-    samples = _samples(least.degrees, graph.batch // microbatches) * microbatches if batch is None else batch
-    return least.network().with_batch(samples)
+    degrees = even_degrees(plan)
+    samples = _samples(degrees, graph.batch // microbatches) * microbatches if batch is None else batch
+    small = (
+        with_smaller_dims(graph, degrees) if named_dims(graph) else _Shrinking.of(degrees, graph).network()
+    )
+    return small.with_batch(samples)
 
 
 def _samples(degrees: Mapping[str, Mapping[str, int]], samples: int) -> int:
@@ -102,10 +106,10 @@ class _Shrinking:
     halvings: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, plan: Plan, graph: LayerGraph) -> _Shrinking:
+    def of(cls, degrees: Mapping[str, Mapping[str, int]], graph: LayerGraph) -> _Shrinking:
         """Return the state in which everything is halved most often."""
         sources, ties = _sources(graph)
-        found = cls(graph=graph, degrees=even_degrees(plan), sources=sources, ties=ties)
+        found = cls(graph=graph, degrees=degrees, sources=sources, ties=ties)
         found.halvings[""] = _halvings_of_image(graph)
         for layer in graph.layers:
             if layer.name in ties:
@@ -223,11 +227,19 @@ def changes_of(graph: LayerGraph, small: LayerGraph, batch: int) -> tuple[str, .
     """Describe the sizes that differ between a network and a smaller one."""
     found = [f"batch {batch:,} to {small.batch:,}"] if small.batch != batch else []
     channels: dict[int, int] = {}
+    dims = named_dims(small)
+    found += [
+        f"{dim} {size:,} to {dims[dim]:,}" for dim, size in named_dims(graph).items() if size != dims[dim]
+    ]
     for before, after in zip(graph.layers, small.layers, strict=True):
-        if not before.inputs and before.shape != after.shape:
+        if not before.inputs and not dims and before.shape != after.shape:
             whole, now = ("x".join(map(str, shape.values())) for shape in (before.shape, after.shape))
             found.append(f"{before.name} {whole} to {now}")
-        if before.op.weighted and (times := before.shape["channels"] // after.shape["channels"]) > 1:
+        if (
+            before.op.weighted
+            and not dims
+            and (times := before.shape["channels"] // after.shape["channels"]) > 1
+        ):
             channels[times] = channels.get(times, 0) + 1
     for times, count in sorted(channels.items()):
         found.append(f"channels of {count} layer{'s' * (count > 1)} divided by {times}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from hypar.network.dims import in_order
 from hypar.plan.splits import stage_name, stage_of
 from hypar.planning.counting import cost_convention, score_convention
 from hypar.reports.columns import Column, Sheet
@@ -174,10 +175,10 @@ def legend(words: Sequence[str], dims: Sequence[str | None]) -> list[Note]:
 def _cuts(plain: Sequence[tuple[str, str | None]]) -> Iterator[str]:
     """Yield the words of single dims, and that of a layer that is not cut."""
     places: dict[str, str] = {}
-    for dim, place in PLACES.items():
+    for dim in (*PLACES, *in_order({own for _, own in plain if own is not None} - {*PLACES})):
         for word, own in plain:
             if own == dim:
-                places.setdefault(word, place)
+                places.setdefault(word, PLACES.get(dim, dim.replace("_", " ")))
     for word, own in plain:
         if own == "channels" and places[word] != PLACES[own]:
             places[word] += " (a join in its channels)"

@@ -9,7 +9,7 @@ from hypar.machine.energy import access_energies, phase_energy, power_at_rest
 from hypar.machine.load import load_machine
 from hypar.machine.spatial.zeros import run_length_words
 from hypar.network.build import load_model, with_ops
-from hypar.sharding.dims import CUTTABLE
+from hypar.network.dims import CUTTABLE
 from hypar.studies.sections.eyeriss.published import (
     ALEXNET,
     ALEXNET_BATCH,

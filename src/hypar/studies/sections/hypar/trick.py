@@ -109,4 +109,4 @@ def inequality(ran: Evaluation) -> Section:
 def alone(graph: LayerGraph, name: str, batch: int) -> LayerGraph:
     """Build a network of a single layer of a network, with that layer's input."""
     layer = next(layer for layer in graph.layers if layer.name == name)
-    return one_layer(Input(**layer.input_shapes[0]), name, layer.op_name, layer.op, batch)
+    return one_layer(Input.model_validate(dict(layer.input_shapes[0])), name, layer.op_name, layer.op, batch)

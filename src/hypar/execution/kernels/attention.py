@@ -1,0 +1,119 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hypar.execution.boxes import put, take
+from hypar.execution.kernels.base import Gradients, Kernel, boxed, letters, output_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hypar.execution.boxes import Array, Box, Piece
+    from hypar.execution.kernels.base import Inputs, Parameters, Sums
+    from hypar.network.layer import Layer
+
+INPUTS = ("input", "input 1", "input 2")
+
+
+class _Parts(NamedTuple):
+    """What both passes of a piece compute from.
+
+    Attributes:
+        letters: the letters of the inputs and of the output.
+        scores: those of the scores.
+        local: the elements of the inputs that the piece reads.
+        shares: the softmax of the scores.
+        further: the axes of the scores that the softmax runs over.
+    """
+
+    letters: tuple[str, ...]
+    scores: str
+    local: tuple[Array, ...]
+    shares: Array
+    further: tuple[int, ...]
+
+
+class Attention(Kernel):
+    """``softmax(Q K' / sqrt(d)) V``; of causal attention a query's scores of later keys are left out."""
+
+    def output(self, layer: Layer, piece: Piece) -> Box:
+        """Return the box of the output that a piece computes."""
+        return boxed(layer, "output", piece)
+
+    def boxes(self, layer: Layer, piece: Piece) -> tuple[Box, ...]:
+        """Return the box of each input that a piece reads."""
+        return tuple(boxed(layer, tensor, piece) for tensor in INPUTS)
+
+    def forward(
+        self, layer: Layer, inputs: Inputs, parameters: Parameters, piece: Piece, sums: Sums
+    ) -> Array:
+        """Return the means of the values."""
+        parts = self._parts(layer, inputs, piece)
+        *_, values, made = parts.letters
+        value = np.einsum(f"{parts.scores},{values}->{made}", parts.shares, parts.local[2], optimize=True)
+        return put(output_shape(layer, inputs), self.output(layer, piece), value)
+
+    def backward(
+        self,
+        layer: Layer,
+        inputs: Inputs,
+        parameters: Parameters,
+        error: Array,
+        piece: Piece,
+        sums: Sums,
+        back_sums: Sums,
+    ) -> Gradients:
+        """Return the terms of the errors of the queries, the keys and the values."""
+        parts, own = self._parts(layer, inputs, piece), take(error, self.output(layer, piece))
+        queries, keys, values, made = parts.letters
+        of_shares = np.einsum(f"{made},{values}->{parts.scores}", own, parts.local[2], optimize=True)
+        mean = (of_shares * parts.shares).sum(parts.further, keepdims=True)
+        scores = parts.shares * (of_shares - mean) / self._root(layer)
+        found = (
+            np.einsum(f"{parts.scores},{keys}->{queries}", scores, parts.local[1], optimize=True),
+            np.einsum(f"{parts.scores},{queries}->{keys}", scores, parts.local[0], optimize=True),
+            np.einsum(f"{parts.scores},{made}->{values}", parts.shares, own, optimize=True),
+        )
+        triples = zip(inputs, self.boxes(layer, piece), found, strict=True)
+        return Gradients(tuple(put(whole.shape, box, value) for whole, box, value in triples), {})
+
+    def _parts(self, layer: Layer, inputs: Inputs, piece: Piece) -> _Parts:
+        """Return what both passes compute from."""
+        op: Any = layer.op
+        einsum = layer.einsum(1)
+        named = tuple(letters(layer, tensor) for tensor in (*INPUTS, "output"))
+        known = {dim: chr(ord("a") + number) for number, dim in enumerate(einsum.sizes)}
+        *scored, _ = einsum.products[0]
+        scores = "".join(known[dim] for dim in scored)
+        local = tuple(take(whole, box) for whole, box in zip(inputs, self.boxes(layer, piece), strict=True))
+        value = np.einsum(f"{named[0]},{named[1]}->{scores}", local[0], local[1], optimize=True) / self._root(
+            layer
+        )
+        further = [dim for dim in scored if dim not in einsum.input]
+        if op.causal:
+            later = _places(layer, further, scored, piece) > _places(layer, op.over, scored, piece)
+            value = np.where(later, -np.inf, value)
+        axes = tuple(scored.index(dim) for dim in further)
+        exponentials = np.exp(value - value.max(axes, keepdims=True))
+        return _Parts(named, scores, local, exponentials / exponentials.sum(axes, keepdims=True), axes)
+
+    @staticmethod
+    def _root(layer: Layer) -> float:
+        return math.sqrt(tuple(layer.input_shapes[0].values())[-1])
+
+
+def _places(layer: Layer, dims: Iterable[str], scored: Sequence[str], piece: Piece) -> Any:
+    """Return the number of each position along some dims, the first outermost, so that it applies to scores."""
+    place: Any = 0
+    for dim in dims:
+        own = piece[dim].reshape([-1 if dim == other else 1 for other in scored])
+        place = place * layer.einsum(1).sizes[dim] + own
+    return place
+
+
+plugin: Kernel = Attention()

@@ -1,0 +1,7 @@
+"""Normalisation by the root of the mean square."""
+
+from __future__ import annotations
+
+from hypar.execution.kernels.base import Kernel, Normalised
+
+plugin: Kernel = Normalised()

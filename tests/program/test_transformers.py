@@ -1,0 +1,51 @@
+"""Programs of transformers by random plans: their numbers are those of one device, and what moves is what is counted."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hypar.execution.verify import verify_program
+from hypar.program.cuts import array_cuts
+from hypar.program.lowering import lower
+from hypar.program.places import array_places
+from tests.transformers import drawn, encoder, gpt, llama
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hypar.network.graph import LayerGraph
+
+NETWORKS: dict[str, Callable[[], LayerGraph]] = {"gpt": gpt, "llama": llama, "encoder": encoder}
+
+
+def check(network: str, array: tuple[int, ...], seed: int, convention: str) -> None:
+    """Run a random plan."""
+    graph = NETWORKS[network]()
+    nodes = graph.contracted
+    choices = drawn(nodes, array, random.Random(seed))
+    cuts = {layer.name: array_cuts(array, own) for layer, own in zip(nodes.layers, choices, strict=True)}
+    found = verify_program(lower(graph, array_places(array), cuts, convention))
+    assert found.agrees, (found.worst, [str(own) for own in choices])
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("array", [(4,), (3, 2)], ids=str)
+@pytest.mark.parametrize("convention", ["moved", "fused"])
+def test_a_random_plan_gives_the_numbers_of_one_device(
+    network: str, array: tuple[int, ...], convention: str
+) -> None:
+    check(network, array, 1, convention)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("array", [(2,), (4,), (2, 2), (3, 2), (2, 4)], ids=str)
+@pytest.mark.parametrize("convention", ["moved", "fused", "direct"])
+def test_random_plans_give_the_numbers_of_one_device(
+    network: str, array: tuple[int, ...], convention: str
+) -> None:
+    for seed in range(200):
+        check(network, array, seed, convention)

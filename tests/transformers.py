@@ -1,0 +1,151 @@
+"""Small transformers, as mappings of model files, and random choices of their layers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypar.network.build import load_model
+from hypar.sharding.placement import WHOLE, Choice, cut
+
+if TYPE_CHECKING:
+    import random
+
+    from hypar.network.contraction import ContractedGraph
+    from hypar.network.graph import LayerGraph
+    from hypar.sharding.placement import Options
+
+SIZES = {"sequence": 8, "hidden": 16, "kv_heads": 2, "group": 2, "head_dim": 4, "ff": 32, "vocab": 24}
+
+
+def linear(name: str, read: Any, made: Any, **more: Any) -> dict[str, Any]:
+    """A linear layer over named dims."""
+    return {"name": name, "op": "linear", "in": read, "out": made, **more}
+
+
+def gpt(
+    batch: int = 4, blocks: int = 1, tied: bool = True, dtype: str = "float32", **sizes: int
+) -> LayerGraph:
+    """GPT-2 in small: norms first, biases, learned positions, as many heads of keys as of queries."""
+    block = [
+        {"name": "ln1", "op": "layer_norm", "over": "hidden"},
+        linear("q", "hidden", ["kv_heads", "head_dim"]),
+        linear("k", "hidden", ["kv_heads", "head_dim"], inputs="ln1"),
+        linear("v", "hidden", ["kv_heads", "head_dim"], inputs="ln1"),
+        {"name": "attention", "op": "attention", "inputs": ["q", "k", "v"], "causal": True},
+        linear("o", ["kv_heads", "head_dim"], "hidden"),
+        {"name": "add1", "op": "add", "inputs": ["o", "input"]},
+        {"name": "ln2", "op": "layer_norm", "over": "hidden"},
+        linear("up", "hidden", "ff"),
+        {"op": "gelu"},
+        linear("down", "ff", "hidden"),
+        {"name": "add2", "op": "add", "inputs": ["down", "add1"]},
+    ]
+    head = linear("head", "hidden", "vocab", bias=False, **({"weight": "wte"} if tied else {}))
+    return _model(block, batch, blocks, {"op": "layer_norm", "over": "hidden"}, head, sizes, dtype)
+
+
+def llama(batch: int = 4, blocks: int = 1, dtype: str = "float32", **sizes: int) -> LayerGraph:
+    """Llama in small: root mean squares, rotary positions, grouped heads, a gated unit."""
+    block = [
+        {"name": "norm1", "op": "rms_norm", "over": "hidden"},
+        linear("q", "hidden", ["kv_heads", "group", "head_dim"], bias=False),
+        {"name": "q_rope", "op": "rope"},
+        linear("k", "hidden", ["kv_heads", "head_dim"], bias=False, inputs="norm1"),
+        {"name": "k_rope", "op": "rope"},
+        linear("v", "hidden", ["kv_heads", "head_dim"], bias=False, inputs="norm1"),
+        {"name": "attention", "op": "attention", "inputs": ["q_rope", "k_rope", "v"], "causal": True},
+        linear("o", ["kv_heads", "group", "head_dim"], "hidden", bias=False),
+        {"name": "add1", "op": "add", "inputs": ["o", "input"]},
+        {"name": "norm2", "op": "rms_norm", "over": "hidden"},
+        linear("gate", "hidden", "ff", bias=False),
+        {"name": "act", "op": "silu"},
+        linear("up", "hidden", "ff", bias=False, inputs="norm2"),
+        {"name": "gated", "op": "multiply", "inputs": ["act", "up"]},
+        linear("down", "ff", "hidden", bias=False),
+        {"name": "add2", "op": "add", "inputs": ["down", "add1"]},
+    ]
+    head = linear("head", "hidden", "vocab", bias=False)
+    return _model(block, batch, blocks, {"op": "rms_norm", "over": "hidden"}, head, sizes, dtype)
+
+
+def encoder(batch: int = 4) -> LayerGraph:
+    """BERT's block in small, its attention of two products of activations and a softmax."""
+    scores = {"name": "scores", "op": "matmul", "over": "head_dim", "names": {"sequence": "keys"}}
+    block = [
+        linear("q", "hidden", ["kv_heads", "head_dim"]),
+        linear("k", "hidden", ["kv_heads", "head_dim"], inputs="input"),
+        linear("v", "hidden", ["kv_heads", "head_dim"], inputs="input"),
+        {**scores, "inputs": ["q", "k"]},
+        {"name": "shares", "op": "softmax", "over": "keys"},
+        {"name": "mean", "op": "matmul", "over": {"keys": "sequence"}, "inputs": ["shares", "v"]},
+        linear("o", ["kv_heads", "head_dim"], "hidden"),
+        {"name": "add1", "op": "add", "inputs": ["o", "input"]},
+        {"name": "norm1", "op": "layer_norm", "over": "hidden"},
+        linear("up", "hidden", "ff"),
+        {"op": "gelu"},
+        linear("down", "ff", "hidden"),
+        {"name": "add2", "op": "add", "inputs": ["down", "norm1"]},
+    ]
+    head = linear("head", "hidden", "vocab")
+    return _model(block, batch, 1, {"op": "layer_norm", "over": "hidden"}, head, {}, "float32")
+
+
+def _model(
+    block: list[dict[str, Any]],
+    batch: int,
+    blocks: int,
+    norm: dict[str, Any],
+    head: dict[str, Any],
+    sizes: dict[str, int],
+    dtype: str,
+) -> LayerGraph:
+    positions = [{"name": "wpe", "op": "position"}] if norm["op"] == "layer_norm" else []
+    layers = [
+        {"op": "input", "shape": ["sequence"]},
+        {"name": "wte", "op": "embedding", "over": "vocab", "out": "hidden"},
+        *positions,
+        {"block": "block", "name": "h", "repeat": blocks},
+        norm,
+        head,
+        {"op": "cross_entropy", "over": "vocab"},
+    ]
+    return load_model(
+        {
+            "source": "a test",
+            "batch": batch,
+            "dtype": dtype,
+            "dims": {**SIZES, **sizes},
+            "blocks": {"block": {"layers": block}},
+            "layers": layers,
+        },
+        name="small",
+    )
+
+
+def chosen(
+    graph: ContractedGraph, array: tuple[int, ...], dims: dict[str, str], default: str
+) -> list[Options]:
+    """The same choice at every level for layers of some names; ``whole`` for a join that is not divided."""
+    found: list[Options] = []
+    for layer in graph.layers:
+        word = dims.get(layer.name.rpartition(".")[2], default)
+        found.append(tuple(WHOLE if word == "whole" else cut(word, ways) for ways in array))
+    return found
+
+
+def drawn(graph: ContractedGraph, array: tuple[int, ...], random: random.Random) -> list[Options]:
+    """A random legal choice of each layer at each level, of dims that it divides evenly where there are some."""
+    found: list[Options] = []
+    for layer in graph.layers:
+        left = {dim: layer.einsum.sizes[dim] for dim in layer.einsum.cuttable}
+        own: list[Choice] = []
+        for ways in array:
+            even = [dim for dim in left if left[dim] % ways == 0]
+            if not layer.einsum.contracts and random.random() < 0.1:
+                own.append(WHOLE)
+                continue
+            dim = random.choice(even or [*left])
+            left[dim] = max(1, left[dim] // ways)
+            own.append(cut(dim, ways))
+        found.append(tuple(own))
+    return found
