@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
 from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _INHERITED = frozenset(dir(BaseModel))
 
@@ -19,3 +25,12 @@ class Record(BaseModel):
         """Return the names of fields, properties and methods, without those of pydantic."""
         names = set(super().__dir__()) - _INHERITED
         return sorted(name for name in names if not name.startswith("_") and not name.endswith("_"))
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other values in some fields; what was derived from them is derived again."""
+        copied = super().model_copy(update=update, deep=deep)
+        for base in type(self).__mro__:
+            for name, held in vars(base).items():
+                if isinstance(held, cached_property):
+                    copied.__dict__.pop(name, None)
+        return copied
