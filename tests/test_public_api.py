@@ -37,6 +37,7 @@ def test_public_names_are_pinned() -> None:
         "explain_plan",
         "explore_model",
         "export_plan",
+        "from_config",
         "from_jax",
         "from_onnx",
         "from_torch",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from hypar.errors import HyparError
+    from hypar.importers.config_file import from_config
     from hypar.importers.jax_function import from_jax
     from hypar.importers.onnx_file import from_onnx
     from hypar.importers.torch_module import from_torch
@@ -76,6 +77,7 @@ _HOMES = {
     "explain_plan": "studies.explanation",
     "explore_model": "studies.exploration",
     "export_plan": "reports.exports.base",
+    "from_config": "importers.config_file",
     "from_jax": "importers.jax_function",
     "from_onnx": "importers.onnx_file",
     "from_torch": "importers.torch_module",
@@ -126,6 +128,7 @@ __all__ = [
     "explain_plan",
     "explore_model",
     "export_plan",
+    "from_config",
     "from_jax",
     "from_onnx",
     "from_torch",

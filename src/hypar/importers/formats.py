@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
     from hypar.importers.imported import Imported
 
-FORMATS = ("torch", "onnx", "jax")
-MODULES = {"torch": "torch_module", "onnx": "onnx_file", "jax": "jax_function"}
+FORMATS = ("torch", "onnx", "jax", "config")
+MODULES = {"torch": "torch_module", "onnx": "onnx_file", "jax": "jax_function", "config": "config_file"}
+FILES = frozenset({"onnx", "config"})
+"""Formats of files, which say the sizes of samples."""
+
 BATCH = 256
 """Samples in a mini-batch, unless another number is asked for."""
 
@@ -25,6 +28,7 @@ def import_network(
     inputs: Sequence[tuple[int, ...]],
     *,
     batch: int | None = None,
+    sequence: int | None = None,
     partial: bool = False,
 ) -> Imported:
     """Return a network of another framework.
@@ -34,6 +38,7 @@ def import_network(
         network: a file, or ``my_module:build``.
         inputs: shape of one sample of each argument of a function or a module.
         batch: samples in a mini-batch.
+        sequence: positions of a sample of a config's network.
         partial: whether to accept a network of which little is recognised.
 
     Raises:
@@ -42,9 +47,17 @@ def import_network(
     batch = BATCH if batch is None else batch
     if not 1 <= batch <= LARGEST_SIZE:
         raise OptionError("batch", f"found {batch}", f"a whole number from 1 to {LARGEST_SIZE:,}")
-    if (framework == "onnx") == bool(inputs):
+    if (framework in FILES) == bool(inputs):
         allowed = "none, as the file says it" if inputs else "the shape of a sample, as --input 3x224x224"
-        raise OptionError("--input", "given for onnx" if inputs else "no shape is given", allowed)
+        raise OptionError("--input", f"given for {framework}" if inputs else "no shape is given", allowed)
     run: Any = importlib.import_module(f"hypar.importers.{MODULES[framework]}")
-    found: Imported = run.import_named(network, inputs, batch=batch, partial=partial)
+    found: Imported
+    if framework == "config":
+        if partial:
+            raise OptionError("--partial", "given for config", "none, as all of a config is recognised")
+        found = run.import_named(network, batch=batch, sequence=sequence)
+        return found
+    if sequence is not None:
+        raise OptionError("--sequence", f"given for {framework}", "none but for config")
+    found = run.import_named(network, inputs, batch=batch, partial=partial)
     return found

@@ -56,6 +56,7 @@ class Imported:
     def text(self) -> str:
         """Return the text of the model file: an entry a line."""
         lines = [_item(key, self.content[key]) for key in ("source", "batch", "dtype") if key in self.content]
+        lines += [f"dims: {_flow(self.content['dims'])}"] if "dims" in self.content else []
         for name, block in self.content.get("blocks", {}).items():
             lines += ["blocks:"] if lines[-1][:1] != " " else []
             lines.append(f"  {name}:")

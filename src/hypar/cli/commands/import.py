@@ -38,6 +38,8 @@ def read_sizes(text: str) -> tuple[int, ...]:
 )
 @option("--batch", heading=NETWORK, type=int, metavar="N",
         help="Samples in a mini-batch of the model file.  [default: 256]")  # fmt: skip
+@option("--sequence", heading=NETWORK, type=int, metavar="N",
+        help="Positions of a sample; for config.  [default: the most that it allows]")  # fmt: skip
 @option(
     "--partial",
     heading=NETWORK,
@@ -57,19 +59,20 @@ def command(
     network: str,
     inputs: tuple[str, ...],
     batch: int | None,
+    sequence: int | None,
     output: str | None,
     *,
     partial: bool,
 ) -> None:
-    """Write the model file of a NETWORK of another framework: a PyTorch module, an ONNX file or a JAX function.
+    """Write the model file of a NETWORK of another framework: a PyTorch module, an ONNX file, a JAX function or a config.
 
-    NETWORK is the path of an ONNX file, or my_module:build, a function without arguments: for torch it returns a module,
+    NETWORK is the path of an ONNX file or of a config.json of Hugging Face (gpt2, llama, mistral, qwen2, bert), or my_module:build, a function without arguments: for torch it returns a module,
     for jax a function of parameters and inputs, and the parameters. The module is run, as python -m my_module would run it,
-    with all that it does; run only what you trust. An ONNX file is only read. No weights are read or kept.
+    with all that it does; run only what you trust. A file is only read. No weights are read or kept.
     """
     with progress_bar(f"importing {network}"):
         sizes = [read_sizes(text) for text in inputs]
-        found = import_network(framework, network, sizes, batch=batch, partial=partial)
+        found = import_network(framework, network, sizes, batch=batch, sequence=sequence, partial=partial)
         found.graph()
     note(str(found.coverage))
     for line in found.notes:

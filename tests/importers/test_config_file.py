@@ -1,0 +1,260 @@
+"""Hugging Face's configs as model files."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+import hypar
+from hypar.cli.main import main
+from hypar.importers.formats import import_network
+from hypar.registry import data_file
+from tests.importers.configs import CONFIGS
+from tests.importers.plans import facts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PARAMETERS = {
+    # Hugging Face's num_parameters of the released weights.
+    "gpt2": 124_439_808,
+    "bert-large-uncased": 335_174_458,
+    "Llama-2-7b-hf": 6_738_415_616,
+    "Meta-Llama-3-8B": 8_030_261_248,
+    "Meta-Llama-3-70B": 70_553_706_496,
+    "Llama-3.1-405B": 405_853_388_800,
+    "Mistral-7B-v0.1": 7_241_732_096,
+    "Qwen2-7B": 7_615_616_512,
+}
+
+SHIPPED = {
+    "gpt2": "gpt2",
+    "bert-large-uncased": "bert-large",
+    "Llama-2-7b-hf": "llama2-7b",
+    "Meta-Llama-3-8B": "llama3-8b",
+    "Meta-Llama-3-70B": "llama3-70b",
+    "Llama-3.1-405B": "llama3-405b",
+}
+"""The model that comes with hypar, by config."""
+
+SEQUENCE = {"Llama-3.1-405B": 8192}
+"""Positions of the shipped model where they are not the config's largest."""
+
+
+def write(folder: Path, config: Any, text: str | None = None) -> str:
+    """Write a config, and return its path."""
+    file = folder / "config.json"
+    file.write_text(json.dumps(config) if text is None else text, encoding="utf-8")
+    return str(file)
+
+
+def few(name: str, layers: int = 1, **changed: Any) -> hypar.LayerGraph:
+    """A published config with few layers and other keys."""
+    config = CONFIGS[name]
+    key = "n_layer" if "n_layer" in config else "num_hidden_layers"
+    return hypar.from_config({**config, key: layers, **changed})
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_parameters_are_those_that_are_published(name: str) -> None:
+    key = "n_layer" if "n_layer" in CONFIGS[name] else "num_hidden_layers"
+    one, two = few(name).num_parameters, few(name, 2).num_parameters
+    assert one + (CONFIGS[name][key] - 1) * (two - one) == PARAMETERS[name]
+
+
+def test_parameters_of_all_layers_are_counted(tmp_path: Path) -> None:
+    network = hypar.from_config(write(tmp_path, CONFIGS["gpt2"]), name="small")
+    assert (network.name, network.batch, network.num_parameters) == ("small", 256, PARAMETERS["gpt2"])
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_file_is_the_one_written_by_hand(name: str, tmp_path: Path) -> None:
+    file = write(tmp_path, CONFIGS[name])
+    found = import_network("config", file, (), batch=32, sequence=SEQUENCE.get(name))
+    hand = data_file("models", SHIPPED[name]).read_text(encoding="utf-8")
+    if name == "Llama-2-7b-hf":  # released in float16, trained in bfloat16
+        hand = hand.replace("dtype: bfloat16", "dtype: float16")
+    assert found.text().splitlines()[1:] == hand.splitlines()[1:]
+    assert yaml.safe_load(found.text()) == found.content
+    assert found.notes == (f"{PARAMETERS[name]:,} parameters",)
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("name", ["gpt2", *(pytest.param(name, marks=SLOW) for name in [*SHIPPED][1:])])
+def test_plans_are_those_of_the_file_written_by_hand(name: str) -> None:
+    # Formats of one width have plans of one cost.
+    imported = hypar.from_config(CONFIGS[name], sequence=SEQUENCE.get(name))
+    assert facts(imported) == facts(hypar.load_model(SHIPPED[name]))
+
+
+@SLOW
+def test_the_largest_is_read_and_planned_in_two_seconds() -> None:
+    spent = []
+    for _ in range(2):
+        begin = time.process_time()
+        hypar.plan_model(hypar.from_config(CONFIGS["Llama-3.1-405B"]), levels=3)
+        spent.append(time.process_time() - begin)
+    assert min(spent) < 2, spent
+
+
+BIASES = {
+    # hidden 4096, 32 heads of 128 features, 8 of keys, 14,336 features in the gated unit
+    "attention_bias": 4096 + 2 * 8 * 128 + 4096,
+    "mlp_bias": 2 * 14336 + 4096,
+}
+
+
+@pytest.mark.parametrize("key", BIASES)
+def test_biases_are_counted(key: str) -> None:
+    with_bias = few("Meta-Llama-3-8B", **{key: True}).num_parameters
+    assert with_bias - few("Meta-Llama-3-8B").num_parameters == BIASES[key]
+
+
+CHANGED: dict[str, tuple[str, dict[str, Any], int]] = {
+    "tied": ("Meta-Llama-3-8B", {"tie_word_embeddings": True}, -128256 * 4096),
+    "not tied": ("gpt2", {"tie_word_embeddings": False}, 50257 * 768),
+    "a table of its own": ("bert-large-uncased", {"tie_word_embeddings": False}, 30522 * 1024),
+    "types": ("bert-large-uncased", {"type_vocab_size": 4}, 2 * 1024),
+    "positions": ("gpt2", {"n_positions": 2048}, 1024 * 768),
+    "a narrow perceptron": ("gpt2", {"n_inner": 768}, -3 * 768 * (2 * 768 + 1)),
+    "wide heads": ("Mistral-7B-v0.1", {"head_dim": 256}, 128 * 4096 * (32 + 8 + 8 + 32)),
+    "keys of all heads": ("Mistral-7B-v0.1", {"num_key_value_heads": None}, 2 * 24 * 128 * 4096),
+    "one head of keys": ("Qwen2-7B", {"num_key_value_heads": 1}, -2 * 3 * 128 * (3584 + 1)),
+    "more positions": ("Llama-3.1-405B", {"max_position_embeddings": 2**20}, 0),
+}
+
+
+@pytest.mark.parametrize("case", CHANGED)
+def test_every_key_that_changes_sizes_is_read(case: str) -> None:
+    name, changed, more = CHANGED[case]
+    assert few(name, **changed).num_parameters - few(name).num_parameters == more
+
+
+def test_number_formats_and_functions_are_read() -> None:
+    assert few("gpt2").dtype == "float32"
+    assert few("gpt2", dtype="bfloat16").dtype == "bfloat16"
+    ops = {layer.op_name for layer in few("gpt2", activation_function="relu").layers}
+    assert ("relu" in ops, "gelu" in ops) == (True, False)
+
+
+def invoke(file: str, *options: str) -> tuple[int, str]:
+    """Import a config by the command line."""
+    result = CliRunner().invoke(main, ["import", "config", file, *options], prog_name="hypar")
+    return result.exit_code, result.output
+
+
+def test_the_command_says_what_the_file_does_not(tmp_path: Path) -> None:
+    config = {**CONFIGS["Mistral-7B-v0.1"], "num_hidden_layers": 1}
+    code, output = invoke(write(tmp_path, config))
+    assert code == 0
+    assert "recognised 100 % of " in output
+    assert "sliding_window: 4,096 is not in the model file, in which each of 32,768 positions" in output
+    assert "sliding_window" not in invoke(write(tmp_path, config), "--sequence", "4096")[1]
+    note = "architectures: found 'BertModel', written with the head of ForMaskedLM"
+    assert note in invoke(write(tmp_path, {**BERT, "architectures": ["BertModel"]}))[1]
+    written = str(tmp_path / "net.yaml")
+    note = "n_positions: of 1,024 positions the first 128 are trained"
+    assert note in invoke(write(tmp_path, CONFIGS["gpt2"]), "--sequence", "128", "-o", written)[1]
+    network = hypar.load_model(written)
+    assert network.num_parameters == PARAMETERS["gpt2"] - (1024 - 128) * 768
+
+
+GPT2, LLAMA, BERT = CONFIGS["gpt2"], CONFIGS["Meta-Llama-3-8B"], CONFIGS["bert-large-uncased"]
+MIXTRAL = {**CONFIGS["Mistral-7B-v0.1"], "model_type": "mixtral", "num_local_experts": 8}
+SIZE = "allowed: at most 1,099,511,627,776"
+BAD: dict[str, tuple[Any, str]] = {
+    "a list": ([GPT2], "config.json: found [{"),
+    "no family": ({"n_embd": 768}, "config.json: 'model_type' is missing; allowed: gpt2, llama, "),
+    "an unknown family": ({**GPT2, "model_type": "gpt3"}, "model_type: found 'gpt3'; allowed: gpt2, "),
+    "a family of no text": ({**GPT2, "model_type": 2}, "model_type: found 2; allowed: gpt2, "),
+    "experts": (MIXTRAL, "found 'mixtral'; allowed: gpt2, llama, mistral, qwen2, bert; num_local_experts:"),
+    "a missing size": (
+        {key: value for key, value in LLAMA.items() if key != "hidden_size"},
+        "config.json: hidden_size: 'hidden_size' is missing",
+    ),
+    "not a number": ({**LLAMA, "hidden_size": math.nan}, "config.json: found 'NaN'; allowed: finite numbers"),
+    "a negative number": ({**GPT2, "n_layer": -1}, "config.json: n_layer: found -1; allowed: at least 1"),
+    "no heads": ({**GPT2, "n_head": 0}, "config.json: n_head: found 0; allowed: at least 1"),
+    "a huge number": ({**LLAMA, "vocab_size": 10**30}, SIZE),
+    "a huge product": (
+        {**GPT2, "n_embd": 2**40, "n_head": 1},
+        "n_embd: found 1099511627776; allowed: at most 274,877,906,944",
+    ),
+    "a thousand layers": ({**GPT2, "n_layer": 10**6}, "n_layer: found 1000000; allowed: at most 1,000"),
+    "a fraction": ({**BERT, "hidden_size": 768.5}, "hidden_size: found 768.5; allowed: a whole number"),
+    "a text": ({**BERT, "hidden_size": "768"}, "hidden_size: found '768'; allowed: a whole number"),
+    "true": ({**BERT, "hidden_size": True}, "hidden_size: found true; allowed: a whole number"),
+    "heads that do not divide": ({**GPT2, "n_head": 7}, "config.json: n_head 7 does not divide n_embd 768"),
+    "groups that do not divide": (
+        {**LLAMA, "num_key_value_heads": 5},
+        "num_key_value_heads 5 does not divide num_attention_heads 32",
+    ),
+    "odd heads": ({**LLAMA, "head_dim": 3}, "heads of 3 features; allowed: an even number"),
+    "a number format": ({**LLAMA, "torch_dtype": "int8"}, "torch_dtype: found 'int8'; allowed: 'float64', "),
+    "a function": ({**LLAMA, "hidden_act": "sine"}, "hidden_act: found 'sine'; allowed: gelu, "),
+    "relative positions": (
+        {**BERT, "position_embedding_type": "relative_key"},
+        "position_embedding_type: found 'relative_key'; allowed: 'absolute'",
+    ),
+    "a decoder of BERT": ({**BERT, "is_decoder": True}, "is_decoder: found true; allowed: false"),
+}
+TEXTS = {
+    "cut short": (json.dumps(GPT2)[:-9], "config.json:1: not JSON: "),
+    "empty": ("", "config.json: the file is empty"),
+    "a key twice": ('{"n_head": 1, "n_head": 2}', "config.json: key 'n_head' given twice; allowed: once"),
+    "infinite": ('{"model_type": "gpt2", "n_embd": 1e999}', "config.json: found '1e999'; allowed: finite"),
+}
+OPTIONS = {
+    "a shape": (["--input", "3x8x8"], "--input: given for config; allowed: none, as the file says it"),
+    "partial": (["--partial"], "--partial: given for config; allowed: none, as all of a config is"),
+    "no positions": (["--sequence", "0"], "sequence: found 0; allowed: a whole number from 1 to 1,024"),
+    "too many": (["--sequence", "1025"], "from 1 to 1,024, the n_positions of the config"),
+    "no samples": (["--batch", "0"], "batch: found 0; allowed: a whole number from 1 to 16,777,216"),
+}
+
+
+def assert_one_line(found: tuple[int, str], line: str) -> None:
+    """A command ended in one line of error."""
+    code, output = found
+    errors = [text for text in output.splitlines() if text.startswith("error: ")]
+    assert (code, len(errors), len(output.splitlines())) == (3, 1, 1), output
+    assert line in errors[0]
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_config_is_one_line(case: str, tmp_path: Path) -> None:
+    config, line = BAD[case]
+    assert_one_line(invoke(write(tmp_path, config)), line)
+
+
+@pytest.mark.parametrize("case", TEXTS)
+def test_a_bad_file_is_one_line(case: str, tmp_path: Path) -> None:
+    text, line = TEXTS[case]
+    assert_one_line(invoke(write(tmp_path, None, text)), line)
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_a_bad_option_is_one_line(case: str, tmp_path: Path) -> None:
+    options, line = OPTIONS[case]
+    assert_one_line(invoke(write(tmp_path, GPT2), *options), line)
+
+
+def test_a_missing_file_and_an_option_of_configs_are_one_line(tmp_path: Path) -> None:
+    assert_one_line(invoke(str(tmp_path / "config.json")), "cannot be read: No such file or directory")
+    arguments = ["import", "onnx", "net.onnx", "--sequence", "8"]
+    result = CliRunner().invoke(main, arguments, prog_name="hypar")
+    line = "--sequence: given for onnx; allowed: none but for config"
+    assert_one_line((result.exit_code, result.output), line)
+
+
+def test_a_bad_mapping_is_named() -> None:
+    with pytest.raises(hypar.HyparError, match=r"config: n_layer: found nan; allowed: a whole number"):
+        hypar.from_config({**GPT2, "n_layer": math.nan})
