@@ -17,7 +17,7 @@ class Devices:
 
     Attributes:
         program: the program that they run.
-        moved: for each transfer, by its number among the steps, the elements received at each level so far.
+        arrived: for each transfer, by its number among the steps, the elements received so far, ``[levels, devices]``.
         values: each array by its name, ``[devices, *shape]``.
         held: the elements that each device should have of an array, where it does not have all or none.
         parameters: each device's own elements of the trained tensors, by layer and name.
@@ -25,11 +25,16 @@ class Devices:
     """
 
     program: Program
-    moved: dict[int, Numbers]
+    arrived: dict[int, Numbers]
     values: dict[str, Array] = field(default_factory=dict)
     held: dict[str, Mask] = field(default_factory=dict)
     parameters: list[dict[str, dict[str, Array]]] = field(default_factory=list)
     losses: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def moved(self) -> dict[int, Numbers]:
+        """For each transfer the elements received at each level."""
+        return {number: received.sum(axis=1) for number, received in self.arrived.items()}
 
     @property
     def loss(self) -> float:

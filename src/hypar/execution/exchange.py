@@ -33,9 +33,9 @@ def copy(places: Places, source: Array, have: Mask, need: Mask) -> tuple[Array, 
     """Bring every device what it needs and does not have, outermost level first.
 
     Returns:
-        The elements that each device needs; the elements received at each level.
+        The elements that each device needs; the number that it received at each level, ``[levels, devices]``.
     """
-    moved = np.zeros(len(places.parts), np.int64)
+    moved = np.zeros((len(places.parts), len(need)), np.int64)
     target = np.where(need, source, np.nan)
     if not (need & ~have).any():
         return target, moved
@@ -46,12 +46,11 @@ def copy(places: Places, source: Array, have: Mask, need: Mask) -> tuple[Array, 
             sender = group[now[group].argmax(axis=0)]
             for part in parts:
                 lack = need[part].any(axis=0) & ~now[part].any(axis=0) & holders
-                count = int(lack.sum())
-                if not count:
-                    continue
-                moved[level] += count
-                receiver = part[need[part].argmax(axis=0)]
                 where = np.nonzero(lack)
+                if not len(where[0]):
+                    continue
+                receiver = part[need[part].argmax(axis=0)]
+                moved[level] += _received(receiver[where], len(need))
                 values[(receiver[where], *where)] = values[(sender[where], *where)]
                 now[(receiver[where], *where)] = True
     return np.where(need, values, np.nan), moved
@@ -61,9 +60,9 @@ def add(places: Places, source: Array, terms: Mask, need: Mask, copies: Numbers)
     """Sum the terms of each element, innermost level first, at a device that needs it, and hand on the sums.
 
     Returns:
-        The sums that each device needs; the elements received at each level.
+        The sums that each device needs; the number of elements that it received at each level, ``[levels, devices]``.
     """
-    target, moved = np.full(source.shape, np.nan), np.zeros(len(places.parts), np.int64)
+    target, moved = np.full(source.shape, np.nan), np.zeros((len(places.parts), len(need)), np.int64)
     aside = [1] * (source.ndim - 1)
     for each in range(int(copies.max()) + 1):
         having = terms & (copies == each).reshape(-1, *aside)
@@ -75,6 +74,11 @@ def add(places: Places, source: Array, terms: Mask, need: Mask, copies: Numbers)
         target = np.where(wanted, handed, target)
         moved += received + gathered
     return target, moved
+
+
+def _received(receivers: Numbers, devices: int) -> Numbers:
+    """Return how many elements each device receives, from the receiver of each element."""
+    return np.bincount(receivers, minlength=devices)
 
 
 def _owners(places: Places, having: Mask, wanted: Mask) -> Mask:
@@ -89,8 +93,8 @@ def _owners(places: Places, having: Mask, wanted: Mask) -> Mask:
 
 
 def _reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[Array, Numbers]:
-    """Return the sum of each element at its owner, and the elements received at each level."""
-    moved = np.zeros(len(places.parts), np.int64)
+    """Return the sum of each element at its owner, and the number of elements received, ``[levels, devices]``."""
+    moved = np.zeros((len(places.parts), len(owner)), np.int64)
     values, now = np.where(having, source, 0.0), having.copy()
     for level in reversed(range(len(places.parts))):
         for _, parts in places.inside(level):
@@ -105,7 +109,7 @@ def _reduced(places: Places, source: Array, having: Mask, owner: Mask) -> tuple[
                 sends = np.nonzero(has[number] & (keeper != number))
                 if not len(sends[0]):
                     continue
-                moved[level] += len(sends[0])
+                moved[level] += _received(at[sends], len(owner))
                 values[(at[sends], *sends)] += values[(held[number][sends], *sends)]
                 now[(at[sends], *sends)] = True
                 now[(held[number][sends], *sends)] = False

@@ -13,22 +13,27 @@ from hypar.execution.lifetimes import exchanges_gradients, last_reads
 from hypar.program.steps import Add, Compute, Copy, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hypar.execution.reference import Start
     from hypar.program.places import Numbers
     from hypar.program.steps import Program, Step
 
+    Watching = Callable[[Devices, Step], None]
 
-def run(program: Program, starts: Sequence[Start], *, without: int | None = None) -> Devices:
+
+def run(
+    program: Program, starts: Sequence[Start], *, without: int | None = None, watch: Watching | None = None
+) -> Devices:
     """Run a program for each microbatch, and then exchange the gradients of all of them.
 
     Args:
         program: the program of a microbatch.
         starts: the samples of each microbatch, with the same initial parameters.
         without: the number of a transfer to leave out, to see what it is for.
+        watch: called with the devices and each step of a microbatch after the step.
     """
-    devices = Devices(program=program, moved={number: _nothing(program) for number in program.transfers})
+    devices = Devices(program=program, arrived={number: _nothing(program) for number in program.transfers})
     _load(devices, starts[0])
     last = last_reads(program)
     for start in starts:
@@ -37,6 +42,8 @@ def run(program: Program, starts: Sequence[Start], *, without: int | None = None
         for number, step in enumerate(program.steps):
             if not exchanges_gradients(step):
                 _do(devices, step, number, drop=number == without)
+                if watch is not None:
+                    watch(devices, step)
             for name in last.get(number, ()):
                 devices.values.pop(name, None)
         for name, before in gradients.items():
@@ -48,7 +55,7 @@ def run(program: Program, starts: Sequence[Start], *, without: int | None = None
 
 
 def _nothing(program: Program) -> Numbers:
-    return np.zeros(len(program.places.parts), np.int64)
+    return np.zeros((len(program.places.parts), program.places.devices), np.int64)
 
 
 def _do(devices: Devices, step: Step, number: int, *, drop: bool) -> None:
@@ -92,7 +99,7 @@ def _copy(devices: Devices, step: Copy, number: int, *, drop: bool) -> None:
     else:
         found = copy(devices.program.places, source, mask(step.have), need)
         devices.values[step.target] = found[0]
-        devices.moved[number] += found[1]
+        devices.arrived[number] += found[1]
 
 
 def _add(devices: Devices, step: Add, number: int, *, drop: bool) -> None:
@@ -103,4 +110,4 @@ def _add(devices: Devices, step: Add, number: int, *, drop: bool) -> None:
     else:
         found = add(devices.program.places, source, mask(step.terms), need, step.copies)
         devices.values[step.target] = found[0]
-        devices.moved[number] += found[1]
+        devices.arrived[number] += found[1]

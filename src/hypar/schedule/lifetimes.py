@@ -90,7 +90,7 @@ def course_of(
     tensors = _Tensors()
     for block in tape:
         tensors.run(block, degrees(choices[block.layer], block.einsum.counted))
-    return _course(tape, tensors, len(graph.layers))
+    return _course(tape, tensors, graph)
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +101,7 @@ class _Held:
         made: the op that writes it, or the first that receives it.
         num_bytes: its bytes on the fullest device.
         last: the last op that reads it in the forward phase.
-        keeper: the first op that keeps it, or None; the loss keeps what nothing reads.
+        keeper: the first op that keeps it, or None; the loss keeps what nothing reads, here or in another stage.
         errs: whether it has an error: the network's input has none.
         readers: the ops that read it, in ascending order, each with the tensor whose error it passes on, or None.
         owner: the tensor whose error is that of this one as well, once that is known; it may be itself.
@@ -222,8 +222,8 @@ class _Tensors:
         return self.others[key]
 
 
-def _course(tape: Sequence[Block], tensors: _Tensors, layers: int) -> Course:
-    """Return the bytes on the device over the step, for a number of layers."""
+def _course(tape: Sequence[Block], tensors: _Tensors, graph: ContractedGraph) -> Course:
+    """Return the bytes on the device over the step; the loss keeps what nothing reads, unless other stages do."""
     owners = [block.layer for block in tape for _ in range(block.start, block.stop)]
     end = 2 * len(owners) - 1
     changes = [0.0] * (end + 2)
@@ -237,7 +237,8 @@ def _course(tape: Sequence[Block], tensors: _Tensors, layers: int) -> Course:
             made, last, keeper = written.amount.op, written.readers[-1], written.keeper
         else:
             made, last, num_bytes = held.made, held.last, held.num_bytes
-            keeper = held.keeper if held.readers else made
+            loses = not held.readers and owners[made] not in graph.sent
+            keeper = made if loses else held.keeper
         changes[made] += num_bytes
         if keeper is None:
             changes[last + 1] -= num_bytes
@@ -247,7 +248,7 @@ def _course(tape: Sequence[Block], tensors: _Tensors, layers: int) -> Course:
     for first, until, num_bytes in _errors(tensors.found):
         changes[end - first] += num_bytes
         changes[end - until + 1] -= num_bytes
-    most = ([0.0] * layers, [0.0] * layers)
+    most = ([0.0] * len(graph.layers), [0.0] * len(graph.layers))
     held_bytes = [*accumulate(changes)]
     for block in tape:
         start, stop = block.start, block.stop

@@ -280,10 +280,16 @@ def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = 
         graph: the layers of the network.
         start: the first layer.
         end: the first layer behind the span.
-        flows: the amounts of the network, to tell the layers that send errors and outputs to others.
+        flows: the amounts of the network, to tell the layers that send errors to others.
     """
     inside = (tensor for tensor in graph.tensors if start <= tensor.producer and tensor.consumer < end)
-    found = ContractedGraph(graph.layers[start:end], tuple(_counted_from(start, tensor) for tensor in inside))
+    sent = (
+        tensor.producer - start
+        for tensor in graph.tensors
+        if start <= tensor.producer < end <= tensor.consumer
+    )
+    tensors = tuple(_counted_from(start, tensor) for tensor in inside)
+    found = ContractedGraph(graph.layers[start:end], tensors, sent=frozenset(sent))
     if flows is None:
         return found
     fed = (
@@ -291,12 +297,7 @@ def span_of(graph: ContractedGraph, start: int, end: int, flows: Flows | None = 
         for tensor, flow in zip(graph.tensors, flows.tensors, strict=True)
         if flow.error and tensor.producer < start <= tensor.consumer < end
     )
-    sent = (
-        tensor.producer - start
-        for tensor in graph.tensors
-        if start <= tensor.producer < end <= tensor.consumer
-    )
-    return found._replace(fed=frozenset(fed), sent=frozenset(sent))
+    return found._replace(fed=frozenset(fed))
 
 
 def read_of_others(graph: ContractedGraph, start: int, end: int) -> tuple[Tensor, ...]:

@@ -1,0 +1,386 @@
+"""The bytes that each simulated device holds at its fullest moment, counted from the arrays of a run.
+
+A run gives every device arrays as large as their tensors; a device holds the elements that it has of one. It holds an array
+from the step that writes it to the last one that needs it. A backward phase needs what its op keeps, though a kernel
+may compute the same from what the op has read. Of three kinds of arrays the memory is that of another one: a view's and
+a join's error is that of the other side, sums take the place of their terms, and an error that is added to another one its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hypar.execution.lifetimes import exchanges_gradients, reads, writes
+from hypar.execution.reference import kernel_of
+from hypar.program.steps import Add, Compute, Copy, Update
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hypar.execution.devices import Devices
+    from hypar.network.graph import LayerGraph
+    from hypar.network.keeping import Keeps
+    from hypar.network.layer import Layer
+    from hypar.program.holding import Holding
+    from hypar.program.places import Numbers
+    from hypar.program.steps import Program, Step
+
+Bytes = NDArray[np.float64]
+"""Bytes of each device."""
+
+UNCOUNTED = frozenset({"bias", "statistics"})
+"""The tensors that have no memory of their own in a plan."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """The setting of the step whose memory is counted.
+
+    Attributes:
+        element_bytes: bytes of an element.
+        state: numbers of the optimizer's state for each weight; a run of one step has none.
+        chunks: the layers that exchange their gradients together, by name.
+        parts: the part of its device's stage to which each layer belongs; 0 for a layer that is not named.
+        in_flight: for each device the microbatches in flight in each part, at the moments of its order.
+    """
+
+    element_bytes: int
+    state: int = 0
+    chunks: Sequence[frozenset[str]] = ()
+    parts: Mapping[str, int] = field(default_factory=dict)
+    in_flight: Sequence[Sequence[Sequence[int]]]
+
+    def part(self, program: Program, step: Copy | Add | Compute) -> int:
+        """Return the part of a stage to which the layer belongs whose arrays a step writes."""
+        layers = {layer.name: layer for layer in program.graph.layers}
+        if isinstance(step, Compute):
+            name = step.layer
+        else:
+            name = step.item.maker if step.item.maker and step.item.phase == "backward" else step.item.layer
+        while name not in self.parts and layers[name].inputs:
+            name = layers[name].inputs[0]
+        return self.parts.get(name, 0)
+
+
+class Watch:
+    """The elements that each device has of every array when it is written.
+
+    Attributes:
+        elements: the elements by the array's name, ``[devices]``.
+    """
+
+    def __init__(self) -> None:
+        """Start before the run."""
+        self.elements: dict[str, Numbers] = {}
+
+    def __call__(self, devices: Devices, step: Step) -> None:
+        """Note the arrays that a step has written."""
+        for name in writes(step):
+            found = ~np.isnan(devices.values[name])
+            count = found.sum(axis=tuple(range(1, found.ndim)))
+            if isinstance(step, Compute):
+                count = _computed(step, count)
+            self.elements[name] = count
+
+
+def _computed(step: Compute, count: Numbers) -> Numbers:
+    """Return the elements of an array that a step computes: devices fill it with zeros where they compute nothing."""
+    pieces = [
+        0 if piece is None else int(np.prod([len(own) for own in piece.values()])) for piece in step.pieces
+    ]
+    return np.asarray(pieces) if step.kind == "error" else np.where(np.asarray(pieces) > 0, count, 0)
+
+
+def held(devices: Devices, watch: Watch, training: Training) -> dict[str, Bytes]:
+    """Return the bytes that each device holds at its fullest moment, item by item as a score does."""
+    program = devices.program
+    weights = np.zeros(program.places.devices)
+    layers = {layer.name: layer for layer in program.graph.layers}
+    for step in program.steps:
+        if isinstance(step, Update) and layers[step.layer].op.weighted and step.parameter not in UNCOUNTED:
+            weights += training.element_bytes * step.holding.elements
+    live = _Lifetimes(program, watch.elements, training).live()
+    kept, most = live
+    activations = np.array(
+        [
+            max(float(np.dot(counts, kept[:, device])) for counts in moments)
+            for device, moments in enumerate(training.in_flight)
+        ]
+    )
+    return {
+        "weights": weights,
+        "gradients": weights,
+        "optimizer": training.state * weights,
+        "activations": activations,
+        "errors": np.maximum(most - kept, 0).max(axis=0),
+        "buffers": training.element_bytes * _buffers(devices, training),
+    }
+
+
+class _Lifetimes:
+    """The arrays of a program with the steps between which devices hold them."""
+
+    def __init__(self, program: Program, elements: Mapping[str, Numbers], training: Training) -> None:
+        self.program, self.training = program, training
+        self.layers = {layer.name: layer for layer in program.graph.layers}
+        data, asked = {f"F {name}" for name in _ahead(program.graph)}, _read(program, "forward")
+        self.elements = {**elements, **{name: _counted(own) for name, own in asked.items() if name in data}}
+        self.kept = {name: _counted(own) for name, own in _read(program, "backward").items()}
+        self.later: dict[str, int] = {}
+        self.first: dict[str, int] = {}
+        self.last: dict[str, int] = {}
+        self.owner: dict[str, str] = {}
+        self.parts: dict[str, int] = {}
+        self.read = {name for layer in program.graph.layers for name in layer.inputs}
+        self.sent = {
+            step.item.layer: number
+            for number, step in program.transfers.items()
+            if step.item[2:] == ("backward", "input")
+        }
+        self.copies: dict[tuple[str, Holding], str] = {}
+        self.outside: set[str] = set()
+        gradients = {step.gradient for step in program.steps if isinstance(step, Update)}
+        for number, step in enumerate(program.steps):
+            if not isinstance(step, Update) and not exchanges_gradients(step) and not _statistics(step):
+                self._run(number, step)
+        for name in gradients | program.accumulated:
+            self.first.pop(name, None)
+
+    def _run(self, number: int, step: Copy | Add | Compute) -> None:
+        """Note the arrays that a step needs and those that it writes."""
+        until = number
+        if _is(step, "backward") and self.layers[step.layer].op.weighted:
+            # With overlap the error of the input is sent before the gradient is computed of the same operands.
+            until = max(number, self.sent.get(step.layer, 0))
+        for name in self._needed(step):
+            self.first.setdefault(name, number)
+            self.last[name] = max(until, self.last.get(name, 0))
+            self.parts.setdefault(name, self.training.part(self.program, step))
+        for name in self._kept(step):
+            self.later[name] = until
+        for name in writes(step):
+            self.first[name] = self.last[name] = number
+            self.parts[name] = self.training.part(self.program, step)
+        if isinstance(step, Compute):
+            self._share(step)
+        elif isinstance(step, Copy):
+            # Devices that read the same elements of a tensor for several layers have one copy of it.
+            same = self.copies.setdefault((self._root(step.source), step.need), step.target)
+            if same != step.target:
+                self.owner[step.target] = same
+            if _crosses(step):
+                self.outside.add(step.target)
+        elif isinstance(step, Add) and (self.elements[step.target] >= self.elements[step.source]).all():
+            self.owner[step.target] = step.source
+
+    def _needed(self, step: Copy | Add | Compute) -> Sequence[str]:
+        """Return the arrays of activations and errors that a step needs."""
+        if not isinstance(step, Compute):
+            return reads(step)
+        layer, keeps = self.layers[step.layer], self._keeps(step)
+        if keeps is not None:
+            # The network's outputs stay until their errors come back, as in a training loop that has a name for them.
+            output = keeps.output or layer.name not in self.read
+            return [step.reads["error"], *([f"F {layer.name}"] if output else [])]
+        return [name for role, name in step.reads.items() if role not in layer.op.statistics]
+
+    def _keeps(self, step: Step) -> Keeps | None:
+        """Return what the op of a backward step keeps; None for another step."""
+        if not _is(step, "backward"):
+            return None
+        layer = self.layers[step.layer]
+        return layer.op.keeps(layer.input_shapes)
+
+    def _kept(self, step: Step) -> Sequence[str]:
+        """Return the arrays of which a step needs the elements that its op has kept of its inputs."""
+        keeps = self._keeps(step)
+        if keeps is None or not keeps.input or not isinstance(step, Compute):
+            return ()
+        return [name for role, name in step.reads.items() if role.startswith("input ")]
+
+    def _share(self, step: Compute) -> None:
+        """Note the arrays that share the memory of others: a step has read them last, or they are the same."""
+        layer = self.layers[step.layer]
+        if step.kind == "finish" or (step.kind == "forward" and layer.op.view):
+            self.owner[step.writes["output"]] = next(iter(step.reads.values()))
+        elif step.kind == "backward" and (layer.op.view or layer.op.join):
+            for name in step.writes.values():
+                self.owner[name] = step.reads["error"]
+        elif step.kind == "error":
+            # An error is added to the next one that arrives; from another stage it arrives in the buffer, and is added there.
+            arrived = sorted(step.reads.values(), key=self.first.__getitem__)
+            for name, after in pairwise(arrived):
+                self.last[name] = self.first[after] - (after in self.outside)
+            self.owner[step.writes["error"]] = arrived[-1]
+
+    def live(self) -> tuple[Bytes, Bytes]:
+        """Return the bytes that each part's devices keep when the forward phase ends, and the most at any step."""
+        end = next(number for number, step in enumerate(self.program.steps) if _turns(step))
+        count = 1 + max(self.training.parts.values(), default=0)
+        shape = (count, self.program.places.devices)
+        changes = np.zeros((len(self.program.steps) + 1, *shape))
+        kept = np.zeros(shape)
+        for part, first, last, num_bytes in (*self._together(), *self._more()):
+            changes[first, part] += num_bytes
+            changes[last + 1, part] -= num_bytes
+            if first < end <= last:
+                kept[part] += num_bytes
+        return kept, changes.cumsum(axis=0).max(axis=0)
+
+    def _together(self) -> Iterator[tuple[int, int, int, Bytes]]:
+        """Yield the arrays, those that share memory as one, each with its part, its first and its last step.
+
+        Of an array that only backward phases still need, a device holds what they read.
+        """
+        groups: dict[str, list[str]] = {}
+        for name in self.first:
+            groups.setdefault(self._root(name), []).append(name)
+        size = self.training.element_bytes
+        for names in groups.values():
+            part, first = self.parts[names[0]], min(self.first[name] for name in names)
+            last = max(self.last[name] for name in names)
+            yield part, first, last, size * np.max([self.elements[name] for name in names], axis=0)
+            later = [name for name in names if self.later.get(name, 0) > last]
+            if later:
+                kept = size * np.max([self.kept[name] for name in later], axis=0)
+                yield part, last + 1, max(self.later[name] for name in later), kept
+
+    def _root(self, name: str) -> str:
+        while name in self.owner:
+            name = self.owner[name]
+        return name
+
+    def _more(self) -> list[tuple[int, int, int, Bytes]]:
+        """Return what ops keep besides their inputs and outputs, until their backward phase."""
+        back = {step.layer: number for number, step in enumerate(self.program.steps) if _is(step, "backward")}
+        found = []
+        for number, step in enumerate(self.program.steps):
+            if isinstance(step, Compute) and step.kind == "forward" and step.layer in back:
+                layer, size = self.layers[step.layer], self.training.element_bytes
+                keeps, shape = layer.op.keeps(layer.input_shapes), layer.shape
+                samples = _share(step, "batch", *shape)
+                num_bytes = (size * keeps.elements + keeps.mask_bytes) * samples / np.prod([*shape.values()])
+                num_bytes = num_bytes + size * keeps.statistics * _share(step, "channels") / shape["channels"]
+                found.append((self.training.part(self.program, step), number, back[step.layer], num_bytes))
+        return found
+
+
+def _share(step: Compute, *dims: str) -> Bytes:
+    """Return the elements of some dims that each device computes."""
+    return np.array(
+        [
+            0.0 if piece is None else np.prod([float(len(piece[dim])) for dim in dims if dim in piece])
+            for piece in step.pieces
+        ]
+    )
+
+
+def _is(step: Step, kind: str) -> TypeGuard[Compute]:
+    return isinstance(step, Compute) and step.kind == kind
+
+
+def _turns(step: Step) -> bool:
+    """Return whether a step belongs to the backward phase."""
+    return _is(step, "loss") or _is(step, "error")
+
+
+def _statistics(step: Step) -> bool:
+    """Return whether a step is about statistics or biases, which a plan does not count."""
+    if isinstance(step, Compute):
+        return step.kind in {"sums", "back_sums", "bias"}
+    return not isinstance(step, Update) and step.item.tensor in UNCOUNTED
+
+
+def _read(program: Program, kind: str) -> dict[str, NDArray[np.bool_]]:
+    """Return the elements that each device reads of the arrays of inputs forward, or of those that ops keep backward.
+
+    What ops without cuts make of the samples is read as far as other layers read it: a run gives every device all samples, which
+    the first layers read from outside of the devices.
+    """
+    layers, batch = {layer.name: layer for layer in program.graph.layers}, program.graph.batch
+    ahead = _ahead(program.graph)
+    found: dict[str, NDArray[np.bool_]] = {}
+    for step in reversed(program.steps):
+        if not isinstance(step, Compute) or step.kind != kind:
+            continue
+        layer = layers[step.layer]
+        if kind == "backward" and not layer.op.keeps(layer.input_shapes).input:
+            continue
+        for device, own in enumerate(step.pieces):
+            piece = own if layer.name not in ahead else _piece(layer, found.get(f"F {layer.name}"), device)
+            if own is None or piece is None:
+                continue
+            for number, mask in enumerate(kernel_of(layer).reads(layer, batch, piece)):
+                name = step.reads[f"input {number}"]
+                found.setdefault(name, np.zeros((len(step.pieces), *mask.shape), bool))[device] |= mask
+    return found
+
+
+def _ahead(graph: LayerGraph) -> set[str]:
+    """Return the network's inputs, and the ops without cuts behind them."""
+    found: set[str] = set()
+    for layer in graph.layers:
+        if not layer.inputs or (not layer.op.weighted and not layer.op.join and layer.inputs[0] in found):
+            found.add(layer.name)
+    return found
+
+
+def _counted(masks: NDArray[np.bool_]) -> Numbers:
+    """Return the elements of each device."""
+    return np.asarray(masks.reshape(len(masks), -1).sum(axis=1))
+
+
+def _piece(layer: Layer, masks: NDArray[np.bool_] | None, device: int) -> dict[str, NDArray[np.intp]] | None:
+    """Return the piece of an op that computes the elements that a device reads of its output; None for none."""
+    if masks is None or not masks[device].any():
+        return None
+    mask, dims = masks[device], ("batch", *layer.shape)
+    others = [tuple(other for other in range(mask.ndim) if other != axis) for axis in range(mask.ndim)]
+    return {dim: np.flatnonzero(mask.any(axis=over)) for dim, over in zip(dims, others, strict=True)}
+
+
+def _buffers(devices: Devices, training: Training) -> Bytes:
+    """Return the room of each device for the largest transfer.
+
+    A transfer is what arrives for one tensor or one chunk of gradients at a level; of what other stages have made everything that
+    a phase needs.
+    """
+    together: dict[object, NDArray[np.float64]] = {}
+    for number, arrived in devices.arrived.items():
+        step = devices.program.steps[number]
+        assert isinstance(step, Copy | Add)  # noqa: S101 (these are what arrives)
+        if step.item.tensor in UNCOUNTED:
+            continue
+        key: object = number
+        if exchanges_gradients(step):
+            key = next((chunk for chunk in training.chunks if step.item.layer in chunk), number)
+        for level, own in enumerate(_spread(devices, step, arrived)):
+            at: object = (level, key)
+            if _crosses(step):
+                at = (step.item.phase, training.part(devices.program, step))
+            together[at] = together.get(at, 0) + own
+    nothing = np.zeros(devices.program.places.devices)
+    return np.asarray(np.max([nothing, *together.values()], axis=0))
+
+
+def _crosses(step: Copy | Add) -> bool:
+    """Return whether a transfer brings a tensor from one stage to another: no device has elements at both ends."""
+    return isinstance(step, Copy) and not step.have.meets(step.need)
+
+
+def _spread(devices: Devices, step: Copy | Add, arrived: Numbers) -> NDArray[np.float64]:
+    """Spread what arrives at a level evenly over the devices that take part; a run lets one of them receive for others."""
+    places, part = devices.program.places, step.need.elements > 0
+    found = np.zeros(arrived.shape)
+    for level, own in enumerate(arrived):
+        among = 0 if _crosses(step) else level if isinstance(step, Copy) else level - 1
+        for members in places.members(among):
+            taking = members[part[members]]
+            if len(taking):
+                found[level, taking] = own[members].sum() / len(taking)
+    return found

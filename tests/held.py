@@ -1,0 +1,98 @@
+"""The bytes that the simulated devices of a plan hold, beside those that its score says."""
+
+from __future__ import annotations
+
+import math
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hypar.execution.held import Training, Watch, held
+from hypar.execution.reference import start
+from hypar.execution.simulator import run
+from hypar.network.training import OPTIMIZERS
+from hypar.program.of_plan import program_of
+from hypar.schedule.pipeline_orders import schedule_of
+from hypar.sharding.conventions import DIRECT, FUSED, MOVED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypar import LayerGraph, Plan
+
+CHANGES = {"forward": 1, "backward": -1, "update": 0}
+
+
+class Held(NamedTuple):
+    """The memory of the fullest device of a group of identical devices.
+
+    Attributes:
+        said: the bytes that the score says.
+        found: the bytes that a simulated device held.
+    """
+
+    said: float
+    found: float
+
+    @property
+    def within(self) -> bool:
+        """Whether the score says what was held, or at most a tenth more."""
+        return self.found <= self.said * (1 + 1e-9) and self.said <= 1.1 * self.found
+
+
+def held_by(plan: Plan, graph: LayerGraph) -> list[Held]:
+    """Run one microbatch of a plan, and return what each group or stage of its score holds."""
+    assert plan.score is not None
+    stages = plan.stages if plan.staged else None
+    convention = plan.score.convention if plan.score.convention in {FUSED, DIRECT} else MOVED
+    microbatches = stages.microbatches if stages else 1
+    program = program_of(plan, graph.with_batch(graph.batch // microbatches), convention)
+    names, in_flight, parts = _devices(plan)
+    watch = Watch()
+    devices = run(program, [start(program.graph)], watch=watch)
+    training = Training(
+        element_bytes=plan.score.element_bytes,
+        state=OPTIMIZERS[plan.score.optimizer],
+        chunks=[frozenset(chunk) for chunk in plan.chunks.layers] if plan.chunks else (),
+        parts=parts,
+        in_flight=in_flight,
+    )
+    found = np.sum([*held(devices, watch, training).values()], axis=0)
+    if plan.score.groups is None:
+        return [Held(plan.score.memory_bytes, float(found.max()))]
+    own = [
+        [number for number, name in enumerate(names) if name == group.group] for group in plan.score.groups
+    ]
+    pairs = zip(plan.score.groups, own, strict=True)
+    return [Held(group.memory_bytes, float(found[own].max())) for group, own in pairs if own]
+
+
+def _devices(plan: Plan) -> tuple[list[str], Sequence[Sequence[Sequence[int]]], dict[str, int]]:
+    """Return the group of each device, its microbatches in flight over a step, and the part of each layer."""
+    sizes = {group.name: math.prod(group.array) for group in plan.groups if not group.idle}
+    if plan.stages is None or not plan.staged:
+        names = [name for name, size in sizes.items() for _ in range(size)]
+        return names, [[[1]]] * len(names), {}
+    assert plan.score is not None
+    assert plan.score.groups is not None
+    names = []
+    in_flight: list[list[list[int]]] = []
+    parts: dict[str, int] = {}
+    for number, (stage, group) in enumerate(zip(plan.stages.stages, plan.score.groups, strict=True)):
+        parts |= {layer: part for part, span in enumerate(stage.spans) for layer in span}
+        names += [group.group] * group.devices
+        in_flight += [_in_flight(plan, number)] * group.devices
+    return names, in_flight, parts
+
+
+def _in_flight(plan: Plan, stage: int) -> list[list[int]]:
+    """Return the microbatches in flight in each part of a stage, after each piece of work of its schedule."""
+    assert plan.stages is not None
+    own = plan.stages
+    works = schedule_of(own.schedule, own.parts).steps(stage, len(own.stages), own.microbatches, 1)
+    now, found = [0] * (own.parts or 1), []
+    for work in chain.from_iterable(works):
+        now[work.part] += CHANGES[work.phase]
+        found.append([*now])
+    return found
