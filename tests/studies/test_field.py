@@ -139,6 +139,28 @@ def test_points_inside_stages_are_the_scores_of_these_plans(stages: int, convent
     assert len(times) > 1
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"levels": 1, "stages": 2},
+        {"array": (2, "s2", 2)},
+        {"levels": 1, "stages": 2, "schedule": "interleaved"},
+    ],
+    ids=str,
+)
+def test_points_in_stages_differ(asked: dict[str, Any]) -> None:
+    """Each point is the plan of pins that has its stages; what a plan has found of its own choices is no point's."""
+    found = explore_model("lenet-c", vary="fc1@H1", hardware="tpu-v3", **asked)
+    assert found.plan.stages is not None
+    assert len({point.totals.time_s for point in found.points}) == 2
+    starts = [layers[0] for _, layers in found.plan.stages.spans]
+    for point, changed in zip(found.points, texts_of(found), strict=True):
+        pinned = plan_model(
+            "lenet-c", pins=pins_of(found.plan, changed), hardware="tpu-v3", starts=starts, **asked
+        )
+        assert point.totals == totals_of(pinned.score)
+
+
 @pytest.mark.parametrize("hardware", ["hmc", "tpu-v2-v3"])
 @pytest.mark.parametrize("chunks", ["one", "best", 2])
 def test_chunks_are_found_anew_for_each_point(hardware: str, chunks: str | int) -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Self
 
 _INHERITED = frozenset(dir(BaseModel))
 
@@ -14,6 +20,14 @@ class Record(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other fields, without the cached properties that were found from the former ones."""
+        copied = super().model_copy(update=update, deep=deep)
+        if update:
+            for name in copied.__dict__.keys() - type(self).model_fields.keys():
+                del copied.__dict__[name]
+        return copied
 
     def __dir__(self) -> list[str]:
         """Return the names of fields, properties and methods, without those of pydantic."""
