@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -30,12 +31,12 @@ def examples(count: int, short: int | None = None) -> int:
     return max(2, count * SHORT // LONG) if short is None else short
 
 
+_TEXTS = {name: data_file("models", name).read_text(encoding="utf-8") for name in data_names("models")}
+
 NETWORKS = tuple(
-    name
-    for name in data_names("models")
-    if "same_as:" not in data_file("models", name).read_text(encoding="utf-8")
+    name for name, text in _TEXTS.items() if not re.search("^(same_as|dims):", text, re.MULTILINE)
 )
-"""All networks, each under one name."""
+"""All networks on images, each under one name; those that name their dims have tests of their own."""
 
 TWINS = ("vgg-c", "vgg-f", "vgg11", "vgg13", "vgg19", "resnet34", "resnet101", "resnet152")
 """Networks of the kind of another, with more or fewer layers; the quick run tries the other one alone."""

@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 
 @st.composite
 def cuts(draw: st.DrawFn, run: Bench) -> list[Piece]:
-    """Pieces that make up a layer: each index of a dim in one of up to three parts, of which some may be empty."""
+    """Pieces that make up a layer: each index of a dim in one of up to three parts, of which some may be empty.
+
+    An op of whole samples is divided in the batch alone.
+    """
     dims = dict(whole_piece(run.layer, BATCH))
     if getattr(run.layer.op, "mode", "") == "average" and draw(st.booleans()):
         for dim in sorted(run.layer.op.contracts(run.layer.input_shapes)):
             dims[f"input_{dim}"] = np.arange(run.layer.input_shapes[0][dim])
     parts = {}
     for dim, every in dims.items():
-        ways = draw(st.sampled_from([1, 1, 2, 3]))
+        ways = 1 if run.layer.op.whole and dim != "batch" else draw(st.sampled_from([1, 1, 2, 3]))
         part = np.array(draw(st.lists(st.integers(0, ways - 1), min_size=len(every), max_size=len(every))))
         if draw(st.booleans()):
             part.sort()

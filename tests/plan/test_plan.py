@@ -27,6 +27,13 @@ def test_a_plan_reads_back_as_itself(tmp_path: Path, strategy: str) -> None:
     assert again.to_json() == plan.to_json()
 
 
+def test_a_copy_with_other_splits_derives_its_groups_from_them() -> None:
+    plan = plan_model("lenet-c", levels=2)
+    assert len(plan.groups[0].splits) == 2
+    copied = plan.model_copy(update={"splits": plan.splits[:1]})
+    assert len(copied.groups[0].splits) == 1
+
+
 def test_a_plan_is_a_table_in_a_terminal_and_a_grid_in_a_notebook() -> None:
     plan = plan_model("lenet-c", levels=2, inter_weight=0.5)
     assert repr(plan) == str(plan) == plan.render("table")

@@ -70,7 +70,9 @@ def test_execution_moves_the_bytes_of_the_proven_optimum(model: str) -> None:
     assert found.ok
 
 
-@pytest.mark.parametrize(("model", "ways"), [("sconv", 64), ("lenet-c", 64)])
+@pytest.mark.parametrize(
+    ("model", "ways"), [pytest.param("sconv", 64, marks=pytest.mark.slow), ("lenet-c", 64)]
+)
 def test_where_the_batch_is_exhausted_height_and_width_are_cut_and_the_gap_is_stated(
     model: str, ways: int
 ) -> None:

@@ -87,12 +87,20 @@ def test_groups_run_their_shares_as_pipelines_of_their_own(flat: Path) -> None:
     ("machine", "asked"),
     [
         ("flat", {"array": (2, "s2"), "strategy": "accpar"}),
-        ("flat", {"array": (2, 2, "s2"), "strategy": "hypar", "convention": "fused"}),
+        pytest.param(
+            "flat",
+            {"array": (2, 2, "s2"), "strategy": "hypar", "convention": "fused"},
+            marks=pytest.mark.slow,
+        ),
         ("flat", {"array": (2, "s2", 2), "strategy": "accpar", "convention": "paper", "integral": True}),
         ("nested", {"stages": 2, "strategy": "accpar", "shares": "layers"}),
-        ("nested", {"stages": 4, "strategy": "mp", "chunks": "best"}),
+        pytest.param("nested", {"stages": 4, "strategy": "mp", "chunks": "best"}, marks=pytest.mark.slow),
         ("nested", {"array": (2, "s2", 2), "strategy": "accpar", "convention": "moved"}),
-        ("nested", {"array": (2, 2, "s2"), "strategy": "accpar", "pins": ("conv1@H1=batch",)}),
+        pytest.param(
+            "nested",
+            {"array": (2, 2, "s2"), "strategy": "accpar", "pins": ("conv1@H1=batch",)},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_plan_is_found_again_and_runs_as_planned(

@@ -300,6 +300,13 @@ def test_every_change_of_a_file_is_seen(name: str, tmp_path: Path) -> None:
 
 DP = {"levels": 1, "strategy": "dp"}
 BEST = {"stages": "best", "hardware": "p100-4x4"}
+LIMITED = {
+    "model": "lenet-c",
+    "levels": 8,
+    "strategy": "optimal",
+    "convention": "paper",
+    "memory_limit": 100_000,
+}
 
 
 ALLOWED: list[tuple[str, dict[str, Any], str, Any]] = [
@@ -328,6 +335,9 @@ ALLOWED: list[tuple[str, dict[str, Any], str, Any]] = [
     ("space", KINDS["stages, not cut"], "space", "all"),
     ("stages.asked_microbatches", KINDS["best stages"], "stages.asked_microbatches", 2),
     ("stages.balance", KINDS["best stages"], "stages.balance", "macs"),
+    ("stages.parts", {**KINDS["best stages"], "schedule": "interleaved"}, "stages.parts", 3),
+    ("limits", LIMITED, "limits", {"seconds": 60, "bytes": 100_001}),
+    ("limits.*", LIMITED, "limits.bytes", 100_001),
     ("stages.schedule", KINDS["best stages"], "stages.schedule", "gpipe"),
     ("stages.solver", KINDS["stages, not cut"], "stages.solver", "chain"),
 ]
@@ -365,7 +375,7 @@ def written(plan: Plan, **changes: Any) -> Path:
 
 TURNED, LAST = "turned", "last"
 SEEN: list[tuple[str, str, Any, str]] = [
-    ("bounded", "bounds.0", 1.5, "plan bound: 1.5 -> 13,046.4"),
+    ("bounded", "bounds.0", 1.5, "plan bound: 1.5 -> 14,496"),
     ("bounded by level", "bounds.1", 1.5, "H2 bound: 1.5 -> 7,776"),
     ("unlike groups", "splits.0.sides.0.received", 7, "H1 a received: 7 -> "),
     ("unlike groups", "splits.0.sides.1.computed", 7, "H1 b computed: 7 -> "),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Self
 
 _INHERITED = frozenset(dir(BaseModel))
 
@@ -21,15 +21,16 @@ class Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with other fields, without the cached properties that were found from the former ones."""
-        copied = super().model_copy(update=update, deep=deep)
-        if update:
-            for name in copied.__dict__.keys() - type(self).model_fields.keys():
-                del copied.__dict__[name]
-        return copied
-
     def __dir__(self) -> list[str]:
         """Return the names of fields, properties and methods, without those of pydantic."""
         names = set(super().__dir__()) - _INHERITED
         return sorted(name for name in names if not name.startswith("_") and not name.endswith("_"))
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other values in some fields; what was derived from them is derived again."""
+        copied = super().model_copy(update=update, deep=deep)
+        for base in type(self).__mro__:
+            for name, held in vars(base).items():
+                if isinstance(held, cached_property):
+                    copied.__dict__.pop(name, None)
+        return copied
