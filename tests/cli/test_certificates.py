@@ -50,6 +50,16 @@ def test_a_plan_without_a_certificate_is_refused_in_one_line() -> None:
     assert error.count("\n") == 1
 
 
+def test_tensors_of_named_dims_have_no_certificate() -> None:
+    asked = ["plan", "gpt2", "--batch", "8", "--levels", "1", "--strategy", "optimal"]
+    status, _, error = run(*asked, "--certificate", "c.json")
+    assert status == 3
+    assert error == (
+        "error: certificate: found out_hidden of a tensor between two layers; "
+        "allowed: batch, channels, height, width, where both layers divide them\n"
+    )
+
+
 def test_a_missing_certificate_is_one_line() -> None:
     run("plan", "sfc", "--levels", "2", "-o", "p.json")
     status, _, error = run("check", "p.json", "--certificate", "none.json")

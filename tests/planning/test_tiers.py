@@ -15,6 +15,7 @@ from hypar.machine.load import machine_of
 from hypar.planning.searches.jointly import counts
 from tests.effort import examples
 from tests.planning.test_counts import THREE, networks
+from tests.transformers import gpt
 
 if TYPE_CHECKING:
     from hypar.machine.machine import Machine
@@ -56,6 +57,16 @@ PROVEN = [
     ("googlenet", "p100-4x4", 2, THREE),
     ("inception-v3", "tpu-v2", 2, THREE),
 ]
+
+
+def test_an_embedding_takes_the_time_of_its_memory() -> None:
+    """Its phases compute nothing, so only their accesses to memory differ from choice to choice."""
+    found, proven = both(gpt(), hardware="tpu-v3", levels=2)
+    require_valid(found, proven)
+    assert proven.score is not None
+    assert proven.cost.value == pytest.approx(proven.score.time_s)
+
+
 LONG = [
     (model, machine, levels, space)
     for model in ("alexnet", "vgg16", "resnet18", "resnet50", "googlenet", "inception-v3")

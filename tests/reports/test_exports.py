@@ -21,6 +21,7 @@ from hypar.registry import plugin_names
 from hypar.reports.exports.base import Exported, export_plan
 from tests.effort import crossed, late
 from tests.studies.test_problems import randomly_cut
+from tests.transformers import gpt
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -116,6 +117,20 @@ def test_an_export_has_the_multiply_accumulates_of_every_layer(tool: str, name: 
     assert sums == {(layer.name, phase): layer.macs(graph.batch) for layer in layers for phase in phases}
 
 
+@pytest.mark.parametrize("tool", READERS)
+def test_named_dims_are_those_of_products_of_matrices(tool: str) -> None:
+    """A sequence counts among the places; an embedding multiplies nothing, so it is left out."""
+    graph = gpt(batch=2)
+    found = export_plan(plan_model(graph, levels=2), "out", format=tool, model=graph, phase="forward")
+    read, sums = READERS[tool]("out"), dict[str, int]()
+    for problem, entry in found.entries:
+        assert read[entry.name] == entry.macs
+        count = problem.devices * entry.times * entry.macs
+        sums[problem.layer] = sums.get(problem.layer, 0) + count
+    layers = [layer for layer in graph.layers if layer.op.weighted and layer.name != "wte"]
+    assert sums == {layer.name: layer.macs(graph.batch) for layer in layers}
+
+
 def one_layer(**fields: Any) -> LayerGraph:
     conv = {"name": "DPconv", "op": "conv", "out_channels": 8, "kernel": 3, **fields}
     layers = [{"op": "input", "channels": 4, "height": 12, "width": 10}, conv]
@@ -190,7 +205,7 @@ def run(*arguments: str) -> Result:
     ("arguments", "line"),
     [
         (["--format", "scalesim"], "no export 'scalesim'; allowed: scale_sim, scale_sim_gemm, timeloop; did you mean 'scale_sim'?"),
-        (["--layer", "fc9"], "layer: no layer with a weight is named 'fc9'; did you mean 'fc2'?"),
+        (["--layer", "fc9"], "layer: no layer that multiplies by a weight is named 'fc9'; did you mean 'fc2'?"),
         (["--phase", "forwards"], "phase: found 'forwards'; allowed: forward, backward, gradient"),
         (["--phase", "gradient"], "format: conv1-gradient cannot be expressed: the topology has forward convolutions alone, see scale_sim_gemm; allowed: another format"),
         (["-o", "missing/out.csv"], "missing/out.csv: cannot be written: No such file or directory"),

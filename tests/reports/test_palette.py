@@ -94,7 +94,12 @@ def test_kinds_of_time_are_told_apart(page: str, sight: str) -> None:
 
 def test_a_join_has_the_colours_of_in_channels_and_no_dim_those_of_a_whole_layer() -> None:
     assert colours_of("channels") == DIMS["in_channels"]
-    assert colours_of(None) == colours_of("something") == DIMS["whole"]
+    assert colours_of(None) == colours_of("whole") == DIMS["whole"]
+
+
+def test_a_dim_that_a_model_names_has_the_colours_of_the_one_that_it_is_like() -> None:
+    assert colours_of("sequence") == DIMS["height"]
+    assert colours_of("in_hidden") == DIMS["in_channels"]
 
 
 @pytest.mark.parametrize("page", ["light", "dark"])

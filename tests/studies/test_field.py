@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -95,7 +96,7 @@ def test_levels_that_some_groups_have(nested: HeterogeneousMachine) -> None:
 def test_a_machine_of_groups_that_is_explored_says_so_in_all_forms(tmp_path: Path) -> None:
     asked = ["explore", "lenet-c", "--hardware", "tpu-v2-v3", "--levels", "2", "--vary", "fc1"]
     text = CliRunner().invoke(main, asked).stdout
-    assert text.startswith("lenet-c on tpu-v2-v3: the fastest of 4 points is the plan, 1.0")
+    assert text.startswith("lenet-c on tpu-v2-v3: the fastest of 4 points is the plan, 4.8% faster than dp\n")
     assert "fc1 H1 H2" in text
     result = CliRunner().invoke(main, [*asked, "--plot", str(tmp_path / "p.svg"), "--json"])
     assert result.exit_code == 0
@@ -103,6 +104,12 @@ def test_a_machine_of_groups_that_is_explored_says_so_in_all_forms(tmp_path: Pat
     found = explore_model("lenet-c", vary="fc1", hardware="tpu-v2-v3", levels=2)
     assert len(view_of(found).rows(found)) == 4
     assert "fc1 " in found._repr_html_()
+
+
+def test_points_that_are_all_slower_than_dp_say_so() -> None:
+    asked = ["explore", "lenet-c", "--hardware", "tpu-v3", "--levels", "1", "--stages", "2", "--vary", "fc1"]
+    text = CliRunner().invoke(main, asked).stdout
+    assert re.match(r"lenet-c on tpu-v3: the fastest of 2 points is 1\.\d\dx slower than dp\n", text)
 
 
 def test_an_idle_group_has_no_choices_to_vary() -> None:
@@ -137,6 +144,28 @@ def test_points_inside_stages_are_the_scores_of_these_plans(stages: int, convent
         )
         times.add(point.totals.time_s)
     assert len(times) > 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"levels": 1, "stages": 2},
+        {"array": (2, "s2", 2)},
+        {"levels": 1, "stages": 2, "schedule": "interleaved"},
+    ],
+    ids=str,
+)
+def test_points_in_stages_differ(asked: dict[str, Any]) -> None:
+    """Each point is the plan of pins that has its stages; what a plan has found of its own choices is no point's."""
+    found = explore_model("lenet-c", vary="fc1@H1", hardware="tpu-v3", **asked)
+    assert found.plan.stages is not None
+    assert len({point.totals.time_s for point in found.points}) == 2
+    starts = [layers[0] for _, layers in found.plan.stages.spans]
+    for point, changed in zip(found.points, texts_of(found), strict=True):
+        pinned = plan_model(
+            "lenet-c", pins=pins_of(found.plan, changed), hardware="tpu-v3", starts=starts, **asked
+        )
+        assert point.totals == totals_of(pinned.score)
 
 
 @pytest.mark.parametrize("hardware", ["hmc", "tpu-v2-v3"])

@@ -113,7 +113,10 @@ def test_what_cannot_be_exported_is_one_line(tmp_path: Path) -> None:
     plan = plan_model(graph, levels=1)
     with pytest.raises(OptionError) as refused:
         problems_of(plan, layer="conv9")
-    assert str(refused.value) == "layer: no layer with a weight is named 'conv9'; did you mean 'conv2'?"
+    assert (
+        str(refused.value)
+        == "layer: no layer that multiplies by a weight is named 'conv9'; did you mean 'conv2'?"
+    )
     plan.write(tmp_path / "plan.json")
     with pytest.raises(PlanError, match=r"model\.name: found 'lenet-c'; allowed: 'sfc'"):
         problems_of(tmp_path / "plan.json", model="sfc")

@@ -258,7 +258,8 @@ def _copying(shape: LocalShape, phase: str) -> Work:
 
 
 def _slower(one: Any, other: Any) -> Any:
-    return np.maximum(one, other) if isinstance(one, np.ndarray) else max(one, other)
+    several = isinstance(one, np.ndarray) or isinstance(other, np.ndarray)
+    return np.maximum(one, other) if several else max(one, other)
 
 
 def local_shape(einsum: Einsum, degrees: Degrees) -> LocalShape:

@@ -68,5 +68,9 @@ PAGE = {
 
 
 def colours_of(dim: str | None) -> DimColours:
-    """Return the colours of a dim; a join's ``channels`` have those of ``in_channels``, no dim those of a whole layer."""
-    return DIMS.get("in_channels" if dim == "channels" else like(dim) or "whole", DIMS["whole"])
+    """Return the colours of a dim; a join's ``channels`` have those of ``in_channels``, no dim those of a whole layer.
+
+    A dim that a model names has those of the dim that it is like.
+    """
+    name = "in_channels" if dim == "channels" else dim or "whole"
+    return DIMS[name if name in DIMS else like(name) or "whole"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hypar.errors import OptionError, PlanError, suggestion
 from hypar.execution.lifetimes import MOST_ENTRIES, entries_of
 from hypar.machine.compute_models.base import LocalShape
+from hypar.machine.machine import as_matrices
 from hypar.network.graph import LayerGraph
 from hypar.network.training import PHASES
 from hypar.plan.plan import Plan, read_plan
@@ -64,7 +65,7 @@ class Problem:
 def problems_of(
     plan: Plan | str | Path, *, model: LayerGraph | str | Path | None = None, layer: str = "*"
 ) -> tuple[Problem, ...]:
-    """Return the problems of a plan: for each weighted layer its different pieces, the largest first, in three phases.
+    """Return the problems of a plan: for each layer that multiplies by a weight its different pieces, the largest first, in three phases.
 
     A piece has the sizes that the program of the plan gives a device, all cuts made, of one microbatch with stages.
 
@@ -83,10 +84,10 @@ def problems_of(
     else:
         graph = as_planned(stored, model_of(stored, file, model), file)
     choices_of(stored, graph, file)
-    weighted = [each.name for each in graph.layers if each.op.weighted]
+    weighted = [each.name for each in graph.layers if _multiplies(each)]
     if not any(fnmatchcase(name, layer) for name in weighted):
         hint = suggestion(layer, weighted)
-        raise OptionError("layer", f"no layer with a weight is named {layer!r}", hint=hint)
+        raise OptionError("layer", f"no layer that multiplies by a weight is named {layer!r}", hint=hint)
     parts = stored.stages.microbatches if stored.stages is not None and stored.staged else 1
     entries = entries_of(graph, stored.num_devices)
     if entries > MOST_ENTRIES:
@@ -95,8 +96,13 @@ def problems_of(
     return tuple(_problems(stored, graph.with_batch(graph.batch // parts), layer))
 
 
+def _multiplies(layer: Layer) -> bool:
+    """Return whether a layer multiplies by a weight, as an embedding does not."""
+    return layer.op.weighted and layer.einsum(1).macs > 0
+
+
 def _problems(plan: Plan, graph: LayerGraph, pattern: str) -> Iterator[Problem]:
-    layers = {layer.name: layer for layer in graph.layers if layer.op.weighted}
+    layers = {layer.name: layer for layer in graph.layers if _multiplies(layer)}
     for step in program_of(plan, graph).steps:
         if not isinstance(step, Compute) or step.kind != "forward" or step.layer not in layers:
             continue
@@ -122,10 +128,15 @@ def _of_layer(
     layer: Layer, batch: int, counted: Mapping[tuple[tuple[str, int], ...], int]
 ) -> Iterator[Problem]:
     """Yield the problems of a layer, given the number of devices with each piece."""
-    windows = layer.einsum(batch).windows
+    einsum = layer.einsum(batch)
     ranked = sorted(counted, key=lambda sizes: -math.prod(size for _, size in sizes))
     for number, sizes in enumerate(ranked, 1):
-        whole = LocalShape(sizes=dict(sizes), windows=windows, words={}, macs=math.prod(dict(sizes).values()))
+        whole = LocalShape(
+            sizes=as_matrices(einsum, dict(sizes)),
+            windows=einsum.windows,
+            words={},
+            macs=math.prod(size for _, size in sizes),
+        )
         for phase in PHASES:
             shape, kind = whole.as_convolution(phase)
             yield Problem(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar import plan_model, verify_plan
+from hypar.reports.listings.verifications import tensor_of, transfer_of
 from hypar.studies.verification.cases import REASONS
 from tests.studies.verification.nets import chain, layer, mlp, network, planned, residual
 from tests.transformers import gpt
@@ -83,6 +84,19 @@ def test_what_enters_a_stage_is_one_item() -> None:
     seams = [each for each in found.differences if each.level == "stages"]
     assert {each.case for each in seams} <= {"n"}
     assert all(each.item.layer.startswith("stage ") for each in seams)
+    assert {transfer_of(each.item) for each in seams} == {"E from other stages to stage 1"}
+
+
+def test_the_gradient_of_a_tied_weight_crosses_stages() -> None:
+    graph = gpt()
+    plan = plan_model(graph, levels=1, hardware="tpu-v3", stages=2, strategy="dp")
+    found = verify_plan(plan, model=graph, count=True)
+    own = [each for each in found.differences if each.level == "stages" and each.case == "o"]
+    names = ["dW from other stages to stage 1", "dW from other stages to stage 2"]
+    assert [transfer_of(each.item) for each in own] == names
+    assert {tensor_of(each.item) for each in own} == {"dW between layers"}
+    assert [each.planned for each in own] == [0, 0]
+    assert sum(each.counted for each in own) == 2 * 24 * 16 * 4
 
 
 def test_inside_a_stage_cases_are_those_without_stages() -> None:

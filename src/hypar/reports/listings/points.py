@@ -17,7 +17,7 @@ from hypar.reports.listings.base import TOO_BIG, Data, make_table, too_big_note
 from hypar.reports.prose import Note
 from hypar.sharding.dims import choice_word, vocabulary
 from hypar.studies.sweep import varied
-from hypar.units import format_bytes, format_gain, format_joules, format_seconds
+from hypar.units import faster_than, format_bytes, format_gain, format_joules, format_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -207,10 +207,10 @@ def exploration_head(found: Exploration, ranked: Sequence[Point]) -> str:
     """Name the fastest point, and describe the network, the array and the machine."""
     best = ranked[0]
     own = " is the plan," if best.own else " is"
-    over = format_gain(found.baseline.time_s, best.totals.time_s, digits=4)
+    compared = faster_than("dp", found.baseline.time_s, best.totals.time_s)
     asked = question(found.plan).removeprefix(f"{found.plan.model.name}, ")
     subject = f"{found.plan.model.name} {on_machine(found.plan.score)}"
-    return f"{subject}: the fastest of {len(ranked):,} points{own} {over} faster than dp\n{asked}, counted by {found.convention}"
+    return f"{subject}: the fastest of {len(ranked):,} points{own} {compared}\n{asked}, counted by {found.convention}"
 
 
 def exploration_notes(found: Exploration, ranked: Sequence[Point]) -> list[Note]:

@@ -11,6 +11,7 @@ from hypar.reports.listings.base import make_table
 from hypar.reports.prose import Note
 from hypar.reports.terminal import Page
 from hypar.studies.verification.cases import REASONS
+from hypar.studies.verification.planned import OTHERS
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ MOST_LAYERS = 2
 TENSORS = {"input": "E_in", "output": "F_out", "weight": "dW", "bias": "db"}
 """The names of the tensors whose partial sums are added up."""
 
-PASSED = {"forward": "F", "backward": "E"}
-"""The names of the tensor between two layers."""
+PASSED = {"forward": "F", "backward": "E", "gradient": "dW"}
+"""The names of the tensor between two layers: a gradient where both use one weight."""
 
 
 def verification_page(found: Verified, *, full: bool = False) -> Page:
@@ -163,7 +164,8 @@ def transfer_of(item: Item) -> str:
     """Name a transfer with its layers."""
     if item.maker is None:
         return f"{tensor_of(item)} of {item.layer}"
-    ends = (item.maker, item.layer) if item.phase == "forward" else (item.layer, item.maker)
+    received = item.phase == "forward" or item.maker == OTHERS
+    ends = (item.maker, item.layer) if received else (item.layer, item.maker)
     return f"{PASSED[item.phase]} from {ends[0]} to {ends[1]}"
 
 

@@ -294,7 +294,10 @@ def _words(options: Sequence[Word], carried: Mapping[str, str], tensor: Tensor) 
     for dim in options:
         word = carried.get(dim or "")
         if word in tensor.content.contracted or (word is not None and word not in BETWEEN):
-            raise _refused(f"found {dim} between two layers", "dims that both layers keep")
+            raise _refused(
+                f"found {dim} of a tensor between two layers",
+                f"{', '.join(BETWEEN)}, where both layers divide them",
+            )
         found.append(word if word in has else None)
     return tuple(found)
 

@@ -103,7 +103,7 @@ class Facts:
     def _cases(self, place: Place) -> Iterator[str]:
         item = place.item
         if place.level == self.seam:
-            yield "n"
+            yield "o" if item.phase == "gradient" else "n"
         if item.tensor in {"bias", "statistics"} or item.layer not in self.nodes:
             yield "j"
             return

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 Amounts = dict[Item, NDArray[np.float64]]
 """Bytes that each level moves, ``[levels]``, of each transfer."""
 
+OTHERS = "other stages"
+"""The other end of everything that a stage receives."""
+
 RESULTS = {"forward": "output", "backward": "input", "gradient": "weight"}
 """The tensor whose partial sums a phase adds up."""
 
@@ -214,4 +217,4 @@ def _inside_stage(span: CutSpan, levels: int) -> Amounts:
 
 def seam(stage: int, phase: str) -> Item:
     """Return the item of everything that a stage receives from other stages in a phase."""
-    return Item(f"stage {stage + 1}", "other stages", phase, "input")
+    return Item(f"stage {stage + 1}", OTHERS, phase, "input")
