@@ -80,6 +80,8 @@ def test_a_row_is_what_the_example_prints_and_no_strategy_moves_less_than_the_op
 
 def test_a_second_name_has_the_row_of_the_first() -> None:
     rows = dict(line.removeprefix("| ").split(" | ", 1) for line in table()[2:])
-    for name in {*hypar.models()} - {*NETWORKS}:
-        (own,) = (other for other in NETWORKS if graph_of(other).digest == graph_of(name).digest)
-        assert rows[name] == rows[own], name
+    alike: dict[str, set[str]] = {}
+    for name in hypar.models():
+        alike.setdefault(graph_of(name).digest, set()).add(rows[name])
+    assert len(alike) < len(rows)
+    assert all(len(own) == 1 for own in alike.values())

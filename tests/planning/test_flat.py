@@ -52,6 +52,16 @@ def test_a_plan_with_numberings_is_read_back_and_checked(tmp_path: Path) -> None
     assert any(" c2" in line for line in str(plan).splitlines())
 
 
+def test_a_search_that_a_limit_ends_is_numbered_as_well(tmp_path: Path) -> None:
+    plan = plan_model("lenet-c", array=[16], strategy="optimal", time_limit=0.001)
+    assert plan.limits is not None
+    assert plan.splits[0].numbering is not None
+    assert "numbered freely" in plan.claim
+    assert "not proven optimal" in plan.claim
+    plan.write(tmp_path / "plan.json")
+    assert not check_plan(tmp_path / "plan.json").changes
+
+
 def test_another_numbering_costs_more_and_drifts(tmp_path: Path) -> None:
     plan = flat("alexnet", 16)
     turned = plan.to_data()

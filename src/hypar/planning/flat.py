@@ -56,7 +56,7 @@ def by_digits(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin,
         answer = load_search(request.search).run(question)
     except TableLimitError:
         return None
-    if not answer.exact and answer.solver != COUNTS:
+    if not answer.exact and answer.solver != COUNTS and answer.limits is None:
         return None
     if _beyond(question, answer.choices):
         capped = _capped(question, answer)
