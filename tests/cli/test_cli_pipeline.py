@@ -88,7 +88,7 @@ def test_microbatches_are_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("balance", "least"), [("memory", "146 MB"), ("traffic", " MB in"), ("macs", "410 M MACs")]
+    ("balance", "least"), [("memory", "129 MB"), ("traffic", " MB in"), ("macs", "410 M MACs")]
 )
 def test_the_table_says_what_is_balanced(balance: str, least: str) -> None:
     text = output("lenet-c", "--stages", "3", "--balance", balance, "--hardware", "hmc")
