@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.grids.reshard import Gap
     from hypar.sharding.placement import Choice, Options
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.contraction import Content, CutLayer
+    from hypar.network.einsum import Einsum
     from hypar.network.graph import LayerGraph
-    from hypar.network.ops.base import Einsum
     from hypar.sharding.placement import Options
 
     Table = NDArray[np.float64]

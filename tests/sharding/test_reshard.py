@@ -30,7 +30,8 @@ from tests.windows import read_by
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hypar.network.ops.base import Einsum, Op
+    from hypar.network.einsum import Einsum
+    from hypar.network.ops.base import Op
 
 ORDER = ("batch", "height", "width", "in_channels", "out_channels", "channels")
 BATCH = 6

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hypar.machine.schema import HardwareFile
     from hypar.machine.step_times import StepTimes
     from hypar.machine.tiers import Tier
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
 
 
 Degrees = Sequence[Any]

@@ -13,9 +13,10 @@ from hypar.network.trails import trails_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
+    from hypar.network.einsum import Einsum
     from hypar.network.keeping import Trailing
     from hypar.network.layer import Layer
-    from hypar.network.ops.base import Einsum, Op, Shape
+    from hypar.network.ops.base import Op, Shape
     from hypar.network.trails import Trails
 
 P = ParamSpec("P")

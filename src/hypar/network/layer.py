@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hypar.network.ops.base import Einsum, Op, Shape
+    from hypar.network.einsum import Einsum
+    from hypar.network.ops.base import Op, Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

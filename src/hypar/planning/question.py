@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.contraction import ContractedGraph
+    from hypar.network.einsum import Einsum
     from hypar.network.graph import LayerGraph
-    from hypar.network.ops.base import Einsum
     from hypar.planning.request import Request
     from hypar.sharding.placement import Options
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypar.network.ops.base import operand_name
+from hypar.network.einsum import operand_name
 from hypar.program.cuts import MADE_AS, READ_AS, scattered
 from hypar.program.flow import SPATIAL, Made, Work, axes_of, pieces_of
 from hypar.program.holding import Holding, flattened
@@ -16,8 +16,8 @@ from hypar.sharding.placement import partial_results
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.network.einsum import Einsum
     from hypar.network.layer import Layer
-    from hypar.network.ops.base import Einsum
     from hypar.program.cuts import Cuts
     from hypar.program.flow import Flow, Reader
     from hypar.program.holding import Members

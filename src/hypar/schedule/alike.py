@@ -12,7 +12,7 @@ from hypar.sharding.conventions import PAPER
 
 if TYPE_CHECKING:
     from hypar.network.contraction import Content, ContractedGraph
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.network.einsum import Einsum
     from hypar.network.keeping import Trailing
-    from hypar.network.ops.base import Einsum
     from hypar.schedule.tape import Block, Division, Read, Written
     from hypar.sharding.placement import Options
 

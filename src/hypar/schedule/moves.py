@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hypar.network.contraction import Content, ContractedGraph
-    from hypar.network.ops.base import Einsum, Roles
+    from hypar.network.einsum import Einsum, Roles
     from hypar.schedule.alike import Across, Within
     from hypar.schedule.joined import Run
     from hypar.sharding.amounts.counted import Received

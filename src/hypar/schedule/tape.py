@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.network.einsum import Einsum
     from hypar.network.keeping import Trailing
-    from hypar.network.ops.base import Einsum
 
 _NONE: frozenset[str] = frozenset()
 _ALL_BUT_CHANNELS = frozenset({"batch", "height", "width"})

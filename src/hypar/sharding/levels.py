@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hypar.network.dims import CUTTABLE
-from hypar.network.ops.base import operand_name
+from hypar.network.einsum import operand_name
 from hypar.sharding.grids.layouts import layout
 
 if TYPE_CHECKING:
-    from hypar.network.ops.base import Einsum, Roles
+    from hypar.network.einsum import Einsum, Roles
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs
 

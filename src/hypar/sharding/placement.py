@@ -17,7 +17,7 @@ from hypar.network.dims import in_order
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from hypar.network.ops.base import Einsum, Roles
+    from hypar.network.einsum import Einsum, Roles
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hypar.network.contraction import CutLayer, Tensor
-    from hypar.network.ops.base import Einsum, Roles
+    from hypar.network.einsum import Einsum, Roles
     from hypar.sharding.grids.manners import Manner
     from hypar.sharding.placement import Options
     from hypar.sharding.redistribution import Number

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hypar.costs.base import MovingCost
     from hypar.costs.graphs.meetings import Meeting
     from hypar.network.contraction import ContractedGraph
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.amounts.above import Above
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hypar.costs.base import Cost, MovingCost
     from hypar.network.contraction import Content, ContractedGraph, CutLayer, Tensor
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options
 

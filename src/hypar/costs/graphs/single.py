@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from hypar.costs.base import Items, MovingCost
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.amounts.above import Above
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.levels import Level, LocalSizes

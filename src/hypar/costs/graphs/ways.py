@@ -15,7 +15,7 @@ from hypar.sharding.amounts.products import descending, in_all, raised
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.amounts.products import Products

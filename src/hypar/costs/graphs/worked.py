@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hypar.costs.graphs.meetings import Dims
     from hypar.costs.graphs.tiered import Tiered
     from hypar.network.contraction import CutLayer
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.placement import Choice
     from hypar.solve.counts.forms import Numbers, Term

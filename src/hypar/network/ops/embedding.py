@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from pydantic import model_validator
 
 from hypar.network.dims import MADE, READ
+from hypar.network.einsum import Einsum
 from hypar.network.named import Sized
-from hypar.network.ops.base import Contraction, Einsum, Op, Shape, one_input
+from hypar.network.ops.base import Contraction, Op, Shape, one_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

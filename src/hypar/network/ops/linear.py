@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from hypar.network.dims import MADE, READ
+from hypar.network.einsum import Einsum
 from hypar.network.named import Names, Sized, missing
-from hypar.network.ops.base import Contraction, Einsum, Op, Shape, Size, describe, one_input, require_dims
+from hypar.network.ops.base import Contraction, Op, Shape, Size, describe, one_input, require_dims
 from hypar.network.windows import ShapeError
 
 if TYPE_CHECKING:

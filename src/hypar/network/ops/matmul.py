@@ -6,9 +6,10 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 from hypar.network.dims import CONTRACTED
+from hypar.network.einsum import Einsum
 from hypar.network.keeping import Keeps
 from hypar.network.named import Pairs
-from hypar.network.ops.base import Einsum, Op, Shape, describe, require_dims
+from hypar.network.ops.base import Op, Shape, describe, require_dims
 from hypar.network.windows import ShapeError
 
 if TYPE_CHECKING:

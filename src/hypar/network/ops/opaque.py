@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from hypar.network.einsum import Einsum
 from hypar.network.keeping import Keeps
-from hypar.network.ops.base import Count, Einsum, Op, Shape, Size, elements_of
+from hypar.network.ops.base import Count, Op, Shape, Size, elements_of
 from hypar.network.windows import ShapeError
 
 

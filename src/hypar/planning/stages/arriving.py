@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from hypar.machine.machine import Machine
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.planning.stages.span import Cuts
     from hypar.planning.stages.spans import CutSpans, Outer
     from hypar.planning.uneven.tree import Branch, Branching

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.grids.manners import Codes, Names
     from hypar.solve.edge import Costs
 

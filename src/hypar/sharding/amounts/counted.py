@@ -20,7 +20,7 @@ from hypar.sharding.transfers import phase_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hypar.network.ops.base import Einsum, Roles
+    from hypar.network.einsum import Einsum, Roles
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part

@@ -34,7 +34,7 @@ from hypar.sharding.transfers import simple
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.grids.layouts import Layout
     from hypar.sharding.grids.manners import Names
     from hypar.sharding.levels import LocalSizes

@@ -9,7 +9,7 @@ from hypar.sharding.conventions import FUSED
 
 if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
 
 
 class Sums(NamedTuple):

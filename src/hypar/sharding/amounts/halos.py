@@ -14,7 +14,7 @@ from hypar.sharding.grids.tensor_dims import divided
 from hypar.sharding.transfers import Border, halo
 
 if TYPE_CHECKING:
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.amounts.between import Between, Factors, Plain
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs

@@ -18,7 +18,7 @@ from hypar.sharding.transfers import Border, halo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.network.ops.base import Einsum, Roles
+    from hypar.network.einsum import Einsum, Roles
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.levels import Level, LocalSizes
     from hypar.sharding.placement import Options

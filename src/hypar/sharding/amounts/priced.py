@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hypar.network.ops.base import Einsum, Roles
+    from hypar.network.einsum import Einsum, Roles
     from hypar.sharding.amounts.between import AtLevel, Between
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part

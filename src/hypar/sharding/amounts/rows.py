@@ -10,7 +10,7 @@ import numpy as np
 from hypar.sharding.transfers import Border, halo
 
 if TYPE_CHECKING:
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.levels import LocalSizes
     from hypar.sharding.placement import Options
     from hypar.solve.edge import Costs

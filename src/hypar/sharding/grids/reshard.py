@@ -26,7 +26,7 @@ from hypar.sharding.redistribution import COLLECTIVES
 
 if TYPE_CHECKING:
     from hypar.network.contraction import Content
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.placement import Choice, Options
     from hypar.solve.edge import Costs
 

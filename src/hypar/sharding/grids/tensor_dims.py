@@ -13,7 +13,7 @@ from hypar.sharding.grids.bounds import Bounds, Intersections, bounds, intersect
 
 if TYPE_CHECKING:
     from hypar.network.contraction import Content
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.network.windows import Window
     from hypar.sharding.grids.layouts import Layout
 

@@ -16,7 +16,7 @@ from hypar.sharding.uneven.fractions import Interval, Rows, cut_by, shards_of, w
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.amounts.between import Between, Factors
     from hypar.sharding.amounts.flows import Sums
     from hypar.sharding.amounts.parts import Part

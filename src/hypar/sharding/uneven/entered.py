@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from hypar.network.contraction import ContractedGraph
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.amounts.between import Between, Factors
     from hypar.sharding.amounts.parts import Part
     from hypar.sharding.placement import Choice

@@ -18,7 +18,7 @@ from hypar.sharding.transfers import dim_of
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.network.windows import Window
     from hypar.sharding.amounts.between import Between
     from hypar.sharding.placement import Options

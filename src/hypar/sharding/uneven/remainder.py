@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hypar.network.ops.base import operand_name
+from hypar.network.einsum import operand_name
 from hypar.sharding.shares import divided_einsum, divided_size
 from hypar.sharding.transfers import dim_of
 

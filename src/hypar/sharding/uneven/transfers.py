@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hypar.network.contraction import CutLayer, Tensor
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.placement import Choice, Placement
 
 Shares = tuple[Number, ...]

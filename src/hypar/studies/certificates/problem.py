@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hypar.network.contraction import ContractedGraph, CutLayer, Tensor
+    from hypar.network.einsum import Einsum
     from hypar.network.graph import LayerGraph
-    from hypar.network.ops.base import Einsum
     from hypar.plan.plan import Plan
 
     Counts = NDArray[np.int64]

@@ -24,8 +24,8 @@ from hypar.sharding.grids.bounds import bounds
 from hypar.units import DTYPE_BYTES
 
 if TYPE_CHECKING:
+    from hypar.network.einsum import Einsum
     from hypar.network.layer import Layer
-    from hypar.network.ops.base import Einsum
     from hypar.network.windows import Window
     from hypar.sharding.placement import Choice
 

@@ -15,7 +15,7 @@ from hypar.studies.page import Section, beside, geometric_mean
 from hypar.studies.sections.hypar.networks import EIGHT, GIGABYTES, HALF, LEVELS, NETWORKS, SPEED, bars
 
 if TYPE_CHECKING:
-    from hypar.network.ops.base import Einsum
+    from hypar.network.einsum import Einsum
     from hypar.sharding.placement import Options
     from hypar.studies.evaluation import Evaluation
 
