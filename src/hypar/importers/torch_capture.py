@@ -77,13 +77,12 @@ class _Reader:
 
     def trace(self, name: str) -> Trace:
         """Return the whole trace."""
-        from torch.utils.flop_counter import FlopCounterMode  # noqa: PLC0415
-
+        counter_of = package("torch.utils.flop_counter", "torch").FlopCounterMode
         signature, nodes = self.program.graph_signature, []
         with ExitStack() as stack:
             modes = [node.meta["val"].fake_mode for node in self.program.graph.nodes if self.is_tensor(node)]
             stack.enter_context(modes[0])
-            counter = stack.enter_context(FlopCounterMode(display=False))
+            counter = stack.enter_context(counter_of(display=False))
             for node in self.program.graph.nodes:
                 if "val" in node.meta:
                     self.shapes[node.name] = self.sizes(node)
