@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hypar.errors import DocumentError, ModelError
+from hypar.importers.formats import BATCH
 from hypar.importers.imported import Imported, imported
 from hypar.importers.onnx_rules import TABLE, flop
 from hypar.importers.packages import package
@@ -40,7 +41,7 @@ def from_onnx(path: str | Path, *, batch: int | None = None, partial: bool = Fal
     Raises:
         InputError: onnx is not installed, or the file cannot be read or said by hypar's ops.
     """
-    return import_named(str(path), (), batch=256 if batch is None else batch, partial=partial).graph()
+    return import_named(str(path), (), batch=BATCH if batch is None else batch, partial=partial).graph()
 
 
 def import_named(network: str, _inputs: Sequence[tuple[int, ...]], *, batch: int, partial: bool) -> Imported:
