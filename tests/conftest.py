@@ -56,8 +56,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, None, No
     """Make no items of the slow combinations of values where slow tests are left out; there are thousands."""
     yield
     if metafunc.config.option.markexpr == QUICK[0]:
-        calls = metafunc._calls  # noqa: SLF001 -- pytest has no hook between combinations and items
-        metafunc._calls = [call for call in calls if not _slow(call.marks)] or calls[:1]  # noqa: SLF001
+        calls = metafunc._calls
+        metafunc._calls = [call for call in calls if not _slow(call.marks)] or calls[:1]
 
 
 def _slow(marks: Iterable[pytest.Mark]) -> bool:

@@ -13,7 +13,6 @@ import hypar
 from tests.importers.plans import facts
 
 
-
 @pytest.fixture(scope="module")
 def torch() -> Any:
     """PyTorch, imported where tests run and not where they are collected."""
