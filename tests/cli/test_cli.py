@@ -205,6 +205,6 @@ def test_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_module_runs_and_a_closed_pipe_is_no_traceback() -> None:
-    command = f"{sys.executable} -m hypar models --json | head -n 1"
+    command = f"{sys.executable} -m hypar models vgg16 --json | head -n 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("[\n", "")
