@@ -56,7 +56,7 @@ LONGER = ("vgg13", "vgg19", "resnet34", "resnet50")
 """Networks of the kind of a shorter one."""
 
 
-@pytest.mark.parametrize("name", late(NETWORKS, *LONGER))
+@pytest.mark.parametrize("name", late(NETWORKS, "resnet18", *LONGER))
 def test_both_sides_end_together_by_the_cost(name: str) -> None:
     plan = on_unlike_boards(name)
     found = ends(plan)
@@ -175,6 +175,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
     return found
 
 
+@pytest.mark.slow
 def test_averages_as_the_summary_words_them_make_hypar_slower_than_owt(runs: Runs) -> None:
     """2.98, 3.78 and 6.30 over OWT, HyPar and dp; ours has HyPar at least as fast as OWT on every network."""
     section = averages(runs)

@@ -130,7 +130,7 @@ def machines(draw: st.DrawFn) -> Machine:
     return machine_of(Path("drawn.yaml"), text)
 
 
-@settings(max_examples=examples(2000, short=8))
+@settings(max_examples=examples(2000, short=4))
 @given(
     model=networks(),
     machine=machines(),

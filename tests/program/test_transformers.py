@@ -11,6 +11,7 @@ from hypar.execution.verify import verify_program
 from hypar.program.cuts import array_cuts
 from hypar.program.lowering import lower
 from hypar.program.places import array_places
+from tests.effort import crossed
 from tests.transformers import drawn, encoder, gpt, llama
 
 if TYPE_CHECKING:
@@ -31,9 +32,7 @@ def check(network: str, array: tuple[int, ...], seed: int, convention: str) -> N
     assert found.agrees, (found.worst, [str(own) for own in choices])
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("array", [(4,), (3, 2)], ids=str)
-@pytest.mark.parametrize("convention", ["moved", "fused"])
+@crossed({"network": NETWORKS, "array": [(4,), (3, 2)], "convention": ["moved", "fused"]})
 def test_a_random_plan_gives_the_numbers_of_one_device(
     network: str, array: tuple[int, ...], convention: str
 ) -> None:
