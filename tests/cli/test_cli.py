@@ -3,13 +3,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
 
 import hypar
-from hypar import plan_model
+from hypar import load_model, plan_model
+from hypar.cli.commands import models
 from hypar.cli.main import main
 from hypar.planning.strategies.base import load_strategy
 from hypar.registry import data_names, plugin_names
@@ -147,7 +149,8 @@ def test_a_terminal_without_the_characters_gets_others(monkeypatch: pytest.Monke
     assert "fc1" in done.stdout
 
 
-def test_models_lists_all_and_shows_one() -> None:
+def test_models_lists_all_and_shows_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "load_model", cache(load_model))
     assert {row["model"] for row in json.loads(output("models", "--json"))} == set(data_names("models"))
     assert "vgg16" in output("models")
     layers = json.loads(output("models", "vgg16", "--json"))
