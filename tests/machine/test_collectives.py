@@ -150,7 +150,7 @@ def drawn(name: str) -> list[tuple[tuple[int, ...], int, str, float]]:
     return found
 
 
-@pytest.mark.parametrize("name", late(NAMES, *RELATED))
+@pytest.mark.parametrize("name", late(NAMES, "h_tree", *RELATED))
 def test_every_charged_time_is_between_the_bound_and_an_explicit_schedule(
     name: str, request: pytest.FixtureRequest
 ) -> None:

@@ -71,7 +71,7 @@ def scored(plan: Plan) -> Score:
     return plan.score
 
 
-@pytest.mark.parametrize("name", late(NETWORKS, *LONGER))
+@pytest.mark.parametrize("name", late(NETWORKS, "resnet18", *LONGER))
 def test_accpar_is_the_fastest_on_unlike_boards_by_the_engine(name: str) -> None:
     own = scored(on_unlike_boards(name)).time_s
     others = [
@@ -144,7 +144,7 @@ def shared_by(file: Path, name: str, batch: int = BATCH) -> tuple[Plan, Plan]:
     return exact, equal
 
 
-@pytest.mark.parametrize("name", late(NETWORKS, *LONGER))
+@pytest.mark.parametrize("name", late(NETWORKS, "resnet18", *LONGER))
 def test_exact_shares_of_two_like_groups_are_equal(two_like_groups: Path, name: str) -> None:
     exact, equal = shared_by(two_like_groups, name, 4096 if name == "lenet-c" else BATCH)
     assert exact.splits[0].shares == [0.5, 0.5]

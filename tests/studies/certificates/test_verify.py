@@ -76,7 +76,7 @@ def changed(data: dict[str, Any], place: tuple[Any, ...], by: float) -> dict[str
 @pytest.mark.parametrize(
     ("model", "asked"),
     [
-        ("alexnet", {"levels": 3}),
+        pytest.param("alexnet", {"levels": 3}, marks=pytest.mark.slow),
         ("lenet-c", {"array": [16]}),
         pytest.param("resnet18", {"levels": 3}, marks=pytest.mark.slow),
     ],
