@@ -146,8 +146,9 @@ class BlockedRowStationary(ComputeModel):
 
     def _packed(self, shape: LocalShape) -> tuple[float, float]:
         """Return the words in memory for an element of F_in and for one of F_out; 1 where zeros are not known."""
-        known = shape.zeros if self.saves_zeros else {}
-        return run_length_words(known.get("input")), run_length_words(known.get("output"))
+        if not (self.saves_zeros and shape.zeros):
+            return 1.0, 1.0
+        return _coded(shape, "input", "in_channels"), _coded(shape, "output", "out_channels")
 
     def _best(self, ways: tuple[tuple[Nest, ...], ...], units: int) -> list[Placed]:
         """Return the best of the ways to do a phase, the first of equal ones."""
@@ -195,6 +196,13 @@ class BlockedRowStationary(ComputeModel):
                 **_named(found[0].blocking),
             },
         )
+
+
+def _coded(shape: LocalShape, tensor: str, channels: str) -> float:
+    """Return the words in memory for an element of a feature map, a code being a channel of a sample, or a vector."""
+    vector = shape.words[tensor] / (shape.size("batch") * shape.size("groups"))
+    plane = vector / shape.size(channels)
+    return run_length_words(shape.zeros.get(tensor), plane if plane > 1 else max(1.0, vector))
 
 
 def _sums(counts: list[tuple[float, float, float]]) -> tuple[float, float, float]:
