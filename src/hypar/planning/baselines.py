@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hypar.errors import OptionError, TableLimitError
 from hypar.plan.plan import SEARCHED, BaselinesRecord
+from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.chunks.search import run_chunked
 from hypar.planning.question import ask, setting_of
 from hypar.planning.refinement import LEAST_GAIN
@@ -208,7 +209,7 @@ def _planned(asked: _Asked) -> tuple[Options, ...] | None:
         parameters={},
         search=named.search,
         solver=None,
-        array=asked.array,
+        arrays={WHOLE_ARRAY: asked.array},
         pins=asked.pins,
         graph=asked.nodes,
         convention=named.convention,

@@ -10,6 +10,7 @@ from hypar.activity import tell
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
+from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of
 from hypar.planning.flat import by_digits
@@ -146,8 +147,6 @@ def plan_model(
     optimizer = checked_optimizer(optimizer)
     named = load_strategy("hypar" if strategy is None else strategy)
     machine = None if hardware is None else _hardware(hardware)
-    heterogeneous = machine if isinstance(machine, HeterogeneousMachine) else None
-    identical = None if isinstance(machine, HeterogeneousMachine) else machine
     given: dict[str, float | str | None] = {"inter_weight": inter_weight, "mode": mode}
     held = (pins,) if isinstance(pins, str) else tuple(pins)
     array, stages, outside = checked_nodes(array, stages)
@@ -155,7 +154,7 @@ def plan_model(
     # A stage on one group of identical devices has no layer with shares of several.
     cut = array is not None or levels != 0
     apart = has_stages(stages, starts, cut=cut) and not outside
-    shared = None if heterogeneous is None or (apart and not heterogeneous.nested) else heterogeneous
+    shared = machine if isinstance(machine, HeterogeneousMachine) and (not apart or machine.nested) else None
     own = named.heterogeneous_cost if shared and named.heterogeneous_cost else named.cost
     asked = own if cost is None else cost
     rule = checked_shares(shares, named.shares, asked, shared)
@@ -200,13 +199,9 @@ def plan_model(
         search=named.search if search is None else search,
         graph=checked_graph(named.graph if graph is None else graph),
         solver=solver,
-        array=()
-        if heterogeneous
-        else checked_array(levels, array, stages=pipeline.stages not in {None, BEST}),
+        arrays=_arrays(machine, pipeline.stages, levels, array, outside),
         pins=held,
-        machine=identical,
-        heterogeneous=heterogeneous,
-        arrays=_arrays(heterogeneous, pipeline.stages, levels, array, outside) if heterogeneous else {},
+        machine=machine,
         shares=rule,
         integral=integral,
         optimizer=optimizer,
@@ -235,8 +230,7 @@ def follow(
     """
     tell(f"planning {graph.name} by {request.strategy}")
     plan = plan_of(request, graph, _decided(request, graph, progress))
-    machine = request.machine if request.heterogeneous is None else request.heterogeneous
-    origin = Origin(plan=plan, network=graph, machine=machine, profile=request.profile)
+    origin = Origin(plan=plan, network=graph, machine=request.machine, profile=request.profile)
     for made in filter(None, (plan, plan.score)):
         remember(made, origin)
     return plan
@@ -270,13 +264,15 @@ def _searched(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin,
 
 
 def _arrays(
-    machine: HeterogeneousMachine,
+    machine: Machine | HeterogeneousMachine | None,
     stages: int | str | None,
     levels: int | None,
     array: Sequence[int] | None,
     outside: int,
 ) -> dict[str, tuple[int, ...]]:
-    """Return the ways of each level inside each group of a heterogeneous machine, or inside each of its stages."""
+    """Return the ways of each level inside each group of identical devices, or inside each stage on it."""
+    if not isinstance(machine, HeterogeneousMachine):
+        return {WHOLE_ARRAY: checked_array(levels, array, stages=stages not in {None, BEST})}
     if stages is None:
         return checked_arrays(machine, levels, array)
     from hypar.planning.stages.sites import stage_arrays  # noqa: PLC0415 (only where stages are asked for)

@@ -169,7 +169,7 @@ def explain_plan(
     if machine is not None:
         require_groups(plan, machine, Path("plan"))
     graph = model.with_batch(plan.model.batch)
-    request = replace(Request.of(plan, machine, profile), array=tuple(plan.array), pins=(), refine=False)
+    request = replace(Request.of(plan, machine, profile).as_planned(plan), pins=(), refine=False)
     one, level = isinstance(layer, str), None
     if isinstance(layer, str) and "@" in layer:
         layer, _, text = layer.partition("@")

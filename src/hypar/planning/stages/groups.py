@@ -76,14 +76,12 @@ class GroupSpans(CutSpans):
         assert machine is not None  # noqa: S101 (the request has device groups)
         name, first, _ = next(machine.identical())
         direct = load_cost(request.cost, request.parameters).direct
-        alone = replace(request, machine=first, heterogeneous=None, array=request.arrays[name])
-        levels = max(depth + len(request.arrays[own]) for own, _, depth in machine.identical())
         return cls(
             request=request,
             whole=whole,
             microbatch=graph.with_batch(graph.batch // microbatches).nodes(request.graph),
-            pins=tuple(parse_pin(text, whole, levels) for text in request.pins),
-            setting=setting_for(alone, graph.element_bytes, direct=direct),
+            pins=tuple(parse_pin(text, whole, request.levels) for text in request.pins),
+            setting=setting_for(request.on(first, name), graph.element_bytes, direct=direct),
             site=Site(group, stages, Links()),
             answers=answers,
             machine=machine,

@@ -32,8 +32,7 @@ def decided_groups(request: Request, heterogeneous: HeterogeneousMachine, graph:
         TableLimitError: a search would not fit.
     """
     contracted = graph.nodes(request.graph)
-    levels = max(depth + len(request.arrays[name]) for name, _, depth in heterogeneous.identical())
-    pins = tuple(parse_pin(text, contracted, levels) for text in request.pins)
+    pins = tuple(parse_pin(text, contracted, request.levels) for text in request.pins)
     request = replace(request, solver=solver_for(request, contracted))
     found = plan_branches(request, contracted, pins, graph.element_bytes)
     claim = claim_of(request, found)

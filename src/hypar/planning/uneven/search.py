@@ -131,9 +131,7 @@ class Planner:
         self, name: str, machine: Machine, graph: ContractedGraph, depth: int, entered: Entered | None
     ) -> Leaf:
         """Plan identical devices by the requested search."""
-        request = replace(
-            self.request, machine=machine, heterogeneous=None, array=self.request.arrays[name], pins=()
-        )
+        request = self.request.on(machine, name)
         setting = setting_for(request, self.element_bytes, direct=self.cost.direct)
         if not request.array:
             lane = Lane(graph, ((),) * len(graph.layers), setting, name, depth)
@@ -151,9 +149,7 @@ class Planner:
     def question_in(self, leaf: Leaf, entered: Entered | None) -> Question:
         """Return the search problem of the levels of a group."""
         setting = leaf.lane.setting
-        request = replace(
-            self.request, machine=setting.machine, heterogeneous=None, array=setting.array, pins=()
-        )
+        request = replace(self.request, machine=setting.machine).over(setting.array)
         return self._question(request, leaf.graph, leaf.lane.depth, entered)
 
     def _question(
