@@ -13,8 +13,7 @@ from hypar.network.graph import LayerGraph
 from hypar.plan.splits import WHOLE_ARRAY
 from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of
-from hypar.planning.flat import by_digits
-from hypar.planning.question import ask
+from hypar.planning.flat import searched
 from hypar.planning.records import decided, plan_of
 from hypar.planning.refusals import Asked, require_together
 from hypar.planning.request import (
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
     from hypar.machine.profiles import Profile
     from hypar.plan.plan import Plan
     from hypar.planning.records import Decided
-    from hypar.planning.searches.base import Answer, Question
-    from hypar.sharding.pins import Pin
 
 
 def plan_model(
@@ -237,10 +234,6 @@ def follow(
 
 
 def _decided(request: Request, graph: LayerGraph, progress: Callable[[int, int], None]) -> Decided:
-    if request.heterogeneous is not None and request.stages is None:
-        from hypar.planning.uneven.heterogeneous_plan import decided_groups  # noqa: PLC0415 (only where it is asked for)
-
-        return decided_groups(request, request.heterogeneous, graph)
     if request.stages is not None:
         from hypar.planning.stages.records import decided_stages  # noqa: PLC0415 (as above)
 
@@ -248,19 +241,13 @@ def _decided(request: Request, graph: LayerGraph, progress: Callable[[int, int],
         if request.stages == BEST:
             whole = _decided(replace(request, stages=None), graph, lambda *_: None)
         return decided_stages(request, graph, whole, progress)
-    question, pins, found = by_digits(request, graph) or _searched(request, graph)
-    search = load_search(request.search)
-    if request.machine is None and not request.refine:
-        return decided(request, question, pins, found, claim_of(request, question, found, search.claim))
-    from hypar.planning.timing import timed  # noqa: PLC0415 (only where a machine is named)
+    if request.machine is not None:
+        from hypar.planning.timing import timed  # noqa: PLC0415 (only where a machine is named)
 
-    return timed(request, graph, question, pins, found, progress)
-
-
-def _searched(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer]:
-    """Return the search problem of a request, its pins, and its answer."""
-    question, pins = ask(request, graph)
-    return question, pins, load_search(request.search).run(question)
+        return timed(request, graph, progress)
+    question, pins, found = searched(request, graph)
+    claim = claim_of(request, question, found, load_search(request.search).claim)
+    return decided(request, question, pins, found, claim)
 
 
 def _arrays(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from hypar.costs.base import load_cost
 from hypar.plan.splits import WHOLE_ARRAY
+from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.question import setting_for
 from hypar.planning.searches.base import Answer
 from hypar.planning.stages.arriving import entering_groups
@@ -15,7 +16,7 @@ from hypar.planning.stages.span import Cuts, Site, phases_of
 from hypar.planning.stages.spans import CutSpans, read_of_others
 from hypar.planning.uneven.replay import subtree_of
 from hypar.planning.uneven.search import Planner
-from hypar.planning.uneven.tree import Leaf, lanes_of, leaves_of
+from hypar.planning.uneven.tree import lanes_of, leaves_of
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
@@ -101,7 +102,7 @@ class GroupSpans(CutSpans):
             choices=(),
             costs=(),
             solver=self._planner.request.solver or "",
-            exact=all(leaf.exact for leaf in leaves),
+            exact=all(leaf.answer.exact for leaf in leaves),
             tree=tree,
         )
 
