@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hypar.solve.counts.forms import pair_costs
 from hypar.solve.counts.near import near, state_costs
 from hypar.solve.counts.states import states_of
-from hypar.solve.marginals import marginals
+from hypar.solve.marginals import Ends, bound, marginals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,13 +91,13 @@ class Relaxed:
     def narrow(self, known: float) -> None:
         """Leave out the states that no plan of a known cost takes."""
         for far in (False, True):
-            least = self._marginals(far=far)
+            least = marginals(self.nodes, self._ends, self.pairs, far=far)
             most = known * (1 + ROUNDING)
             self._set([own[costs <= most] for own, costs in zip(self.states, least, strict=True)])
 
     def bound(self) -> float:
         """Return a lower bound of all plans."""
-        return float(self._marginals(far=False)[0].min())
+        return bound(self.nodes, self._ends, self.pairs)
 
     def between(self, link: int, first: int) -> Costs:
         """Return the costs of pairs of a link, one of its ends first."""
@@ -105,7 +105,8 @@ class Relaxed:
         assert costs is not None  # noqa: S101 (only some are missing, and only while states are left out)
         return costs if self.graph.links[link].source == first else costs.T
 
-    def _marginals(self, *, far: bool) -> list[Costs]:
+    @property
+    def _ends(self) -> list[Ends]:
+        """The layers of the tensors whose costs are computed."""
         links = zip(self.graph.links, self.costs_of, strict=True)
-        ends = [(link.source, link.target) for link, costs in links if costs is not None]
-        return marginals(self.nodes, ends, self.pairs, far=far)
+        return [(link.source, link.target) for link, costs in links if costs is not None]
