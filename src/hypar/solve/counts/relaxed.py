@@ -39,12 +39,13 @@ class Relaxed:
         costs_of: for each link the costs of pairs, ``[states of the source, states of the target]``; None if they are more.
     """
 
-    def __init__(self, graph: CountGraph, known: float = math.inf) -> None:
+    def __init__(self, graph: CountGraph, known: float = math.inf, steps: Sequence[float] = STEPS) -> None:
         """Take all states, or those that may be part of a plan of a known cost.
 
         Args:
             graph: the problem.
             known: the cost of a plan; no tensor may cost less than 0 then.
+            steps: the most pairs of states of a tensor whose costs are computed, step by step.
         """
         self.graph, self.most = graph, math.inf
         states = [states_of(graph, node) for node in range(len(graph.nodes))]
@@ -52,7 +53,7 @@ class Relaxed:
             self._set(states)
             return
         states = near(graph, states, known * (1 + ROUNDING))
-        for self.most in STEPS:
+        for self.most in steps:
             self._set(states)
             self.narrow(known)
             states = self.states

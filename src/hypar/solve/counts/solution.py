@@ -15,10 +15,10 @@ from hypar.solve.counts.forms import MOST_LEVELS
 from hypar.solve.counts.orders import written
 from hypar.solve.counts.relaxed import STEPS, Relaxed
 from hypar.solve.counts.states import number_of
-from hypar.solve.limits import Budget
+from hypar.solve.limits import ENTRY_BYTES, Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hypar.solve.counts.columns import Plan
     from hypar.solve.counts.forms import CountGraph
@@ -61,10 +61,10 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
     if sum(graph.depths) > MOST_LEVELS or max(sizes) > MOST_STATES:
         return
     many = bool(graph.own) or max(sizes) > FEW_STATES
-    most = STEPS[-1] if many else math.inf
-    tables = {(form, min(sizes[a] * sizes[b], most)) for a, b, form in graph.links}
+    steps = [step for step in STEPS if _entries(graph, sizes, step) * ENTRY_BYTES <= budget.limits.bytes]
+    stored = _entries(graph, sizes, steps[-1] if many and steps else math.inf)
     search = Columns(graph)
-    if not search.widest or not budget.allows(stored=2 * sum(size for _, size in tables)):
+    if not search.widest or not budget.allows(stored=stored):
         return
     plan = search.greedy()
     relaxed = None if many else Relaxed(graph)
@@ -77,18 +77,25 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
             if relaxed is not None:
                 yield _found(graph, plan, bound)
         # A good plan leaves few of many states by the costs of layers alone.
-        relaxed = relaxed or Relaxed(graph, plan.cost)
+        relaxed = relaxed or Relaxed(graph, plan.cost, steps)
         relaxed.narrow(plan.cost)
         bound = relaxed.bound()
         yield _found(graph, plan, bound)
     if relaxed is None:
         return
-    proven = bound >= plan.cost * (1 - ROUNDING)
-    blocks = (
-        None
-        if proven or not relaxed.complete
-        else blocks_of([link[:2] for link in graph.links], len(graph.nodes))
-    )
+    if bound < plan.cost * (1 - ROUNDING) and relaxed.complete:
+        yield from _closed(relaxed, search, plan, bound)
+
+
+def _entries(graph: CountGraph, sizes: Sequence[int], most: float) -> float:
+    """Return how many entries the costs of pairs take, with up to some of a tensor; twice as many while they are computed."""
+    return 2 * sum(size for _, size in {(form, min(sizes[a] * sizes[b], most)) for a, b, form in graph.links})
+
+
+def _closed(relaxed: Relaxed, search: Columns, plan: Plan, bound: float) -> Iterator[Found]:
+    """Yield better plans and bounds by the tables of blocks; nothing if a block has no pivot."""
+    graph = relaxed.graph
+    blocks = blocks_of([link[:2] for link in graph.links], len(graph.nodes))
     if blocks is None:
         return
     chain = Chain(relaxed, blocks, plan.cost)
