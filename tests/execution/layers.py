@@ -12,7 +12,7 @@ from hypar.registry import load_plugin
 
 if TYPE_CHECKING:
     from hypar.execution.boxes import Array, Piece
-    from hypar.execution.kernels.base import Gradients, Kernel
+    from hypar.execution.computing.kernel import Gradients, Kernel
 
 VECTOR = {"channels": 5}
 IMAGE = {"channels": 4, "height": 4, "width": 5}
