@@ -74,8 +74,16 @@ class Product(Kernel):
         own, made = take(error, self.output(layer, piece)), letters(layer, "output")
         one, two = (letters(layer, tensor) for tensor in INPUTS)
         found = (
-            np.einsum(f"{made},{two}->{one}", own, local[1], optimize=True),
-            np.einsum(f"{made},{one}->{two}", own, local[0], optimize=True),
+            _error((made, own), (two, local[1]), one),
+            _error((made, own), (one, local[0]), two),
         )
         pairs = zip(inputs, boxes, found, strict=True)
         return Gradients(tuple(put(whole.shape, box, values) for whole, box, values in pairs), {})
+
+
+def _error(made: tuple[str, Array], other: tuple[str, Array], result: str) -> Array:
+    """Return the error of an input, the product of the output's and the other input; letters of no factor have size 1."""
+    (of_made, own), (of_other, local) = made, other
+    known = "".join(letter for letter in result if letter in of_made + of_other)
+    found = np.einsum(f"{of_made},{of_other}->{known}", own, local, optimize=True)
+    return np.expand_dims(found, tuple(axis for axis, letter in enumerate(result) if letter not in known))
