@@ -101,9 +101,7 @@ def test_what_comes_from_another_stage_is_kept_once_by_layers_and_not_by_joins()
     """
     graph = load_model("resnet18").with_batch(8)
     names = [layer.name for layer in graph.contracted.layers]
-    spans = CutSpans.of(
-        replace(Request.of(plan_model(graph, convention="paper"), HMC), array=()), graph, (2, 4)
-    )
+    spans = CutSpans.of(Request.of(plan_model(graph, convention="paper"), HMC).over(()), graph, (2, 4))
     samples, size = 2, 4
     forked = spans.span(names.index("layer2.0.conv1"), names.index("layer2.0.add"))
     read, halved = 64 * 56 * 56, 128 * 28 * 28
@@ -118,9 +116,7 @@ def test_what_comes_from_another_stage_is_kept_once_by_layers_and_not_by_joins()
 def test_a_stage_has_a_buffer_for_what_it_receives() -> None:
     """Lenet-c: 12 x 12 x 20 to the second convolution, 4 x 4 x 50 to the first linear layer, 500 to the second."""
     graph = LENET.with_batch(64)
-    spans = CutSpans.of(
-        replace(Request.of(plan_model(graph, convention="paper"), HMC), array=()), graph, (4, 4)
-    )
+    spans = CutSpans.of(Request.of(plan_model(graph, convention="paper"), HMC).over(()), graph, (4, 4))
     sent = [16 * 4 * elements for elements in (12 * 12 * 20, 4 * 4 * 50, 500)]
     assert [spans.span(*ends).held(1)["buffers"] for ends in ((0, 1), (1, 2), (2, 4), (3, 4))] == [
         sent[0], sent[0], sent[1], sent[2],
@@ -147,9 +143,7 @@ def test_a_shortcut_crosses_a_seam_once_each_way() -> None:
     """Elements of ResNet-18: 64 x 56 x 56 at first, 128 x 28 x 28 then."""
     graph = load_model("resnet18").with_batch(8)
     names = [layer.name for layer in graph.contracted.layers]
-    spans = CutSpans.of(
-        replace(Request.of(plan_model(graph, convention="paper"), HMC), array=()), graph, (2, 4)
-    )
+    spans = CutSpans.of(Request.of(plan_model(graph, convention="paper"), HMC).over(()), graph, (2, 4))
     wide, deep = (2 * 4 * size for size in (64 * 56 * 56, 128 * 28 * 28))
     for first, crossing in {
         "layer1.0.conv1": wide,  # read there, and added behind
@@ -344,7 +338,7 @@ def test_blocks_that_are_not_planned_are_in_no_better_partition(
 ) -> None:
     machine = of_memory(tmp_path, capacity, overlap)
     plan = plan_model(forked, hardware=machine, **({"convention": "paper"} | asked))
-    request = replace(Request.of(plan, machine), array=array)
+    request = Request.of(plan, machine).over(array)
     answers = known_answers(str(asked), array, overlap)
     for schedule, stages, microbatches in (("1f1b", 2, 4), ("gpipe", 4, 8), ("layer-block", 4, 1)):
         every, few = (CutSpans.of(request, forked, (stages, microbatches), answers) for _ in range(2))
@@ -385,7 +379,7 @@ def test_the_best_partition_by_another_balance_is_that_of_all_blocks(
 ) -> None:
     machine = of_memory(tmp_path, capacity)
     plan = plan_model(forked, hardware=machine, **({"convention": "paper"} | asked))
-    request = replace(Request.of(plan, machine), array=array)
+    request = Request.of(plan, machine).over(array)
     answers = known_answers(str(asked), array, "none")
     for schedule, stages, microbatches in (("1f1b", 3, 4), ("gpipe", 4, 8), ("layer-block", 4, 1)):
         every, few = (CutSpans.of(request, forked, (stages, microbatches), answers) for _ in range(2))

@@ -11,7 +11,7 @@ import pytest
 from hypar import check_plan, load_heterogeneous, load_model, plan_model, score_plan
 from hypar.errors import OptionError
 from hypar.planning.request import Request
-from hypar.planning.uneven.search import Planner, plan_branches
+from hypar.planning.uneven.search import Planner
 from hypar.program.of_plan import program_of
 from hypar.studies.explanation import explain_plan
 from tests.effort import crossed, late
@@ -166,8 +166,8 @@ def test_choices_of_another_plan_cost_what_a_search_would_count(strategy: str, c
     )
     machine, graph = load_heterogeneous("tpu-v2-v3"), load_model("lenet-c")
     request = replace(Request.of(plan, machine), baselines=())
-    found = plan_branches(request, graph.contracted, (), graph.element_bytes)
-    planner = Planner(request, (), graph.element_bytes)
+    planner = Planner.of(request, graph.contracted, (), graph.element_bytes)
+    found = planner.planned(graph.contracted)
     assert planner.within(found)
     again = planner.costed(found, planner.state_above(graph.contracted))
     assert again.cost == pytest.approx(found.cost, rel=1e-12)

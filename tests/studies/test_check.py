@@ -273,7 +273,7 @@ def check(*arguments: str) -> Result:
 LATE = (
     "shares of layers", "refined", "by paper", "fused", "deepa", "chunks by size", "stages, not cut",
     "volume of unlike groups", "best stages", "profile", "chunks", "optimal", "bounded by level", "stages",
-    "time", "scored",
+    "time",
 )  # fmt: skip
 """Plans whose files have the fields of another kind's."""
 
