@@ -12,7 +12,6 @@ from hypar.network.build import load_model
 from hypar.network.graph import LayerGraph
 from hypar.planning.claims import claim_of
 from hypar.planning.counting import conventions_of
-from hypar.planning.flat import by_digits
 from hypar.planning.question import ask
 from hypar.planning.records import decided, plan_of
 from hypar.planning.refusals import Asked, require_together
@@ -254,13 +253,22 @@ def _decided(request: Request, graph: LayerGraph, progress: Callable[[int, int],
         if request.stages == BEST:
             whole = _decided(replace(request, stages=None), graph, lambda *_: None)
         return decided_stages(request, graph, whole, progress)
-    question, pins, found = by_digits(request, graph) or _searched(request, graph)
+    question, pins, found = _flat(request, graph) or _searched(request, graph)
     search = load_search(request.search)
     if request.machine is None and not request.refine:
         return decided(request, question, pins, found, claim_of(request, question, found, search.claim))
     from hypar.planning.timing import timed  # noqa: PLC0415 (only where a machine is named)
 
     return timed(request, graph, question, pins, found, progress)
+
+
+def _flat(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer] | None:
+    """Return the answer of a request for one flat level, whose devices may be numbered; None for other requests."""
+    if len(request.array) != 1:
+        return None
+    from hypar.planning.flat import by_digits  # noqa: PLC0415 (only for a single level)
+
+    return by_digits(request, graph)
 
 
 def _searched(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, ...], Answer]:
