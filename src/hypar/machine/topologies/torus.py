@@ -9,17 +9,23 @@ round are equally long, ``dimension_ordered`` goes up and ``balanced`` sends hal
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hypar.machine.edges import placed, square
+from hypar.machine.sets import on_grid
 from hypar.machine.topologies.base import Link, Path, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hypar.machine.sets import Loads, Sets
+
 
 class Torus(Topology):
     """Torus as square as the number of devices allows; an edge of two has one link between its ends."""
+
+    counts_sets: ClassVar[bool] = True
 
     routing: Literal["dimension_ordered", "balanced"] = "balanced"
 
@@ -59,6 +65,10 @@ class Torus(Topology):
         """Return the device at each position: each factor divides the longer edge that it divides at all."""
         return placed(tuple(factors), *square(math.prod(factors)))
 
+    def sets_loads(self, sets: Sets, devices: int, *, summed: bool) -> Loads:  # noqa: ARG002
+        """Return the loads of links if the devices of sets exchange messages."""
+        return on_grid(sets, square(devices)[0], closed=True, balanced=self.routing == "balanced")
+
     def coordinates(self, device: int, devices: int) -> tuple[int, ...]:
         """Return row and column."""
         return divmod(device, square(devices)[1])
@@ -68,10 +78,9 @@ def _walked(
     at: int, links: tuple[Link, ...], line: tuple[int, int, int], steps: int
 ) -> tuple[int, tuple[Link, ...]]:
     """Return the end of some steps along a row or column, and the links so far."""
-    for _ in range(abs(steps)):
-        after = _beside(at, *line, 1 if steps > 0 else -1)
-        links, at = (*links, (at, after)), after
-    return at, links
+    stops = [_beside(at, *line, step) for step in range(0, steps, 1 if steps > 0 else -1)]
+    end = _beside(at, *line, steps)
+    return end, (*links, *pairwise((*stops, end)))
 
 
 def _beside(device: int, columns: int, edge: int, stride: int, step: int) -> int:
