@@ -6,7 +6,6 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from hypar.planning.uneven.tree import lanes_of, leaves_of
 from hypar.schedule.memory import held_at_most, holds
 from hypar.schedule.step import transfers_of
 from hypar.sharding.levels import TENSORS
@@ -24,9 +23,9 @@ HALVINGS = 16
 @lru_cache(maxsize=4)
 def fits(branch: Branch) -> bool:
     """Return whether the shards of every device below fit its memory; where even whole tensors do, without counting."""
-    if all(_holds_whole(leaf, branch.graph) for leaf in leaves_of(branch)):
+    if all(_holds_whole(leaf, branch.graph) for leaf in branch.leaves()):
         return True
-    lanes, crossings = lanes_of(branch)
+    lanes, crossings = branch.lanes()
     return holds(lanes, transfers_of(lanes, crossings))
 
 
