@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from hypar.plan.splits import WHOLE_ARRAY, StageRecord, StagesRecord
 from hypar.planning.claims import objective
 from hypar.planning.records import Decided
+from hypar.planning.request import BEST
 from hypar.planning.searches.base import load_search
 from hypar.planning.stages.refining import refine_stages
 from hypar.planning.stages.search import pins_of, plan_stages
@@ -68,6 +69,7 @@ def decided_stages(
         splits=splits,
         cost=math.fsum(split.cost for split in splits),
         array=staging.request.array,
+        arrays=staging.request.arrays,
         stages=stages_of(staging, request),
         refined=refined,
         chunks=staging.ran.chunks,
@@ -84,8 +86,8 @@ def stages_of(staging: Staging, request: Request) -> StagesRecord:
     """
     return StagesRecord(
         asked=request.stages,  # type: ignore[arg-type]
-        array=list(request.array) if request.stages == "best" else None,
-        asked_microbatches=request.microbatches if request.stages == "best" else None,
+        **_tried_over(request),
+        asked_microbatches=request.microbatches if request.stages == BEST else None,
         solver=request.solver,
         schedule=request.schedule,
         parts=request.parts,
@@ -111,6 +113,15 @@ def stages_of(staging: Staging, request: Request) -> StagesRecord:
     )
 
 
+def _tried_over(request: Request) -> dict[str, Any]:
+    """Return the fields of the levels over which the best stages were sought; none for a number of stages."""
+    if request.stages != BEST:
+        return {}
+    if request.heterogeneous is None:
+        return {"array": list(request.array)}
+    return {"arrays": {name: list(array) for name, array in request.arrays.items()}}
+
+
 def _balance(request: Request) -> str | None:
     """Return the recorded balance; None for time."""
     return None if request.balance == "time" else request.balance
@@ -126,7 +137,7 @@ def _no_stages(request: Request, whole: Decided) -> StagesRecord:
     time_s = 0.0 if whole.score is None else whole.score.time_s
     return StagesRecord(
         asked=request.stages,  # type: ignore[arg-type]
-        array=list(request.array),
+        **_tried_over(request),
         asked_microbatches=request.microbatches,
         solver=request.solver,
         schedule=request.schedule,
@@ -140,7 +151,7 @@ def _no_stages(request: Request, whole: Decided) -> StagesRecord:
 
 def _claim(request: Request, staging: Staging) -> str:
     """Return the claim of a plan in stages: the plans that it is optimal among."""
-    tried = "of all numbers of stages tried the fastest: " if request.stages == "best" else ""
+    tried = "of all numbers of stages tried the fastest: " if request.stages == BEST else ""
     fitting = " that fit" if any(each.memory_bytes is not None for each in request.machines) else ""
     least = {"time": "bottleneck", "macs": "arithmetic in the costliest"}
     words = least.get(request.balance, f"{request.balance} in the costliest")
@@ -160,7 +171,7 @@ def _claim(request: Request, staging: Staging) -> str:
     pins = f" and {len(request.pins)} pin{'s' * (len(request.pins) > 1)}" if request.pins else ""
     exact = all(leaf.answer.exact for span in staging.stages for leaf in span.cuts.node.leaves())
     solver = "" if exact else f" and solver {request.solver!r}, not exact,"
-    if request.uneven:
+    if any(isinstance(span.cuts.node, Branching) for span in staging.stages):
         solver += f" with {request.shares} shares, not proven optimal,"
     return f"{bounds}, each cut by {request.search} search{solver} over ({request.space}){pins} for least {objective(request)}"
 
