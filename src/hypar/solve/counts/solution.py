@@ -80,6 +80,8 @@ def improving(graph: CountGraph, budget: Budget) -> Iterator[Found]:
         relaxed = relaxed or Relaxed(graph, plan.cost, steps)
         relaxed.narrow(plan.cost)
         bound = relaxed.bound()
+        if bound < plan.cost * (1 - ROUNDING):
+            bound = max(bound, min(relaxed.by_cliques(plan.cost), plan.cost))
         yield _found(graph, plan, bound)
     if relaxed is None:
         return
