@@ -90,6 +90,34 @@ def encoder(batch: int = 4) -> LayerGraph:
     return _model(block, batch, 1, {"op": "layer_norm", "over": "hidden"}, head, {}, "float32")
 
 
+def mixtral(batch: int = 4, blocks: int = 1, dtype: str = "float32", **sizes: int) -> LayerGraph:
+    """Mixtral in small: Llama's block, whose gated unit is one of experts, two for each position."""
+    expert = {"each": "experts", "bias": False}
+    block = [
+        {"name": "norm1", "op": "rms_norm", "over": "hidden"},
+        linear("q", "hidden", ["kv_heads", "group", "head_dim"], bias=False),
+        linear("k", "hidden", ["kv_heads", "head_dim"], bias=False, inputs="norm1"),
+        linear("v", "hidden", ["kv_heads", "head_dim"], bias=False, inputs="norm1"),
+        {"name": "attention", "op": "attention", "inputs": ["q", "k", "v"], "causal": True},
+        linear("o", ["kv_heads", "group", "head_dim"], "hidden", bias=False),
+        {"name": "add1", "op": "add", "inputs": ["o", "input"]},
+        {"name": "norm2", "op": "rms_norm", "over": "hidden"},
+        linear("router", "hidden", "experts", bias=False),
+        {"name": "gates", "op": "top_k", "over": "experts", "count": 2},
+        {"name": "dispatch", "op": "dispatch", "inputs": "norm2", "to": "experts", "count": 2},
+        linear("gate", "hidden", "ff", **expert),
+        {"name": "act", "op": "silu"},
+        linear("up", "hidden", "ff", inputs="dispatch", **expert),
+        {"name": "gated", "op": "multiply", "inputs": ["act", "up"]},
+        linear("down", "ff", "hidden", **expert),
+        {"name": "combine", "op": "combine", "inputs": ["down", "gates"], "count": 2},
+        {"name": "add2", "op": "add", "inputs": ["combine", "add1"]},
+    ]
+    head = linear("head", "hidden", "vocab", bias=False)
+    more = {"experts": 4, **sizes}
+    return _model(block, batch, blocks, {"op": "rms_norm", "over": "hidden"}, head, more, dtype)
+
+
 def gated(batch: int = 4) -> LayerGraph:
     """MobileNetV3's block in small: a depthwise convolution whose channels are weighed by what is in the whole image."""
     conv: dict[str, Any] = {"op": "conv", "out_channels": 8, "kernel": 1}

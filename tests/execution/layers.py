@@ -87,6 +87,28 @@ NAMED: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
     "silu of a dim": ("silu", {}, [TOKENS]),
     "scale": ("scale", {}, [IMAGE, {"channels": 4, "height": 1, "width": 1}]),
     "scale by a vector": ("scale", {}, [IMAGE, VECTOR | {"channels": 4}]),
+    "linear of experts": (
+        "linear",
+        {"in": "hidden", "out": {"ff": 3}, "each": "experts", "bias": False},
+        [{"experts": 2, "slots": 3, "hidden": 4}],
+    ),
+    "top_k": ("top_k", {"over": "experts", "count": 2}, [{"sequence": 5, "experts": 5}]),
+    "dispatch": ("dispatch", {"to": {"experts": 4}, "count": 2}, [TOKENS]),
+    "dispatch of features first": (
+        "dispatch",
+        {"to": {"experts": 5}, "count": 2},
+        [{"hidden": 2, "sequence": 5}],
+    ),
+    "combine": (
+        "combine",
+        {"count": 2},
+        [{"experts": 4, "slots": 2, "hidden": 4}, {"sequence": 3, "experts": 4}],
+    ),
+    "combine of gates by expert": (
+        "combine",
+        {"count": 2},
+        [{"hidden": 2, "slots": 3, "experts": 5}, {"experts": 5, "sequence": 5}],
+    ),
     "multiply": ("multiply", {}, [TOKENS, TOKENS]),
     "softmax of a dim": ("softmax", {"over": "heads"}, [POSITIONS]),
     "cross_entropy": ("cross_entropy", {"over": "hidden"}, [TOKENS]),

@@ -17,6 +17,10 @@ TABLE = {"name": "wte", "op": "embedding", "over": "vocab", "out": "hidden"}
 DIMS = {"sequence": 8, "hidden": 16, "heads": 4, "head_dim": 4, "vocab": 24}
 
 
+SENT = {"name": "sent", "op": "dispatch", "to": "heads", "count": 2, "inputs": "wte"}
+GATES = {"name": "gates", "op": "linear", "out": "heads", "inputs": "wte"}
+
+
 def model(*layers: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"source": "a test", "batch": 4, "dims": DIMS, "layers": [TOKENS, TABLE, *layers], **more}
 
@@ -118,6 +122,50 @@ def test_dims_go_up_to_their_limit() -> None:
             "allowed: dims of the first input in the second, of the same size or of size 1",
         ),
         ([projected("q"), {"op": "scale"}], {}, "found 1 inputs; allowed: 2"),
+        ([projected("q", each="heads")], {}, "each stands beside bias: false alone"),
+        ([projected("q", each="time", bias=False)], {}, "allowed: one with time"),
+        (
+            [projected("q", each="hidden", bias=False)],
+            {},
+            "found hidden in each and in in; allowed: each dim once",
+        ),
+        (
+            [{"op": "top_k", "over": "hidden", "count": 17}],
+            {},
+            "found count 17 for 8x16 (sequence, hidden); allowed: at most 16",
+        ),
+        ([{"op": "top_k", "over": ["sequence", "hidden"], "count": 1}], {}, "over is one dim"),
+        (
+            [{"op": "dispatch", "to": "heads", "count": 5}],
+            {},
+            "found count 5 for 4 experts; allowed: at most 4",
+        ),
+        (
+            [{"op": "dispatch", "to": "hidden", "count": 1}],
+            {},
+            "found hidden, slots and an input of 8x16 (sequence, hidden); allowed: each dim once",
+        ),
+        (
+            [{"op": "dispatch", "to": {"experts": 4}, "count": 1, "over": "time"}],
+            {},
+            "allowed: one with time",
+        ),
+        ([{"op": "dispatch", "to": ["heads", "vocab"], "count": 1}], {}, "to is one dim"),
+        (
+            [SENT, {"op": "combine", "count": 1}],
+            {},
+            "found 1 inputs; allowed: 2, what experts made and the gates",
+        ),
+        (
+            [SENT, GATES, {"op": "combine", "count": 1, "over": "heads", "inputs": ["sent", "gates"]}],
+            {},
+            "found 4 slots for 8 positions of 1 experts each; allowed: 2",
+        ),
+        (
+            [SENT, GATES, {"op": "combine", "count": 2, "inputs": ["sent", "wte"], "over": "heads"}],
+            {},
+            "allowed: one with heads",
+        ),
         ([], {"dims": {**DIMS, "in_hidden": 4}}, "a dim's name of two or more small letters"),
         ([], {"dims": {**DIMS, "batch": 4}}, "a dim's name of two or more small letters"),
         ([], {"dims": {**DIMS, "sequence": 2**40 + 1}}, "allowed: at most 1,099,511,627,776"),

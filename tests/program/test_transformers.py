@@ -11,7 +11,7 @@ from hypar.execution.verify import verify_program
 from hypar.program.cuts import array_cuts
 from hypar.program.lowering import lower
 from hypar.program.places import array_places
-from tests.transformers import drawn, encoder, gated, gpt, llama
+from tests.transformers import drawn, encoder, gated, gpt, llama, mixtral
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,7 @@ NETWORKS: dict[str, Callable[[], LayerGraph]] = {
     "llama": llama,
     "encoder": encoder,
     "gated": gated,
+    "mixtral": mixtral,
 }
 
 
@@ -37,8 +38,7 @@ def check(network: str, array: tuple[int, ...], seed: int, convention: str) -> N
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("array", [(4,), (3, 2)], ids=str)
-@pytest.mark.parametrize("convention", ["moved", "fused"])
+@pytest.mark.parametrize(("array", "convention"), [((4,), "moved"), ((3, 2), "fused")], ids=str)
 def test_a_random_plan_gives_the_numbers_of_one_device(
     network: str, array: tuple[int, ...], convention: str
 ) -> None:

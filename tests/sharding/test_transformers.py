@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hypar.sharding.amounts.listing import amounts
-from tests.transformers import chosen, gpt, llama
+from tests.transformers import chosen, gpt, llama, mixtral
 
 if TYPE_CHECKING:
     from hypar.network.graph import LayerGraph
@@ -99,6 +99,38 @@ def test_ring_attention_gathers_keys_and_values(kv_heads: int, each_way: float) 
     found = received(long(kv_heads), {}, "sequence", "fused")
     for phase in ("forward", "backward"):
         assert total(found, phase, "attention") == pytest.approx(each_way, abs=0.01)
+
+
+def experts() -> LayerGraph:
+    """Eight experts, two for each position, and 8 sequences of 4096 positions."""
+    sizes = {"sequence": 4096, "hidden": 4096, "kv_heads": 8, "group": 4, "head_dim": 128, "ff": 14336}
+    return mixtral(batch=8, blocks=2, dtype="bfloat16", experts=8, vocab=8, **sizes)
+
+
+EXPERTS = dict.fromkeys(("gate", "up", "gated", "down"), "experts")
+
+
+def test_expert_parallelism_sends_all_to_all() -> None:
+    """Each device has an eighth of the 2 b s h elements of the slots, and seven eighths of these are for other devices."""
+    each = 7 / 8 / 8 * 2 * (8 * 4096 * 4096) * 2 / 1e6
+    assert each == pytest.approx(58.72, abs=0.005)
+    found = received(experts(), EXPERTS, "batch", "fused")
+    for phase in ("forward", "backward"):
+        own = {place: size for (at, place), size in found.items() if at == phase}
+        assert own == pytest.approx(
+            dict.fromkeys(("dispatch gate input", "dispatch up input", "down combine input"), each)
+        )
+    assert not [place for phase, place in found if phase == "gradient" and place.split()[0] in EXPERTS]
+
+
+def test_experts_divided_beside_the_batch_add_up_nothing_but_what_they_combine() -> None:
+    found = received(
+        experts(), EXPERTS | {"dispatch": "experts", "combine": "experts", "gates": "batch"}, "batch", "moved"
+    )
+    forward = {place: size for (phase, place), size in found.items() if phase == "forward"}
+    whole = 7 / 8 * (8 * 4096 * 4096) * 2 / 1e6
+    assert forward["add1 dispatch input"] == pytest.approx(whole)
+    assert forward["combine output"] == pytest.approx(2 * whole)
 
 
 def test_data_parallelism_adds_up_the_gradients_of_a_block() -> None:

@@ -9,7 +9,7 @@ from hypar.program.cuts import MADE_AS, READ_AS, scattered
 from hypar.program.flow import SPATIAL, Made, Work, axes_of, pieces_of
 from hypar.program.holding import Holding, flattened
 from hypar.program.pieces import divide
-from hypar.program.reads import read
+from hypar.program.reads import reached, read
 from hypar.program.steps import Compute, Item
 from hypar.sharding.placement import partial_results
 
@@ -64,10 +64,13 @@ def _dims(flow: Flow, layer: Layer, einsum: Einsum, cuts: Cuts) -> dict[str, Mem
     made = [flow.made[name].holding.members for name in layer.inputs]
     held: dict[str, tuple[Members, ...]] = {}
     if layer.op.names_dims:
+        windows = layer.op.windows_on(layer.input_shapes)
         for number, own in enumerate(made):
             axes = ("batch", *layer.input_shapes[number])
             for dim, axis in einsum.names(operand_name(number)).items():
-                held[dim] = (*held.get(dim, ()), own[axes.index(axis)])
+                there = own[axes.index(axis)]
+                here = reached(windows[axis], there, sizes[dim]) if axis in windows else there
+                held[dim] = (*held.get(dim, ()), here)
     else:
         batch, channels = made[0][:2]
         held = {"batch": (batch,), "in_channels": () if "groups" in sizes else (channels,)}

@@ -96,6 +96,11 @@ class Op(Record):
         return False
 
     @property
+    def rounds(self) -> Mapping[str, int]:
+        """Return the indices of each dim that it takes at a time, where these are more than one."""
+        return {}
+
+    @property
     def averages(self) -> bool:
         """Whether an output is a mean of inputs, so that devices can add up terms of it."""
         return False
