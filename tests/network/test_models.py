@@ -63,6 +63,8 @@ PARAMETERS = {
     "llama3-8b": 8_030_261_248,
     "llama3-70b": 70_553_706_496,
     "llama3-405b": 405_853_388_800,
+    # torchvision's num_params.
+    "vit-b16": 86_567_656,
     # Hugging Face's num_parameters of Mixtral-8x7B-v0.1; 47B in Jiang et al., section 2.1.
     "mixtral-8x7b": 46_702_792_704,
     # 174,600 M in Brown et al., Table D.1, of 96 blocks of 12 h^2 + 13 h, the two embeddings and the last norm.
@@ -95,6 +97,7 @@ GIGA_MACS = {
     "resnet101": 7.801,
     "resnet152": 11.514,
     "inception-v3": 5.713,
+    "vit-b16": 17.564,
     # Sandler et al., Table 4, have 300 M.
     "mobilenet-v2": 0.301,
 }
@@ -201,6 +204,10 @@ SHAPES = [
     ("unet", "concat1", (128, 392, 392)),
     ("unet", "up1.conv2", (64, 388, 388)),
     ("unet", "classifier", (2, 388, 388)),
+    # Dosovitskiy et al., section 3.1: N = H W / P^2 patches and the class token.
+    ("vit-b16", "conv_proj", (196, 768)),
+    ("vit-b16", "class_token", (197, 768)),
+    ("vit-b16", "first", (1, 768)),
 ]
 
 
@@ -233,7 +240,7 @@ def test_model_loads(model: str) -> None:
 def test_classes(model: str) -> None:
     shape = load_model(model).layers[-1].shape
     classes = 10 if model in {"sfc", "sconv", "lenet-c", "cifar-c"} else 1000
-    assert shape["channels"] == math.prod(shape.values()) == classes
+    assert shape.get("channels", classes) == math.prod(shape.values()) == classes
 
 
 def test_gpt3_has_the_parameters_of_table_d_1() -> None:
@@ -343,6 +350,6 @@ def test_depth(model: str, published: int) -> None:
 
 
 @pytest.mark.parametrize(("model", "name", "shape"), SHAPES)
-def test_shape(model: str, name: str, shape: tuple[int, int, int]) -> None:
+def test_shape(model: str, name: str, shape: tuple[int, ...]) -> None:
     layer = next(layer for layer in load_model(model).layers if layer.name == name)
     assert tuple(layer.shape.values()) == shape

@@ -122,6 +122,13 @@ def test_dims_go_up_to_their_limit() -> None:
             "allowed: dims of the first input in the second, of the same size or of size 1",
         ),
         ([projected("q"), {"op": "scale"}], {}, "found 1 inputs; allowed: 2"),
+        (
+            [{"op": "patch", "kernel": 2, "out": "hidden"}],
+            {},
+            "found an input of 8x16 (sequence, hidden); allowed: channels, height and width",
+        ),
+        ([{"op": "token", "over": "time"}], {}, "allowed: one with time"),
+        ([{"op": "select", "index": 8}], {}, "found index 8 of 8x16 (sequence, hidden); allowed: below 8"),
         ([projected("q", each="heads")], {}, "each stands beside bias: false alone"),
         ([projected("q", each="time", bias=False)], {}, "allowed: one with time"),
         (
@@ -177,6 +184,31 @@ def test_what_is_wrong_is_one_line(layers: list[dict[str, Any]], more: dict[str,
         load_model(model(*layers, **more))
     assert message in str(caught.value).splitlines()[0]
     assert str(caught.value).startswith("model: ")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"kernel": 3, "out": "hidden"}, "found patches of 3 along height of 8; allowed: a divisor"),
+        ({"kernel": 2, "out": "sequence"}, "found sequence in over and in out; allowed: each dim once"),
+    ],
+)
+def test_patches_that_do_not_fit_are_one_line(fields: dict[str, Any], message: str) -> None:
+    layers = [{"op": "input", "channels": 3, "height": 8, "width": 8}, {"op": "patch", **fields}]
+    with pytest.raises(InputError, match=message):
+        load_model({"source": "a test", "batch": 4, "dims": DIMS, "layers": layers})
+
+
+def test_a_position_of_a_sequence_moves_nothing_but_itself() -> None:
+    """Four devices divide the sequence; the one that has the first position sends it to the others, and nothing comes back."""
+    first = {"name": "first", "op": "select"}
+    graph = load_model(model(projected("q"), first, {"name": "head", "op": "linear", "out": {"classes": 8}}))
+    plan = hypar.plan_model(graph, array=(4,), space="sequence", convention="moved", pins=["head=batch"])
+    found = hypar.verify_plan(plan, model=graph)
+    assert found.ok
+    assert not [
+        each for each in found.differences if each.item.layer == "head" and each.item.phase == "forward"
+    ]
 
 
 def test_a_space_and_pins_take_the_dims_of_a_model() -> None:

@@ -47,6 +47,22 @@ def reached(window: Window, held: Members, size: int) -> Members:
     return np.asarray(held @ _read_by(window, size, held.shape[1]).T)
 
 
+def in_place(window: Window, held: Members, size: int) -> Members:
+    """Return the outputs that devices compute where they hold what is read; one that reads nothing goes with the next one.
+
+    Args:
+        window: the window along the dim, of one element.
+        held: the indices of the input that each device holds.
+        size: number of outputs.
+
+    Returns:
+        ``[devices, size]``.
+    """
+    reading = np.flatnonzero(_read_by(window, size, held.shape[1]).any(axis=1))
+    nearest = np.abs(np.arange(size)[:, None] - reading).argmin(axis=1)
+    return np.asarray(reached(window, held, size)[:, reading[nearest]])
+
+
 def _read_by(window: Window, made: int, size: int) -> NDArray[np.bool_]:
     """Return whether each output reads each index, ``[outputs, size]``."""
     taps = window.taps(size, np.arange(made))
