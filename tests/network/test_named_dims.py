@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,7 +12,13 @@ import hypar
 from hypar.errors import InputError
 from hypar.network.build import load_model
 from hypar.network.dims import LARGEST
-from tests.transformers import gpt, llama
+from hypar.sharding.space import parse_space
+from tests.transformers import encoder, gated, gpt, llama, mixtral, vit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hypar.network.graph import LayerGraph
 
 TOKENS = {"op": "input", "shape": ["sequence"]}
 TABLE = {"name": "wte", "op": "embedding", "over": "vocab", "out": "hidden"}
@@ -226,6 +234,37 @@ def test_a_space_and_pins_take_the_dims_of_a_model() -> None:
 def test_a_dim_that_no_layer_has_is_refused() -> None:
     with pytest.raises(InputError, match=r"found 'haeds'; allowed: batch, .*kv_heads.*, or a paper's word"):
         hypar.plan_model(gpt(), levels=1, space="batch,haeds")
+
+
+@pytest.mark.parametrize("network", [gpt, llama, encoder, mixtral, vit, gated], ids=lambda one: one.__name__)
+def test_the_space_all_has_every_dim_of_every_op(network: Callable[[], LayerGraph]) -> None:
+    graph = network().contracted
+    space = parse_space("all", graph.named_dims)
+    for layer in graph.layers:
+        divided = {dim for choice in space.choices(layer, 2) for dim in choice.divided}
+        assert divided == {dim for dim in layer.einsum.cuttable if layer.einsum.sizes[dim] > 1}
+
+
+WRITTEN = re.compile(r'```yaml title="(\w+)\.yaml"\n(.*?)```', re.DOTALL)
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mlp", "encoder", "experts"])
+@pytest.mark.parametrize("array", [(2,), (4,), (2, 2), (3, 2)], ids=str)
+def test_the_networks_of_the_page_are_planned_and_verified(
+    name: str, array: tuple[int, ...], tmp_path: Path
+) -> None:
+    """As a person would who has the page alone: the file, a plan of each strategy, and its verification."""
+    file = tmp_path / f"{name}.yaml"
+    file.write_text(dict(WRITTEN.findall(PAGE.read_text(encoding="utf-8")))[name], encoding="utf-8")
+    for strategy in ("dp", "mp", "hypar", "accpar", "optimal"):
+        plan = hypar.plan_model(file, array=array, strategy=strategy)
+        assert hypar.verify_plan(plan, model=file).ok
+    plan = hypar.plan_model(
+        file, array=array, space="batch", pins=["*up=" + ("hidden" if name == "mlp" else "ff")]
+    )
+    assert hypar.verify_plan(plan, model=file).ok
 
 
 def test_all_dims_of_a_model_are_searched() -> None:
