@@ -275,7 +275,7 @@ def _without_stages(plan: Plan, request: Request, graph: LayerGraph) -> Request:
         for level in (levels if pin.level is None else [pin.level])
     )
     array = (*plan.array[:outside], len(plan.stages.stages), *plan.array[outside:])
-    return replace(request, array=array, pins=inside)
+    return replace(request.over(array), pins=inside)
 
 
 def _score_of(request: Request, graph: LayerGraph) -> Score | None:
