@@ -44,6 +44,31 @@ def gpt(
     return _model(block, batch, blocks, {"op": "layer_norm", "over": "hidden"}, head, sizes, dtype)
 
 
+def one_matrix(batch: int = 4, blocks: int = 1, dtype: str = "float32", **sizes: int) -> LayerGraph:
+    """GPT-2 in small with one matrix for queries, keys and values, as Megatron-LM has it."""
+    parts = [
+        {"name": name, "op": "select", "over": "parts", "index": index, "inputs": "qkv"}
+        for index, name in enumerate(("q", "k", "v"))
+    ]
+    block = [
+        {"name": "ln1", "op": "layer_norm", "over": "hidden"},
+        linear("qkv", "hidden", ["parts", "kv_heads", "head_dim"]),
+        *parts,
+        {"name": "attention", "op": "attention", "inputs": ["q", "k", "v"], "causal": True},
+        linear("o", ["parts", "kv_heads", "head_dim"], "hidden"),
+        {"name": "add1", "op": "add", "inputs": ["o", "input"]},
+        {"name": "ln2", "op": "layer_norm", "over": "hidden"},
+        linear("up", "hidden", "ff"),
+        {"op": "gelu"},
+        linear("down", "ff", "hidden"),
+        {"name": "add2", "op": "add", "inputs": ["down", "add1"]},
+    ]
+    head = linear("head", "hidden", "vocab", bias=False)
+    return _model(
+        block, batch, blocks, {"op": "layer_norm", "over": "hidden"}, head, {"parts": 3, **sizes}, dtype
+    )
+
+
 def llama(batch: int = 4, blocks: int = 1, dtype: str = "float32", **sizes: int) -> LayerGraph:
     """Llama in small: root mean squares, rotary positions, grouped heads, a gated unit."""
     block = [
@@ -124,9 +149,24 @@ def vit(batch: int = 4) -> LayerGraph:
     )
 
 
-def mixtral(batch: int = 4, blocks: int = 1, dtype: str = "float32", **sizes: int) -> LayerGraph:
-    """Mixtral in small: Llama's block, whose gated unit is one of experts, two for each position."""
+def mixtral(
+    batch: int = 4, blocks: int = 1, dtype: str = "float32", one: bool = False, **sizes: int
+) -> LayerGraph:
+    """Mixtral in small: Llama's block, whose gated unit is one of experts, two for each position; perhaps of one matrix."""
     expert = {"each": "experts", "bias": False}
+    parts = ["parts"] if one else []
+    gates = [
+        linear("gate", "hidden", "ff", **expert),
+        {"name": "act", "op": "silu"},
+        linear("up", "hidden", "ff", inputs="dispatch", **expert),
+    ]
+    if one:
+        gates = [
+            linear("gate_up", "hidden", ["parts", "ff"], **expert),
+            {"name": "gate", "op": "select", "over": "parts", "inputs": "gate_up"},
+            {"name": "act", "op": "silu"},
+            {"name": "up", "op": "select", "over": "parts", "index": 1, "inputs": "gate_up"},
+        ]
     block = [
         {"name": "norm1", "op": "rms_norm", "over": "hidden"},
         linear("q", "hidden", ["kv_heads", "group", "head_dim"], bias=False),
@@ -139,16 +179,14 @@ def mixtral(batch: int = 4, blocks: int = 1, dtype: str = "float32", **sizes: in
         linear("router", "hidden", "experts", bias=False),
         {"name": "gates", "op": "top_k", "over": "experts", "count": 2},
         {"name": "dispatch", "op": "dispatch", "inputs": "norm2", "to": "experts", "count": 2},
-        linear("gate", "hidden", "ff", **expert),
-        {"name": "act", "op": "silu"},
-        linear("up", "hidden", "ff", inputs="dispatch", **expert),
+        *gates,
         {"name": "gated", "op": "multiply", "inputs": ["act", "up"]},
-        linear("down", "ff", "hidden", **expert),
+        linear("down", [*parts, "ff"], "hidden", **expert),
         {"name": "combine", "op": "combine", "inputs": ["down", "gates"], "count": 2},
         {"name": "add2", "op": "add", "inputs": ["combine", "add1"]},
     ]
     head = linear("head", "hidden", "vocab", bias=False)
-    more = {"experts": 4, **sizes}
+    more = {"experts": 4, **({"parts": 2} if one else {}), **sizes}
     return _model(block, batch, blocks, {"op": "rms_norm", "over": "hidden"}, head, more, dtype)
 
 
@@ -191,9 +229,9 @@ def mobilenet(batch: int = 4) -> LayerGraph:
     def normalised(name: str, **fields: Any) -> list[dict[str, Any]]:
         return [{"name": name, **conv, **fields}, {"name": f"{name}_norm", "op": "batch_norm"}]
 
-    relu = {"op": "pointwise", "function": "relu6"}
+    relu: dict[str, Any] = {"op": "pointwise", "function": "relu6"}
     wide, three = {"out_channels": 16}, {"kernel": 3, "padding": 1, "groups": 16}
-    layers = [
+    layers: list[dict[str, Any]] = [
         *normalised("stem", out_channels=8, kernel=3, padding=1),
         {"name": "first", **relu},
         *normalised("expand1", **wide),
@@ -214,7 +252,7 @@ def mobilenet(batch: int = 4) -> LayerGraph:
 def unet(batch: int = 4) -> LayerGraph:
     """U-Net in small: one level down and up again, with a copy that is cropped and concatenated."""
     conv = {"op": "conv", "kernel": 3, "out_channels": 4, "padding": 1}
-    layers = [
+    layers: list[dict[str, Any]] = [
         {"name": "down", **conv},
         {"name": "copied", "op": "relu"},
         {"op": "pool", "mode": "max", "kernel": 2},

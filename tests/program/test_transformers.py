@@ -11,7 +11,7 @@ from hypar.execution.verify import verify_program
 from hypar.program.cuts import array_cuts
 from hypar.program.lowering import lower
 from hypar.program.places import array_places
-from tests.transformers import drawn, encoder, gated, gpt, llama, mixtral, mobilenet, unet, vit
+from tests.transformers import drawn, encoder, gated, gpt, llama, mixtral, mobilenet, one_matrix, unet, vit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +27,7 @@ NETWORKS: dict[str, Callable[[], LayerGraph]] = {
     "vit": vit,
     "mobilenet": mobilenet,
     "unet": unet,
+    "one_matrix": one_matrix,
 }
 
 

@@ -27,7 +27,6 @@ class Combine(Op):
 
     join: ClassVar[bool] = True
     operands: ClassVar[int] = 2
-    multiplies: ClassVar[bool] = True
     count: Size
     over: DimName = "experts"
     slots: DimName = "slots"

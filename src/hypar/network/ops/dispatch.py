@@ -35,7 +35,6 @@ class Dispatch(Op):
 
     sized: ClassVar[tuple[str, ...]] = ("to",)
     join: ClassVar[bool] = True
-    multiplies: ClassVar[bool] = True
     to: Sized
     count: Size
     over: str = "sequence"
@@ -48,6 +47,11 @@ class Dispatch(Op):
             msg = "to is one dim"
             raise ValueError(msg)
         return self
+
+    @property
+    def multiplies(self) -> bool:
+        """Return that it multiplies its input with a selection."""
+        return True
 
     @property
     def names_dims(self) -> bool:
