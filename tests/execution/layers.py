@@ -34,6 +34,11 @@ CASES: dict[str, tuple[str, dict[str, Any], list[dict[str, int]]]] = {
     "conv of gaps": ("conv", {"out_channels": 3, "kernel": 1, "stride": 2, "bias": False}, [IMAGE]),
     "conv of groups": ("conv", {"out_channels": 6, "groups": 2, **SLIDING}, [IMAGE]),
     "depthwise": ("conv", {"out_channels": 4, "groups": 4, "kernel": 3, "stride": 2}, [IMAGE]),
+    "conv1d": (
+        "conv1d",
+        {"out_channels": 4, "kernel": 3, "stride": 2, "padding": 2, "dilation": 2, "groups": 2},
+        [{"channels": 4, "height": 1, "width": 9}],
+    ),
     "conv_transpose": ("conv_transpose", {"out_channels": 3, "kernel": 3, "stride": 2}, [IMAGE]),
     "conv_transpose of groups": (
         "conv_transpose",

@@ -263,6 +263,19 @@ class Convolution(Contraction):
         )
 
 
+class Sliding(Convolution):
+    """A convolution whose filters slide over an image."""
+
+    @property
+    def windows(self) -> Mapping[str, Window]:
+        """The window along each spatial dim."""
+        pairs = zip(self.kernel, self.stride, self.padding, self.dilation, strict=True)
+        return {
+            dim: Window(kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+            for dim, (kernel, stride, padding, dilation) in zip(("height", "width"), pairs, strict=True)
+        }
+
+
 class Resampling(Op):
     """An op without a weight that reads an image in windows, channel by channel, and gives another.
 
