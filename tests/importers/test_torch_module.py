@@ -70,11 +70,24 @@ def test_what_has_no_op_is_opaque_and_named() -> None:
 
 
 def test_little_recognised_is_refused_unless_it_is_asked_for() -> None:
-    with pytest.raises(hypar.HyparError, match=r"recognised 42\.\d % of .* opaque.*allowed: 99 % of both"):
-        import_network("torch", "hypar_nets:sequence", [(3, 4, 4)])
-    found = import_network("torch", "hypar_nets:sequence", [(3, 4, 4)], partial=True)
-    assert [entry["op"] for entry in found.content["layers"]] == ["input", "conv", "opaque"]
-    assert found.content["layers"][2]["trained"] == 20
+    with pytest.raises(hypar.HyparError, match=r"recognised 9\d\.\d % of .* opaque.*allowed: 99 % of both"):
+        import_network("torch", "hypar_nets:mixed", [(3, 4, 4)])
+    found = import_network("torch", "hypar_nets:mixed", [(3, 4, 4)], partial=True)
+    assert [entry["op"] for entry in found.content["layers"]] == [
+        "input",
+        "conv",
+        "flatten",
+        "opaque",
+        "opaque",
+        "linear",
+    ]
+    assert found.coverage.opaque == {"matmul": 2}
+
+
+def test_a_linear_layer_over_an_image_is_said() -> None:
+    found = import_network("torch", "hypar_nets:sequence", [(3, 4, 4)])
+    assert found.coverage.shares == (1.0, 1.0)
+    assert [entry["op"] for entry in found.content["layers"]] == ["input", "conv", "conv", "opaque"]
 
 
 SIZES = ["--input", "3x32x32"]

@@ -10,7 +10,7 @@ from hypar.registry import load_plugin
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hypar.importers.reading import Draft
+    from hypar.importers.drafts import Draft
 
 LEAST_LAYERS = 2
 
@@ -148,7 +148,8 @@ class Groups:
 
 def default(op: str, key: str) -> Any:
     """Return the default of a field as a model file writes it; None if it has none."""
-    value = load_plugin("ops", op).model_fields[key].default
+    fields = load_plugin("ops", op).model_fields
+    value = next(field.default for name, field in fields.items() if key in {name, field.alias})
     if isinstance(value, tuple):
         return value[0] if len(set(value)) == 1 else list(value)
     return value if isinstance(value, bool | int | float | str) else None
