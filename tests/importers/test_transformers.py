@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 import hypar
 from hypar.importers.formats import import_network
+from hypar.registry import data_file
 from tests.importers import transformer
 from tests.importers.plans import facts
 
@@ -53,6 +55,18 @@ def test_a_function_of_jax_is_the_network_by_hand(hand: hypar.LayerGraph) -> Non
     found = import_network("jax", "hypar_gpt_jax:build", [(16,)], tokens=TOKENS)
     assert_one_network(found, hand)
     assert ", repeat: 3}" in found.text()
+
+
+@pytest.mark.slow
+def test_gpt2_in_jax_is_the_model_that_comes_with_hypar(hand: hypar.LayerGraph, tmp_path: Path) -> None:
+    pytest.importorskip("jax", reason="JAX is an extra")
+    large = transformer.JAX.replace("16, 32, 4, 400", "1024, 768, 12, 50257").replace("range(3)", "range(12)")
+    (tmp_path / "hypar_gpt_large.py").write_text(large, encoding="utf-8")
+    found = import_network("jax", "hypar_gpt_large:build", [(1024,)], tokens=TOKENS)
+    content = yaml.safe_load(data_file("models", "gpt2").read_text(encoding="utf-8"))
+    # The function gives scores, and no loss.
+    content["layers"] = content["layers"][:-1]
+    assert_one_network(found, hypar.load_model(content, name="gpt2"))
 
 
 @pytest.mark.slow

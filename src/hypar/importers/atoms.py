@@ -30,6 +30,12 @@ class Atoms:
         self._parts: dict[int, Axis] = {}
         self.fixed: dict[int, str] = {BATCH: "batch"}
         self.aliases: set[int] = set()
+        self._within: dict[int, set[int]] = {}
+
+    def note(self, axis: Iterable[int], tensor: int) -> None:
+        """Note that a tensor has the atoms of an axis; two atoms of one tensor never become the same."""
+        for atom in self.leaves(axis):
+            self._within.setdefault(atom, set()).add(tensor)
 
     def new(self, size: int, name: str | None = None) -> int:
         """Return a new atom."""
@@ -109,9 +115,12 @@ class Atoms:
             return False
         if any(BATCH in pair or self.aliases & {*pair} for pair in pairs):
             return False
+        if any(not self._within.get(a, set()).isdisjoint(self._within.get(b, ())) for a, b in pairs):
+            return False
         for a, b in pairs:
             kept, gone = (b, a) if b in self.fixed else (a, b)
             self._same[gone] = kept
+            self._within.setdefault(kept, set()).update(self._within.pop(gone, ()))
         return True
 
     def _root(self, atom: int) -> int:
@@ -125,4 +134,6 @@ class Atoms:
     def _split(self, atom: int, outer: int) -> Axis:
         parts = self.new(outer), self.new(self._sizes[atom] // outer)
         self._parts[atom] = parts
+        within = self._within.pop(atom, set())
+        self._within |= {part: {*within} for part in parts}
         return parts

@@ -134,12 +134,10 @@ def _activations(view: View, left: Held, right: Held, roles: tuple[Letters, Lett
     one, two = dict(zip(roles[0], left.axes, strict=True)), dict(zip(roles[1], right.axes, strict=True))
     contracted = [letter for letter in one if letter in two and letter not in roles[2]]
     for letter in (letter for letter in one if letter in two and letter in roles[2]):
-        if not _equal(view, (left, one[letter]), (right, two[letter])):
+        if not atoms.unite(one[letter], two[letter]):
             return None
     for letter in contracted:
-        if not _equal(view, (left, one[letter]), (right, two[letter])) and not atoms.align(
-            one[letter], two[letter]
-        ):
+        if not atoms.unite(one[letter], two[letter]) and not atoms.align(one[letter], two[letter]):
             return None
     mine, theirs = (
         atoms.leaves(atom for letter in contracted for atom in side[letter]) for side in (one, two)
@@ -172,16 +170,6 @@ def _activations(view: View, left: Held, right: Held, roles: tuple[Letters, Lett
         view, "matmul", (left.number, right.number), axes, dims=dims,
         pairs={field: pair for field, pair in pairs.items() if pair},
     )  # fmt: skip
-
-
-def _equal(view: View, one: tuple[Held, Axis], other: tuple[Held, Axis]) -> bool:
-    """Make an axis of a tensor and one of another the same, unless either tensor would have an atom twice."""
-    atoms = view.drafts.atoms
-    for (held, own), (_, their) in ((one, other), (other, one)):
-        beside = {*view.drafts.dims(held.number)} - {*atoms.leaves(own)}
-        if beside & {*atoms.leaves(their)}:
-            return False
-    return atoms.unite(one[1], other[1])
 
 
 def _attention(view: View, shares: Held, values: Held, keys: tuple[Axis, Axis]) -> Held | None:
@@ -249,13 +237,35 @@ def attention(query: str, key: str, value: str, mask: str, *, causal_by: str = "
         positions = atoms.leaves(k.axes[-2])
         hidden = bool(view.get(causal_by, False)) or causal(view.trace, view.node, mask)
         axes = (*q.axes[:-1], v.axes[-1])
-        if atoms.leaves(q.axes[-2]) != positions:
-            return None
-        return _attend(
-            view, (q.number, k.number, v.number), positions, causal=hidden, flop=view.node.flop, axes=axes
-        )
+        found = None
+        if atoms.leaves(q.axes[-2]) == positions:
+            reads = (q.number, k.number, v.number)
+            found = _attend(view, reads, positions, causal=hidden, flop=view.node.flop, axes=axes)
+        return found or _in_steps(view, q, k, v)
 
     return rule
+
+
+def _in_steps(view: View, queries: Held, keys: Held, values: Held) -> Held | None:
+    """Say an attention as two products with a softmax between, as where queries and keys are of unlike sequences."""
+    rank = len(queries.axes)
+    *before, row, features = range(rank)
+    column, made = rank, rank + 1
+    letters = ([*before, row, features], [*before, column, features], [*before, row, column])
+    scores = _activations(view, queries, keys, letters)
+    if scores is None:
+        return None
+    over = view.drafts.atoms.leaves(scores.axes[-1])
+    shares = put(
+        view, "softmax", (scores.number,), scores.axes, dims=view.drafts.dims(scores.number), roles={"over": over},
+        flop=0,
+    )  # fmt: skip
+    view.drafts.rows[scores.number].flop //= 2
+    letters = ([*before, row, column], [*before, column, made], [*before, row, made])
+    found = _activations(view, shares, values, letters)
+    if found is not None:
+        view.drafts.rows[found.number].flop -= view.drafts.rows[scores.number].flop
+    return found
 
 
 def softmax(view: View, axis: int) -> Held | None:
@@ -333,7 +343,7 @@ def _joined(view: View, op: str) -> Held | None:
     sizes = {view.sizes(value) for value in (*view.data, view.node.result)}
     if one.number == two.number or len(sizes) > 1:
         return None
-    if not all(_equal(view, (one, a), (two, b)) for a, b in zip(one.axes, two.axes, strict=True)):
+    if not all(view.drafts.atoms.unite(a, b) for a, b in zip(one.axes, two.axes, strict=True)):
         return None
     dims = view.drafts.dims(one.number)
     if {*dims} != {*view.drafts.dims(two.number)}:
@@ -356,6 +366,8 @@ def _shifted(view: View) -> Held | None:
             return held
     if elements == atoms.size(view.drafts.dims(held.number)):
         return same(view, "position")
+    if draft.op == "matmul":  # a bias of scores, whose few numbers no op says
+        return same(view, "pointwise", fields={"function": "other"}, weights=frozenset())
     return None
 
 

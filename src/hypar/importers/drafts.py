@@ -46,6 +46,11 @@ class Draft:
     node: Node | None = None
     whole: str = ""
 
+    @property
+    def naming(self) -> tuple[str, ...]:
+        """The fields that name dims."""
+        return tuple("in" if field == "contracted" else field for field in (*self.roles, *self.pairs))
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -72,6 +77,7 @@ class Drafts:
     def put(self, draft: Draft) -> int:
         """Add a layer and return its number."""
         self.rows.append(draft)
+        self.atoms.note(draft.dims, len(self.rows) - 1)
         return len(self.rows) - 1
 
     def dims(self, number: int) -> Axis:

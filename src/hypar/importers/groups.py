@@ -108,6 +108,8 @@ class Groups:
                 draft.scope[depth:],
                 # A field without a default that could be written instead is there, or is not, in all groups of a form.
                 tuple(sorted(key for key in draft.fields if default(draft.op, key) is None)),
+                # So are names of dims the same, as no argument is a list of them.
+                tuple((key, repr(draft.fields[key])) for key in draft.naming if key in draft.fields),
             )
             for draft in drafts
         )
