@@ -324,7 +324,7 @@ def elementwise(op: str) -> Rule:
     def rule(view: View) -> Held | None:
         made = view.sizes(view.node.result)
         if len(view.data) == 2 and not view.weights:
-            return None if op == "divide" else _joined(view, op)
+            return _joined(view, op) or (_scaled(view) if op == "multiply" else None)
         if len(view.data) != 1 or view.sizes(view.data[0]) != made:
             return None
         if not view.weights:
@@ -339,6 +339,8 @@ def elementwise(op: str) -> Rule:
 
 def _joined(view: View, op: str) -> Held | None:
     """Say an op of two tensors of equal dims."""
+    if op == "divide":
+        return None
     one, two = (view.held[value] for value in view.data)
     sizes = {view.sizes(value) for value in (*view.data, view.node.result)}
     if one.number == two.number or len(sizes) > 1:
@@ -349,6 +351,29 @@ def _joined(view: View, op: str) -> Held | None:
     if {*dims} != {*view.drafts.dims(two.number)}:
         return None
     return put(view, op, (one.number, two.number), one.axes, dims=dims)
+
+
+def _scaled(view: View) -> Held | None:
+    """Say the product of a tensor with one that has one element along some axes."""
+    made, atoms = view.sizes(view.node.result), view.drafts.atoms
+    large, small = sorted(view.data, key=lambda value: -len(view.drafts.dims(view.held[value].number)))
+    sizes = view.sizes(small)
+    if (
+        view.sizes(large) != made
+        or len(sizes) != len(made)
+        or view.held[large].number == view.held[small].number
+    ):
+        return None
+    one, two = view.held[large], view.held[small]
+    for own, other, size in zip(one.axes, two.axes, sizes, strict=True):
+        if size > 1 and not atoms.unite(own, other):
+            return None
+    dims = view.drafts.dims(one.number)
+    rest = {*view.drafts.dims(two.number)} - {*dims}
+    names = {atoms.fixed.get(atom) for atom in dims}
+    if any(atoms.size((atom,)) > 1 or atoms.fixed.get(atom) not in names for atom in rest):
+        return None
+    return put(view, "scale", (one.number, two.number), one.axes, dims=dims)
 
 
 def _shifted(view: View) -> Held | None:
