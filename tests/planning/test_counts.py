@@ -47,15 +47,14 @@ QUICK = [
     ("alexnet", 3, THREE),
     ("vgg16", 3, "all"),
     ("resnet18", 3, THREE),
-    ("googlenet", 3, TWO),
-    ("inception-v3", 2, "all"),
     ("alexnet-2012", 3, TWO),
     ("unet", 3, THREE),
 ]
 LONG = [
     (model, levels, space)
     for model in NETWORKS
-    for levels, space in ((3, THREE), (4, THREE), (3, "all"), (5, TWO), (5, THREE))
+    for levels, space in ((3, TWO), (2, "all"), (3, THREE), (4, THREE), (3, "all"), (5, TWO), (5, THREE))
+    if (levels, space) not in {(3, TWO), (2, "all")} or model in {"googlenet", "inception-v3"}
     if not (levels == 5 and space == THREE and model not in {"vgg16", "resnet18", "alexnet", "lenet-c"})
     if model not in TWINS and (model, levels, space) not in QUICK
 ]
@@ -139,7 +138,7 @@ drawn = given(
 """A random network with a request."""
 
 
-@settings(max_examples=examples(400, short=25))
+@settings(max_examples=examples(400, short=10))
 @drawn
 def test_it_equals_elimination_on_random_networks(
     model: dict[str, Any], array: tuple[int, ...], space: str, convention: str
@@ -192,7 +191,7 @@ def test_a_run_moves_the_bytes_of_the_optimum(join: str, levels: int, convention
     assert math.fsum(level.moved or 0 for level in found.levels) == plan.cost.value
 
 
-@pytest.mark.parametrize("model", ["alexnet", "resnet50"])
+@pytest.mark.parametrize("model", late(["alexnet", "resnet50"], "resnet50"))
 @pytest.mark.parametrize("convention", ["moved", "fused"])
 def test_bytes_of_the_plan_are_the_bound_to_the_byte(model: str, convention: str) -> None:
     plan = plan_model(model, levels=7, strategy="optimal", convention=convention)

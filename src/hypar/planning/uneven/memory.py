@@ -14,7 +14,8 @@ from hypar.sharding.uneven.remainder import graph_of_group
 
 if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph
-    from hypar.planning.uneven.tree import Branch, Branching, Leaf
+    from hypar.planning.nodes.leaf import Leaf
+    from hypar.planning.uneven.tree import Branch, Branching
 
 HALVINGS = 16
 """Number of halvings of the interval of shares that may fit."""
