@@ -12,14 +12,10 @@ from typing import TYPE_CHECKING
 
 from hypar.activity import tell
 from hypar.plan.plan import RefinementRecord
-from hypar.schedule.step import lower
-from hypar.timeline import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hypar.machine.setting import Setting
-    from hypar.network.contraction import ContractedGraph
     from hypar.sharding.placement import Options
 
 LEAST_GAIN = 1e-12
@@ -81,11 +77,6 @@ def refine(
             if unchanged >= len(chosen):
                 break
     return Refinement(choices=tuple(chosen), before_s=before, after_s=best)
-
-
-def step_seconds(graph: ContractedGraph, choices: Sequence[Options], setting: Setting) -> float:
-    """Return the engine's time for a step on identical devices."""
-    return run(lower(graph, choices, setting).tasks).makespan
 
 
 def _exchanges(held: Options, options: Sequence[Options]) -> list[Options]:

@@ -162,10 +162,10 @@ class Asked:
     @classmethod
     def of(cls, request: Request) -> Asked:
         """Return the values of a whole request, as of a stored plan, in which everything is given."""
-        heterogeneous, stages = request.heterogeneous, request.stages
-        bare = stages is not None and not request.array and heterogeneous is None
+        stages = request.stages
+        bare = stages is not None and not request.array and request.heterogeneous is None
         return cls(
-            machine=request.machine if heterogeneous is None else heterogeneous,
+            machine=request.machine,
             cost=request.cost,
             levels=0 if bare else None,
             array=request.array or None,

@@ -73,9 +73,8 @@ class Field:
             found = "the plan's stages are on device groups"
             raise OptionError("vary", found, "stages on identical devices, or none")
         self.plan, self.graph, self.machine = plan, graph, machine
-        self.request = replace(
-            Request.of(plan, machine, times_of(plan)), pins=(), refine=False, array=tuple(plan.array)
-        )
+        request = Request.of(plan, machine, times_of(plan)).as_planned(plan)
+        self.request = replace(request, pins=(), refine=False)
         self.nodes = graph.nodes(plan.graph)
 
     def places(self, text: str) -> Iterator[Place]:
@@ -137,7 +136,7 @@ class Field:
         optimizer, element_bytes = self.request.optimizer, self.graph.element_bytes
         for leaf in leaves_of(branch_of(self.plan, self.machine, self.nodes, element_bytes, optimizer)):
             setting = leaf.lane.setting
-            own = replace(self.request, machine=setting.machine, heterogeneous=None, array=setting.array)
+            own = replace(self.request, machine=setting.machine).over(setting.array)
             options = question_of(own, leaf.graph, (), element_bytes).options if setting.array else ()
             for level in range(len(setting.array)):
                 place = (leaf.lane.depth + level, leaf.name)
@@ -167,7 +166,7 @@ class Field:
     @cached_property
     def _setting(self) -> Setting | None:
         """The setting of a step of the whole array; None for device groups and for stages."""
-        if self.request.machine is None or self.plan.staged:
+        if self.request.identical is None or self.plan.staged:
             return None
         return setting_for(self.request, self.graph.element_bytes, direct=self._direct)
 

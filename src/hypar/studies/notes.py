@@ -162,7 +162,7 @@ def machine_lines(
     untimed = dict.fromkeys(
         layer.op_name
         for layer in graph.layers
-        if not (layer.op.weighted or layer.op.operands > 1) and layer.op.unweighted_flop(layer.input_shapes)
+        if not layer.op.multiplies and layer.op.unweighted_flop(layer.input_shapes)
     )
     if untimed:
         yield f"no weights, so not timed: {', '.join(untimed)}"
@@ -275,7 +275,7 @@ def _without_stages(plan: Plan, request: Request, graph: LayerGraph) -> Request:
         for level in (levels if pin.level is None else [pin.level])
     )
     array = (*plan.array[:outside], len(plan.stages.stages), *plan.array[outside:])
-    return replace(request, array=array, pins=inside)
+    return replace(request.over(array), pins=inside)
 
 
 def _score_of(request: Request, graph: LayerGraph) -> Score | None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.stages.places import places_for
-from hypar.planning.uneven.tree import Leaf, leaves_of
+from hypar.planning.uneven.tree import leaves_of
 from hypar.schedule.entering import Arrival, Entering, by_paper, seconds_of
 from hypar.schedule.moves import timed
 from hypar.sharding.amounts.above import between_of

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from hypar.costs.base import load_cost
 from hypar.plan.splits import WHOLE_ARRAY
+from hypar.planning.nodes.leaf import Leaf
 from hypar.planning.question import setting_for
 from hypar.planning.searches.base import Answer
 from hypar.planning.stages.arriving import entering_groups
@@ -15,7 +16,7 @@ from hypar.planning.stages.span import Cuts, Site, phases_of
 from hypar.planning.stages.spans import CutSpans, read_of_others
 from hypar.planning.uneven.replay import subtree_of
 from hypar.planning.uneven.search import Planner
-from hypar.planning.uneven.tree import Leaf, lanes_of, leaves_of
+from hypar.planning.uneven.tree import lanes_of, leaves_of
 from hypar.schedule.entering import Links
 from hypar.schedule.lanes import StagePlace
 from hypar.schedule.memory import memory_of
@@ -76,14 +77,12 @@ class GroupSpans(CutSpans):
         assert machine is not None  # noqa: S101 (the request has device groups)
         name, first, _ = next(machine.identical())
         direct = load_cost(request.cost, request.parameters).direct
-        alone = replace(request, machine=first, heterogeneous=None, array=request.arrays[name])
-        levels = max(depth + len(request.arrays[own]) for own, _, depth in machine.identical())
         return cls(
             request=request,
             whole=whole,
             microbatch=graph.with_batch(graph.batch // microbatches).nodes(request.graph),
-            pins=tuple(parse_pin(text, whole, levels) for text in request.pins),
-            setting=setting_for(alone, graph.element_bytes, direct=direct),
+            pins=tuple(parse_pin(text, whole, request.levels) for text in request.pins),
+            setting=setting_for(request.on(first, name), graph.element_bytes, direct=direct),
             site=Site(group, stages, Links()),
             answers=answers,
             machine=machine,
@@ -103,7 +102,7 @@ class GroupSpans(CutSpans):
             choices=(),
             costs=(),
             solver=self._planner.request.solver or "",
-            exact=all(leaf.exact for leaf in leaves),
+            exact=all(leaf.answer.exact for leaf in leaves),
             tree=tree,
         )
 

@@ -56,8 +56,9 @@ class Staging:
     def score(self) -> Score:
         """The score of a step."""
         lanes = self.work.lanes
-        machine = self.request.heterogeneous or lanes[0].setting.machine
-        return summarise(lanes, self.ran.step, self.ran.timeline, machine)
+        return summarise(
+            lanes, self.ran.step, self.ran.timeline, self.request.machine or lanes[0].setting.machine
+        )
 
     @property
     def bottleneck_s(self) -> float:

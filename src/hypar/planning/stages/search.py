@@ -80,13 +80,8 @@ def pins_of(request: Request, graph: LayerGraph) -> tuple[Pin, ...]:
     Raises:
         OptionError: there is no such layer, level or choice.
     """
-    levels = max(map(len, (request.array, *request.arrays.values())))
-    if request.heterogeneous is not None:
-        inside = 0 if request.outside else 1
-        levels = max(
-            depth - inside + len(request.arrays[name]) for name, _, depth in request.heterogeneous.identical()
-        )
-    nodes = graph.nodes(request.graph)
+    apart = request.heterogeneous is not None and not request.outside
+    nodes, levels = graph.nodes(request.graph), request.levels - apart
     return tuple(parse_pin(text, nodes, levels) for text in request.pins)
 
 
@@ -114,8 +109,9 @@ def plan_stages(
     if request.stages != BEST:
         assert isinstance(request.stages, int)  # noqa: S101 (checked with the request)
         return _in_orders(request, graph, request.stages)
-    assert request.machine is not None  # noqa: S101 (stages without a machine, or the best on groups, are refused)
-    tries = list(_tries(request, graph, request.machine))
+    machine = request.identical
+    assert machine is not None  # noqa: S101 (stages without a machine, or the best on groups, are refused)
+    tries = list(_tries(request, graph, machine))
     known: dict[tuple[int, ...], KnownOf] = {}
     found: list[tuple[float, int, Divided]] = []
     least = limit
@@ -131,7 +127,7 @@ def plan_stages(
                 found.append((seconds, number, divided))
         progress(number + 1, len(tries))
     near = [divided for seconds, _, divided in sorted(found) if seconds <= least * NEAR]
-    return _fastest(near[: MOST_RUN if request.machine.overlap or request.chunks else 1], limit)
+    return _fastest(near[: MOST_RUN if machine.overlap or request.chunks else 1], limit)
 
 
 def _in_orders(request: Request, graph: LayerGraph, stages: int) -> tuple[Staging, tuple[CutSpans, ...]]:
@@ -180,7 +176,7 @@ def _tries(request: Request, graph: LayerGraph, machine: Machine) -> Iterator[tu
                 and machine.num_devices % math.prod((stages, *array)) == 0
             ):
                 for microbatches in _microbatches(request, graph.batch, stages):
-                    yield stages, replace(request, array=array, microbatches=microbatches)
+                    yield stages, replace(request.over(array), microbatches=microbatches)
 
 
 def _microbatches(request: Request, batch: int, stages: int) -> list[int]:

@@ -171,21 +171,14 @@ def _spans(
         return _of_groups(request, graph, counts, known)
     group = _group(request, name)
     devices = group.using(request.arrays).num_devices
-    if isinstance(group.machine, HeterogeneousMachine):
-        inside = replace(request, heterogeneous=group.machine, arrays=_arrays_of(group.machine, request))
+    inside = request.on(group.machine, name)
+    if inside.heterogeneous is not None:
         spans: CutSpans = _of_groups(inside, graph, counts, known, name)
     else:
-        array = request.arrays[name]
-        inside = replace(request, machine=group.machine, heterogeneous=None, array=array)
         spans = replace(CutSpans.of(inside, graph, counts, known.answers, name), bounds=known.bounds)
     outward = Receiver(name, (), devices, group.bytes_per_s, group.latency_s)
     forward, backward = spans.site.links
     return spans.over(Links(outward if before else forward, outward if behind else backward))
-
-
-def _arrays_of(machine: HeterogeneousMachine, request: Request) -> dict[str, tuple[int, ...]]:
-    """Return the arrays of a request's groups of identical devices that belong to a group of it."""
-    return {name: request.arrays[name] for name, _, _ in machine.identical()}
 
 
 def _of_groups(
@@ -203,7 +196,7 @@ def _of_groups(
         return places_for(own, arrays[group], counts[0])
 
     inside = machine.of_stage(request.outside, ways).using(arrays)
-    own = replace(request, heterogeneous=inside, solver=solver_for(request, graph.nodes(request.graph)))
+    own = replace(request, machine=inside, solver=solver_for(request, graph.nodes(request.graph)))
     spans = GroupSpans.on(own, graph, counts, known.answers, name)
     groups = [(each, arrays[group]) for group, each, _ in inside.identical()]
     link = beside(groups, counts[0]) if counts[0] > 1 else None
@@ -212,10 +205,11 @@ def _of_groups(
 
 def of_stage(request: Request, stages: int) -> Request:
     """Return a request for stages of identical devices whose machine is that of a stage."""
-    if not request.outside or request.machine is None:
+    machine = request.identical
+    if not request.outside or machine is None:
         return request
-    places = places_for(request.machine, request.array, stages)
-    return replace(request, machine=request.machine.of_stage(request.outside, places))
+    places = places_for(machine, request.array, stages)
+    return replace(request, machine=machine.of_stage(request.outside, places))
 
 
 def _group(request: Request, name: str) -> DeviceGroup:

@@ -18,6 +18,7 @@ import numpy as np
 
 from hypar.costs.base import load_cost
 from hypar.network.contraction import ContractedGraph
+from hypar.plan.plan import MOST_DEVICES
 from hypar.plan.splits import FLUSHES
 from hypar.planning.question import question_of, setting_for
 from hypar.planning.searches.base import Answer, load_search
@@ -117,15 +118,15 @@ class CutSpans:
             if stages > 1
             else None
         )
-        levels = max(map(len, (request.array, *request.arrays.values())))
+        levels = len(request.array)
         return cls(
             request=request,
             whole=whole,
             microbatch=graph.with_batch(graph.batch // microbatches).nodes(request.graph),
             pins=tuple(
                 pin
-                for pin in (parse_pin(text, whole, max(1, levels)) for text in request.pins)
-                if pin.level is None or pin.level < len(request.array) or not levels
+                for pin in (parse_pin(text, whole, MOST_DEVICES.bit_length()) for text in request.pins)
+                if pin.level is None or pin.level < levels
             ),
             setting=setting,
             site=Site(group, stages, Links(link, link)),

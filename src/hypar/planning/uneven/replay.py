@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from hypar.machine.heterogeneous import HeterogeneousMachine
 from hypar.machine.setting import Setting
 from hypar.plan.splits import WHOLE_ARRAY
+from hypar.planning.nodes.leaf import Leaf
+from hypar.planning.searches.base import Answer
 from hypar.planning.uneven.layer_shares import Offer
-from hypar.planning.uneven.tree import Branching, Leaf
+from hypar.planning.uneven.tree import Branching
 from hypar.schedule.lanes import Lane
 from hypar.sharding.conventions import DIRECT, PAPER
 
@@ -89,9 +91,9 @@ class _Reader:
             convention=PAPER if self.counted == DIRECT else self.counted,
         )
         choices = [tuple(split.choice(layer.name) for split in own) for layer in graph.layers]
-        return Leaf(
-            lane=Lane(graph, choices, setting, name, depth), levels=(), costs=(), solver="", exact=True
-        )
+        answer = Answer(choices=(*choices,), costs=(), solver="", exact=True)
+        lane = Lane(graph, answer.choices, setting, "" if name == WHOLE_ARRAY else name, depth)
+        return Leaf(lane=lane, levels=(), answer=answer)
 
     def split(
         self, name: str, machine: HeterogeneousMachine, graph: ContractedGraph, depth: int

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hypar.schedule.lanes import Crossing, Lane, Receiver
+from hypar.planning.nodes.leaf import Leaf
+from hypar.schedule.lanes import Crossing, Receiver
 from hypar.sharding.conventions import DIRECT, FUSED, PAPER
 from hypar.sharding.uneven.entered import whole
 from hypar.sharding.uneven.remainder import graph_of_group
@@ -21,47 +22,10 @@ if TYPE_CHECKING:
     from hypar.network.contraction import ContractedGraph
     from hypar.planning.uneven.layer_shares import Offer
     from hypar.planning.uneven.quadratics import Line
-    from hypar.sharding.levels import Level
+    from hypar.schedule.lanes import Lane
+    from hypar.sharding.placement import Options
     from hypar.sharding.uneven.entered import Entered, Taken
     from hypar.sharding.uneven.transfers import Amount, Shares
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Leaf:
-    """A group of identical devices.
-
-    Attributes:
-        lane: its layers with the sizes that the splits above leave, their choices, and their setting.
-        levels: the levels inside the group.
-        costs: the cost of every layer at each level.
-        solver: the solver of its cost graphs; empty without levels.
-        exact: whether they were solved to their optimum.
-    """
-
-    lane: Lane
-    levels: tuple[Level, ...]
-    costs: tuple[tuple[float, ...], ...]
-    solver: str
-    exact: bool
-
-    @property
-    def name(self) -> str:
-        """The name of the group."""
-        return self.lane.name
-
-    @property
-    def graph(self) -> ContractedGraph:
-        """The layers, with the sizes that the splits above leave."""
-        return self.lane.graph
-
-    @property
-    def cost(self) -> float:
-        """The cost of all its levels."""
-        return math.fsum(map(math.fsum, self.costs))
-
-    def of(self, graph: ContractedGraph) -> Leaf:
-        """Return the same choices for layers of other sizes, with the costs unchanged."""
-        return replace(self, lane=self.lane._replace(graph=graph))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -176,6 +140,16 @@ class Branching:
             None if one is None else one.of(other.graph_of(group)) for group, one in enumerate(self.below)
         ]
         return other.with_below(tuple(below))
+
+    def taking(self, chosen: Iterator[Options]) -> Branching:
+        """Return the split with other choices at the same shares, then those of the groups below, with the costs unchanged."""
+        offers = tuple(offer._replace(choice=next(chosen)[0]) for offer in self.offers)
+        other = replace(self, offers=offers)
+        below = tuple(
+            None if one is None else one.of(other.graph_of(group)).taking(chosen)
+            for group, one in enumerate(self.below)
+        )
+        return other.with_below(below)
 
     def with_below(self, below: tuple[Branch | None, ...]) -> Branching:
         """Replace the subtree of each group."""
