@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 
 from click.testing import CliRunner
 
 from hypar.cli.main import main
 
 
+@cache
 def imported(*arguments: str) -> set[str]:
     """The modules that a command imports."""
     code = "import sys, hypar.cli.main as cli\ntry: cli.main()\nexcept SystemExit: print(*sys.modules, file=sys.stderr)"

@@ -320,7 +320,8 @@ class Plan(Result, Record):
             raise ValueError(
                 f"score.groups: found others than the stages; allowed: {count}, one a stage, in order"
             )
-        if not self.staged and (self.array != stages.array or self.score.groups is not None):
+        alike = not self.staged and stages.arrays is None
+        if alike and (self.array != stages.array or self.score.groups is not None):
             raise ValueError(f"stages: found 1 over {self.array}; allowed: {stages.array}, and no groups")
 
     def _lanes_of(self, stages: StagesRecord) -> Iterator[str]:
@@ -350,7 +351,7 @@ class Plan(Result, Record):
             ValueError: it has.
         """
         shared = self.shares is not None or self.integral is not None
-        if self.path is not None or (shared and not self.uneven):
+        if self.path is not None or (shared and not self.uneven and stages.arrays is None):
             raise ValueError("stages: found a path or shares; allowed: none, as no group shares a layer")
         if any(group.idle for group in self.groups):
             raise ValueError("stages: found a group without a share; allowed: a share for each group")
@@ -367,7 +368,7 @@ class Plan(Result, Record):
             what = f"array: found {self.array}" if self.array else "score: found none"
             raise ValueError(f"{what}; allowed: no array and a score on a heterogeneous machine")
         arrays, groups = self.arrays or {}, self.groups
-        if self.stages is not None:
+        if self.stages is not None and self.staged:
             self._require_no_path(self.stages)
         for group in groups:
             planned = [split.ways for split in group.splits]

@@ -16,7 +16,7 @@ from hypar.sharding.redistribution import equal_shares
 from hypar.units import exact_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hypar.network.graph import LayerGraph
     from hypar.plan.chunks import ChunksRecord
@@ -41,6 +41,7 @@ class Decided:
         splits: the splits, outer ones first.
         cost: the cost that was minimised.
         array: ways of each level.
+        arrays: ways of each level inside each device group; None for the requested ones.
         path: the slowest device groups, whose splits the cost sums; None if it sums all.
         bounds: lower bounds of the cost; empty if none is stated.
         limits: the limits that kept the search from a proof; None if none did.
@@ -57,6 +58,7 @@ class Decided:
     splits: Sequence[Split]
     cost: float
     array: Sequence[int] = ()
+    arrays: Mapping[str, Sequence[int]] | None = None
     path: list[str] | None = None
     bounds: Sequence[float] = ()
     limits: LimitsRecord | None = None
@@ -74,6 +76,7 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
     """
     cost = load_cost(request.cost, request.parameters, context_of(request))
     groups, profile = request.heterogeneous is not None, request.profile
+    arrays = request.arrays if found.arrays is None else found.arrays
     plan = Plan.model_construct(
         model=ModelRecord.model_construct(
             name=graph.name,
@@ -87,7 +90,7 @@ def plan_of(request: Request, graph: LayerGraph, found: Decided) -> Plan:
         search=request.search,
         solver=found.solver,
         array=list(found.array),
-        arrays={name: list(array) for name, array in request.arrays.items()} if groups else None,
+        arrays={name: list(array) for name, array in arrays.items()} if groups else None,
         shares=request.shares if request.uneven else None,
         integral=True if groups and request.integral else None,
         path=found.path,

@@ -6,7 +6,6 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from hypar.planning.uneven.tree import lanes_of, leaves_of
 from hypar.schedule.memory import held_at_most, held_besides, holds
 from hypar.schedule.step import transfers_of
 from hypar.sharding.levels import TENSORS
@@ -25,10 +24,9 @@ HALVINGS = 16
 def fits(branch: Branch) -> bool:
     """Return whether the shards of every device below fit its memory; without counting what whole tensors show to fit."""
     largest = _largest(branch.graph)
-    leaves = [*leaves_of(branch)]
-    if all(_holds_whole(leaf, largest) or _holds_besides(leaf, largest) for leaf in leaves):
+    if all(_holds_whole(leaf, largest) or _holds_besides(leaf, largest) for leaf in branch.leaves()):
         return True
-    lanes, crossings = lanes_of(branch)
+    lanes, crossings = branch.lanes()
     return holds(lanes, transfers_of(lanes, crossings))
 
 

@@ -1,4 +1,4 @@
-"""The answer to a request for identical devices."""
+"""The search problem of a request for identical devices, and its answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def searched(request: Request, graph: LayerGraph) -> tuple[Question, tuple[Pin, 
         TableLimitError: the tables of an exact search would not fit.
     """
     if len(request.array) == 1:
-        from hypar.planning.flat import by_digits  # noqa: PLC0415 (only for a single level)
+        from hypar.planning.flat import by_digits  # noqa: PLC0415 (only for a single level, whose devices may be numbered)
 
         numbered = by_digits(request, graph)
         if numbered is not None:
