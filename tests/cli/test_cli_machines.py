@@ -228,13 +228,13 @@ def test_hardware_shows_a_layer_on_a_device_of_each_group() -> None:
 def test_explore_prints_the_fastest_points_first(tmp_path: Path) -> None:
     arguments = (
         "explore",
-        "vgg-a",
+        "lenet-c",
         "--hardware",
         "hmc",
         "--inter-weight",
         "0.5",
         "--vary",
-        "conv5_2",
+        "conv2",
         "--vary",
         "fc1",
     )
@@ -247,7 +247,7 @@ def test_explore_prints_the_fastest_points_first(tmp_path: Path) -> None:
     assert [point["time_s"] for point in points] == sorted(point["time_s"] for point in points)
     rows = list(csv.DictReader(io.StringIO(output(*arguments, "--csv"))))
     assert [float(row["time_s"]) for row in rows] == [point["time_s"] for point in points]
-    assert rows[0]["conv5_2 H1"] == "batch"
+    assert rows[0]["conv2 H1"] == "batch"
 
 
 def test_sweep_takes_levels_batches_strategies_machines_and_changes(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from hypar.machine.load import document_of, load_machine, parse_change
 from hypar.machine.load_heterogeneous import load_hardware
 from hypar.machine.loads import wires_of
 from hypar.registry import data_file, data_folder, data_names, plugin_names
+from tests.effort import late
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,7 +119,7 @@ def test_every_number_has_a_source(name: str) -> None:
         assert len(number["source"].split()) >= 2, where
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("name", late(MACHINES, "hmc-physical"))
 def test_the_digest_ignores_sources_but_no_value(name: str) -> None:
     """All sources at once, then one value after another."""
     data = content(name)

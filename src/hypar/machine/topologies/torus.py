@@ -9,7 +9,7 @@ round are equally long, ``dimension_ordered`` goes up and ``balanced`` sends hal
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from hypar.machine.edges import placed, square
@@ -49,12 +49,13 @@ class Torus(Topology):
         rows, columns = square(devices)
         found: list[tuple[float, int, tuple[Link, ...]]] = [(1.0, source, ())]
         for edge, stride in ((columns, 1), (rows, columns)):
-            away = (target // stride - source // stride) % edge
-            found = [
-                (fraction * share, *_walked(at, links, (columns, edge, stride), steps))
+            ways = self._ways_round((target // stride - source // stride) % edge, edge)
+            walked = [
+                (fraction * share, links, _walked(at, columns, edge, stride, steps))
                 for fraction, at, links in found
-                for share, steps in self._ways_round(away, edge)
+                for share, steps in ways
             ]
+            found = [(fraction, end, links + more) for fraction, links, (end, more) in walked]
         return [(fraction, links) for fraction, _, links in found]
 
     def _ways_round(self, away: int, edge: int) -> list[tuple[float, int]]:
@@ -80,13 +81,15 @@ class Torus(Topology):
         return divmod(device, square(devices)[1])
 
 
-def _walked(
-    at: int, links: tuple[Link, ...], line: tuple[int, int, int], steps: int
-) -> tuple[int, tuple[Link, ...]]:
-    """Return the end of some steps along a row or column, and the links so far."""
-    stops = [_beside(at, *line, step) for step in range(0, steps, 1 if steps > 0 else -1)]
-    end = _beside(at, *line, steps)
-    return end, (*links, *pairwise((*stops, end)))
+@lru_cache(maxsize=2**14)
+def _walked(at: int, columns: int, edge: int, stride: int, steps: int) -> tuple[int, tuple[Link, ...]]:
+    """Return the end of some steps along a row or column, and their links; many paths have these steps."""
+    links: list[Link] = []
+    for _ in range(abs(steps)):
+        after = _beside(at, columns, edge, stride, 1 if steps > 0 else -1)
+        links.append((at, after))
+        at = after
+    return at, tuple(links)
 
 
 def _beside(device: int, columns: int, edge: int, stride: int, step: int) -> int:
