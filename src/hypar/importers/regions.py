@@ -14,12 +14,11 @@ from hypar.importers.rules import passed, short
 from hypar.importers.trace import Node
 
 if TYPE_CHECKING:
-    from hypar.importers.view import View
     from collections.abc import Sequence
 
     from hypar.importers.drafts import Held
     from hypar.importers.trace import Trace
-    from hypar.importers.view import Rule, Said, Table
+    from hypar.importers.view import Rule, Said, Table, View
 
 MOST = 40
 """Operations of the largest region."""
